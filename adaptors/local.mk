@@ -1,0 +1,2 @@
+# One line for each adaptor.
+libtidemark_la_SOURCES += 

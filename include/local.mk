@@ -1,0 +1,15 @@
+pkgincludedir = $(includedir)/tidemark
+pkginclude_HEADERS = \
+	include/tidemark/base.h \
+	include/tidemark/binning.h \
+	include/tidemark/export.h \
+	include/tidemark/fixed.h \
+	include/tidemark/limit.h \
+	include/tidemark/log.h \
+	include/tidemark/message.h \
+	include/tidemark/resource.h \
+	include/tidemark/stack.h \
+	include/tidemark/statistics.h \
+	include/tidemark/status.h \
+	include/tidemark/text.h \
+	include/tidemark/tidemark.h

@@ -1,0 +1,13 @@
+/* What is exported from the library, and how the compiler checks format strings. */
+#ifndef TIDEMARK_EXPORT_H
+#define TIDEMARK_EXPORT_H
+
+#if defined(__GNUC__)
+#define TIDE_EXPORT                __attribute__((visibility("default")))
+#define TIDE_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#else
+#define TIDE_EXPORT
+#define TIDE_PRINTF(format, first)
+#endif
+
+#endif

@@ -1,0 +1,73 @@
+/* log: record what passes through into an SQLite trace. */
+#ifndef TIDEMARK_LOG_H
+#define TIDEMARK_LOG_H
+
+#include <stdbool.h>
+
+#include <tidemark/resource.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum tide_clock {
+    TIDE_CLOCK_AUTO = 0,      /* the invariant TSC where the machine has one, else CLOCK_MONOTONIC */
+    TIDE_CLOCK_TSC = 1,       /* rdtsc; an error where it is not invariant */
+    TIDE_CLOCK_MONOTONIC = 2, /* clock_gettime */
+};
+
+enum tide_overflow {
+    TIDE_OVERFLOW_WAIT = 0, /* a thread whose ring is full waits; waits are counted in meta */
+    TIDE_OVERFLOW_DROP = 1, /* what does not fit is dropped and counted in the table loss */
+};
+
+struct tide_log_options {
+    size_t struct_size;
+    const char *path; /* of the trace; %p process id, %h host name, %r rank; NULL: see below */
+    bool overwrite;   /* replace an existing trace */
+    enum tide_clock clock;
+    enum tide_overflow overflow;
+    uint64_t ring_bytes;    /* for each thread; a power of two from 4 KiB to 1 GiB; 0: 1 MiB */
+    uint64_t backlog_bytes; /* the most that waits for SQLite, 1 MiB to 16 GiB; 0: 128 MiB */
+};
+
+/*
+ * Record every allocation and deallocation that passes through to `upstream` into the trace at options->path.
+ *
+ * With a path, every `log` below that records nowhere yet joins this trace. Without one (options NULL, or path
+ * NULL) nothing is recorded until a `log` above has a path. A second `log` of this process with the same path
+ * joins the trace that is open there, and its other options must be the same or 0.
+ * The trace is complete once the last `log` that records into it is released, or the process has exited.
+ *
+ * Holds a reference to `upstream`. On failure *out is NULL.
+ * Errors: TIDE_EINVAL (NULL, ring_bytes, backlog_bytes), TIDE_EEXIST (the file exists), TIDE_EBUSY (another
+ * process records there), TIDE_EIO, TIDE_EUNSUPPORTED (clock), TIDE_ENOMEM.
+ * Thread safety: any thread; recording an event takes no lock and no system call. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_log_create(struct tide_resource *upstream, const struct tide_log_options *options,
+                                             struct tide_resource **out);
+
+/*
+ * Wait until every event whose call has returned can be read from the file.
+ * Errors: TIDE_EINVAL (not a log, or one without a trace), TIDE_EIO (the recording has ended). Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_log_flush(struct tide_resource *log);
+
+/*
+ * Name what this thread allocates from now on, until the matching pop; names nest. `name` is copied (UTF-8, cut
+ * at 255 bytes). A pop without a push does nothing.
+ * Errors: TIDE_EINVAL (NULL or empty), TIDE_ENOMEM. Thread safety: each thread has its own. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_tag_push(const char *name);
+TIDE_EXPORT void tide_tag_pop(void);
+
+/*
+ * Put a mark with `text` (UTF-8, cut at 1023 bytes) at this moment into every trace that this process records.
+ * Errors: TIDE_EINVAL (NULL). Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_mark(const char *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,39 @@
+/* Stacks from text, and back. */
+#ifndef TIDEMARK_STACK_H
+#define TIDEMARK_STACK_H
+
+#include <tidemark/resource.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Make the stack that `text` describes, top first, such as "log(trace.db) | limit(4GiB) | driver". The grammar
+ * stands in doc/stack-text.md.
+ *
+ * The caller gets one reference to the top. On failure *out is NULL, nothing is left behind, and
+ * tide_error_text() is one line that names the layer, the argument, the column (from 1) and what was expected.
+ * Errors: TIDE_ESYNTAX, and all that the constructors return. Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_stack_parse(const char *text, struct tide_resource **out);
+
+/*
+ * The stack in the environment's TIDEMARK_STACK; where that is unset or empty, the one of `default_text`.
+ * Errors: as tide_stack_parse; its messages begin with "TIDEMARK_STACK: " where the text came from there.
+ * Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_stack_from_environment(const char *default_text, struct tide_resource **out);
+
+/*
+ * Print the stack under `top` as text that tide_stack_parse makes the same stack of. *needed (may be NULL) is the
+ * length without the NUL, also where `capacity` was too small and the text was cut. A resource that an
+ * application brought is printed under its name, which tide_stack_parse does not know.
+ * Errors: TIDE_EINVAL (NULL). Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_describe(struct tide_resource *top, char *text, size_t capacity, size_t *needed);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

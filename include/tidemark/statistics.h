@@ -1,0 +1,50 @@
+/* statistics: how much is outstanding, how much at most, how much in all. */
+#ifndef TIDEMARK_STATISTICS_H
+#define TIDEMARK_STATISTICS_H
+
+#include <tidemark/resource.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One kind of figure. Signed: freeing below a push what was allocated above it takes `current` below 0. */
+struct tide_counter {
+    int64_t current;
+    int64_t peak;  /* the highest `current` since this counter began; at least 0 */
+    int64_t total; /* all that was added, nothing taken off */
+};
+
+/* A consistent set: what stood at one moment. */
+struct tide_statistics {
+    struct tide_counter bytes; /* as requested */
+    struct tide_counter count; /* allocations; one of 0 bytes counts */
+};
+
+/*
+ * Count what passes through to `upstream`: requested bytes and allocations, successful ones only.
+ *
+ * Holds a reference to `upstream`. On failure *out is NULL. Errors: TIDE_EINVAL (NULL), TIDE_ENOMEM.
+ * Thread safety: any thread; takes a short lock. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_statistics_create(struct tide_resource *upstream, struct tide_resource **out);
+
+/*
+ * Read the innermost counters as one consistent set. Errors: TIDE_EINVAL (not a statistics resource). Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_statistics_read(struct tide_resource *statistics, struct tide_statistics *out);
+
+/*
+ * Begin nested counters at 0 and return those that were innermost so far (`out` may be NULL). Rules as RMM's
+ * statistics_resource_adaptor: pop ends the innermost, returns it, and folds it into the one around it: peak =
+ * max(peak, current + inner peak), current += inner current, total += inner total.
+ *
+ * Errors: TIDE_EINVAL (not a statistics resource; pop with nothing pushed), TIDE_ENOMEM (push). Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_statistics_push(struct tide_resource *statistics, struct tide_statistics *out);
+TIDE_EXPORT enum tide_status tide_statistics_pop(struct tide_resource *statistics, struct tide_statistics *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

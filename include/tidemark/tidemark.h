@@ -1,0 +1,41 @@
+/*
+ * Tidemark: instruments GPU memory allocation. This header is all of the public interface; each part says what it
+ * declares.
+ *
+ *     #include <tidemark/tidemark.h>
+ *
+ *     struct tide_resource *stack;
+ *     if (tide_stack_from_environment("statistics | limit(4GiB) | driver", &stack) != TIDE_OK)
+ *         fprintf(stderr, "%s\n", tide_error_text());
+ *     ...
+ *     status = tide_allocate(stack, bytes, TIDE_DEFAULT_ALIGNMENT, stream, &pointer);
+ *     ...
+ *     tide_resource_release(stack);
+ */
+#ifndef TIDEMARK_TIDEMARK_H
+#define TIDEMARK_TIDEMARK_H
+
+#include <tidemark/base.h>
+#include <tidemark/binning.h>
+#include <tidemark/export.h>
+#include <tidemark/fixed.h>
+#include <tidemark/limit.h>
+#include <tidemark/log.h>
+#include <tidemark/message.h>
+#include <tidemark/resource.h>
+#include <tidemark/stack.h>
+#include <tidemark/statistics.h>
+#include <tidemark/status.h>
+#include <tidemark/text.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of the library that runs, "0.1.0". Since 0.1. */
+TIDE_EXPORT const char *tide_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,74 @@
+/*
+ * How a kind of layer presents itself to stack text: one const struct each, listed in src/registry.c and nowhere
+ * else.
+ *
+ * The parser knows arguments by their tables alone; a constructor gets values that have the right type, and checks
+ * their range.
+ */
+#ifndef TIDEI_KIND_H
+#define TIDEI_KIND_H
+
+#include "resource.h"
+
+enum tidei_argument_type {
+    TIDEI_ARGUMENT_SIZE,   /* 4096, 64KiB, 1.5GiB; a share such as 25% where the table allows one */
+    TIDEI_ARGUMENT_COUNT,  /* a plain whole number */
+    TIDEI_ARGUMENT_FLAG,   /* true or false; the key alone means true */
+    TIDEI_ARGUMENT_WORD,   /* anything, quoted where it needs it: a path */
+    TIDEI_ARGUMENT_CHOICE, /* one of `choices`; its value is the index */
+    TIDEI_ARGUMENT_BIN,    /* SIZE={stack}, or SIZE..SIZE for powers of two; repeated; collected in `bins` */
+};
+
+struct tidei_argument {
+    const char *key;
+    enum tidei_argument_type type;
+    bool positional; /* may stand without its key, in table order */
+    bool required;
+    bool share;                 /* SIZE: a share of the device's memory is allowed; resolved by the parser */
+    const char *const *choices; /* CHOICE: ends in NULL */
+    const char *expected;       /* for messages: "a size such as 4GiB" */
+};
+
+/* `number` holds a SIZE in bytes, a COUNT, a FLAG, or the index of a CHOICE; `word` (borrowed) a WORD. */
+struct tidei_value {
+    bool given;
+    unsigned column; /* from 1 */
+    uint64_t number;
+    const char *word;
+};
+
+/* One BIN argument: a bin whose stack is built (borrowed), or a range of powers of two (resource is NULL). */
+struct tidei_bin {
+    uint64_t smallest_bytes; /* of a range; else equal to limit_bytes */
+    uint64_t limit_bytes;
+    struct tide_resource *resource;
+    unsigned column;
+};
+
+#define TIDEI_MAX_ARGUMENTS 16
+
+struct tidei_arguments {
+    struct tidei_value values[TIDEI_MAX_ARGUMENTS]; /* in the order of the kind's table */
+    const struct tidei_bin *bins;
+    size_t bin_count;
+};
+
+struct tidei_kind {
+    const char *name; /* the same as its operations' name */
+    bool is_base;
+    const struct tidei_argument *arguments;
+    size_t argument_count;
+    /* `upstream` (borrowed; NULL for a base). On failure *out is NULL and the error text is set. */
+    enum tide_status (*create)(const struct tidei_arguments *arguments, struct tide_resource *upstream,
+                               struct tide_resource **out);
+};
+
+#define TIDEI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* NULL where no kind has that name. */
+const struct tidei_kind *tidei_kind_find(const char *name);
+
+/* The kind at `index` in the registration table; NULL past the last. */
+const struct tidei_kind *tidei_kind_at(size_t index);
+
+#endif

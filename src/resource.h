@@ -1,0 +1,59 @@
+/* What a resource inside the library needs: the contract, forwarders without checks, and arithmetic that may fail. */
+#ifndef TIDEI_RESOURCE_H
+#define TIDEI_RESOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidemark/message.h>
+#include <tidemark/resource.h>
+
+/* Call the operation of `resource` itself: the arguments were checked where the stack was entered. */
+static inline enum tide_status
+tidei_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    return resource->ops->allocate(resource, bytes, alignment, stream, out);
+}
+
+static inline enum tide_status
+tidei_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    return resource->ops->deallocate(resource, pointer, bytes, alignment, stream);
+}
+
+static inline bool
+tidei_is_power_of_two(uint64_t value)
+{
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+/* Round `bytes` up to `alignment` (power of two) into *out; false where that overflows, and *out is 0. */
+static inline bool
+tidei_round_up(uint64_t bytes, uint64_t alignment, uint64_t *out)
+{
+    uint64_t mask = alignment - 1;
+
+    *out = bytes > UINT64_MAX - mask ? 0 : (bytes + mask) & ~mask;
+    return bytes <= UINT64_MAX - mask;
+}
+
+/*
+ * Copy what the caller knows of an options struct (its first member is its size) over `defaults_size` bytes of
+ * zeros at `out`. TIDE_EINVAL where its size is none: smaller than the size member, or unset.
+ */
+enum tide_status tidei_options_copy(const char *subject, const void *options, void *out, size_t out_size);
+
+/*
+ * Print `bytes` for people into one of a thread's few buffers: "64 MiB", "1.50 GiB", "1000 B". Exact where it has
+ * no decimals. For messages only.
+ */
+const char *tidei_size_text(uint64_t bytes);
+
+/* Tell the message sink, where there is one. */
+void tidei_message(enum tide_severity severity, const char *format, ...) TIDE_PRINTF(2, 3);
+
+/* Set this thread's last driver error beside the text that tide_error_set gives. */
+void tidei_error_driver_set(int result);
+
+#endif
