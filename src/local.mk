@@ -5,5 +5,10 @@ libtidemark_la_LDFLAGS = -version-info 0:0:0 -no-undefined -export-symbols-regex
 libtidemark_la_LIBADD = $(SQLITE_LIBS) -ldl
 libtidemark_la_SOURCES = \
 	src/kind.h \
+	src/message.c \
 	src/registry.c \
-	src/resource.h
+	src/resource.c \
+	src/resource.h \
+	src/status.c \
+	src/text.c \
+	src/version.c

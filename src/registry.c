@@ -3,7 +3,9 @@
 
 #include "kind.h"
 
-/* One extern declaration above and one entry here for each kind, in alphabetical order. */
+/* One extern declaration here and one entry below for each kind, in alphabetical order. */
+
+/* Ends in NULL. */
 static const struct tidei_kind *const kinds[] = {
     NULL,
 };
@@ -11,13 +13,13 @@ static const struct tidei_kind *const kinds[] = {
 const struct tidei_kind *
 tidei_kind_at(size_t index)
 {
-    return index < TIDEI_COUNT_OF(kinds) - 1 ? kinds[index] : NULL;
+    return index < TIDEI_COUNT_OF(kinds) ? kinds[index] : NULL;
 }
 
 const struct tidei_kind *
 tidei_kind_find(const char *name)
 {
-    for (size_t i = 0; i < TIDEI_COUNT_OF(kinds) - 1; i++) {
+    for (size_t i = 0; kinds[i] != NULL; i++) {
         if (strcmp(kinds[i]->name, name) == 0)
             return kinds[i];
     }

@@ -39,8 +39,9 @@ tidei_round_up(uint64_t bytes, uint64_t alignment, uint64_t *out)
 }
 
 /*
- * Copy what the caller knows of an options struct (its first member is its size) over `defaults_size` bytes of
- * zeros at `out`. TIDE_EINVAL where its size is none: smaller than the size member, or unset.
+ * Copy what the caller knows of an options struct (its first member is its size) over `out_size` bytes of zeros at
+ * `out`; NULL leaves the zeros. TIDE_EINVAL where its size is none: smaller than the size member, or unset.
+ * TIDE_EUNSUPPORTED where a newer program sets an option that `out` has no room for.
  */
 enum tide_status tidei_options_copy(const char *subject, const void *options, void *out, size_t out_size);
 

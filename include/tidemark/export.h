@@ -3,11 +3,11 @@
 #define TIDEMARK_EXPORT_H
 
 #if defined(__GNUC__)
-#define TIDE_EXPORT                __attribute__((visibility("default")))
-#define TIDE_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define TIDE_EXPORT               __attribute__((visibility("default")))
+#define TIDE_PRINTF(words, first) __attribute__((__format__(__printf__, words, first)))
 #else
 #define TIDE_EXPORT
-#define TIDE_PRINTF(format, first)
+#define TIDE_PRINTF(words, first)
 #endif
 
 #endif

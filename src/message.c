@@ -1,0 +1,82 @@
+/* Keeps each thread's last error, and hands what no return value can tell to the application's sink. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "resource.h"
+
+#define MESSAGE_CAPACITY 512
+
+static _Thread_local char error_text[MESSAGE_CAPACITY];
+static _Thread_local int error_driver;
+
+/*
+ * A call of the sink holds the lock for reading, so that tide_message_sink_set, which takes it for writing, returns
+ * only when no call of the sink of before is running. Writers go first: a stream of messages must not keep an
+ * application from taking its sink away.
+ */
+#ifdef PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
+static pthread_rwlock_t sink_lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+#else
+static pthread_rwlock_t sink_lock = PTHREAD_RWLOCK_INITIALIZER;
+#endif
+static tide_message_sink sink_function;
+static void *sink_context;
+
+const char *
+tide_error_text(void)
+{
+    return error_text;
+}
+
+int
+tide_error_driver(void)
+{
+    return error_driver;
+}
+
+enum tide_status
+tide_error_set(enum tide_status status, const char *format, ...)
+{
+    char text[MESSAGE_CAPACITY]; /* an argument may be tide_error_text() itself */
+    va_list arguments;
+
+    va_start(arguments, format);
+    if (vsnprintf(text, sizeof(text), format, arguments) < 0)
+        text[0] = '\0';
+    va_end(arguments);
+    memcpy(error_text, text, strlen(text) + 1);
+    return status;
+}
+
+void
+tidei_error_driver_set(int result)
+{
+    error_driver = result;
+}
+
+void
+tide_message_sink_set(tide_message_sink sink, void *context)
+{
+    pthread_rwlock_wrlock(&sink_lock);
+    sink_function = sink;
+    sink_context = context;
+    pthread_rwlock_unlock(&sink_lock);
+}
+
+void
+tidei_message(enum tide_severity severity, const char *format, ...)
+{
+    char text[MESSAGE_CAPACITY];
+    va_list arguments;
+
+    va_start(arguments, format);
+    if (vsnprintf(text, sizeof(text), format, arguments) < 0)
+        text[0] = '\0';
+    va_end(arguments);
+    pthread_rwlock_rdlock(&sink_lock);
+    if (sink_function != NULL)
+        sink_function(sink_context, severity, text);
+    pthread_rwlock_unlock(&sink_lock);
+}
