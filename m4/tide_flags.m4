@@ -1,0 +1,46 @@
+dnl Warnings as errors, sanitizers, and what configure says at its end.
+
+dnl TIDE_WERROR: --enable-werror sets WERROR_CFLAGS.
+AC_DEFUN([TIDE_WERROR], [
+AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror], [make every warning an error])], [], [enable_werror=no])
+WERROR_CFLAGS=
+test "x$enable_werror" = xno || WERROR_CFLAGS=-Werror
+AC_SUBST([WERROR_CFLAGS])
+])
+
+dnl TIDE_SANITIZERS: --enable-sanitizers=LIST is added to CFLAGS, which library, command and tests compile and link
+dnl with. Undefined behaviour ends the program, or a test would pass over it.
+AC_DEFUN([TIDE_SANITIZERS], [
+AC_ARG_ENABLE([sanitizers],
+    [AS_HELP_STRING([--enable-sanitizers=LIST], [build with sanitizers: address,undefined or thread])],
+    [], [enable_sanitizers=no])
+AS_CASE([$enable_sanitizers], [no], [], [
+    AS_IF([test "x$enable_sanitizers" = xyes], [enable_sanitizers=address,undefined])
+    CFLAGS="$CFLAGS -fsanitize=$enable_sanitizers -fno-sanitize-recover=all -fno-omit-frame-pointer"
+    AC_MSG_CHECKING([whether programs link with -fsanitize=$enable_sanitizers])
+    AC_LINK_IFELSE([AC_LANG_PROGRAM()], [AC_MSG_RESULT([yes])], [
+        AC_MSG_RESULT([no])
+        AC_MSG_ERROR([$CC does not link with -fsanitize=$enable_sanitizers])
+    ])
+])
+AM_CONDITIONAL([SANITIZERS], [test "x$enable_sanitizers" != xno])
+])
+
+AC_DEFUN([TIDE_SUMMARY], [
+command_summary="no: switched off"
+AS_IF([test "x$enable_command" != xno], [command_summary="jansson $JANSSON_version, $JANSSON_source
+                    smartcols $SMARTCOLS_version, $SMARTCOLS_source
+                    zlib $ZLIB_version, $ZLIB_source"])
+AS_ECHO(["
+$PACKAGE_STRING
+  compiler          $CC $CFLAGS
+  CUDA toolkit      $cuda_summary
+  CUPTI             $cupti_summary
+  SQLite            $SQLITE_version, $SQLITE_source
+  command           $command_summary
+  sqlite3 command   ${SQLITE3:-no: tests of the trace are skipped}
+  sanitizers        $enable_sanitizers
+  warnings          $(test -n "$WERROR_CFLAGS" && echo errors || echo warnings)
+  installs into     $prefix
+"])
+])
