@@ -4,11 +4,13 @@ libtidemark_la_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
 libtidemark_la_LDFLAGS = -version-info 0:0:0 -no-undefined -export-symbols-regex '^tide_' -pthread
 libtidemark_la_LIBADD = $(SQLITE_LIBS) -ldl
 libtidemark_la_SOURCES = \
+	src/host.c \
 	src/kind.h \
 	src/message.c \
 	src/registry.c \
 	src/resource.c \
 	src/resource.h \
+	src/sim.c \
 	src/status.c \
 	src/text.c \
 	src/version.c

@@ -184,11 +184,33 @@ tide_base_order(struct tide_resource *self, tide_stream earlier, tide_stream lat
     return TIDE_OK;
 }
 
+static const char *
+resource_query_name(enum tide_query what)
+{
+    switch (what) {
+    case TIDE_QUERY_BYTES_USED:
+        return "bytes used";
+    case TIDE_QUERY_BYTES_RESERVED:
+        return "bytes reserved";
+    case TIDE_QUERY_CAPACITY:
+        return "capacity";
+    case TIDE_QUERY_DEVICE:
+        return "device";
+    case TIDE_QUERY_HOST_ACCESS:
+        return "host access";
+    case TIDE_QUERY_STREAM_ORDERED:
+        return "stream order";
+    case TIDE_QUERY_ALIGNMENT:
+        return "alignment";
+    }
+    return "figure of that number";
+}
+
 enum tide_status
 tide_base_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
     *out = 0;
-    return tide_error_set(TIDE_EUNSUPPORTED, "%s: does not know figure %d", self->ops->name, (int)what);
+    return tide_error_set(TIDE_EUNSUPPORTED, "%s: knows no %s", self->ops->name, resource_query_name(what));
 }
 
 enum tide_status

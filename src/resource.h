@@ -2,6 +2,7 @@
 #ifndef TIDEI_RESOURCE_H
 #define TIDEI_RESOURCE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,6 +37,24 @@ tidei_round_up(uint64_t bytes, uint64_t alignment, uint64_t *out)
 
     *out = bytes > UINT64_MAX - mask ? 0 : (bytes + mask) & ~mask;
     return bytes <= UINT64_MAX - mask;
+}
+
+/*
+ * Add `bytes` to a count of bytes outstanding, unless the sum would pass `most`; *before is the count that was found.
+ * Nothing is added where it is refused, not even for a moment, so that an oversized request can make nobody else's
+ * fail. The count is all that is shared: relaxed order is enough, since every step is one read-modify-write and what
+ * hands the memory itself to another thread orders that. Lock-free.
+ */
+static inline bool
+tidei_bounded_add(_Atomic uint64_t *count, uint64_t bytes, uint64_t most, uint64_t *before)
+{
+    *before = atomic_load_explicit(count, memory_order_relaxed);
+    do {
+        if (*before > most || bytes > most - *before)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(count, before, *before + bytes, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
 }
 
 /*
