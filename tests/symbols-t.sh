@@ -1,0 +1,31 @@
+#!/bin/sh
+# The library exports what the public headers declare, and the list of it in tests/symbols.txt changes on purpose only.
+# sh tests/symbols-t.sh --list >tests/symbols.txt writes it anew.
+: "${top_srcdir:=$(dirname "$0")/..}"
+. "$top_srcdir/tests/tap.sh"
+
+# A declaration may span lines: the name stands before the first parenthesis behind TIDE_EXPORT.
+declared() {
+    cat "$top_srcdir"/include/tidemark/*.h | tr '\n' ' ' | sed 's/TIDE_EXPORT/\n&/g' |
+        sed -n 's/^TIDE_EXPORT [^(;]*[ *]\(tide_[a-z0-9_]*\)(.*/\1/p' | LC_ALL=C sort
+}
+
+exported() {
+    $NM -D --defined-only "$library" | "$AWK" '{ sub(/@.*/, "", $NF); print $NF }' | LC_ALL=C sort
+}
+
+if test "${1:-}" = --list; then
+    declared
+    exit
+fi
+
+library=$top_builddir/.libs/libtidemark.so
+test -f "$library" || skip_all "there is no shared library in $top_builddir/.libs"
+
+plan 3
+declared >"$scratch/declared"
+exported >"$scratch/exported"
+ok 'the headers declare functions' test -s "$scratch/declared"
+ok 'tests/symbols.txt lists what the headers declare' diff "$top_srcdir/tests/symbols.txt" "$scratch/declared"
+ok 'the library exports what the headers declare, and nothing else' diff "$scratch/declared" "$scratch/exported"
+done_testing
