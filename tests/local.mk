@@ -10,3 +10,28 @@ EXTRA_DIST += \
 	tests/tap.sh
 
 dist_check_SCRIPTS += tests/symbols-t.sh
+
+EXTRA_DIST += \
+	tests/contract.h \
+	tests/upstream.h
+
+# What every test of a resource needs.
+contract_test = tests/contract.c tests/upstream.c
+
+check_PROGRAMS += tests/contract-t
+tests_contract_t_SOURCES = tests/contract-t.c $(contract_test)
+tests_contract_t_LDADD = libtidemark.la
+TESTS += tests/contract-t
+THREADED_TESTS += tests/contract-t
+
+check_PROGRAMS += tests/host-t
+tests_host_t_SOURCES = tests/host-t.c $(contract_test)
+tests_host_t_LDADD = libtidemark.la
+TESTS += tests/host-t
+THREADED_TESTS += tests/host-t
+
+check_PROGRAMS += tests/sim-t
+tests_sim_t_SOURCES = tests/sim-t.c $(contract_test)
+tests_sim_t_LDADD = libtidemark.la
+TESTS += tests/sim-t
+THREADED_TESTS += tests/sim-t

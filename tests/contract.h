@@ -1,0 +1,30 @@
+/* The one contract test that every resource passes. */
+#ifndef TESTS_CONTRACT_H
+#define TESTS_CONTRACT_H
+
+#include <stdbool.h>
+
+#include <tidemark/tidemark.h>
+
+struct contract {
+    const char *name; /* the resource's name, as in stack text */
+    /* Make a new resource whose only reference the test gets; called several times. */
+    struct tide_resource *(*create)(void *context);
+    void *context;
+    size_t largest_bytes; /* the test asks for no more, but where it expects to be refused; at least 1 */
+    bool knows_pointers;  /* it, or a layer below, answers a wrong pointer or size with a status */
+};
+
+/* How many tests a call of contract_check is; for the plan. */
+#define CONTRACT_TESTS 22
+
+/* Random choices come from TEST_SEED in the environment, or a fixed seed; the seed is printed. */
+void contract_check(const struct contract *contract);
+
+/* A small random generator for tests; *state is the seed and must not be 0. */
+uint64_t contract_random(uint64_t *state);
+
+/* The seed for a test's random choices: TEST_SEED in the environment, else `otherwise`; prints it. */
+uint64_t contract_seed(uint64_t otherwise);
+
+#endif

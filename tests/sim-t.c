@@ -1,0 +1,251 @@
+/* sim: exact capacity, addresses that never overlap, pointers it knows, at any size and with threads. */
+#include <pthread.h>
+
+#include "contract.h"
+#include "tap.h"
+
+#define GIB          (UINT64_C(1) << 30)
+#define MIB          (UINT64_C(1) << 20)
+#define RANDOM_LIVE  4000
+#define RANDOM_STEPS 40000
+#define THREADS      8
+
+struct block {
+    uintptr_t address;
+    uint64_t bytes;
+    uint64_t alignment;
+};
+
+static struct tide_resource *
+create(void *context)
+{
+    struct tide_resource *sim;
+
+    return tide_sim_create(context, &sim) == TIDE_OK ? sim : NULL;
+}
+
+static uint64_t
+figure(struct tide_resource *resource, enum tide_query what)
+{
+    uint64_t value;
+
+    tide_query(resource, what, &value);
+    return value;
+}
+
+static void
+check_capacity(void)
+{
+    struct tide_sim_options options = { TIDE_OPTIONS(options), .capacity_bytes = 80 * GIB };
+    struct tide_resource *sim = create(&options);
+    void *first;
+    void *second;
+    void *third;
+
+    ok(tide_allocate(sim, 80 * GIB + 1, 256, 0, &first) == TIDE_ECAPACITY && first == NULL, "one byte over is refused");
+    ok(tide_allocate(sim, 80 * GIB - 1, 256, 0, &first) == TIDE_OK, "80 GiB less a byte pass");
+    ok(tide_allocate(sim, 2, 256, 0, &second) == TIDE_ECAPACITY, "two bytes more do not");
+    ok(tide_allocate(sim, 1, 256, 0, &second) == TIDE_OK, "one byte more reaches the capacity");
+    ok(tide_allocate(sim, 1, 256, 0, &third) == TIDE_ECAPACITY, "then not a byte is left");
+    is_string(tide_error_text(), "sim: 1 B request exceeds 80 GiB capacity (80 GiB in use)",
+              "the refusal names the request, the capacity and what is in use");
+    ok(tide_allocate(sim, 0, 256, 0, &third) == TIDE_OK, "0 bytes pass at the capacity");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 80 * GIB, "every byte counts");
+    is_u64(figure(sim, TIDE_QUERY_CAPACITY), 80 * GIB, "the capacity can be asked for");
+    tide_deallocate(sim, first, 80 * GIB - 1, 256, 0);
+    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 1, "what is freed counts no more");
+    tide_resource_release(sim);
+}
+
+static void
+check_granularity(void)
+{
+    struct tide_sim_options options = { TIDE_OPTIONS(options), 8 * MIB, 2 * MIB };
+    struct tide_resource *sim = create(&options);
+    struct tide_resource *none = sim;
+    void *pointers[5];
+
+    for (int i = 0; i < 4; i++)
+        tide_allocate(sim, 1, 256, 0, &pointers[i]);
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 8 * MIB, "each byte is reserved as a granule");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 4, "and used as a byte");
+    ok(tide_allocate(sim, 1, 256, 0, &pointers[4]) == TIDE_ECAPACITY, "the capacity bounds the granules");
+    for (int i = 0; i < 4; i++)
+        tide_deallocate(sim, pointers[i], 1, 256, 0);
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 0, "granules are given back whole");
+    tide_resource_release(sim);
+    options.granularity_bytes = 3;
+    ok(tide_sim_create(&options, &none) == TIDE_EINVAL && none == NULL, "a granularity of 3 is refused");
+    has_words(tide_error_text(), "granularity of 3 bytes is no power of two", "and the text says why");
+}
+
+static void
+check_pointers(void)
+{
+    struct tide_resource *sim = create(NULL);
+    void *pointer;
+    void *again;
+    char *inner;
+
+    tide_allocate(sim, 1000, 256, 0, &pointer);
+    inner = pointer;
+    ok(tide_deallocate(sim, pointer, 999, 256, 0) == TIDE_EMISMATCH, "another size is a mismatch");
+    has_words(tide_error_text(), "sim: 999 bytes at a multiple of 256", "and the text names it");
+    ok(tide_deallocate(sim, pointer, 1000, 512, 0) == TIDE_EMISMATCH, "another alignment is a mismatch");
+    ok(tide_deallocate(sim, pointer, 0, 256, 0) == TIDE_EMISMATCH, "0 bytes are a mismatch");
+    ok(tide_deallocate(sim, pointer, SIZE_MAX, 256, 0) == TIDE_EMISMATCH, "SIZE_MAX bytes are a mismatch");
+    ok(tide_deallocate(sim, inner + 256, 744, 256, 0) == TIDE_EPOINTER, "an address inside is unknown");
+    ok(tide_deallocate(sim, inner + 1024, 1000, 256, 0) == TIDE_EPOINTER, "the address behind is unknown");
+    ok(tide_deallocate(sim, NULL, 1000, 256, 0) == TIDE_EPOINTER, "NULL is unknown");
+    ok(tide_deallocate(sim, (void *)UINTPTR_MAX, 1000, 256, 0) == TIDE_EPOINTER, "the last address is unknown");
+    ok(tide_deallocate(sim, &pointer, 1000, 256, 0) == TIDE_EPOINTER, "a stack address is unknown");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 1000, "none of this has freed anything");
+    ok(tide_deallocate(sim, pointer, 1000, 256, 0) == TIDE_OK, "the right free succeeds");
+    ok(tide_deallocate(sim, pointer, 1000, 256, 0) == TIDE_EPOINTER, "a second free does not");
+    tide_allocate(sim, 1000, 256, 0, &again);
+    ok(again == pointer, "a freed address comes back");
+    tide_resource_release(sim);
+}
+
+static void
+check_extremes(void)
+{
+    struct tide_resource *sim = create(NULL);
+    bool aligned = true;
+    bool in_range = true;
+    void *pointer;
+
+    ok(tide_allocate(sim, SIZE_MAX, 1, 0, &pointer) == TIDE_EOVERFLOW, "SIZE_MAX overflows when rounded up");
+    ok(tide_allocate(sim, SIZE_MAX - 256 * 1024, 1, 0, &pointer) == TIDE_ECAPACITY, "SIZE_MAX - 256 KiB is too much");
+    ok(tide_allocate(sim, (size_t)1 << 50, 256, 0, &pointer) == TIDE_OK, "1 PiB is the largest request");
+    ok(tide_allocate(sim, ((size_t)1 << 50) + 1, 256, 0, &pointer) == TIDE_ECAPACITY, "a byte more is too much");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), UINT64_C(1) << 50, "and leaves no trace");
+    for (unsigned log2 = 0; log2 <= 50; log2++) {
+        for (unsigned step = 0; step < 3; step++) {
+            size_t alignment = (size_t)1 << (step == 0 ? 0 : step == 1 ? log2 : 50 - log2);
+
+            if (tide_allocate(sim, ((size_t)1 << log2) - (log2 > 3 ? step : 0), alignment, 0, &pointer) != TIDE_OK)
+                in_range = false;
+            aligned = aligned && (uintptr_t)pointer % alignment == 0 && (uintptr_t)pointer % 256 == 0;
+            in_range = in_range && (uintptr_t)pointer >> 63 == 0 && pointer != NULL;
+        }
+    }
+    ok(aligned, "every alignment up to 1 PiB is honoured");
+    ok(in_range, "every address is positive in 63 bits");
+    ok(tide_allocate(sim, 1, (size_t)1 << 51, 0, &pointer) == TIDE_ECAPACITY, "an alignment of 2 PiB is refused");
+    is_u64(figure(sim, TIDE_QUERY_HOST_ACCESS), 0, "the host may not touch it");
+    is_u64(figure(sim, TIDE_QUERY_ALIGNMENT), 256, "every address is a multiple of 256");
+    tide_resource_release(sim);
+}
+
+static int
+block_compare(const void *left, const void *right)
+{
+    const struct block *a = left;
+    const struct block *b = right;
+
+    return (a->address > b->address) - (a->address < b->address);
+}
+
+/* Sizes of all magnitudes, some thousand of them live; then all live ones in address order. */
+static void
+check_overlap(void)
+{
+    static struct block blocks[RANDOM_LIVE];
+    struct tide_resource *sim = create(NULL);
+    uint64_t seed = contract_seed(4711);
+    uint64_t used = 0;
+    uint64_t failures = 0;
+    uint64_t overlaps = 0;
+
+    for (int i = 0; i < RANDOM_STEPS; i++) {
+        struct block *block = &blocks[contract_random(&seed) % RANDOM_LIVE];
+        void *pointer = (void *)block->address;
+
+        if (pointer != NULL) {
+            failures += tide_deallocate(sim, pointer, block->bytes, block->alignment, 0) != TIDE_OK;
+            used -= block->bytes;
+            block->address = 0;
+            continue;
+        }
+        block->bytes = 1 + contract_random(&seed) % (UINT64_C(1) << contract_random(&seed) % 41);
+        block->alignment = UINT64_C(1) << contract_random(&seed) % 16;
+        failures += tide_allocate(sim, block->bytes, block->alignment, 0, &pointer) != TIDE_OK;
+        block->address = (uintptr_t)pointer;
+        used += block->bytes;
+    }
+    is_u64(failures, 0, "random requests of 1 byte to 1 TiB all succeed");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), used, "the bytes in use are exact after random traffic");
+    qsort(blocks, RANDOM_LIVE, sizeof(blocks[0]), block_compare);
+    for (size_t i = 0; i + 1 < RANDOM_LIVE; i++)
+        overlaps += blocks[i].address != 0 && blocks[i].address + blocks[i].bytes > blocks[i + 1].address;
+    is_u64(overlaps, 0, "no two live blocks overlap");
+    tide_resource_release(sim);
+}
+
+struct crowd {
+    struct tide_resource *sim;
+    bool greedy;
+    uint64_t refused;
+    uint64_t seed;
+};
+
+/* The modest keep to 8 GiB each; the greedy always ask for more than there is. */
+static void *
+crowd_run(void *context)
+{
+    struct crowd *crowd = context;
+
+    for (int i = 0; i < 5000; i++) {
+        uint64_t bytes = crowd->greedy ? 81 * GIB : 1 + contract_random(&crowd->seed) % (8 * GIB);
+        void *pointer;
+
+        if (tide_allocate(crowd->sim, bytes, 256, 0, &pointer) != TIDE_OK)
+            crowd->refused++;
+        else if (tide_deallocate(crowd->sim, pointer, bytes, 256, 0) != TIDE_OK)
+            crowd->refused += 1000000;
+    }
+    return NULL;
+}
+
+static void
+check_crowd(void)
+{
+    struct tide_sim_options options = { TIDE_OPTIONS(options), .capacity_bytes = 64 * GIB };
+    struct tide_resource *sim = create(&options);
+    struct crowd crowds[THREADS];
+    pthread_t threads[THREADS];
+    uint64_t modest = 0;
+    uint64_t greedy = 0;
+
+    for (int i = 0; i < THREADS; i++) {
+        crowds[i] = (struct crowd){ .sim = sim, .greedy = i % 2 != 0, .seed = 77 + (uint64_t)i };
+        pthread_create(&threads[i], NULL, crowd_run, &crowds[i]);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        *(crowds[i].greedy ? &greedy : &modest) += crowds[i].refused;
+    }
+    is_u64(modest, 0, "no request that fits fails for another thread's that does not");
+    is_u64(greedy, 4 * 5000, "every request over the capacity is refused");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 0, "nothing is left in use");
+    tide_resource_release(sim);
+}
+
+int
+main(void)
+{
+    const struct contract contract = {
+        .name = "sim", .create = create, .largest_bytes = (size_t)512 << 30, .knows_pointers = true
+    };
+
+    plan(CONTRACT_TESTS + 10 + 6 + 14 + 10 + 3 + 3);
+    contract_check(&contract);
+    check_capacity();
+    check_granularity();
+    check_pointers();
+    check_extremes();
+    check_overlap();
+    check_crowd();
+    return done();
+}

@@ -1,0 +1,55 @@
+/* A base for tests: counts for itself, and can be told to fail, to delay, and which addresses to give out. */
+#ifndef TESTS_UPSTREAM_H
+#define TESTS_UPSTREAM_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <tidemark/tidemark.h>
+
+struct upstream_block;
+
+/*
+ * The knobs are set by the test while no other thread uses the resource. The figures are this resource's own: read
+ * them when no other thread uses it, or take `lock`.
+ */
+struct upstream {
+    struct tide_resource base;
+    pthread_mutex_t lock;
+
+    /* knobs */
+    uint64_t fail_allocate;       /* the nth allocation call from now on fails; 0: none */
+    uint64_t fail_allocate_count; /* how many fail from there on; 0: that one only */
+    enum tide_status fail_status; /* with which status; TIDE_OK: TIDE_ECAPACITY */
+    uint64_t fail_deallocate;     /* the nth deallocation call from now on fails; 0: none */
+    unsigned delay_us;            /* each call takes at least this long */
+    uint64_t capacity_bytes;      /* refuse what would pass it; 0: no bound */
+    void *const *chosen;          /* addresses to give out next, in this order; then its own again */
+    size_t chosen_count;
+    bool reuse;      /* give out at once what was freed last, where size and alignment are the same */
+    bool *destroyed; /* set once the last reference has gone; may be NULL */
+
+    /* figures */
+    uint64_t allocate_calls;
+    uint64_t deallocate_calls;
+    uint64_t order_calls;
+    tide_stream last_stream;
+    tide_stream last_earlier;
+    tide_stream last_later;
+    size_t last_bytes;
+    size_t last_alignment;
+    uint64_t live_bytes;
+    uint64_t live_count; /* 0-byte allocations are not in it */
+    uint64_t peak_bytes;
+    uint64_t wrong_frees; /* unknown pointers, other sizes or alignments: never in a right adaptor */
+
+    /* its own */
+    uint64_t next_address;
+    struct upstream_block *live[1024];
+    struct upstream_block *freed;
+};
+
+/* A new one, with one reference in base; exits where there is no memory. Release it as any resource. */
+struct upstream *upstream_create(void);
+
+#endif
