@@ -4,6 +4,12 @@ libtidemark_la_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
 libtidemark_la_LDFLAGS = -version-info 0:0:0 -no-undefined -export-symbols-regex '^tide_' -pthread
 libtidemark_la_LIBADD = $(SQLITE_LIBS) -ldl
 libtidemark_la_SOURCES = \
+	src/driver-load.c \
+	src/driver-order.c \
+	src/driver-order.h \
+	src/driver-table.c \
+	src/driver-table.h \
+	src/driver.c \
 	src/host.c \
 	src/kind.h \
 	src/message.c \

@@ -4,11 +4,13 @@
 #include "kind.h"
 
 /* One extern declaration here and one entry below for each kind, in alphabetical order. */
+extern const struct tidei_kind tidei_driver_kind;
 extern const struct tidei_kind tidei_host_kind;
 extern const struct tidei_kind tidei_sim_kind;
 
 /* Ends in NULL. */
 static const struct tidei_kind *const kinds[] = {
+    &tidei_driver_kind,
     &tidei_host_kind,
     &tidei_sim_kind,
     NULL,

@@ -35,3 +35,18 @@ tests_sim_t_SOURCES = tests/sim-t.c $(contract_test)
 tests_sim_t_LDADD = libtidemark.la
 TESTS += tests/sim-t
 THREADED_TESTS += tests/sim-t
+
+# Over a driver of its own in place of src/driver-load.c, so that it needs neither a GPU nor the library.
+check_PROGRAMS += tests/driver-t
+tests_driver_t_SOURCES = \
+	src/driver-order.c \
+	src/driver-table.c \
+	src/driver.c \
+	src/message.c \
+	src/resource.c \
+	src/status.c \
+	src/text.c \
+	tests/driver-fake.h \
+	tests/driver-t.c
+tests_driver_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
+TESTS += tests/driver-t

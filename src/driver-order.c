@@ -1,0 +1,116 @@
+/* Orders one CUDA stream behind another, with events that are kept for reuse. */
+#include "driver-order.h"
+
+#ifdef HAVE_CUDA_H
+
+void
+tidei_driver_events_init(struct tidei_driver_events *events, const struct tidei_driver *cuda, CUcontext context)
+{
+    events->cuda = cuda;
+    events->context = context;
+    events->count = 0;
+    pthread_mutex_init(&events->lock, NULL);
+}
+
+void
+tidei_driver_events_fini(struct tidei_driver_events *events, bool touch_driver)
+{
+    for (size_t i = 0; touch_driver && i < events->count; i++)
+        events->cuda->event_destroy(events->idle[i]);
+    events->count = 0;
+    pthread_mutex_destroy(&events->lock);
+}
+
+/* An event belongs to the context that is current where it is created. */
+static CUresult
+order_event_create(const struct tidei_driver *cuda, CUcontext context, CUevent *out)
+{
+    CUresult result = cuda->context_push(context);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = cuda->event_create(out, CU_EVENT_DISABLE_TIMING);
+    tidei_driver_leave(cuda);
+    return result;
+}
+
+/* Only events of the context that is kept are kept: an application's own context may go while we still live. */
+static CUresult
+order_event_take(struct tidei_driver_events *events, CUcontext context, CUevent *out)
+{
+    *out = NULL;
+    if (context == events->context) {
+        pthread_mutex_lock(&events->lock);
+        if (events->count > 0)
+            *out = events->idle[--events->count];
+        pthread_mutex_unlock(&events->lock);
+    }
+    return *out != NULL ? CUDA_SUCCESS : order_event_create(events->cuda, context, out);
+}
+
+/* A wait keeps what the event held when the wait was submitted: it may be recorded again, or destroyed, at once. */
+static void
+order_event_give(struct tidei_driver_events *events, CUcontext context, CUevent event)
+{
+    bool kept = false;
+
+    if (context == events->context) {
+        pthread_mutex_lock(&events->lock);
+        if (events->count < TIDEI_DRIVER_EVENTS) {
+            events->idle[events->count++] = event;
+            kept = true;
+        }
+        pthread_mutex_unlock(&events->lock);
+    }
+    if (!kept)
+        events->cuda->event_destroy(event);
+}
+
+/* Record and stream must be of one context, and the stream may be of the application's own; a wait takes any. */
+static CUresult
+order_streams(struct tidei_driver_events *events, CUstream earlier, CUstream later, const char **function)
+{
+    const struct tidei_driver *cuda = events->cuda;
+    CUcontext context = NULL;
+    CUevent event;
+    CUresult result;
+
+    *function = "cuStreamGetCtx";
+    result = cuda->stream_get_ctx(earlier, &context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    *function = "cuEventCreate";
+    result = order_event_take(events, context, &event);
+    if (result != CUDA_SUCCESS)
+        return result;
+    *function = "cuEventRecord";
+    result = cuda->event_record(event, earlier);
+    if (result == CUDA_SUCCESS) {
+        *function = "cuStreamWaitEvent";
+        result = cuda->stream_wait_event(later, event, 0);
+    }
+    order_event_give(events, context, event);
+    return result;
+}
+
+enum tide_status
+tidei_driver_order(struct tidei_driver_events *events, CUstream earlier, CUstream later)
+{
+    const struct tidei_driver *cuda = events->cuda;
+    const char *function;
+    CUresult result;
+
+    if (earlier == later)
+        return TIDE_OK;
+    if (cuda->stream_get_ctx == NULL || cuda->stream_wait_event == NULL || cuda->event_create == NULL ||
+        cuda->event_destroy == NULL || cuda->event_record == NULL)
+        return tide_error_set(TIDE_EUNSUPPORTED, "driver: this NVIDIA driver has no events to order streams with");
+    result = order_streams(events, earlier, later, &function);
+    if (tidei_driver_enter(cuda, result, events->context)) {
+        result = order_streams(events, earlier, later, &function);
+        tidei_driver_leave(cuda);
+    }
+    return tidei_driver_error(cuda, result, function);
+}
+
+#endif

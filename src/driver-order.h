@@ -1,0 +1,35 @@
+/* Orders one CUDA stream behind another, with events that are kept for reuse. */
+#ifndef TIDEI_DRIVER_ORDER_H
+#define TIDEI_DRIVER_ORDER_H
+
+#include "driver-table.h"
+
+#ifdef HAVE_CUDA_H
+
+#include <pthread.h>
+
+#define TIDEI_DRIVER_EVENTS 16
+
+/* Idle events of one context. */
+struct tidei_driver_events {
+    const struct tidei_driver *cuda; /* borrowed */
+    CUcontext context;               /* borrowed */
+    pthread_mutex_t lock;
+    size_t count;                      /* under lock */
+    CUevent idle[TIDEI_DRIVER_EVENTS]; /* under lock */
+};
+
+void tidei_driver_events_init(struct tidei_driver_events *events, const struct tidei_driver *cuda, CUcontext context);
+
+/* Destroy the idle events; where `touch_driver` is false, only forget them. */
+void tidei_driver_events_fini(struct tidei_driver_events *events, bool touch_driver);
+
+/*
+ * Have what will be submitted to `later` wait for what `earlier` holds so far. A thread without a context uses that
+ * of `events`. Errors: TIDE_EUNSUPPORTED (a driver without events), TIDE_EDRIVER. Thread safety: any thread; a short
+ * lock.
+ */
+enum tide_status tidei_driver_order(struct tidei_driver_events *events, CUstream earlier, CUstream later);
+
+#endif
+#endif
