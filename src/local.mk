@@ -12,6 +12,8 @@ libtidemark_la_SOURCES = \
 	src/driver.c \
 	src/host.c \
 	src/kind.h \
+	src/lock.c \
+	src/lock.h \
 	src/message.c \
 	src/registry.c \
 	src/resource.c \
