@@ -1,2 +1,2 @@
 # One line for each adaptor.
-libtidemark_la_SOURCES += 
+libtidemark_la_SOURCES += adaptors/statistics.c

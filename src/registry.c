@@ -7,12 +7,14 @@
 extern const struct tidei_kind tidei_driver_kind;
 extern const struct tidei_kind tidei_host_kind;
 extern const struct tidei_kind tidei_sim_kind;
+extern const struct tidei_kind tidei_statistics_kind;
 
 /* Ends in NULL. */
 static const struct tidei_kind *const kinds[] = {
     &tidei_driver_kind,
     &tidei_host_kind,
     &tidei_sim_kind,
+    &tidei_statistics_kind,
     NULL,
 };
 

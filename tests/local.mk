@@ -50,3 +50,16 @@ tests_driver_t_SOURCES = \
 	tests/driver-t.c
 tests_driver_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
 TESTS += tests/driver-t
+
+# What the tests of the adaptors need besides.
+EXTRA_DIST += \
+	tests/bases.h \
+	tests/gate.h
+
+adaptor_test = $(contract_test) tests/gate.c
+
+check_PROGRAMS += tests/statistics-t
+tests_statistics_t_SOURCES = tests/statistics-t.c $(adaptor_test)
+tests_statistics_t_LDADD = libtidemark.la
+TESTS += tests/statistics-t
+THREADED_TESTS += tests/statistics-t

@@ -1,0 +1,297 @@
+/*
+ * statistics: count how much is outstanding, how much at most, and how much in all.
+ *
+ * Usage: statistics
+ *
+ * Example: what one phase of a program needs on top of what stands already:
+ *     tide_statistics_push(statistics, NULL);
+ *     phase();
+ *     tide_statistics_pop(statistics, &phase_statistics);
+ *
+ * An allocation counts once upstream has succeeded, and comes off before upstream takes it back. So a failed attempt
+ * never shows, and `current` is never more than what upstream has outstanding: over a limit, a peak never passes it.
+ *
+ * LIMITATIONS
+ *  - Push and pop nest for the whole resource, not for each thread.
+ *  - Bytes are as requested; what alignment, bins and pools add is seen by another `statistics` below them.
+ *  - It knows no pointers: a wrong size given back is not noticed here.
+ */
+#include <stdlib.h>
+
+#include <tidemark/statistics.h>
+
+#include "kind.h"
+#include "lock.h"
+#include "resource.h"
+
+/* Counters around the innermost ones, as they stood at the push. */
+struct level {
+    struct tide_statistics figures;
+    uint64_t serial;
+    struct level *outer; /* owned */
+};
+
+/* `lock` guards all that follows it; it and the innermost counters share one cache line. */
+struct statistics {
+    struct tide_resource base;
+    _Alignas(64) struct tidei_lock lock;
+    uint64_t serial; /* of the innermost counters; the outermost have 0, each push the next one ever */
+    struct tide_statistics innermost;
+    struct level *outer; /* owned */
+    uint64_t pushes;
+};
+
+/* As unsigned: a sum past INT64_MAX, which only addresses without memory reach, wraps instead of being undefined. */
+static inline int64_t
+counter_sum(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static inline void
+counter_raise(struct tide_counter *counter, int64_t value)
+{
+    counter->current = counter_sum(counter->current, value);
+    if (counter->current > counter->peak)
+        counter->peak = counter->current;
+}
+
+static inline void
+counter_add(struct tide_counter *counter, int64_t value)
+{
+    counter_raise(counter, value);
+    counter->total = counter_sum(counter->total, value);
+}
+
+static inline void
+counter_take_off(struct tide_counter *counter, int64_t value)
+{
+    counter->current = counter_sum(counter->current, -value);
+}
+
+/* Fold what was counted inside a push into the counter around it. */
+static void
+counter_fold(struct tide_counter *counter, const struct tide_counter *inner)
+{
+    int64_t reached = counter_sum(counter->current, inner->peak);
+
+    if (reached > counter->peak)
+        counter->peak = reached;
+    counter->current = counter_sum(counter->current, inner->current);
+    counter->total = counter_sum(counter->total, inner->total);
+}
+
+static enum tide_status
+statistics_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct statistics *statistics = (struct statistics *)self;
+    enum tide_status status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
+
+    if (status != TIDE_OK)
+        return status;
+    tidei_lock_take(&statistics->lock);
+    counter_add(&statistics->innermost.bytes, (int64_t)bytes);
+    counter_add(&statistics->innermost.count, 1);
+    tidei_lock_give(&statistics->lock);
+    return TIDE_OK;
+}
+
+/*
+ * Put back what upstream refused to take: to the counters that it came off, of serial `serial`, or, where these were
+ * popped since, to those that they were folded into. The memory was outstanding all the while, so the sum with what
+ * came meanwhile is a height that was reached, and may raise the peak; it is nothing new, so the total stays.
+ */
+static void
+statistics_put_back(struct statistics *statistics, size_t bytes, uint64_t serial)
+{
+    struct tide_statistics *figures;
+
+    tidei_lock_take(&statistics->lock);
+    figures = &statistics->innermost;
+    if (statistics->serial > serial) {
+        struct level *level = statistics->outer;
+
+        while (level->serial > serial)
+            level = level->outer;
+        figures = &level->figures;
+    }
+    counter_raise(&figures->bytes, (int64_t)bytes);
+    counter_raise(&figures->count, 1);
+    tidei_lock_give(&statistics->lock);
+}
+
+static enum tide_status
+statistics_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct statistics *statistics = (struct statistics *)self;
+    enum tide_status status;
+    uint64_t serial;
+
+    tidei_lock_take(&statistics->lock);
+    counter_take_off(&statistics->innermost.bytes, (int64_t)bytes);
+    counter_take_off(&statistics->innermost.count, 1);
+    serial = statistics->serial;
+    tidei_lock_give(&statistics->lock);
+    status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    if (status != TIDE_OK)
+        statistics_put_back(statistics, bytes, serial);
+    return status;
+}
+
+static void
+statistics_destroy(struct tide_resource *self)
+{
+    struct statistics *statistics = (struct statistics *)self;
+    struct level *level = statistics->outer;
+
+    while (level != NULL) {
+        struct level *outer = level->outer;
+
+        free(level);
+        level = outer;
+    }
+    tidei_lock_fini(&statistics->lock);
+    tide_resource_fini(self);
+    free(statistics);
+}
+
+static const struct tide_resource_ops statistics_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "statistics",
+    .allocate = statistics_allocate,
+    .deallocate = statistics_deallocate,
+    .order = tide_pass_order,
+    .query = tide_pass_query,
+    .describe = tide_pass_describe,
+    .upstream_at = tide_pass_upstream_at,
+    .destroy = statistics_destroy,
+};
+
+enum tide_status
+tide_statistics_create(struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct statistics *statistics;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "statistics: no place for the resource");
+    *out = NULL;
+    if (upstream == NULL)
+        return tide_error_set(TIDE_EINVAL, "statistics: no upstream");
+    statistics = aligned_alloc(_Alignof(struct statistics), sizeof(*statistics));
+    if (statistics == NULL)
+        return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for %zu B", sizeof(*statistics));
+    *statistics = (struct statistics){ 0 };
+    status = tidei_lock_init(&statistics->lock);
+    if (status != TIDE_OK)
+        goto free_statistics;
+    status = tide_resource_init(&statistics->base, &statistics_ops, upstream);
+    if (status != TIDE_OK)
+        goto fini_lock;
+    *out = &statistics->base;
+    return TIDE_OK;
+
+fini_lock:
+    tidei_lock_fini(&statistics->lock);
+free_statistics:
+    free(statistics);
+    return status;
+}
+
+/* NULL, with the error text set, where `resource` is something else. */
+static struct statistics *
+statistics_of(struct tide_resource *resource)
+{
+    if (resource != NULL && resource->ops == &statistics_ops)
+        return (struct statistics *)resource;
+    tide_error_set(TIDE_EINVAL, "statistics: asked of what is no statistics resource");
+    return NULL;
+}
+
+enum tide_status
+tide_statistics_read(struct tide_resource *resource, struct tide_statistics *out)
+{
+    struct statistics *statistics = statistics_of(resource);
+
+    if (out != NULL)
+        *out = (struct tide_statistics){ 0 };
+    if (statistics == NULL)
+        return TIDE_EINVAL;
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "statistics: no place for the figures");
+    tidei_lock_take(&statistics->lock);
+    *out = statistics->innermost;
+    tidei_lock_give(&statistics->lock);
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_statistics_push(struct tide_resource *resource, struct tide_statistics *out)
+{
+    struct statistics *statistics = statistics_of(resource);
+    struct tide_statistics figures;
+    struct level *level;
+
+    if (out != NULL)
+        *out = (struct tide_statistics){ 0 };
+    if (statistics == NULL)
+        return TIDE_EINVAL;
+    level = malloc(sizeof(*level));
+    if (level == NULL)
+        return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for %zu B", sizeof(*level));
+    tidei_lock_take(&statistics->lock);
+    figures = statistics->innermost;
+    level->figures = figures;
+    level->serial = statistics->serial;
+    level->outer = statistics->outer;
+    statistics->outer = level;
+    statistics->innermost = (struct tide_statistics){ 0 };
+    statistics->serial = ++statistics->pushes;
+    tidei_lock_give(&statistics->lock);
+    if (out != NULL)
+        *out = figures;
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_statistics_pop(struct tide_resource *resource, struct tide_statistics *out)
+{
+    struct statistics *statistics = statistics_of(resource);
+    struct tide_statistics inner = { 0 };
+    struct level *level;
+
+    if (out != NULL)
+        *out = inner;
+    if (statistics == NULL)
+        return TIDE_EINVAL;
+    tidei_lock_take(&statistics->lock);
+    level = statistics->outer;
+    if (level != NULL) {
+        inner = statistics->innermost;
+        statistics->innermost = level->figures;
+        statistics->serial = level->serial;
+        statistics->outer = level->outer;
+        counter_fold(&statistics->innermost.bytes, &inner.bytes);
+        counter_fold(&statistics->innermost.count, &inner.count);
+    }
+    tidei_lock_give(&statistics->lock);
+    if (level == NULL)
+        return tide_error_set(TIDE_EINVAL, "statistics: pop with nothing pushed");
+    free(level);
+    if (out != NULL)
+        *out = inner;
+    return TIDE_OK;
+}
+
+static enum tide_status
+statistics_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream,
+                     struct tide_resource **out)
+{
+    (void)arguments;
+    return tide_statistics_create(upstream, out);
+}
+
+const struct tidei_kind tidei_statistics_kind = {
+    .name = "statistics",
+    .create = statistics_from_text,
+};

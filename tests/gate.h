@@ -1,0 +1,24 @@
+/* A layer for tests that calls the test in the middle of a call, once, where another thread could come in between. */
+#ifndef TESTS_GATE_H
+#define TESTS_GATE_H
+
+#include <tidemark/tidemark.h>
+
+typedef void (*gate_visit)(void *context);
+
+/* What is set is called once, with no lock of the layers above held, and unset before. */
+struct gate {
+    struct tide_resource base;
+    gate_visit before_allocate; /* before upstream is called */
+    gate_visit after_allocate;  /* after upstream has returned */
+    gate_visit before_deallocate;
+    gate_visit after_deallocate;
+    void *context;
+    enum tide_status deallocate_status; /* unless TIDE_OK, the next deallocation returns it and goes no further */
+    enum tide_status order_status;      /* unless TIDE_OK, every order returns it and goes no further */
+};
+
+/* A new one over `upstream` (takes over the caller's reference), with one reference in base. */
+struct gate *gate_create(struct tide_resource *upstream);
+
+#endif

@@ -1,0 +1,551 @@
+/* Tests adaptors/statistics.c. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <tidemark/tidemark.h>
+
+#include "bases.h"
+#include "contract.h"
+#include "gate.h"
+#include "tap.h"
+#include "upstream.h"
+
+#define THREADS 8
+#define STEPS   5000
+#define FORKS   20
+
+/* A statistics resource over `upstream`, whose reference it takes over. */
+static struct tide_resource *
+over(struct tide_resource *upstream)
+{
+    struct tide_resource *statistics;
+
+    if (tide_statistics_create(upstream, &statistics) != TIDE_OK)
+        abort();
+    tide_resource_release(upstream);
+    return statistics;
+}
+
+static struct tide_statistics
+read_all(struct tide_resource *statistics)
+{
+    struct tide_statistics figures;
+
+    if (tide_statistics_read(statistics, &figures) != TIDE_OK)
+        abort();
+    return figures;
+}
+
+static bool
+counter_is(const char *what, const struct tide_counter *seen, int64_t current, int64_t peak, int64_t total)
+{
+    if (seen->current == current && seen->peak == peak && seen->total == total)
+        return true;
+    diag("%s: seen current %" PRId64 ", peak %" PRId64 ", total %" PRId64, what, seen->current, seen->peak,
+         seen->total);
+    diag("%s: wanted %" PRId64 ", %" PRId64 ", %" PRId64, what, current, peak, total);
+    return false;
+}
+
+/* All six figures, where every allocation has the same `size`. */
+static void
+figures_are(struct tide_statistics seen, int64_t size, int64_t current, int64_t peak, int64_t total,
+            const char *sentence)
+{
+    bool count = counter_is("count", &seen.count, current, peak, total);
+    bool bytes = counter_is("bytes", &seen.bytes, size * current, size * peak, size * total);
+
+    ok(count && bytes, "%s", sentence);
+}
+
+static struct tide_statistics
+push(struct tide_resource *statistics)
+{
+    struct tide_statistics figures = { .bytes.current = 12345 };
+
+    if (tide_statistics_push(statistics, &figures) != TIDE_OK)
+        diag("push: %s", tide_error_text());
+    return figures;
+}
+
+static struct tide_statistics
+pop(struct tide_resource *statistics)
+{
+    struct tide_statistics figures = { .bytes.current = 12345 };
+
+    if (tide_statistics_pop(statistics, &figures) != TIDE_OK)
+        diag("pop: %s", tide_error_text());
+    return figures;
+}
+
+static void *
+take(struct tide_resource *resource, size_t bytes)
+{
+    void *pointer = NULL;
+
+    if (tide_allocate(resource, bytes, TIDE_DEFAULT_ALIGNMENT, 0, &pointer) != TIDE_OK)
+        diag("allocate: %s", tide_error_text());
+    return pointer;
+}
+
+static enum tide_status
+give(struct tide_resource *resource, void *pointer, size_t bytes)
+{
+    return tide_deallocate(resource, pointer, bytes, TIDE_DEFAULT_ALIGNMENT, 0);
+}
+
+#define COUNTING_TESTS 7
+
+static void
+check_counting(const struct base_maker *base)
+{
+    struct tide_resource *statistics = over(base->create(1000));
+    struct tide_statistics figures;
+    void *first, *second, *refused;
+
+    diag("counting over %s", base->name);
+    figures_are(read_all(statistics), 1, 0, 0, 0, "a new one has counted nothing");
+    first = take(statistics, 300);
+    second = take(statistics, 500);
+    ok(tide_allocate(statistics, 300, 256, 0, &refused) == TIDE_ECAPACITY, "the base refuses what it has no room for");
+    figures = read_all(statistics);
+    ok(counter_is("bytes", &figures.bytes, 800, 800, 800) && counter_is("count", &figures.count, 2, 2, 2),
+       "requested bytes and allocations count, the refused one does not");
+    give(statistics, first, 300);
+    figures = read_all(statistics);
+    ok(counter_is("bytes", &figures.bytes, 500, 800, 800) && counter_is("count", &figures.count, 1, 2, 2),
+       "a deallocation comes off the current figures alone");
+    take(statistics, 0);
+    figures = read_all(statistics);
+    ok(counter_is("bytes", &figures.bytes, 500, 800, 800) && counter_is("count", &figures.count, 2, 2, 3),
+       "0 bytes count as an allocation");
+    give(statistics, NULL, 0);
+    give(statistics, second, 500);
+    figures = read_all(statistics);
+    ok(counter_is("bytes", &figures.bytes, 0, 800, 800) && counter_is("count", &figures.count, 0, 2, 3),
+       "all given back leaves the peak and the total");
+    tide_resource_release(statistics);
+    statistics = over(over(base->create(0)));
+    give(statistics, take(statistics, 64), 64);
+    figures_are(read_all(statistics->upstream), 64, 0, 1, 1, "one over another counts the same");
+    tide_resource_release(statistics);
+}
+
+#define NESTING_TESTS 16
+
+/* Ten buffers of 10 bytes, push; allocate one, push; free it, push; allocate two, and back out again. */
+static void
+check_nesting(const struct base_maker *base)
+{
+    struct tide_resource *statistics = over(base->create(0));
+    void *buffers[10], *one, *two[2];
+
+    diag("nesting over %s", base->name);
+    for (int i = 0; i < 10; i++)
+        buffers[i] = take(statistics, 10);
+    figures_are(push(statistics), 10, 10, 10, 10, "the first push returns the ten buffers");
+    figures_are(read_all(statistics), 10, 0, 0, 0, "inside it the figures begin at 0");
+    one = take(statistics, 10);
+    figures_are(push(statistics), 10, 1, 1, 1, "the second push returns the one buffer allocated since the first");
+    give(statistics, one, 10);
+    figures_are(read_all(statistics), 10, -1, 0, 0, "freeing it inside the second push takes current below 0");
+    figures_are(push(statistics), 10, -1, 0, 0, "the third push returns that");
+    two[0] = take(statistics, 10);
+    two[1] = take(statistics, 10);
+    figures_are(read_all(statistics), 10, 2, 2, 2, "inside the third push stand two buffers");
+    figures_are(pop(statistics), 10, 2, 2, 2, "the first pop returns the two");
+    figures_are(read_all(statistics), 10, 1, 1, 2, "and folds them in: -1 + 2 outstanding is also the peak");
+    give(statistics, two[0], 10);
+    figures_are(read_all(statistics), 10, 0, 1, 2, "freeing one leaves that peak");
+    figures_are(pop(statistics), 10, 0, 1, 2, "the second pop returns it");
+    figures_are(read_all(statistics), 10, 1, 2, 3, "and folds it in: 1 + a peak of 1 is a peak of 2");
+    give(statistics, two[1], 10);
+    figures_are(pop(statistics), 10, 0, 2, 3, "the third pop returns all of it");
+    figures_are(read_all(statistics), 10, 10, 12, 13, "the outermost figures are as if there had been no push");
+    for (int i = 0; i < 10; i++)
+        give(statistics, buffers[i], 10);
+    figures_are(read_all(statistics), 10, 0, 12, 13, "freeing the ten leaves nothing outstanding");
+    ok(tide_statistics_pop(statistics, NULL) == TIDE_EINVAL, "a pop with nothing pushed is refused");
+    ok(tide_statistics_push(statistics, NULL) == TIDE_OK && tide_statistics_push(statistics, NULL) == TIDE_OK,
+       "pushes need no place for figures, and may be left open");
+    tide_resource_release(statistics);
+}
+
+static void
+visit_allocate(void *context)
+{
+    take(context, 10);
+}
+
+static void
+visit_push(void *context)
+{
+    push(context);
+}
+
+static void
+visit_pop(void *context)
+{
+    pop(context);
+}
+
+static void
+visit_pop_and_push(void *context)
+{
+    pop(context);
+    push(context);
+}
+
+static struct tide_statistics visited;
+
+static void
+visit_read(void *context)
+{
+    visited = read_all(context);
+}
+
+/* A statistics resource over a gate over a base that can be told to fail, with `live` buffers of 10 bytes. */
+struct scene {
+    struct tide_resource *statistics;
+    struct gate *gate;
+    struct upstream *upstream;
+    void *buffers[4];
+};
+
+static void
+scene_open(struct scene *scene, int live)
+{
+    scene->upstream = upstream_create();
+    scene->gate = gate_create(&scene->upstream->base);
+    scene->statistics = over(&scene->gate->base);
+    scene->gate->context = scene->statistics;
+    for (int i = 0; i < live; i++)
+        scene->buffers[i] = take(scene->statistics, 10);
+}
+
+#define INTERLEAVING_TESTS 12
+
+/* What another thread would see, or do, while a call is inside upstream. */
+static void
+check_interleaving(void)
+{
+    struct scene scene;
+    void *pointer;
+
+    scene_open(&scene, 2);
+    scene.gate->after_allocate = visit_read;
+    scene.buffers[2] = take(scene.statistics, 10);
+    figures_are(visited, 10, 2, 2, 2, "what upstream has not returned yet does not count");
+    scene.gate->before_deallocate = visit_read;
+    give(scene.statistics, scene.buffers[2], 10);
+    figures_are(visited, 10, 2, 3, 3, "what upstream is about to take back is off already");
+    scene.gate->after_deallocate = visit_allocate;
+    give(scene.statistics, scene.buffers[1], 10);
+    figures_are(read_all(scene.statistics), 10, 2, 3, 4, "memory that comes back at once on another thread is no peak");
+    is_u64(scene.upstream->peak_bytes, 30, "just as upstream saw it");
+
+    scene.upstream->fail_allocate = 1;
+    scene.gate->before_allocate = visit_read;
+    ok(tide_allocate(scene.statistics, 10, 256, 0, &pointer) == TIDE_ECAPACITY, "upstream refuses");
+    figures_are(visited, 10, 2, 3, 4, "an attempt that fails shows at no moment");
+    figures_are(read_all(scene.statistics), 10, 2, 3, 4, "nor afterwards");
+    tide_resource_release(scene.statistics);
+
+    scene_open(&scene, 2);
+    scene.gate->deallocate_status = TIDE_EDRIVER;
+    scene.gate->before_deallocate = visit_read;
+    ok(give(scene.statistics, scene.buffers[0], 10) == TIDE_EDRIVER, "upstream refuses to take it back");
+    figures_are(visited, 10, 1, 2, 2, "while it was asked the buffer was off");
+    figures_are(read_all(scene.statistics), 10, 2, 2, 2, "then it is back, and peak and total are as before");
+    scene.gate->deallocate_status = TIDE_EDRIVER;
+    scene.gate->before_deallocate = visit_allocate;
+    give(scene.statistics, scene.buffers[0], 10);
+    figures_are(read_all(scene.statistics), 10, 3, 3, 3, "a buffer that upstream kept all the while raises the peak");
+    is_u64(scene.upstream->peak_bytes, 30, "to what upstream saw");
+    tide_resource_release(scene.statistics);
+}
+
+#define REFUSED_TESTS 6
+
+/* A deallocation is refused after a push or a pop has come in between: its bytes go back to where they came off. */
+static void
+check_refused_across_levels(void)
+{
+    struct scene scene;
+
+    scene_open(&scene, 2);
+    scene.gate->deallocate_status = TIDE_EDRIVER;
+    scene.gate->before_deallocate = visit_push;
+    give(scene.statistics, scene.buffers[0], 10);
+    figures_are(read_all(scene.statistics), 10, 0, 0, 0, "refused after a push: the new figures stay at 0");
+    pop(scene.statistics);
+    figures_are(read_all(scene.statistics), 10, 2, 2, 2, "and the ones around them are as before");
+
+    push(scene.statistics);
+    scene.gate->deallocate_status = TIDE_EDRIVER;
+    scene.gate->before_deallocate = visit_pop;
+    give(scene.statistics, scene.buffers[0], 10);
+    figures_are(read_all(scene.statistics), 10, 2, 2, 2, "refused after a pop: back to what it was folded into");
+
+    push(scene.statistics);
+    scene.gate->deallocate_status = TIDE_EDRIVER;
+    scene.gate->before_deallocate = visit_pop_and_push;
+    give(scene.statistics, scene.buffers[0], 10);
+    figures_are(read_all(scene.statistics), 10, 0, 0, 0, "refused after a pop and a push: the new figures stay at 0");
+    pop(scene.statistics);
+    figures_are(read_all(scene.statistics), 10, 2, 2, 2, "and the ones around them are as before");
+    is_u64(scene.upstream->live_count, 2, "and upstream still has both buffers");
+    tide_resource_release(scene.statistics);
+}
+
+struct worker {
+    pthread_t thread;
+    struct tide_resource *statistics;
+    uint64_t seed;
+    uint64_t sizes[32]; /* live */
+    void *pointers[32];
+    int64_t bytes, count; /* allocated in all */
+    uint64_t failures;
+};
+
+static void
+worker_step(struct worker *worker)
+{
+    unsigned slot = contract_random(&worker->seed) % 32;
+
+    if (worker->pointers[slot] != NULL) {
+        worker->failures += give(worker->statistics, worker->pointers[slot], worker->sizes[slot]) != TIDE_OK;
+        worker->pointers[slot] = NULL;
+        return;
+    }
+    worker->sizes[slot] = 1 + contract_random(&worker->seed) % 4096;
+    worker->pointers[slot] = take(worker->statistics, worker->sizes[slot]);
+    worker->failures += worker->pointers[slot] == NULL;
+    worker->bytes += (int64_t)worker->sizes[slot];
+    worker->count++;
+}
+
+static void *
+worker_run(void *context)
+{
+    struct worker *worker = context;
+
+    for (int i = 0; i < STEPS; i++)
+        worker_step(worker);
+    return NULL;
+}
+
+#define THREADS_TESTS 6
+
+/* Every thread keeps its own account, which the figures must match; a ninth thread pushes and pops meanwhile. */
+static void
+check_threads(const struct base_maker *base)
+{
+    struct tide_resource *statistics = over(base->create(0));
+    struct worker workers[THREADS];
+    struct tide_statistics figures;
+    int64_t total = 0, count = 0, live = 0, live_count = 0;
+    uint64_t failures = 0, unbalanced = 0;
+
+    diag("threads over %s", base->name);
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){ .statistics = statistics, .seed = 1000 + (uint64_t)i };
+        pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]);
+    }
+    for (int i = 0; i < 1000; i++) {
+        unbalanced += tide_statistics_push(statistics, NULL) != TIDE_OK;
+        unbalanced += tide_statistics_pop(statistics, NULL) != TIDE_OK;
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        failures += workers[i].failures;
+        total += workers[i].bytes;
+        count += workers[i].count;
+        for (int slot = 0; slot < 32; slot++) {
+            live += workers[i].pointers[slot] != NULL ? (int64_t)workers[i].sizes[slot] : 0;
+            live_count += workers[i].pointers[slot] != NULL;
+        }
+    }
+    is_u64(failures + unbalanced, 0, "every call of every thread succeeds");
+    figures = read_all(statistics);
+    is_i64(figures.bytes.total, total, "the total is the sum of what the threads allocated");
+    is_i64(figures.count.total, count, "and so is the number");
+    is_i64(figures.bytes.current, live, "what is outstanding is the sum of what the threads hold");
+    is_i64(figures.count.current, live_count, "and so is the number");
+    ok(figures.bytes.peak >= live && figures.bytes.peak <= total, "the peak lies between both");
+    for (int i = 0; i < THREADS; i++) {
+        for (int slot = 0; slot < 32; slot++) {
+            if (workers[i].pointers[slot] != NULL)
+                give(statistics, workers[i].pointers[slot], workers[i].sizes[slot]);
+        }
+    }
+    tide_resource_release(statistics);
+}
+
+struct holder {
+    pthread_t thread;
+    struct tide_resource *statistics;
+    pthread_barrier_t *barrier;
+};
+
+/* Hold more and more with all the others, then less and less: the sum is known at each barrier. */
+static void *
+holder_run(void *context)
+{
+    struct holder *holder = context;
+    void *pointers[16];
+
+    for (int i = 0; i < 16; i++)
+        pointers[i] = take(holder->statistics, 10);
+    pthread_barrier_wait(holder->barrier);
+    for (int i = 0; i < 16; i++)
+        give(holder->statistics, pointers[i], 10);
+    pthread_barrier_wait(holder->barrier);
+    for (int i = 0; i < STEPS; i++)
+        give(holder->statistics, take(holder->statistics, 10), 10);
+    return NULL;
+}
+
+#define PEAK_TESTS 2
+
+/* The peak is known to the byte where all threads hold all they ever hold at one moment. */
+static void
+check_peak_of_threads(const struct base_maker *base)
+{
+    struct tide_resource *statistics = over(base->create(0));
+    struct holder holders[THREADS];
+    pthread_barrier_t barrier;
+    uint64_t torn = 0;
+
+    diag("peak over %s", base->name);
+    pthread_barrier_init(&barrier, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        holders[i] = (struct holder){ .statistics = statistics, .barrier = &barrier };
+        pthread_create(&holders[i].thread, NULL, holder_run, &holders[i]);
+    }
+    for (int i = 0; i < STEPS; i++) {
+        struct tide_statistics figures = read_all(statistics);
+
+        torn += figures.bytes.current != 10 * figures.count.current || figures.bytes.peak != 10 * figures.count.peak ||
+                figures.bytes.total != 10 * figures.count.total || figures.bytes.current > figures.bytes.peak;
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(holders[i].thread, NULL);
+    is_u64(torn, 0, "what is read while threads run is what stood at one moment");
+    figures_are(read_all(statistics), 10, 0, 16 * THREADS, THREADS * (16 + STEPS),
+                "the peak of eight threads is what they held together");
+    pthread_barrier_destroy(&barrier);
+    tide_resource_release(statistics);
+}
+
+struct hammer {
+    pthread_t thread;
+    struct tide_resource *statistics;
+    _Atomic bool stop; /* relaxed: tells nothing else */
+};
+
+static void *
+hammer_run(void *context)
+{
+    struct hammer *hammer = context;
+
+    while (!atomic_load_explicit(&hammer->stop, memory_order_relaxed))
+        give(hammer->statistics, take(hammer->statistics, 10), 10);
+    return NULL;
+}
+
+#define FORK_TESTS 1
+
+/* A child of fork() may use what another thread was in the middle of: a lock left taken would hang it. */
+static void
+check_fork(void)
+{
+    struct tide_resource *statistics = over(base_sim(0));
+    struct hammer hammers[2];
+    int right = 0;
+
+    for (int i = 0; i < 2; i++) {
+        hammers[i] = (struct hammer){ .statistics = statistics };
+        pthread_create(&hammers[i].thread, NULL, hammer_run, &hammers[i]);
+    }
+    for (int i = 0; i < FORKS; i++) {
+        pid_t child = fork();
+        int status = -1;
+
+        if (child == 0) {
+            struct tide_statistics before, after;
+
+            alarm(60);
+            tide_statistics_push(statistics, &before);
+            tide_statistics_read(statistics, &after);
+            _exit(before.bytes.current == 10 * before.count.current && after.count.total == 0 ? 0 : 1);
+        }
+        waitpid(child, &status, 0);
+        right += status == 0;
+    }
+    for (int i = 0; i < 2; i++) {
+        atomic_store_explicit(&hammers[i].stop, true, memory_order_relaxed);
+        pthread_join(hammers[i].thread, NULL);
+    }
+    is_i64(right, FORKS, "every child of fork() finds the counters whole and unlocked");
+    tide_resource_release(statistics);
+}
+
+#define USE_TESTS 7
+
+static void
+check_use(void)
+{
+    struct tide_resource *base = base_sim(1 << 20), *statistics = (struct tide_resource *)&base;
+    struct tide_statistics figures = { .count.total = 5 };
+    uint64_t figure;
+
+    ok(tide_statistics_create(NULL, &statistics) == TIDE_EINVAL && statistics == NULL,
+       "there is none without upstream");
+    ok(tide_statistics_create(base, NULL) == TIDE_EINVAL, "there is none without a place for it");
+    ok(tide_statistics_read(base, &figures) == TIDE_EINVAL && figures.count.total == 0,
+       "reading what is no statistics resource gives zeros and a status");
+    ok(tide_statistics_push(base, NULL) == TIDE_EINVAL && tide_statistics_pop(base, NULL) == TIDE_EINVAL,
+       "push and pop on what is no statistics resource are refused");
+    ok(tide_statistics_read(NULL, &figures) == TIDE_EINVAL, "and so is reading NULL");
+    statistics = over(base);
+    ok(tide_statistics_read(statistics, NULL) == TIDE_EINVAL, "and reading into NULL");
+    ok(tide_query(statistics, TIDE_QUERY_CAPACITY, &figure) == TIDE_OK && figure == 1 << 20,
+       "questions go on to what is below");
+    tide_resource_release(statistics);
+}
+
+static struct tide_resource *
+contract_create(void *context)
+{
+    const struct base_maker *base = context;
+
+    return over(base->create(0));
+}
+
+int
+main(void)
+{
+    plan(BASE_COUNT * (CONTRACT_TESTS + COUNTING_TESTS + NESTING_TESTS + THREADS_TESTS + PEAK_TESTS) +
+         INTERLEAVING_TESTS + REFUSED_TESTS + FORK_TESTS + USE_TESTS);
+    for (size_t i = 0; i < BASE_COUNT; i++) {
+        const struct contract contract = { .name = "statistics",
+                                           .create = contract_create,
+                                           .context = (void *)&bases[i],
+                                           .largest_bytes = 65536,
+                                           .knows_pointers = strcmp(bases[i].name, "sim") == 0 };
+
+        contract_check(&contract);
+        check_counting(&bases[i]);
+        check_nesting(&bases[i]);
+        check_threads(&bases[i]);
+        check_peak_of_threads(&bases[i]);
+    }
+    check_interleaving();
+    check_refused_across_levels();
+    check_fork();
+    check_use();
+    return done();
+}
