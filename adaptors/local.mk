@@ -1,2 +1,3 @@
 # One line for each adaptor.
+libtidemark_la_SOURCES += adaptors/limit.c
 libtidemark_la_SOURCES += adaptors/statistics.c

@@ -6,6 +6,7 @@
 /* One extern declaration here and one entry below for each kind, in alphabetical order. */
 extern const struct tidei_kind tidei_driver_kind;
 extern const struct tidei_kind tidei_host_kind;
+extern const struct tidei_kind tidei_limit_kind;
 extern const struct tidei_kind tidei_sim_kind;
 extern const struct tidei_kind tidei_statistics_kind;
 
@@ -13,6 +14,7 @@ extern const struct tidei_kind tidei_statistics_kind;
 static const struct tidei_kind *const kinds[] = {
     &tidei_driver_kind,
     &tidei_host_kind,
+    &tidei_limit_kind,
     &tidei_sim_kind,
     &tidei_statistics_kind,
     NULL,

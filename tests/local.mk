@@ -63,3 +63,9 @@ tests_statistics_t_SOURCES = tests/statistics-t.c $(adaptor_test)
 tests_statistics_t_LDADD = libtidemark.la
 TESTS += tests/statistics-t
 THREADED_TESTS += tests/statistics-t
+
+check_PROGRAMS += tests/limit-t
+tests_limit_t_SOURCES = tests/limit-t.c $(adaptor_test)
+tests_limit_t_LDADD = libtidemark.la
+TESTS += tests/limit-t
+THREADED_TESTS += tests/limit-t
