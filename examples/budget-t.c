@@ -1,0 +1,89 @@
+/*
+ * A test that enforces a memory budget on the code under test: a limit refuses what passes the budget, and
+ * statistics say how close the code came and whether it gave everything back.
+ */
+#include <tidemark/tidemark.h>
+
+#include "tests/tap.h"
+
+#define BUDGET_BYTES ((uint64_t)1 << 20)
+#define ROWS         1000
+#define ROW_BYTES    4096
+
+typedef enum tide_status (*work)(struct tide_resource *memory);
+
+/* Code under test: goes through its rows with one buffer that it uses again. */
+static enum tide_status
+thrifty(struct tide_resource *memory)
+{
+    enum tide_status status;
+    void *row;
+
+    for (int i = 0; i < ROWS; i++) {
+        status = tide_allocate(memory, ROW_BYTES, TIDE_DEFAULT_ALIGNMENT, 0, &row);
+        if (status == TIDE_OK)
+            status = tide_deallocate(memory, row, ROW_BYTES, TIDE_DEFAULT_ALIGNMENT, 0);
+        if (status != TIDE_OK)
+            return status;
+    }
+    return TIDE_OK;
+}
+
+/* Code under test: keeps every row until the end, four times its budget in all. */
+static enum tide_status
+greedy(struct tide_resource *memory)
+{
+    enum tide_status status = TIDE_OK;
+    void *rows[ROWS];
+    int made = 0;
+
+    while (made < ROWS && status == TIDE_OK) {
+        status = tide_allocate(memory, ROW_BYTES, TIDE_DEFAULT_ALIGNMENT, 0, &rows[made]);
+        made += status == TIDE_OK;
+    }
+    while (made > 0)
+        tide_deallocate(memory, rows[--made], ROW_BYTES, TIDE_DEFAULT_ALIGNMENT, 0);
+    return status;
+}
+
+/* Run `function` within `budget_bytes`: what it returned, and the figures that it left. */
+static enum tide_status
+run_within(uint64_t budget_bytes, work function, struct tide_statistics *figures)
+{
+    struct tide_resource *host = NULL;
+    struct tide_resource *limit = NULL;
+    struct tide_resource *statistics = NULL;
+    enum tide_status status;
+
+    memset(figures, 0, sizeof(*figures));
+    if ((status = tide_host_create(NULL, &host)) != TIDE_OK ||
+        (status = tide_limit_create(host, budget_bytes, 1, &limit)) != TIDE_OK ||
+        (status = tide_statistics_create(limit, &statistics)) != TIDE_OK)
+        goto out;
+    status = function(statistics);
+    tide_statistics_read(statistics, figures);
+out:
+    tide_resource_release(statistics);
+    tide_resource_release(limit);
+    tide_resource_release(host);
+    return status;
+}
+
+int
+main(void)
+{
+    struct tide_statistics figures;
+
+    plan(7);
+    ok(run_within(BUDGET_BYTES, thrifty, &figures) == TIDE_OK, "the thrifty code stays within its budget");
+    is_i64(figures.bytes.peak, ROW_BYTES, "it holds one row at a time");
+    is_i64(figures.bytes.current, 0, "it gives everything back");
+
+    /* A test of real code ends here. These show that code past its budget does not get through. */
+    is_i64(run_within(BUDGET_BYTES, greedy, &figures), TIDE_ELIMIT,
+           "the greedy code is refused what passes its budget");
+    has_words(tide_error_text(), "limit:", "the error text says that the limit refused");
+    is_i64(figures.bytes.peak, BUDGET_BYTES, "it got its budget to the last byte");
+    is_i64(run_within(ROWS * ROW_BYTES, greedy, &figures), TIDE_OK, "a budget of its true need lets it pass");
+    return done();
+}
