@@ -3,13 +3,13 @@
 
 #ifdef HAVE_CUDA_H
 
-void
+enum tide_status
 tidei_driver_events_init(struct tidei_driver_events *events, const struct tidei_driver *cuda, CUcontext context)
 {
     events->cuda = cuda;
     events->context = context;
     events->count = 0;
-    pthread_mutex_init(&events->lock, NULL);
+    return tidei_lock_init(&events->lock);
 }
 
 void
@@ -18,7 +18,7 @@ tidei_driver_events_fini(struct tidei_driver_events *events, bool touch_driver)
     for (size_t i = 0; touch_driver && i < events->count; i++)
         events->cuda->event_destroy(events->idle[i]);
     events->count = 0;
-    pthread_mutex_destroy(&events->lock);
+    tidei_lock_fini(&events->lock);
 }
 
 /* An event belongs to the context that is current where it is created. */
@@ -40,10 +40,10 @@ order_event_take(struct tidei_driver_events *events, CUcontext context, CUevent 
 {
     *out = NULL;
     if (context == events->context) {
-        pthread_mutex_lock(&events->lock);
+        tidei_lock_take(&events->lock);
         if (events->count > 0)
             *out = events->idle[--events->count];
-        pthread_mutex_unlock(&events->lock);
+        tidei_lock_give(&events->lock);
     }
     return *out != NULL ? CUDA_SUCCESS : order_event_create(events->cuda, context, out);
 }
@@ -55,12 +55,12 @@ order_event_give(struct tidei_driver_events *events, CUcontext context, CUevent 
     bool kept = false;
 
     if (context == events->context) {
-        pthread_mutex_lock(&events->lock);
+        tidei_lock_take(&events->lock);
         if (events->count < TIDEI_DRIVER_EVENTS) {
             events->idle[events->count++] = event;
             kept = true;
         }
-        pthread_mutex_unlock(&events->lock);
+        tidei_lock_give(&events->lock);
     }
     if (!kept)
         events->cuda->event_destroy(event);

@@ -6,7 +6,7 @@
 
 #ifdef HAVE_CUDA_H
 
-#include <pthread.h>
+#include "lock.h"
 
 #define TIDEI_DRIVER_EVENTS 16
 
@@ -14,12 +14,14 @@
 struct tidei_driver_events {
     const struct tidei_driver *cuda; /* borrowed */
     CUcontext context;               /* borrowed */
-    pthread_mutex_t lock;
+    struct tidei_lock lock;
     size_t count;                      /* under lock */
     CUevent idle[TIDEI_DRIVER_EVENTS]; /* under lock */
 };
 
-void tidei_driver_events_init(struct tidei_driver_events *events, const struct tidei_driver *cuda, CUcontext context);
+/* Errors: TIDE_ENOMEM. */
+enum tide_status tidei_driver_events_init(struct tidei_driver_events *events, const struct tidei_driver *cuda,
+                                          CUcontext context);
 
 /* Destroy the idle events; where `touch_driver` is false, only forget them. */
 void tidei_driver_events_fini(struct tidei_driver_events *events, bool touch_driver);

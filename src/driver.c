@@ -370,7 +370,11 @@ tide_driver_create(const struct tide_driver_options *options, struct tide_resour
         return tide_error_set(TIDE_ENOMEM, "driver: no memory for a resource");
     self->cuda = cuda;
     self->options = known;
-    tidei_driver_events_init(&self->events, cuda, NULL);
+    status = tidei_driver_events_init(&self->events, cuda, NULL);
+    if (status != TIDE_OK) {
+        free(self);
+        return status;
+    }
     status = driver_open(self);
     if (status == TIDE_OK)
         status = tide_resource_init(&self->base, &driver_ops, NULL);

@@ -11,25 +11,6 @@ EXTRA_DIST += \
 
 dist_check_SCRIPTS += tests/symbols-t.sh
 
-if COMMAND
-# Not a test: makes the traces of those below.
-check_PROGRAMS += tests/make-trace
-tests_make_trace_SOURCES = tests/make-trace.c src/trace/schema.c
-tests_make_trace_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
-tests_make_trace_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
-tests_make_trace_LDADD = $(SQLITE_LIBS)
-
-check_PROGRAMS += tests/scan-t
-tests_scan_t_SOURCES = tests/scan-t.c
-tests_scan_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
-tests_scan_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
-tests_scan_t_LDADD = libviewer.la $(SQLITE_LIBS)
-TESTS += tests/scan-t
-
-dist_check_SCRIPTS += tests/bad-trace-t.sh tests/query-t.sh tests/summary-t.sh
-TESTS += tests/bad-trace-t.sh tests/query-t.sh tests/summary-t.sh
-endif
-
 EXTRA_DIST += \
 	tests/contract.h \
 	tests/upstream.h
@@ -61,6 +42,7 @@ tests_driver_t_SOURCES = \
 	src/driver-order.c \
 	src/driver-table.c \
 	src/driver.c \
+	src/lock.c \
 	src/message.c \
 	src/resource.c \
 	src/status.c \
@@ -69,6 +51,11 @@ tests_driver_t_SOURCES = \
 	tests/driver-t.c
 tests_driver_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
 TESTS += tests/driver-t
+
+check_PROGRAMS += tests/driver-load-t
+tests_driver_load_t_SOURCES = tests/driver-load-t.c
+tests_driver_load_t_LDADD = libtidemark.la -ldl
+TESTS += tests/driver-load-t
 
 # What the tests of the adaptors need besides.
 EXTRA_DIST += \
@@ -88,3 +75,5 @@ tests_limit_t_SOURCES = tests/limit-t.c $(adaptor_test)
 tests_limit_t_LDADD = libtidemark.la
 TESTS += tests/limit-t
 THREADED_TESTS += tests/limit-t
+
+include tests/gpu/local.mk

@@ -1,0 +1,31 @@
+/* The base `driver` as a program gets it: on a machine without an NVIDIA driver it says so, each time it is asked. */
+#include "config.h"
+
+#include <dlfcn.h>
+
+#include <tidemark/tidemark.h>
+
+#include "tests/tap.h"
+
+#ifdef HAVE_CUDA_H
+#define WORDS "driver: no NVIDIA driver on this machine (libcuda.so.1"
+#else
+#define WORDS "driver: this build has no CUDA"
+#endif
+
+int
+main(void)
+{
+    struct tide_resource *driver = (struct tide_resource *)&tap;
+
+    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != NULL)
+        skip_all("this machine has an NVIDIA driver");
+    plan(5);
+    ok(tide_driver_create(NULL, &driver) == TIDE_EUNSUPPORTED && driver == NULL, "a driver is unsupported");
+    has_words(tide_error_text(), WORDS, "the text says what is missing");
+    tide_error_set(TIDE_EINVAL, "another error");
+    ok(tide_driver_create(NULL, &driver) == TIDE_EUNSUPPORTED && driver == NULL, "and so is a second one");
+    has_words(tide_error_text(), WORDS, "with the same text");
+    is_i64(tide_error_driver(), 0, "no driver call has failed");
+    return done();
+}

@@ -1,0 +1,85 @@
+/*
+ * What GPU tests need of the CUDA driver for themselves: to make streams and contexts, to hold a stream back until
+ * the test says so, and to read memory back. Not through the library, which is what is under test.
+ */
+#ifndef TESTS_GPU_GPU_H
+#define TESTS_GPU_GPU_H
+
+#include "config.h"
+
+#ifdef HAVE_CUDA_H
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Named after the driver's functions. */
+struct gpu {
+    CUresult(CUDAAPI *init)(unsigned int);
+    CUresult(CUDAAPI *driver_get_version)(int *);
+    CUresult(CUDAAPI *device_get_count)(int *);
+    CUresult(CUDAAPI *device_get)(CUdevice *, int);
+    CUresult(CUDAAPI *device_get_name)(char *, int, CUdevice);
+    CUresult(CUDAAPI *device_get_default_mem_pool)(CUmemoryPool *, CUdevice);
+    CUresult(CUDAAPI *primary_retain)(CUcontext *, CUdevice);
+    CUresult(CUDAAPI *primary_release)(CUdevice);
+    CUresult(CUDAAPI *primary_get_state)(CUdevice, unsigned int *, int *);
+    CUresult(CUDAAPI *context_create)(CUcontext *, unsigned int, CUdevice);
+    CUresult(CUDAAPI *context_destroy)(CUcontext);
+    CUresult(CUDAAPI *context_set)(CUcontext);
+    CUresult(CUDAAPI *context_get)(CUcontext *);
+    CUresult(CUDAAPI *context_synchronize)(void);
+    CUresult(CUDAAPI *stream_create)(CUstream *, unsigned int);
+    CUresult(CUDAAPI *stream_destroy)(CUstream);
+    CUresult(CUDAAPI *stream_query)(CUstream);
+    CUresult(CUDAAPI *stream_synchronize)(CUstream);
+    CUresult(CUDAAPI *memset_d32_async)(CUdeviceptr, unsigned int, size_t, CUstream);
+    CUresult(CUDAAPI *memcpy_dtoh_async)(void *, CUdeviceptr, size_t, CUstream);
+    CUresult(CUDAAPI *host_alloc)(void **, size_t, unsigned int);
+    CUresult(CUDAAPI *host_free)(void *);
+    CUresult(CUDAAPI *host_device_pointer)(CUdeviceptr *, void *, unsigned int);
+    CUresult(CUDAAPI *pointer_get_attribute)(void *, CUpointer_attribute, CUdeviceptr);
+    CUresult(CUDAAPI *module_load_data)(CUmodule *, const void *);
+    CUresult(CUDAAPI *module_unload)(CUmodule);
+    CUresult(CUDAAPI *module_get_function)(CUfunction *, CUmodule, const char *);
+    CUresult(CUDAAPI *launch_kernel)(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
+                                     unsigned int, unsigned int, CUstream, void **, void **);
+    CUresult(CUDAAPI *mem_pool_create)(CUmemoryPool *, const CUmemPoolProps *);
+    CUresult(CUDAAPI *mem_pool_destroy)(CUmemoryPool);
+    CUresult(CUDAAPI *mem_pool_get_attribute)(CUmemoryPool, CUmemPool_attribute, void *);
+    CUresult(CUDAAPI *mem_pool_set_attribute)(CUmemoryPool, CUmemPool_attribute, void *);
+    CUresult(CUDAAPI *mem_alloc_from_pool_async)(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
+    CUresult(CUDAAPI *mem_free_async)(CUdeviceptr, CUstream);
+    int devices;
+};
+
+/* Filled by gpu_open. */
+extern struct gpu gpu;
+
+/* Load the driver and start it; NULL, or the reason why there is no GPU to test on. */
+const char *gpu_open(void);
+
+/* Print which device and which driver this is. */
+void gpu_diag(void);
+
+/*
+ * A kernel that waits until the test lets it go and then fills words, made in the context that is current. It goes
+ * by itself after 20 s, so that a test that fails hangs nothing.
+ */
+struct gpu_hold {
+    CUmodule module;
+    CUfunction function;
+    volatile uint32_t *go; /* pinned host memory: 0 holds */
+    CUdeviceptr device_go;
+};
+
+/* False, with a diag, where the device cannot run it. */
+bool gpu_hold_open(struct gpu_hold *hold);
+void gpu_hold_close(struct gpu_hold *hold);
+
+/* Have `stream` wait from here on, and then set `count` words at `words` to `value`. */
+bool gpu_hold_fill(struct gpu_hold *hold, CUstream stream, void *words, uint32_t count, uint32_t value);
+void gpu_hold_go(struct gpu_hold *hold);
+
+#endif
+#endif
