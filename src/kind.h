@@ -58,6 +58,11 @@ struct tidei_kind {
     bool is_base;
     const struct tidei_argument *arguments;
     size_t argument_count;
+    /*
+     * The key of an argument that a layer may leave to one of the same kind above it, such as the path of a log; the
+     * parser refuses text that gives it in neither. NULL where there is none.
+     */
+    const char *inherits;
     /* `upstream` (borrowed; NULL for a base). On failure *out is NULL and the error text is set. */
     enum tide_status (*create)(const struct tidei_arguments *arguments, struct tide_resource *upstream,
                                struct tide_resource **out);

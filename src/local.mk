@@ -4,6 +4,7 @@ libtidemark_la_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
 libtidemark_la_LDFLAGS = -version-info 0:0:0 -no-undefined -export-symbols-regex '^tide_' -pthread
 libtidemark_la_LIBADD = $(SQLITE_LIBS) -ldl
 libtidemark_la_SOURCES = \
+	src/describe.h \
 	src/driver-load.c \
 	src/driver-order.c \
 	src/driver-order.h \
@@ -19,6 +20,16 @@ libtidemark_la_SOURCES = \
 	src/resource.c \
 	src/resource.h \
 	src/sim.c \
+	src/stack-build.c \
+	src/stack-describe.c \
+	src/stack-error.c \
+	src/stack-error.h \
+	src/stack-lex.c \
+	src/stack-lex.h \
+	src/stack-parse.c \
+	src/stack-parse.h \
+	src/stack-value.c \
+	src/stack-value.h \
 	src/status.c \
 	src/text.c \
 	src/version.c

@@ -10,7 +10,8 @@ extern const struct tidei_kind tidei_limit_kind;
 extern const struct tidei_kind tidei_sim_kind;
 extern const struct tidei_kind tidei_statistics_kind;
 
-/* Ends in NULL. */
+/* Ends in NULL; one line for each, which clang-format would pack. */
+/* clang-format off */
 static const struct tidei_kind *const kinds[] = {
     &tidei_driver_kind,
     &tidei_host_kind,
@@ -19,6 +20,7 @@ static const struct tidei_kind *const kinds[] = {
     &tidei_statistics_kind,
     NULL,
 };
+/* clang-format on */
 
 const struct tidei_kind *
 tidei_kind_at(size_t index)

@@ -11,6 +11,25 @@ EXTRA_DIST += \
 
 dist_check_SCRIPTS += tests/symbols-t.sh
 
+if COMMAND
+# Not a test: makes the traces of those below.
+check_PROGRAMS += tests/make-trace
+tests_make_trace_SOURCES = tests/make-trace.c src/trace/schema.c
+tests_make_trace_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+tests_make_trace_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
+tests_make_trace_LDADD = $(SQLITE_LIBS)
+
+check_PROGRAMS += tests/scan-t
+tests_scan_t_SOURCES = tests/scan-t.c
+tests_scan_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+tests_scan_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
+tests_scan_t_LDADD = libviewer.la $(SQLITE_LIBS)
+TESTS += tests/scan-t
+
+dist_check_SCRIPTS += tests/bad-trace-t.sh tests/query-t.sh tests/summary-t.sh
+TESTS += tests/bad-trace-t.sh tests/query-t.sh tests/summary-t.sh
+endif
+
 EXTRA_DIST += \
 	tests/contract.h \
 	tests/upstream.h

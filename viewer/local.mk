@@ -1,1 +1,32 @@
-# viewer
+# The `tidemark` command. What reads traces is a library of its own, so that tests can call it.
+noinst_LTLIBRARIES += libviewer.la
+libviewer_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+libviewer_la_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
+libviewer_la_SOURCES = \
+	src/trace/schema.c \
+	src/trace/schema.h \
+	viewer/command.h \
+	viewer/output.c \
+	viewer/output.h \
+	viewer/progress.c \
+	viewer/progress.h \
+	viewer/scan.c \
+	viewer/scan.h \
+	viewer/summary.c \
+	viewer/summary.h \
+	viewer/trace-layers.c \
+	viewer/trace-layers.h \
+	viewer/trace-open.c \
+	viewer/trace-open.h
+libviewer_la_LIBADD = $(SQLITE_LIBS) $(COMMAND_LIBS)
+
+bin_PROGRAMS += tidemark
+tidemark_CPPFLAGS = $(AM_CPPFLAGS)
+tidemark_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
+tidemark_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
+tidemark_SOURCES = \
+	viewer/cmd-query.c \
+	viewer/cmd-summary.c \
+	viewer/main.c \
+	viewer/query-output.c \
+	viewer/query-output.h

@@ -1,0 +1,123 @@
+/* Makes stacks from text that has been checked, bottom up. */
+#include <stdlib.h>
+
+#include <tidemark/stack.h>
+
+#include "resource.h"
+#include "stack-error.h"
+#include "stack-parse.h"
+
+static enum tide_status build_stack(const struct stack_layer *bottom, struct tide_resource *upstream,
+                                    struct tide_resource **out);
+
+/* Bins are built over what the layer itself is built over; *bins holds a reference to each, also on failure. */
+static enum tide_status
+build_bins(const struct stack_layer *layer, struct tide_resource *upstream, struct tidei_bin *bins)
+{
+    enum tide_status status = TIDE_OK;
+    size_t index = 0;
+
+    for (const struct stack_bin *bin = layer->bins; status == TIDE_OK && bin != NULL; bin = bin->next) {
+        bins[index].smallest_bytes = bin->smallest_bytes;
+        bins[index].limit_bytes = bin->limit_bytes;
+        bins[index].column = bin->column;
+        if (bin->bottom != NULL)
+            status = build_stack(bin->bottom, upstream, &bins[index].resource);
+        index++;
+    }
+    return status;
+}
+
+/* Shares are known now, from the capacity of what is below. */
+static enum tide_status
+build_shares(const struct stack_layer *layer, struct tide_resource *upstream, struct tidei_value *values)
+{
+    for (size_t i = 0; i < layer->kind->argument_count; i++) {
+        const struct stack_share *share = &layer->shares[i];
+        uint64_t capacity = 0;
+
+        values[i] = layer->values[i];
+        if (share->whole == 0)
+            continue;
+        if (upstream == NULL || tide_query(upstream, TIDE_QUERY_CAPACITY, &capacity) != TIDE_OK)
+            return tidei_stack_fail(values[i].column, layer->kind->name,
+                                    "argument '%s': no layer below knows its capacity, expected a size such as 4GiB",
+                                    layer->kind->arguments[i].key);
+        values[i].number = (uint64_t)((unsigned __int128)capacity * share->number / share->whole);
+    }
+    return TIDE_OK;
+}
+
+static enum tide_status
+build_layer(const struct stack_layer *layer, struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tidei_bin *bins = calloc(layer->bin_count + 1, sizeof(*bins));
+    struct tidei_arguments arguments = { .bins = bins, .bin_count = layer->bin_count };
+    enum tide_status status;
+
+    *out = NULL;
+    if (bins == NULL)
+        return tide_error_set(TIDE_ENOMEM, "stack text: no memory for %zu bins", layer->bin_count);
+    status = build_shares(layer, upstream, arguments.values);
+    if (status == TIDE_OK)
+        status = build_bins(layer, upstream, bins);
+    if (status == TIDE_OK) {
+        status = layer->kind->create(&arguments, upstream, out);
+        if (status != TIDE_OK)
+            tidei_stack_fail_status(status, layer->column, "%s", tide_error_text());
+    }
+    for (size_t i = 0; i < layer->bin_count; i++)
+        tide_resource_release(bins[i].resource);
+    free(bins);
+    return status;
+}
+
+/* The layers from `bottom` up over `upstream` (borrowed; NULL where the bottom is a base). */
+static enum tide_status
+build_stack(const struct stack_layer *bottom, struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_resource *below = tide_resource_retain(upstream);
+    enum tide_status status = TIDE_OK;
+
+    for (const struct stack_layer *layer = bottom; status == TIDE_OK && layer != NULL; layer = layer->above) {
+        struct tide_resource *built;
+
+        status = build_layer(layer, below, &built);
+        tide_resource_release(below);
+        below = status == TIDE_OK ? built : NULL;
+    }
+    *out = below;
+    return status;
+}
+
+enum tide_status
+tide_stack_parse(const char *text, struct tide_resource **out)
+{
+    struct stack_tree tree;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "stack text: NULL in place of the resource's address");
+    *out = NULL;
+    if (text == NULL)
+        return tide_error_set(TIDE_EINVAL, "stack text: NULL in place of the text");
+    status = tidei_stack_read(text, &tree);
+    if (status == TIDE_OK)
+        status = build_stack(tree.bottom, NULL, out);
+    tidei_stack_tree_free(&tree);
+    return status;
+}
+
+enum tide_status
+tide_stack_from_environment(const char *default_text, struct tide_resource **out)
+{
+    const char *text = getenv("TIDEMARK_STACK");
+    enum tide_status status;
+
+    if (text == NULL || text[0] == '\0')
+        return tide_stack_parse(default_text, out);
+    status = tide_stack_parse(text, out);
+    if (status != TIDE_OK)
+        tide_error_set(status, "TIDEMARK_STACK: %s", tide_error_text());
+    return status;
+}

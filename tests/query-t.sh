@@ -1,0 +1,83 @@
+# `tidemark query`: what is printed for every type and format, and that nothing can be changed.
+. "$top_srcdir/tests/tap.sh"
+tidemark=${TIDEMARK:-$top_builddir/tidemark}
+trace=$scratch/t.db
+
+query() {
+    "$tidemark" query "$@" 2>"$scratch/err"
+}
+
+# refused SENTENCE SQL: exit status 2 and not a byte of the trace changed.
+refused() {
+    query "$trace" "$2" >/dev/null
+    is "$? $(cksum <"$trace")" "2 $sum" "$1"
+}
+
+plan 33
+
+"$top_builddir/tests/make-trace" "$trace" "
+    INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 1, 200, 20, NULL);"
+sum=$(cksum <"$trace")
+types="SELECT 9007199254740993 AS i, 0.1 AS r, 2.0 AS w, NULL AS n, x'00ff' AS b, 'a,\"b\"' AS t, '' AS e"
+
+is "$(query --json "$trace" "$types")" '[
+{"i":9007199254740993,"r":0.1,"w":2.0,"n":null,"b":"00ff","t":"a,\"b\"","e":""}
+]' 'JSON has integers as integers, reals, null, text and blobs in hexadecimal'
+is "$(query --csv "$trace" "$types")" 'i,r,w,n,b,t,e
+9007199254740993,0.1,2.0,,00ff,"a,""b""",""' 'CSV quotes where it must, and tells an empty text from NULL'
+is "$(query "$trace" 'SELECT size, kind FROM event')" 'size kind
+ 100 alloc
+ 200 alloc
+ 100 free' 'a table has a line for each row, and numbers to the right'
+is "$(query --table "$trace" 'SELECT 1 AS a')" 'a
+1' 'a table may be asked for by name'
+is "$(query --json "$trace" 'SELECT 1 WHERE 0')" '[]' 'no rows are an empty array in JSON'
+is "$(query --csv "$trace" 'SELECT 1 AS a WHERE 0')" 'a' 'no rows are the header alone in CSV'
+is "$(query --json "$trace" 'SELECT 1 AS a, 2 AS a')" '[
+{"a":1,"a:2":2}
+]' 'two columns of one name stay apart in JSON'
+is "$(query --json "$trace" "SELECT char(27, 10) || CAST(x'ff' AS TEXT) AS t")" "[
+{\"t\":\"\\u001b\\u000a$(printf '\357\277\275')\"}
+]" 'control characters and what is no UTF-8 are escaped in JSON'
+has_words "$(query "$trace" "SELECT char(27) || '[31m' AS t")" '\x1b[31m' 'control characters are escaped in a table'
+is "$(query --csv "$trace" 'SELECT count(*) AS n FROM live')" 'n
+1' 'views of the trace answer'
+is "$(query --csv "$trace" "SELECT value FROM json_each('[7]')")" 'value
+7' 'functions that return tables work'
+is "$(query --csv "$trace" "SELECT name FROM pragma_table_info('layer') LIMIT 1")" 'name
+layer_id' 'so do PRAGMAs that only tell'
+is "$(query --csv "$trace" 'SELECT 1 AS a; -- that is all')" 'a
+1' 'a comment may follow the statement'
+is "$(query --csv "$trace" 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 200000) SELECT x FROM c' |
+    tail -n 1)" 200000 'a large answer comes whole'
+
+query "$trace" 'SELECT 1; SELECT 2' >/dev/null
+is "$? $(cat "$scratch/err")" '2 tidemark query: one statement at a time; the second begins at column 11' \
+    'a second statement is an error'
+query "$trace" 'SELECT missing FROM allocation' >/dev/null
+is $? 2 'an error in the SQL gives 2'
+has_words "$(cat "$scratch/err")" 'column 8: no such column: missing' 'and its reason'
+query "$trace" ' -- nothing' >/dev/null
+is $? 2 'SQL without a statement is an error'
+query "$trace" >/dev/null
+is $? 2 'so is no SQL at all'
+
+refused 'DELETE is refused' 'DELETE FROM allocation'
+refused 'INSERT is refused' "INSERT INTO meta VALUES ('a', 1)"
+refused 'UPDATE is refused' 'UPDATE allocation SET size = 0'
+refused 'CREATE TABLE is refused' 'CREATE TABLE t(a)'
+refused 'CREATE TEMP TABLE is refused' 'CREATE TEMP TABLE t(a)'
+refused 'DROP is refused' 'DROP VIEW live'
+refused 'ATTACH is refused' "ATTACH '$scratch/other.db' AS other"
+refused 'VACUUM INTO is refused' "VACUUM INTO '$scratch/other.db'"
+refused 'PRAGMA journal_mode is refused' 'PRAGMA journal_mode = delete'
+refused 'PRAGMA query_only is refused' 'PRAGMA query_only = 0'
+refused 'load_extension is refused' "SELECT load_extension('libm.so')"
+refused 'BEGIN is refused' 'BEGIN IMMEDIATE'
+ok 'none of that made a file' test ! -e "$scratch/other.db"
+
+"$top_builddir/tests/make-trace" "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete'"
+query --csv "$trace" 'SELECT 1 AS a' >"$scratch/out"
+is "$? $(tail -n 1 "$scratch/out")" '3 1' 'a trace that was cut off answers, with 3'
+
+done_testing

@@ -1,0 +1,237 @@
+/* The scan against brute force: random small traces, read as they are and with their rows out of order. */
+#include "tests/tap.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include "src/trace/schema.h"
+#include "viewer/command.h"
+#include "viewer/scan.h"
+
+#define LIVES  60
+#define ROUNDS 300
+
+struct life {
+    int64_t id;
+    int64_t alloc_ns;
+    int64_t free_ns; /* -1: never */
+    int64_t size;
+    int64_t status;
+};
+
+struct seen {
+    int64_t ns;
+    int64_t id;
+    bool is_free;
+};
+
+struct log {
+    struct seen events[2 * LIVES];
+    size_t count;
+    int begun;
+    int64_t last_ns;
+};
+
+static uint64_t state;
+
+static uint64_t
+draw(uint64_t below)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (state >> 11) % below;
+}
+
+static int
+log_begin(void *context)
+{
+    struct log *log = context;
+
+    log->count = 0;
+    log->begun++;
+    return COMMAND_FINE;
+}
+
+static int
+log_alloc(void *context, const struct scan_life *life)
+{
+    struct log *log = context;
+
+    log->events[log->count++] = (struct seen){ life->alloc_ns, life->allocation_id, false };
+    return COMMAND_FINE;
+}
+
+static int
+log_free(void *context, const struct scan_life *life)
+{
+    struct log *log = context;
+
+    log->events[log->count++] = (struct seen){ life->free_ns, life->allocation_id, true };
+    return COMMAND_FINE;
+}
+
+static int
+log_end(void *context, int64_t last_ns)
+{
+    ((struct log *)context)->last_ns = last_ns;
+    return COMMAND_FINE;
+}
+
+static const struct scan_unit log_unit = { .begin = log_begin, .alloc = log_alloc, .free = log_free, .end = log_end };
+static const struct scan_unit details_unit = {
+    .needs = SCAN_DETAILS, .begin = log_begin, .alloc = log_alloc, .free = log_free, .end = log_end
+};
+
+/* Lives in time order, few different times, so that ties are many. */
+static size_t
+make_lives(struct life *lives)
+{
+    size_t count = draw(LIVES + 1);
+    int64_t ns = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        ns += (int64_t)draw(3);
+        lives[i] = (struct life){ .id = (int64_t)(i + 1), .alloc_ns = ns, .size = (int64_t)draw(1000) };
+        lives[i].status = draw(10) == 0 ? 3 : 0;
+        lives[i].free_ns = lives[i].status != 0 || draw(4) == 0 ? -1 : ns + (int64_t)draw(20);
+    }
+    return count;
+}
+
+/* Whether `a` must come before `b`, from the words of scan.h; own lives are handled by the caller. */
+static bool
+comes_before(const struct seen *a, const struct seen *b, const struct life *lives)
+{
+    if (a->ns != b->ns)
+        return a->ns < b->ns;
+    if (a->id == b->id)
+        return b->is_free;
+    /* A life of no length is freed after its own allocation, so after all of its nanosecond up to that. */
+    if (a->is_free && lives[a->id - 1].alloc_ns == a->ns)
+        return b->is_free ? (lives[b->id - 1].alloc_ns == b->ns && a->id < b->id) : a->id < b->id;
+    if (b->is_free && lives[b->id - 1].alloc_ns == b->ns)
+        return a->is_free || a->id <= b->id;
+    if (a->is_free != b->is_free)
+        return a->is_free;
+    return a->id < b->id;
+}
+
+/* Brute force: pick the event that comes before all others, again and again. */
+static size_t
+expect(const struct life *lives, size_t count, struct seen *out)
+{
+    struct seen left[2 * LIVES];
+    size_t left_count = 0;
+    size_t done = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        left[left_count++] = (struct seen){ lives[i].alloc_ns, lives[i].id, false };
+        if (lives[i].free_ns >= 0)
+            left[left_count++] = (struct seen){ lives[i].free_ns, lives[i].id, true };
+    }
+    while (left_count > 0) {
+        size_t first = 0;
+
+        for (size_t i = 1; i < left_count; i++) {
+            if (comes_before(&left[i], &left[first], lives))
+                first = i;
+        }
+        out[done++] = left[first];
+        left[first] = left[--left_count];
+    }
+    return done;
+}
+
+static void
+write_trace(sqlite3 *db, const struct life *lives, size_t count, bool shuffled)
+{
+    sqlite3_stmt *statement = NULL;
+
+    sqlite3_exec(db, "DELETE FROM allocation; BEGIN", NULL, NULL, NULL);
+    sqlite3_prepare_v2(db, "INSERT INTO allocation VALUES (?, 1, 0, ?, 256, ?, NULL, NULL, ?, 1, 1, 1, ?, 1, 1, 1)", -1,
+                       &statement, NULL);
+    for (size_t i = 0; i < count; i++) {
+        sqlite3_bind_int64(statement, 1, shuffled ? 1000 - lives[i].id : lives[i].id);
+        sqlite3_bind_int64(statement, 2, lives[i].size);
+        sqlite3_bind_int64(statement, 3, lives[i].status);
+        sqlite3_bind_int64(statement, 4, lives[i].alloc_ns);
+        if (lives[i].free_ns >= 0)
+            sqlite3_bind_int64(statement, 5, lives[i].free_ns);
+        else
+            sqlite3_bind_null(statement, 5);
+        sqlite3_step(statement);
+        sqlite3_reset(statement);
+    }
+    sqlite3_finalize(statement);
+    sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+}
+
+static bool
+same_events(const struct log *log, const struct seen *wanted, size_t count)
+{
+    for (size_t i = 0; i < count && i < log->count; i++) {
+        if (log->events[i].ns != wanted[i].ns || log->events[i].id != wanted[i].id ||
+            log->events[i].is_free != wanted[i].is_free) {
+            diag("event %zu: seen %s of %" PRId64 " at %" PRId64 ", wanted %s of %" PRId64 " at %" PRId64, i,
+                 log->events[i].is_free ? "free" : "alloc", log->events[i].id, log->events[i].ns,
+                 wanted[i].is_free ? "free" : "alloc", wanted[i].id, wanted[i].ns);
+            return false;
+        }
+    }
+    return log->count == count;
+}
+
+/* Each time at which the events of a shuffled trace stand: ids are others there, times are not. */
+static bool
+same_times(const struct log *log, const struct seen *wanted, size_t count)
+{
+    for (size_t i = 0; i < count && i < log->count; i++) {
+        if (log->events[i].ns != wanted[i].ns)
+            return false;
+    }
+    return log->count == count;
+}
+
+static bool
+run_round(sqlite3 *db, const struct trace *trace, bool shuffled)
+{
+    struct life lives[LIVES];
+    struct seen wanted[2 * LIVES];
+    struct log first = { 0 };
+    struct log second = { 0 };
+    struct scan_pass passes[] = { { &log_unit, &first }, { &details_unit, &second } };
+    size_t count = make_lives(lives);
+    size_t events = expect(lives, count, wanted);
+
+    write_trace(db, lives, count, shuffled);
+    if (scan_run(trace, passes, 2) != COMMAND_FINE)
+        return false;
+    if (first.last_ns != (events > 0 ? wanted[events - 1].ns : 0) || second.count != first.count)
+        return false;
+    return shuffled ? same_times(&first, wanted, events) : same_events(&first, wanted, events) && first.begun == 1;
+}
+
+int
+main(void)
+{
+    struct trace trace = { .path = "memory" };
+    bool ordered = true;
+    bool shuffled = true;
+    const char *seed = getenv("SEED");
+
+    plan(2);
+    state = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
+    diag("SEED=%" PRIu64, state);
+    if (sqlite3_open(":memory:", &trace.db) != SQLITE_OK ||
+        sqlite3_exec(trace.db, tidei_trace_schema, NULL, NULL, NULL) != SQLITE_OK)
+        return 99;
+    for (int i = 0; i < ROUNDS; i++) {
+        ordered = ordered && run_round(trace.db, &trace, false);
+        shuffled = shuffled && run_round(trace.db, &trace, true);
+    }
+    ok(ordered, "events come in time order, frees first, and no life ends before it begins");
+    ok(shuffled, "a trace whose rows are out of order gives its events in time order, too");
+    sqlite3_close(trace.db);
+    return done();
+}

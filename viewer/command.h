@@ -1,0 +1,31 @@
+/* What a command of `tidemark` is, and what its exit status means. */
+#ifndef VIEWER_COMMAND_H
+#define VIEWER_COMMAND_H
+
+enum {
+    COMMAND_FINE = 0,
+    COMMAND_FINDING = 1,    /* a check that failed, a difference */
+    COMMAND_WRONG = 2,      /* wrong use, or input that cannot be read */
+    COMMAND_INCOMPLETE = 3, /* the trace is incomplete and the answer is not reliable */
+};
+
+/* One const entry for each command, in a file of its own; main.c has the table. */
+struct command {
+    const char *name;
+    const char *arguments; /* what follows the name: "[--json] TRACE" */
+    const char *purpose;   /* one line, for the list of commands */
+    const char *help;      /* the options and what is printed, for --help */
+    int (*run)(const struct command *self, int argc, char **argv);
+};
+
+extern const struct command command_query;
+extern const struct command command_replay;
+extern const struct command command_summary;
+
+/* Print how `command` is used on standard output; for --help. Returns COMMAND_FINE. */
+int command_help(const struct command *command);
+
+/* Say on standard error that `command` was used in a wrong way, and why. Returns COMMAND_WRONG. */
+int command_misused(const struct command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,195 @@
+/* The `tidemark` command: finds the command that was asked for and runs it. */
+#include "config.h"
+
+#include <getopt.h>
+#include <locale.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sqlite3.h>
+#include <tidemark/tidemark.h>
+
+#include "src/trace/schema.h"
+#include "viewer/command.h"
+#include "viewer/output.h"
+
+/* In alphabetical order. */
+static const struct command *const commands[] = {
+    &command_query,
+
+    &command_summary,
+};
+
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+int
+command_help(const struct command *command)
+{
+    printf("Usage: tidemark %s %s\n%s.\n\n%s", command->name, command->arguments, command->purpose, command->help);
+    return output_finish(COMMAND_FINE);
+}
+
+int
+command_misused(const struct command *command, const char *format, ...)
+{
+    va_list arguments;
+
+    fprintf(stderr, "tidemark %s: ", command->name);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "\nUsage: tidemark %s %s\n", command->name, command->arguments);
+    return COMMAND_WRONG;
+}
+
+static void
+main_usage(FILE *out)
+{
+    fputs("Usage: tidemark COMMAND [OPTIONS] ...\n"
+          "Records GPU memory allocation and reads what was recorded.\n\n"
+          "Commands:\n",
+          out);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->purpose);
+    fputs("\n`tidemark COMMAND --help` says more about one.\n"
+          "\nExit status: 0 fine, 1 a finding, 2 wrong use or unreadable input, 3 the trace is incomplete.\n",
+          out);
+}
+
+static int
+main_version(void)
+{
+    printf("tidemark %s (library %s, trace format %d, SQLite %s)\n", PACKAGE_VERSION, tide_version(),
+           TIDEI_TRACE_FORMAT, sqlite3_libversion());
+    return output_finish(COMMAND_FINE);
+}
+
+static const struct command *
+main_find(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    }
+    return NULL;
+}
+
+/* The fewest letters to add, drop, change or swap with a neighbour that turn `a` into `b`; at most 31 letters count. */
+static unsigned
+main_distance(const char *a, const char *b)
+{
+    unsigned table[32][32];
+    size_t a_length = strnlen(a, 31);
+    size_t b_length = strnlen(b, 31);
+
+    for (size_t i = 0; i <= a_length; i++) {
+        for (size_t j = 0; j <= b_length; j++) {
+            unsigned best = i == 0 ? (unsigned)j : (unsigned)i;
+
+            if (i > 0 && j > 0) {
+                best = table[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+                if (table[i - 1][j] + 1 < best)
+                    best = table[i - 1][j] + 1;
+                if (table[i][j - 1] + 1 < best)
+                    best = table[i][j - 1] + 1;
+                if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && table[i - 2][j - 2] + 1 < best)
+                    best = table[i - 2][j - 2] + 1;
+            }
+            table[i][j] = best;
+        }
+    }
+    return table[a_length][b_length];
+}
+
+static int
+main_unknown(const char *name)
+{
+    const struct command *nearest = NULL;
+    unsigned least = 3;
+
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        unsigned distance = main_distance(name, commands[i]->name);
+
+        if (strlen(name) >= 2 && strncmp(name, commands[i]->name, strlen(name)) == 0)
+            distance = 0;
+        if (distance < least) {
+            least = distance;
+            nearest = commands[i];
+        }
+    }
+    fputs("tidemark: there is no command \"", stderr);
+    output_text(stderr, name, strlen(name));
+    if (nearest != NULL)
+        fprintf(stderr, "\"; did you mean \"%s\"?\n", nearest->name);
+    else
+        fputs("\"; `tidemark --help` lists them\n", stderr);
+    return COMMAND_WRONG;
+}
+
+static int
+main_help(const char *name)
+{
+    const struct command *command;
+
+    if (name == NULL) {
+        main_usage(stdout);
+        return output_finish(COMMAND_FINE);
+    }
+    command = main_find(name);
+    return command != NULL ? command_help(command) : main_unknown(name);
+}
+
+/* What the library has to say outside of any call: a recording that ends because the disk is full, say. */
+static void
+main_message(void *context, enum tide_severity severity, const char *text)
+{
+    (void)context;
+    fprintf(stderr, "tidemark: %s%s\n", severity == TIDE_WARNING ? "warning: " : "", text);
+}
+
+static int
+main_run(const struct command *command, int argc, char **argv)
+{
+    char name[64];
+
+    /* getopt_long begins its messages with argv[0]. */
+    snprintf(name, sizeof(name), "tidemark %s", command->name);
+    argv[0] = name;
+    optind = 0;
+    return command->run(command, argc, argv);
+}
+
+int
+main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },
+        { NULL, 0, NULL, 0 },
+    };
+    const struct command *command;
+    int option;
+
+    /* Of the locale only the characters: numbers are printed for programs too. */
+    setlocale(LC_CTYPE, "");
+    tide_message_sink_set(main_message, NULL);
+    while ((option = getopt_long(argc, argv, "+hV", options, NULL)) != -1) {
+        if (option == 'h')
+            return main_help(NULL);
+        if (option == 'V')
+            return main_version();
+        return COMMAND_WRONG;
+    }
+    if (optind == argc) {
+        main_usage(stderr);
+        return COMMAND_WRONG;
+    }
+    if (strcmp(argv[optind], "help") == 0)
+        return main_help(argv[optind + 1]);
+    command = main_find(argv[optind]);
+    if (command == NULL)
+        return main_unknown(argv[optind]);
+    return main_run(command, argc - optind, argv + optind);
+}

@@ -1,0 +1,64 @@
+/*
+ * Reads the allocations of a trace once and hands them to analyses as events in time order.
+ *
+ * A trace holds one row for each life, in the order of the allocations; the frees that are due wait in a heap, so
+ * that memory is bounded by the allocations that are live at a time. At one and the same nanosecond frees come
+ * before allocations, and frees in the order of their allocations; no life is freed before it was allocated.
+ */
+#ifndef VIEWER_SCAN_H
+#define VIEWER_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "viewer/trace-open.h"
+
+/* One row of `allocation`. What stands after `freed` is there where a unit needs SCAN_DETAILS, else 0. */
+struct scan_life {
+    int64_t allocation_id;
+    int64_t layer_id;
+    uint64_t size;
+    int64_t status; /* enum tide_status; where it is not 0 nothing was allocated and no free follows */
+    int64_t alloc_ns;
+    int64_t free_ns; /* where freed */
+    bool freed;
+    uint64_t alignment;
+    uint64_t address;
+    int64_t alloc_thread_id;
+    int64_t alloc_stream_id;
+    int64_t free_thread_id;
+    int64_t free_stream_id;
+};
+
+enum {
+    SCAN_DETAILS = 1, /* alignment, address, threads and streams; costs half as much again */
+};
+
+/*
+ * One analysis. Each callback returns COMMAND_FINE, or another exit status after a message, which ends the scan.
+ * `begin` may come twice: what came before the second is void (see scan_run).
+ */
+struct scan_unit {
+    unsigned needs; /* SCAN_* */
+    int (*begin)(void *context);
+    int (*alloc)(void *context, const struct scan_life *life);
+    int (*free)(void *context, const struct scan_life *life);
+    int (*end)(void *context, int64_t last_ns); /* the time of the last event; 0 where there was none */
+};
+
+/* A unit and what it works on (borrowed). */
+struct scan_pass {
+    const struct scan_unit *unit;
+    void *context;
+};
+
+/*
+ * Run all `passes` over `trace` in one scan.
+ *
+ * Rows are read in the order of allocation_id, which is that of alloc_ns; a file in which it is not is read again,
+ * sorted by SQLite, after every unit has begun anew. COMMAND_FINE, or another exit status after a message.
+ */
+int scan_run(const struct trace *trace, const struct scan_pass *passes, size_t pass_count);
+
+#endif

@@ -1,0 +1,181 @@
+/* What every log layer of a trace comes to: counts, bytes, the peak and what is left. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/command.h"
+#include "viewer/scan.h"
+#include "viewer/summary.h"
+
+/* A trace with more is no program's. */
+#define SUMMARY_LAYERS_MAX 65536
+
+static struct summary_layer *
+summary_add(struct summary *summary, int64_t layer_id, const char *kind)
+{
+    struct summary_layer *grown;
+
+    if (summary->count >= SUMMARY_LAYERS_MAX)
+        return NULL;
+    grown = realloc(summary->found, (summary->count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        return NULL;
+    summary->found = grown;
+    summary->last = summary->count++;
+    grown[summary->last] = (struct summary_layer){ .layer_id = layer_id, .kind = kind };
+    return &grown[summary->last];
+}
+
+/* The layer of an event, which is mostly that of the event before, or one of few. */
+static struct summary_layer *
+summary_layer(struct summary *summary, int64_t layer_id)
+{
+    const struct trace_layer *layer;
+
+    if (summary->count > 0 && summary->found[summary->last].layer_id == layer_id)
+        return &summary->found[summary->last];
+    for (size_t i = 0; i < summary->count; i++) {
+        if (summary->found[i].layer_id == layer_id) {
+            summary->last = i;
+            return &summary->found[i];
+        }
+    }
+    layer = trace_layers_find(summary->layers, layer_id);
+    return summary_add(summary, layer_id, layer != NULL ? layer->kind : "");
+}
+
+static int
+summary_begin(void *context)
+{
+    struct summary *summary = context;
+
+    summary->count = 0;
+    for (size_t i = 0; i < summary->layers->count; i++) {
+        const struct trace_layer *layer = &summary->layers->layers[i];
+
+        if (strcmp(layer->kind, "log") == 0 && summary_add(summary, layer->layer_id, layer->kind) == NULL)
+            return trace_broken(summary->trace, "more layers than can be taken in");
+    }
+    return COMMAND_FINE;
+}
+
+static int
+summary_alloc(void *context, const struct scan_life *life)
+{
+    struct summary *summary = context;
+    struct summary_layer *layer = summary_layer(summary, life->layer_id);
+
+    if (layer == NULL)
+        return trace_broken(summary->trace, "more layers than can be taken in");
+    if (life->status != 0) {
+        layer->failures++;
+        return COMMAND_FINE;
+    }
+    /* JSON's integers and SQLite's end there; total_bytes is never less than live_bytes. */
+    if (layer->total_bytes > (uint64_t)INT64_MAX - life->size)
+        return trace_broken(summary->trace, "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes",
+                            life->allocation_id);
+    layer->allocations++;
+    layer->total_bytes += life->size;
+    layer->live_bytes += life->size;
+    layer->live_count++;
+    if (layer->live_bytes > layer->peak_bytes) {
+        layer->peak_bytes = layer->live_bytes;
+        layer->peak_ns = life->alloc_ns;
+        layer->peak_count = layer->live_count;
+    }
+    return COMMAND_FINE;
+}
+
+static int
+summary_free_event(void *context, const struct scan_life *life)
+{
+    struct summary_layer *layer = summary_layer(context, life->layer_id);
+
+    layer->frees++;
+    layer->live_bytes -= life->size;
+    layer->live_count--;
+    return COMMAND_FINE;
+}
+
+static int
+summary_end(void *context, int64_t last_ns)
+{
+    struct summary *summary = context;
+
+    summary->end_ns = last_ns;
+    return COMMAND_FINE;
+}
+
+static const struct scan_unit summary_unit = {
+    .begin = summary_begin,
+    .alloc = summary_alloc,
+    .free = summary_free_event,
+    .end = summary_end,
+};
+
+/* One layer that has pool samples: its last and its highest figure go to every layer above it. */
+static void
+summary_sampled(struct summary *summary, int64_t layer_id, int64_t last, int64_t highest)
+{
+    for (size_t i = 0; i < summary->count; i++) {
+        struct summary_layer *layer = &summary->found[i];
+
+        if (last < 0 || highest < 0 || !trace_layers_reaches(summary->layers, layer->layer_id, layer_id))
+            continue;
+        layer->has_samples = true;
+        layer->reserved_bytes += (uint64_t)last;
+        layer->reserved_peak_bytes += (uint64_t)highest;
+    }
+}
+
+static int
+summary_samples(struct summary *summary)
+{
+    /* SQLite takes a bare column beside max() from the row of the maximum: here from the last sample. */
+    static const char sql[] =
+        "SELECT last.layer_id, last.reserved_bytes, highest.reserved_bytes"
+        " FROM (SELECT layer_id, reserved_bytes, max(rowid) FROM pool_sample GROUP BY 1) AS last"
+        " JOIN (SELECT layer_id, max(reserved_bytes) AS reserved_bytes FROM pool_sample GROUP BY 1)"
+        " AS highest USING (layer_id)";
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(summary->trace->db, sql, -1, &statement, NULL);
+
+    while (code == SQLITE_OK || code == SQLITE_ROW) {
+        code = sqlite3_step(statement);
+        if (code == SQLITE_ROW)
+            summary_sampled(summary, sqlite3_column_int64(statement, 0), sqlite3_column_int64(statement, 1),
+                            sqlite3_column_int64(statement, 2));
+    }
+    code = sqlite3_finalize(statement);
+    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(summary->trace);
+}
+
+int
+summary_make(const struct trace *trace, const struct trace_layers *layers, struct summary *out)
+{
+    struct scan_pass pass = { .unit = &summary_unit, .context = out };
+    int status;
+
+    *out = (struct summary){ .trace = trace, .layers = layers };
+    status = scan_run(trace, &pass, 1);
+    if (status == COMMAND_FINE)
+        status = summary_samples(out);
+    if (status == COMMAND_FINE)
+        status = trace_integer(trace, "SELECT count(*) FROM unmatched_free", &out->unmatched_frees);
+    if (status == COMMAND_FINE)
+        status = trace_integer(trace, "SELECT sum(events) FROM loss", &out->lost_events);
+    if (status != COMMAND_FINE)
+        summary_free(out);
+    return status;
+}
+
+void
+summary_free(struct summary *summary)
+{
+    free(summary->found);
+    summary->found = NULL;
+    summary->count = 0;
+}

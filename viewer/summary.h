@@ -1,0 +1,49 @@
+/* What every log layer of a trace comes to: counts, bytes, the peak and what is left. */
+#ifndef VIEWER_SUMMARY_H
+#define VIEWER_SUMMARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "viewer/trace-layers.h"
+#include "viewer/trace-open.h"
+
+/* One layer. Bytes are as requested. */
+struct summary_layer {
+    int64_t layer_id;
+    const char *kind;     /* borrows from the layers; "" where the trace does not know the layer */
+    uint64_t allocations; /* that succeeded */
+    uint64_t frees;
+    uint64_t failures;
+    uint64_t total_bytes;
+    uint64_t peak_bytes;
+    int64_t peak_ns; /* when the peak was first reached */
+    uint64_t peak_count;
+    uint64_t live_bytes;
+    uint64_t live_count;
+    bool has_samples; /* the base below has pool samples: */
+    uint64_t reserved_bytes;
+    uint64_t reserved_peak_bytes;
+};
+
+struct summary {
+    const struct trace *trace;
+    const struct trace_layers *layers;
+    struct summary_layer *found; /* owns; in the order of `layers` */
+    size_t count;
+    size_t last; /* the layer of the last event */
+    int64_t end_ns;
+    int64_t unmatched_frees;
+    int64_t lost_events;
+};
+
+/*
+ * Sum up `trace`, whose layers are `layers` (both borrowed until summary_free): all log layers, and whatever else has
+ * allocations. COMMAND_FINE, or another exit status after a message and there is nothing to free.
+ */
+int summary_make(const struct trace *trace, const struct trace_layers *layers, struct summary *out);
+
+void summary_free(struct summary *summary);
+
+#endif

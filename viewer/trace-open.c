@@ -1,0 +1,406 @@
+/* Opens a trace for reading, whoever wrote it: a file is checked before anything in it is believed. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/trace/schema.h"
+#include "viewer/command.h"
+#include "viewer/trace-open.h"
+
+static const char trace_magic[16] = "SQLite format 3";
+
+/* What this command reads, and so what must be there. More is fine. */
+static const struct {
+    const char *table;
+    const char *columns;
+} trace_needs[] = {
+    { "meta", "key value" },
+    { "layer", "layer_id upstream_layer_id kind config" },
+    { "layer_bin", "layer_id limit_bytes upstream_layer_id" },
+    { "thread", "thread_id os_tid name" },
+    { "stream", "stream_id handle device" },
+    { "allocation", "allocation_id layer_id address size alignment status alloc_ns alloc_duration_ns alloc_thread_id "
+                    "alloc_stream_id free_ns free_duration_ns free_thread_id free_stream_id" },
+    { "pool_sample", "ns layer_id used_bytes reserved_bytes" },
+    { "unmatched_free", "ns layer_id address size thread_id stream_id" },
+    { "loss", "thread_id reason events" },
+};
+
+static int
+trace_refused(const char *path, const char *format, ...)
+{
+    va_list arguments;
+
+    fprintf(stderr, "%s: ", path);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    putc('\n', stderr);
+    return COMMAND_WRONG;
+}
+
+int
+trace_broken(const struct trace *trace, const char *format, ...)
+{
+    va_list arguments;
+
+    fprintf(stderr, "%s: ", trace->path);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    putc('\n', stderr);
+    return COMMAND_WRONG;
+}
+
+int
+trace_failed(const struct trace *trace)
+{
+    int code = sqlite3_errcode(trace->db) & 0xff;
+    const char *text = sqlite3_errmsg(trace->db);
+
+    if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_FORMAT)
+        return trace_refused(trace->path, "the file is damaged or cut short: %s", text);
+    return trace_refused(trace->path, "cannot be read: %s", text);
+}
+
+/*
+ * What must happen before a trace is opened, such as to take in what a program that was killed has left beside it.
+ * COMMAND_FINE, or COMMAND_WRONG after a message.
+ */
+static int
+trace_prepare(const char *path)
+{
+    (void)path;
+    return COMMAND_FINE;
+}
+
+/* The first bytes of a file: how many there are, or -1 with errno. */
+static ssize_t
+trace_head(const char *path, char *head, size_t size)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    ssize_t count = -1;
+
+    if (file < 0)
+        return -1;
+    if (fstat(file, &status) == 0) {
+        if (S_ISREG(status.st_mode))
+            count = read(file, head, size);
+        else
+            errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+    }
+    if (count < 0) {
+        int error = errno;
+
+        close(file);
+        errno = error;
+    } else {
+        close(file);
+    }
+    return count;
+}
+
+bool
+trace_is_sqlite(const char *path)
+{
+    char head[sizeof(trace_magic)];
+
+    return trace_head(path, head, sizeof(head)) == (ssize_t)sizeof(head) &&
+           memcmp(head, trace_magic, sizeof(head)) == 0;
+}
+
+static int
+trace_check_head(const char *path)
+{
+    char head[sizeof(trace_magic)];
+    ssize_t count = trace_head(path, head, sizeof(head));
+
+    if (count < 0 && errno == EINVAL)
+        return trace_refused(path, "no regular file");
+    if (count < 0)
+        return trace_refused(path, "%s", strerror(errno));
+    if (count == 0)
+        return trace_refused(path, "no trace: the file is empty");
+    if (count < (ssize_t)sizeof(head) || memcmp(head, trace_magic, sizeof(head)) != 0)
+        return trace_refused(path, "no trace: not an SQLite file");
+    return COMMAND_FINE;
+}
+
+/* `path` as an SQLite URI that promises that nobody writes the file; NULL: no memory. To be freed. */
+static char *
+trace_immutable_uri(const char *path)
+{
+    char *uri = malloc(strlen(path) * 3 + sizeof("file:./?immutable=1"));
+    char *end = uri;
+
+    if (uri == NULL)
+        return NULL;
+    end += sprintf(end, path[0] == '/' ? "file:" : "file:./");
+    for (; *path != '\0'; path++) {
+        if (strchr("?#%", *path) != NULL)
+            end += sprintf(end, "%%%02X", (unsigned char)*path);
+        else
+            *end++ = *path;
+    }
+    strcpy(end, "?immutable=1");
+    return uri;
+}
+
+/* A file of any origin may hold SQL that runs when it is read: let none of it reach beyond the file. */
+static void
+trace_harden(sqlite3 *db)
+{
+    sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, 64 << 20);
+    sqlite3_limit(db, SQLITE_LIMIT_SQL_LENGTH, 1 << 20);
+    sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
+    sqlite3_busy_timeout(db, 5000);
+    sqlite3_exec(db, "PRAGMA cell_size_check = ON; PRAGMA query_only = ON", NULL, NULL, NULL);
+}
+
+/* Open and begin to read. An SQLite result code; the database, for its message, also where that is an error. */
+static int
+trace_connect(const char *path, int flags, sqlite3 **out)
+{
+    int code = sqlite3_open_v2(path, out, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | flags, NULL);
+
+    if (code != SQLITE_OK)
+        return code;
+    trace_harden(*out);
+    code = sqlite3_exec(*out, "BEGIN", NULL, NULL, NULL);
+    if (code != SQLITE_OK)
+        return code;
+    /* The first statement that reads takes the lock, and is the first to notice what is wrong. */
+    return sqlite3_exec(*out, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
+}
+
+static int
+trace_connect_somehow(struct trace *trace)
+{
+    int code = trace_connect(trace->path, 0, &trace->db) & 0xff;
+    char *uri;
+
+    /* A trace in WAL mode needs files beside it, which a read-only medium does not take. */
+    if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY) {
+        uri = trace_immutable_uri(trace->path);
+        if (uri != NULL) {
+            sqlite3_close(trace->db);
+            code = trace_connect(uri, SQLITE_OPEN_URI, &trace->db) & 0xff;
+            free(uri);
+        }
+    }
+    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(trace);
+}
+
+int
+trace_integer(const struct trace *trace, const char *sql, int64_t *out)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL);
+
+    *out = 0;
+    if (code == SQLITE_OK) {
+        code = sqlite3_step(statement);
+        if (code == SQLITE_ROW)
+            *out = sqlite3_column_int64(statement, 0);
+        code = sqlite3_finalize(statement);
+    }
+    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(trace);
+}
+
+char *
+trace_meta(const struct trace *trace, const char *key)
+{
+    sqlite3_stmt *statement = NULL;
+    char *text = NULL;
+
+    if (sqlite3_prepare_v2(trace->db, "SELECT value FROM meta WHERE key = ?", -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_bind_text(statement, 1, key, -1, SQLITE_STATIC) == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW &&
+        sqlite3_column_text(statement, 0) != NULL)
+        text = strdup((const char *)sqlite3_column_text(statement, 0));
+    sqlite3_finalize(statement);
+    return text;
+}
+
+/* Whether `table` is an ordinary table: a view or a virtual table of that name runs code of the file's. */
+static int
+trace_check_table(const struct trace *trace, const char *table)
+{
+    sqlite3_stmt *statement = NULL;
+    int status = COMMAND_FINE;
+    int code =
+        sqlite3_prepare_v2(trace->db, "SELECT type, rootpage FROM sqlite_master WHERE name = ?", -1, &statement, NULL);
+
+    if (code == SQLITE_OK)
+        sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    if (code == SQLITE_DONE)
+        status = trace_refused(trace->path, "no complete trace: the table %s is missing", table);
+    else if (code != SQLITE_ROW)
+        status = trace_failed(trace);
+    else if (sqlite3_column_text(statement, 0) == NULL ||
+             strcmp((const char *)sqlite3_column_text(statement, 0), "table") != 0 ||
+             sqlite3_column_int64(statement, 1) == 0)
+        status = trace_refused(trace->path, "no trace: %s is no ordinary table", table);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static int
+trace_check_columns(const struct trace *trace, const char *table, const char *columns)
+{
+    char name[64];
+    int length;
+
+    for (; sscanf(columns, " %63s%n", name, &length) == 1; columns += length) {
+        int code = sqlite3_table_column_metadata(trace->db, NULL, table, name, NULL, NULL, NULL, NULL, NULL);
+
+        if (code == SQLITE_ERROR)
+            return trace_refused(trace->path, "no complete trace: the table %s has no column %s", table, name);
+        if (code != SQLITE_OK)
+            return trace_failed(trace);
+    }
+    return COMMAND_FINE;
+}
+
+static int
+trace_check_version(const struct trace *trace)
+{
+    int64_t number;
+    int status = trace_integer(trace, "PRAGMA application_id", &number);
+
+    if (status != COMMAND_FINE)
+        return status;
+    if (number != TIDEI_TRACE_APPLICATION_ID)
+        return trace_refused(trace->path, "no Tidemark trace, but another program's SQLite file");
+    status = trace_check_table(trace, "meta");
+    if (status == COMMAND_FINE)
+        status = trace_check_columns(trace, "meta", "key value");
+    if (status == COMMAND_FINE)
+        status = trace_integer(trace, "SELECT value FROM meta WHERE key = 'format_version'", &number);
+    if (status != COMMAND_FINE)
+        return status;
+    if (number < 1)
+        return trace_refused(trace->path, "no complete trace: meta has no format_version");
+    if (number > TIDEI_TRACE_FORMAT)
+        return trace_refused(trace->path, "trace format %" PRId64 " is newer than format %d, which this tidemark reads",
+                             number, TIDEI_TRACE_FORMAT);
+    return COMMAND_FINE;
+}
+
+static int
+trace_check_schema(const struct trace *trace)
+{
+    int status = trace_check_version(trace);
+
+    for (size_t i = 0; status == COMMAND_FINE && i < sizeof(trace_needs) / sizeof(trace_needs[0]); i++) {
+        status = trace_check_table(trace, trace_needs[i].table);
+        if (status == COMMAND_FINE)
+            status = trace_check_columns(trace, trace_needs[i].table, trace_needs[i].columns);
+    }
+    return status;
+}
+
+/* Whether the process that the trace names runs on this host. A reused process id looks the same. */
+static bool
+trace_is_recorded_now(const struct trace *trace)
+{
+    char here[256] = "";
+    char *host = trace_meta(trace, "hostname");
+    bool same;
+
+    gethostname(here, sizeof(here) - 1);
+    same = host != NULL && strcmp(host, here) == 0;
+    free(host);
+    return same && trace->process > 0 && (kill((pid_t)trace->process, 0) == 0 || errno == EPERM);
+}
+
+static int
+trace_read_state(struct trace *trace)
+{
+    int64_t complete;
+    int status = trace_integer(trace, "SELECT value FROM meta WHERE key = 'complete'", &complete);
+
+    if (status == COMMAND_FINE)
+        status = trace_integer(trace, "SELECT value FROM meta WHERE key = 'pid'", &trace->process);
+    trace->complete = complete == 1;
+    trace->in_progress = !trace->complete && trace_is_recorded_now(trace);
+    return status;
+}
+
+/*
+ * SQLite reads what is missing of a last page as zeros. A file that is being written may show a part of a page, a
+ * complete one never does.
+ */
+static int
+trace_check_size(const struct trace *trace)
+{
+    struct stat status;
+    int64_t page_bytes;
+
+    if (!trace->complete || stat(trace->path, &status) != 0)
+        return COMMAND_FINE;
+    if (trace_integer(trace, "PRAGMA page_size", &page_bytes) != COMMAND_FINE)
+        return COMMAND_WRONG;
+    if (page_bytes > 0 && status.st_size % page_bytes != 0)
+        return trace_refused(trace->path, "the file is damaged or cut short: %lld bytes are no multiple of %" PRId64,
+                             (long long)status.st_size, page_bytes);
+    return COMMAND_FINE;
+}
+
+int
+trace_open(const char *path, struct trace *out)
+{
+    int status = trace_check_head(path);
+
+    memset(out, 0, sizeof(*out));
+    out->path = path;
+    if (status == COMMAND_FINE)
+        status = trace_prepare(path);
+    if (status != COMMAND_FINE)
+        return status;
+    status = trace_connect_somehow(out);
+    if (status == COMMAND_FINE)
+        status = trace_check_schema(out);
+    if (status == COMMAND_FINE)
+        status = trace_read_state(out);
+    if (status == COMMAND_FINE)
+        status = trace_check_size(out);
+    if (status != COMMAND_FINE)
+        trace_close(out);
+    return status;
+}
+
+void
+trace_close(struct trace *trace)
+{
+    sqlite3_close(trace->db);
+    trace->db = NULL;
+}
+
+int
+trace_verdict(const struct trace *trace)
+{
+    if (trace->complete)
+        return COMMAND_FINE;
+    if (trace->in_progress)
+        fprintf(stderr, "%s: the recording is in progress (process %" PRId64 "): the answer is of this moment\n",
+                trace->path, trace->process);
+    else
+        fprintf(stderr, "%s: the recording was cut off: what came after the last write is missing\n", trace->path);
+    return COMMAND_INCOMPLETE;
+}

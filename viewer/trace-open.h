@@ -1,0 +1,46 @@
+/* Opens a trace for reading, whoever wrote it. */
+#ifndef VIEWER_TRACE_OPEN_H
+#define VIEWER_TRACE_OPEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sqlite3.h>
+
+struct trace {
+    sqlite3 *db;      /* owns */
+    const char *path; /* borrows: the argument of trace_open */
+    bool complete;
+    bool in_progress; /* not complete, and the process that records is still there */
+    int64_t process;  /* its id; 0 where the trace does not say */
+};
+
+/*
+ * Open the trace at `path` (borrowed until trace_close) read-only, in one read transaction, and check that it has
+ * every table and column that this command reads. Nothing in the file is trusted.
+ *
+ * COMMAND_FINE; or COMMAND_WRONG after a message, and there is nothing to close.
+ */
+int trace_open(const char *path, struct trace *out);
+
+void trace_close(struct trace *trace);
+
+/* COMMAND_FINE where the recording is complete; else say what it is, and COMMAND_INCOMPLETE. */
+int trace_verdict(const struct trace *trace);
+
+/* Say what SQLite's last error on this trace is. Returns COMMAND_WRONG. */
+int trace_failed(const struct trace *trace);
+
+/* Say what is wrong with the content of the trace. Returns COMMAND_WRONG. */
+int trace_broken(const struct trace *trace, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The first column of the first row of `sql`, an integer; 0 where there is none. COMMAND_FINE or COMMAND_WRONG. */
+int trace_integer(const struct trace *trace, const char *sql, int64_t *out);
+
+/* A text of `meta`, to be freed by the caller; NULL where there is none. */
+char *trace_meta(const struct trace *trace, const char *key);
+
+/* Whether the file at `path` is an SQLite database, by its first bytes; false where it cannot be read. */
+bool trace_is_sqlite(const char *path);
+
+#endif
