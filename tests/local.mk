@@ -2,6 +2,7 @@
 # COMMAND` where it runs the command. One that starts threads also goes into THREADED_TESTS, one that a GPU makes
 # more of into GPU_TESTS.
 EXTRA_DIST += \
+	tests/data/README.md \
 	tests/data/gpt_train.csv.gz \
 	tests/data/maskrcnn_infer.csv.gz \
 	tests/data/multistream_sort.csv.gz \
@@ -10,6 +11,9 @@ EXTRA_DIST += \
 	tests/tap.sh
 
 dist_check_SCRIPTS += tests/symbols-t.sh
+
+dist_check_SCRIPTS += tests/headers-t.sh
+TESTS += tests/headers-t.sh
 
 if COMMAND
 # Not a test: makes the traces of those below.

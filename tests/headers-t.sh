@@ -1,0 +1,25 @@
+#!/bin/sh
+# Each public header compiles by itself, strictly, as C and as C++.
+: "${top_srcdir:=$(dirname "$0")/..}"
+. "$top_srcdir/tests/tap.sh"
+
+# compiles LANGUAGE STANDARD HEADER
+compiles() {
+    # shellcheck disable=SC2086 # CC may have arguments
+    printf '#include <tidemark/%s>\nextern int declared;\n' "$3" |
+        ${CC:-cc} -x "$1" -std="$2" -Wall -Wextra -Wpedantic -Werror -I"$top_srcdir/include" -fsyntax-only -
+}
+
+headers=$(cd "$top_srcdir/include/tidemark" && echo *.h)
+# shellcheck disable=SC2086 # a list of words
+set -- $headers
+plan $(($# * 2))
+for header; do
+    ok "$header compiles as C11" compiles c c11 "$header"
+    if echo 'int x;' | ${CC:-cc} -x c++ -std=c++11 -fsyntax-only - 2>/dev/null; then
+        ok "$header compiles as C++11" compiles c++ c++11 "$header"
+    else
+        skip 1 'the compiler has no C++'
+    fi
+done
+done_testing
