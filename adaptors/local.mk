@@ -1,3 +1,4 @@
 # One line for each adaptor.
+libtidemark_la_SOURCES += adaptors/fixed.c
 libtidemark_la_SOURCES += adaptors/limit.c
 libtidemark_la_SOURCES += adaptors/statistics.c

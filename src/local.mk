@@ -4,6 +4,8 @@ libtidemark_la_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
 libtidemark_la_LDFLAGS = -version-info 0:0:0 -no-undefined -export-symbols-regex '^tide_' -pthread
 libtidemark_la_LIBADD = $(SQLITE_LIBS) -ldl
 libtidemark_la_SOURCES = \
+	src/blocks.c \
+	src/blocks.h \
 	src/describe.h \
 	src/driver-load.c \
 	src/driver-order.c \

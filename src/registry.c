@@ -5,6 +5,7 @@
 
 /* One extern declaration here and one entry below for each kind, in alphabetical order. */
 extern const struct tidei_kind tidei_driver_kind;
+extern const struct tidei_kind tidei_fixed_kind;
 extern const struct tidei_kind tidei_host_kind;
 extern const struct tidei_kind tidei_limit_kind;
 extern const struct tidei_kind tidei_sim_kind;
@@ -14,6 +15,7 @@ extern const struct tidei_kind tidei_statistics_kind;
 /* clang-format off */
 static const struct tidei_kind *const kinds[] = {
     &tidei_driver_kind,
+    &tidei_fixed_kind,
     &tidei_host_kind,
     &tidei_limit_kind,
     &tidei_sim_kind,

@@ -8,9 +8,10 @@ gate_call(struct gate *gate, gate_visit *place)
 {
     gate_visit visit = *place;
 
+    if (visit == NULL)
+        return;
     *place = NULL;
-    if (visit != NULL)
-        visit(gate->context);
+    visit(gate->context);
 }
 
 static enum tide_status
@@ -31,10 +32,11 @@ gate_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t 
     struct gate *gate = (struct gate *)self;
     enum tide_status status = gate->deallocate_status;
 
-    gate->deallocate_status = TIDE_OK;
     gate_call(gate, &gate->before_deallocate);
-    if (status != TIDE_OK)
+    if (status != TIDE_OK) {
+        gate->deallocate_status = TIDE_OK;
         return tide_error_set(status, "gate: told to fail");
+    }
     status = tide_pass_deallocate(self, pointer, bytes, alignment, stream);
     gate_call(gate, &gate->after_deallocate);
     return status;

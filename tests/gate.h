@@ -6,7 +6,7 @@
 
 typedef void (*gate_visit)(void *context);
 
-/* What is set is called once, with no lock of the layers above held, and unset before. */
+/* What is set is called once, and unset before. Set it while no other thread uses the resource. */
 struct gate {
     struct tide_resource base;
     gate_visit before_allocate; /* before upstream is called */

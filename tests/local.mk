@@ -107,3 +107,8 @@ TESTS += tests/limit-t
 THREADED_TESTS += tests/limit-t
 
 include tests/gpu/local.mk
+check_PROGRAMS += tests/fixed-t
+tests_fixed_t_SOURCES = tests/fixed-t.c $(adaptor_test)
+tests_fixed_t_LDADD = libtidemark.la
+TESTS += tests/fixed-t
+THREADED_TESTS += tests/fixed-t

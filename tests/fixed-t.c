@@ -1,0 +1,510 @@
+/* Tests adaptors/fixed.c, and src/blocks.c through it. */
+#include <pthread.h>
+
+#include <tidemark/tidemark.h>
+
+#include "bases.h"
+#include "contract.h"
+#include "gate.h"
+#include "tap.h"
+#include "upstream.h"
+
+#define BLOCK   ((size_t)1024)
+#define THREADS 8
+#define STEPS   5000
+
+/* Blocks of BLOCK bytes over `upstream`, whose reference it takes over. */
+static struct tide_resource *
+over(struct tide_resource *upstream, uint64_t preallocate)
+{
+    struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = BLOCK, .preallocate = preallocate };
+    struct tide_resource *fixed;
+
+    if (tide_fixed_create(upstream, &options, &fixed) != TIDE_OK)
+        abort();
+    tide_resource_release(upstream);
+    return fixed;
+}
+
+static void *
+take(struct tide_resource *fixed, size_t bytes, tide_stream stream)
+{
+    void *pointer = NULL;
+
+    if (tide_allocate(fixed, bytes, TIDE_DEFAULT_ALIGNMENT, stream, &pointer) != TIDE_OK)
+        return NULL;
+    return pointer;
+}
+
+static enum tide_status
+give(struct tide_resource *fixed, void *pointer, size_t bytes, tide_stream stream)
+{
+    return tide_deallocate(fixed, pointer, bytes, TIDE_DEFAULT_ALIGNMENT, stream);
+}
+
+static uint64_t
+figure(struct tide_resource *fixed, enum tide_query what)
+{
+    uint64_t value;
+
+    return tide_query(fixed, what, &value) == TIDE_OK ? value : UINT64_MAX;
+}
+
+#define BLOCKS_TESTS 13
+
+static void
+check_blocks(const struct base_maker *base)
+{
+    struct tide_resource *fixed = over(base->create(2 * BLOCK), 0);
+    void *first, *second, *third = &third;
+
+    diag("blocks over %s", base->name);
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 0, "nothing is taken from below unless asked for");
+    first = take(fixed, 1, 0);
+    second = take(fixed, BLOCK, 0);
+    ok(first != NULL && second != NULL && first != second, "a byte takes a block, and so does all of one");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), BLOCK + 1, "the bytes in use are those asked for");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 2 * BLOCK, "the bytes reserved are those of the blocks");
+    ok(tide_allocate(fixed, 1, 256, 0, &third) == TIDE_ECAPACITY && third == NULL, "the base's refusal is passed on");
+    ok(tide_allocate(fixed, BLOCK + 1, 256, 0, &third) == TIDE_EINVAL && third == NULL,
+       "no more than a block is given");
+    is_string(tide_error_text(), "fixed: 1025 B request exceeds 1024 B block", "and it says so");
+    ok(tide_allocate(fixed, 1, 512, 0, &third) == TIDE_EINVAL, "no block lies at a multiple of 512");
+    ok(take(fixed, 0, 0) == NULL && give(fixed, NULL, 0, 0) == TIDE_OK, "0 bytes take no block");
+    give(fixed, first, 1, 0);
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 2 * BLOCK, "a block that is freed is kept");
+    ok(take(fixed, 3, 0) == first, "and given out again");
+    give(fixed, second, BLOCK, 0);
+    give(fixed, first, 3, 0);
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), 0, "nothing is left in use");
+    is_u64(figure(fixed->upstream, TIDE_QUERY_BYTES_USED), 2 * BLOCK, "below, the blocks are in use");
+    tide_resource_release(fixed);
+}
+
+#define STREAM_TESTS 12
+
+static void
+check_streams(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *fixed = over(&upstream->base, 0);
+    void *a = take(fixed, 10, 1), *b = take(fixed, 10, 2), *c = take(fixed, 10, 3);
+
+    ok(upstream->last_bytes == BLOCK && upstream->last_alignment == 256 && upstream->last_stream == 3,
+       "upstream is asked for a block at a multiple of 256, on the stream of the request");
+    give(fixed, a, 10, 1);
+    give(fixed, b, 10, 2);
+    give(fixed, c, 10, 2);
+    ok(take(fixed, 10, 2) == c, "a stream gets the block that was freed last on it");
+    ok(take(fixed, 10, 1) == a, "each stream its own");
+    is_u64(upstream->order_calls, 0, "and waits for nobody");
+    ok(take(fixed, 10, 7) == b, "a stream without gets another one's");
+    ok(upstream->order_calls == 1 && upstream->last_earlier == 2 && upstream->last_later == 7, "behind its work");
+    is_u64(upstream->allocate_calls, 3, "upstream was asked for no more");
+    take(fixed, 10, 7);
+    is_u64(upstream->allocate_calls, 4, "but where nothing is idle");
+    give(fixed, b, 10, 5);
+    ok(take(fixed, 10, 5) == b && upstream->order_calls == 1,
+       "a block lies where it was freed, not where it was taken");
+    is_u64(upstream->deallocate_calls, 0, "nothing has gone back to upstream");
+    ok(tide_order(fixed, 3, 4) == TIDE_OK && upstream->last_earlier == 3 && upstream->last_later == 4,
+       "streams are ordered below");
+    tide_resource_retain(&upstream->base);
+    tide_resource_release(fixed);
+    ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "at the end all goes back, also what is still out");
+    tide_resource_release(&upstream->base);
+}
+
+#define MANY_STREAMS       1000
+#define MANY_STREAMS_TESTS 4
+
+static void
+check_many_streams(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *fixed = over(&upstream->base, 0);
+    static void *pointers[MANY_STREAMS];
+    uint64_t same = 0;
+
+    for (size_t i = 0; i < MANY_STREAMS; i++)
+        pointers[i] = take(fixed, 1, i);
+    for (size_t i = 0; i < MANY_STREAMS; i++)
+        give(fixed, pointers[i], 1, (tide_stream)0x7f0000000000 + i * 4096);
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), MANY_STREAMS * BLOCK, "a thousand blocks are kept");
+    for (size_t i = MANY_STREAMS; i-- > 0;)
+        same += take(fixed, 1, (tide_stream)0x7f0000000000 + i * 4096) == pointers[i];
+    is_u64(same, MANY_STREAMS, "each of a thousand streams finds its own again");
+    is_u64(upstream->order_calls, 0, "without waiting");
+    is_u64(upstream->allocate_calls, MANY_STREAMS, "and without a new block");
+    tide_resource_release(fixed);
+}
+
+#define MODEL_BLOCKS  64
+#define MODEL_STREAMS 5
+#define MODEL_TESTS   4
+
+struct model_block {
+    void *pointer;
+    bool out;
+    size_t bytes;
+    tide_stream stream; /* while idle: freed on */
+};
+
+struct model {
+    struct upstream *upstream;
+    struct tide_resource *fixed;
+    struct model_block blocks[MODEL_BLOCKS];
+    size_t count;
+    uint64_t seed;
+    uint64_t wrong_blocks, wrong_orders, wrong_calls;
+};
+
+static size_t
+model_find(const struct model *model, const void *pointer)
+{
+    size_t i = 0;
+
+    while (i < model->count && model->blocks[i].pointer != pointer)
+        i++;
+    return i;
+}
+
+/* Which block comes is up to the layer, but it comes from where it should. */
+static void
+model_take(struct model *model)
+{
+    tide_stream stream = 1 + contract_random(&model->seed) % MODEL_STREAMS;
+    size_t bytes = 1 + contract_random(&model->seed) % BLOCK;
+    uint64_t orders = model->upstream->order_calls, calls = model->upstream->allocate_calls;
+    size_t own = 0, idle = 0, found;
+    void *pointer;
+
+    for (size_t i = 0; i < model->count; i++) {
+        idle += !model->blocks[i].out;
+        own += !model->blocks[i].out && model->blocks[i].stream == stream;
+    }
+    if (idle == 0 && model->count == MODEL_BLOCKS)
+        return;
+    pointer = take(model->fixed, bytes, stream);
+    found = model_find(model, pointer);
+    model->wrong_calls += model->upstream->allocate_calls != calls + (idle == 0);
+    model->wrong_orders += model->upstream->order_calls != orders + (idle > 0 && own == 0);
+    if (idle == 0) {
+        model->wrong_blocks += pointer == NULL || found != model->count;
+        model->count++;
+    } else if (found == model->count || model->blocks[found].out) {
+        model->wrong_blocks++;
+        return;
+    } else if (own > 0) {
+        model->wrong_blocks += model->blocks[found].stream != stream;
+    } else {
+        model->wrong_orders += model->upstream->last_earlier != model->blocks[found].stream;
+        model->wrong_orders += model->upstream->last_later != stream;
+    }
+    model->blocks[found] = (struct model_block){ .pointer = pointer, .out = true, .bytes = bytes };
+}
+
+static void
+model_give(struct model *model)
+{
+    struct model_block *block = &model->blocks[contract_random(&model->seed) % model->count];
+
+    if (!block->out)
+        return;
+    block->stream = 1 + contract_random(&model->seed) % MODEL_STREAMS;
+    block->out = false;
+    model->wrong_blocks += give(model->fixed, block->pointer, block->bytes, block->stream) != TIDE_OK;
+}
+
+static void
+check_model(void)
+{
+    static struct model model;
+    uint64_t used = 0;
+
+    model.upstream = upstream_create();
+    model.fixed = over(&model.upstream->base, 0);
+    model.seed = contract_seed(4711);
+    for (int i = 0; i < 40000; i++) {
+        /* Phases of growing and of shrinking, so that all is out at times, and all idle at others. */
+        if (model.count == 0 || contract_random(&model.seed) % 4 < (i / 500 % 2 == 0 ? 3 : 1))
+            model_take(&model);
+        else
+            model_give(&model);
+    }
+    for (size_t i = 0; i < model.count; i++)
+        used += model.blocks[i].out ? model.blocks[i].bytes : 0;
+    is_u64(model.wrong_blocks, 0, "in random traffic each request gets a block that is idle, of its own stream first");
+    is_u64(model.wrong_orders, 0, "streams are ordered exactly where a block moves");
+    is_u64(model.wrong_calls, 0, "upstream is called exactly where nothing is idle");
+    is_u64(figure(model.fixed, TIDE_QUERY_BYTES_USED), used, "the bytes in use are exact");
+    tide_resource_release(model.fixed);
+}
+
+#define PREALLOCATE_TESTS 9
+
+static void
+check_preallocate(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *fixed = over(tide_resource_retain(&upstream->base), 8);
+    struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = BLOCK, .preallocate = 8 };
+
+    is_u64(upstream->live_count, 8, "eight blocks are taken at creation");
+    ok(figure(fixed, TIDE_QUERY_BYTES_RESERVED) == 8 * BLOCK && figure(fixed, TIDE_QUERY_BYTES_USED) == 0,
+       "they are reserved, not in use");
+    ok(take(fixed, 1, 0) != NULL && upstream->order_calls == 0, "they lie on stream 0");
+    ok(take(fixed, 1, 9) != NULL && upstream->order_calls == 1 && upstream->last_earlier == 0, "others wait for it");
+    is_u64(upstream->allocate_calls, 8, "and upstream is not called again");
+    tide_resource_release(fixed);
+
+    upstream->fail_allocate = 5;
+    ok(tide_fixed_create(&upstream->base, &options, &fixed) == TIDE_ECAPACITY && fixed == NULL,
+       "there is none where upstream has not enough");
+    is_u64(upstream->live_count, 0, "and what was taken goes back");
+    options.preallocate = UINT64_MAX;
+    ok(tide_fixed_create(&upstream->base, &options, &fixed) == TIDE_EOVERFLOW && fixed == NULL,
+       "blocks whose sizes overflow are refused");
+    options.block_bytes = 1;
+    ok(tide_fixed_create(&upstream->base, &options, &fixed) == TIDE_ENOMEM && fixed == NULL,
+       "and more than can be noted");
+    tide_resource_release(&upstream->base);
+}
+
+#define WRONG_TESTS 12
+
+static void
+check_wrong_frees(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *fixed = over(&upstream->base, 0);
+    char *pointer;
+
+    ok(give(fixed, &upstream, 1, 0) == TIDE_EPOINTER, "before the first block every pointer is unknown");
+    pointer = take(fixed, 100, 0);
+    ok(give(fixed, &upstream, 100, 0) == TIDE_EPOINTER, "a pointer from elsewhere is refused");
+    has_words(tide_error_text(), "none of its blocks", "and it says so");
+    ok(give(fixed, pointer + 256, 100, 0) == TIDE_EPOINTER, "so is one into a block");
+    ok(give(fixed, NULL, 100, 0) == TIDE_EPOINTER, "and NULL with a size");
+    ok(give(fixed, pointer, 101, 0) == TIDE_EMISMATCH && give(fixed, pointer, 0, 0) == TIDE_EMISMATCH,
+       "a wrong size is refused");
+    ok(tide_deallocate(fixed, pointer, 100, 128, 0) == TIDE_EMISMATCH, "and a wrong alignment");
+    has_words(tide_error_text(), "100 B at a multiple of 128, allocated with 100 B at 256", "and it says which");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), 100, "all of which changes nothing");
+    ok(give(fixed, pointer, 100, 0) == TIDE_OK && give(fixed, pointer, 100, 0) == TIDE_EPOINTER,
+       "a second free is refused");
+    has_words(tide_error_text(), "given back before", "and it says so");
+    is_u64(upstream->deallocate_calls, 0, "upstream hears of none of it");
+    tide_resource_release(fixed);
+}
+
+static void *visited;
+
+static void
+visit_take(void *context)
+{
+    visited = take(context, 1, 3);
+}
+
+#define PRESSURE_TESTS 12
+
+/* A block that no other stream can be made to wait for cannot be reused there, but it can go back to upstream. */
+static void
+check_pressure(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct gate *gate = gate_create(&upstream->base);
+    struct tide_resource *fixed = over(&gate->base, 2);
+    void *a = take(fixed, 1, 0), *b = take(fixed, 1, 0), *pointer;
+
+    gate->context = fixed;
+    upstream->capacity_bytes = 2 * BLOCK;
+    give(fixed, a, 1, 1);
+    give(fixed, b, 1, 1);
+    gate->order_status = TIDE_EDRIVER;
+    ok((pointer = take(fixed, 1, 2)) != NULL,
+       "where streams cannot be ordered and upstream is full, a request succeeds");
+    ok(upstream->deallocate_calls == 2 && upstream->last_stream == 2, "as all idle blocks go back, and one comes anew");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), BLOCK, "which is the only one then");
+    give(fixed, pointer, 1, 1);
+    gate->deallocate_status = TIDE_EDRIVER;
+    upstream->capacity_bytes = BLOCK;
+    ok(take(fixed, 1, 2) == NULL, "where upstream does not even take a block back, the request fails");
+    has_words(tide_error_text(), "upstream", "with upstream's words");
+    ok(figure(fixed, TIDE_QUERY_BYTES_RESERVED) == BLOCK && figure(fixed, TIDE_QUERY_BYTES_USED) == 0,
+       "and the block is kept");
+    ok(take(fixed, 1, 1) == pointer, "and serves its own stream");
+    ok(take(fixed, 1, 1) == NULL && take(fixed, 1, 2) == NULL, "with nothing idle the failure is upstream's");
+    give(fixed, pointer, 1, 1);
+
+    /* While the block is on its way back to upstream, another thread asks for one on a third stream. */
+    upstream->capacity_bytes = 2 * BLOCK;
+    gate->before_deallocate = visit_take;
+    upstream->fail_allocate = 1;
+    ok(take(fixed, 1, 2) != NULL, "a block on its way to upstream is nobody's");
+    ok(visited != NULL && visited != pointer, "another thread gets a new one meanwhile");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 2 * BLOCK, "and every block is noted once");
+    is_u64(upstream->wrong_frees, 0, "upstream got back what it gave");
+    tide_resource_release(fixed);
+}
+
+struct worker {
+    pthread_t thread;
+    struct tide_resource *fixed;
+    bool writes; /* into the blocks, which are host memory */
+    uint64_t seed;
+    uint64_t failures, overwritten;
+    unsigned char *pointers[4];
+    unsigned char marks[4];
+};
+
+static void
+worker_give(struct worker *worker, unsigned slot)
+{
+    unsigned char *pointer = worker->pointers[slot];
+
+    for (size_t i = 0; worker->writes && i < BLOCK; i += 128)
+        worker->overwritten += pointer[i] != worker->marks[slot];
+    worker->failures += give(worker->fixed, pointer, BLOCK, contract_random(&worker->seed) % 3) != TIDE_OK;
+    worker->pointers[slot] = NULL;
+}
+
+/* Holds up to four blocks, each with a mark of its own in it. */
+static void *
+worker_run(void *context)
+{
+    struct worker *worker = context;
+
+    for (int i = 0; i < STEPS; i++) {
+        unsigned slot = contract_random(&worker->seed) % 4;
+
+        if (worker->pointers[slot] != NULL) {
+            worker_give(worker, slot);
+            continue;
+        }
+        worker->marks[slot] = (unsigned char)contract_random(&worker->seed);
+        worker->pointers[slot] = take(worker->fixed, BLOCK, contract_random(&worker->seed) % 3);
+        worker->failures += worker->pointers[slot] == NULL;
+        for (size_t j = 0; worker->writes && worker->pointers[slot] != NULL && j < BLOCK; j += 128)
+            worker->pointers[slot][j] = worker->marks[slot];
+    }
+    for (unsigned slot = 0; slot < 4; slot++) {
+        if (worker->pointers[slot] != NULL)
+            worker_give(worker, slot);
+    }
+    return NULL;
+}
+
+static void
+run_workers(struct tide_resource *fixed, bool writes, uint64_t *failures, uint64_t *overwritten)
+{
+    struct worker workers[THREADS];
+
+    *failures = *overwritten = 0;
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){ .fixed = fixed, .writes = writes, .seed = 31 + (uint64_t)i };
+        pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        *failures += workers[i].failures;
+        *overwritten += workers[i].overwritten;
+    }
+}
+
+#define THREADS_TESTS 3
+
+/* There is room for exactly what the threads may hold, so that no request may ever fail. */
+static void
+check_threads(const struct base_maker *base)
+{
+    struct tide_resource *fixed = over(base->create(4 * THREADS * BLOCK), 0);
+    uint64_t failures, overwritten;
+
+    diag("threads over %s", base->name);
+    run_workers(fixed, figure(fixed, TIDE_QUERY_HOST_ACCESS) == 1, &failures, &overwritten);
+    is_u64(failures, 0, "with room for just what eight threads hold, every call succeeds");
+    is_u64(overwritten, 0, "no two threads have the same block");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), 0, "nothing is left in use");
+    tide_resource_release(fixed);
+}
+
+#define PRESSED_THREADS_TESTS 3
+
+/* The same where no stream can be ordered after another, so that blocks go back and forth all the time. */
+static void
+check_pressed_threads(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct gate *gate = gate_create(&upstream->base);
+    struct tide_resource *fixed = over(&gate->base, 0);
+    uint64_t failures, overwritten;
+
+    gate->order_status = TIDE_EDRIVER;
+    upstream->capacity_bytes = 4 * THREADS * BLOCK;
+    run_workers(fixed, false, &failures, &overwritten);
+    is_u64(failures, 0, "under pressure, with room for just what eight threads hold, every call succeeds");
+    is_u64(upstream->wrong_frees, 0, "upstream gets back what it gave");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), upstream->live_bytes, "and every block is accounted for");
+    tide_resource_release(fixed);
+}
+
+#define USE_TESTS 8
+
+static void
+check_use(void)
+{
+    struct tide_resource *base = base_sim(0), *fixed = (struct tide_resource *)&base;
+    struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = 256 * 1024, .preallocate = 8 };
+    struct tide_fixed_options none = { TIDE_OPTIONS(none) };
+    struct tide_fixed_options unset = { .block_bytes = 256 };
+    char text[64] = "";
+    struct tide_text description = { text, sizeof(text), 0 };
+
+    ok(tide_fixed_create(NULL, &options, &fixed) == TIDE_EINVAL && fixed == NULL, "there is none without upstream");
+    ok(tide_fixed_create(base, &options, NULL) == TIDE_EINVAL, "there is none without a place for it");
+    ok(tide_fixed_create(base, &none, &fixed) == TIDE_EINVAL, "blocks have a byte at least");
+    ok(tide_fixed_create(base, NULL, &fixed) == TIDE_EINVAL, "so that options are needed");
+    ok(tide_fixed_create(base, &unset, &fixed) == TIDE_EINVAL, "with their size");
+    ok(tide_fixed_create(base, &options, &fixed) == TIDE_OK, "then there is one");
+    fixed->ops->describe(fixed, &description);
+    is_string(text, "256KiB, preallocate=8", "it describes itself as stack text reads it");
+    is_u64(figure(fixed, TIDE_QUERY_ALIGNMENT), 256, "what it does not know it asks below");
+    tide_resource_release(fixed);
+    tide_resource_release(base);
+}
+
+static struct tide_resource *
+contract_create(void *context)
+{
+    const struct base_maker *base = context;
+
+    return over(base->create(0), 0);
+}
+
+int
+main(void)
+{
+    plan(BASE_COUNT * (CONTRACT_TESTS + BLOCKS_TESTS + THREADS_TESTS) + STREAM_TESTS + MANY_STREAMS_TESTS +
+         MODEL_TESTS + PREALLOCATE_TESTS + WRONG_TESTS + PRESSURE_TESTS + PRESSED_THREADS_TESTS + USE_TESTS);
+    for (size_t i = 0; i < BASE_COUNT; i++) {
+        const struct contract contract = { .name = "fixed",
+                                           .create = contract_create,
+                                           .context = (void *)&bases[i],
+                                           .largest_bytes = BLOCK,
+                                           .knows_pointers = true };
+
+        contract_check(&contract);
+        check_blocks(&bases[i]);
+        check_threads(&bases[i]);
+    }
+    check_streams();
+    check_many_streams();
+    check_model();
+    check_preallocate();
+    check_wrong_frees();
+    check_pressure();
+    check_pressed_threads();
+    check_use();
+    return done();
+}
