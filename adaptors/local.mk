@@ -1,4 +1,5 @@
 # One line for each adaptor.
+libtidemark_la_SOURCES += adaptors/binning.c
 libtidemark_la_SOURCES += adaptors/fixed.c
 libtidemark_la_SOURCES += adaptors/limit.c
 libtidemark_la_SOURCES += adaptors/statistics.c

@@ -4,6 +4,7 @@
 #include "kind.h"
 
 /* One extern declaration here and one entry below for each kind, in alphabetical order. */
+extern const struct tidei_kind tidei_binning_kind;
 extern const struct tidei_kind tidei_driver_kind;
 extern const struct tidei_kind tidei_fixed_kind;
 extern const struct tidei_kind tidei_host_kind;
@@ -14,6 +15,7 @@ extern const struct tidei_kind tidei_statistics_kind;
 /* Ends in NULL; one line for each, which clang-format would pack. */
 /* clang-format off */
 static const struct tidei_kind *const kinds[] = {
+    &tidei_binning_kind,
     &tidei_driver_kind,
     &tidei_fixed_kind,
     &tidei_host_kind,

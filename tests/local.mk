@@ -106,9 +106,16 @@ tests_limit_t_LDADD = libtidemark.la
 TESTS += tests/limit-t
 THREADED_TESTS += tests/limit-t
 
-include tests/gpu/local.mk
 check_PROGRAMS += tests/fixed-t
 tests_fixed_t_SOURCES = tests/fixed-t.c $(adaptor_test)
 tests_fixed_t_LDADD = libtidemark.la
 TESTS += tests/fixed-t
 THREADED_TESTS += tests/fixed-t
+
+check_PROGRAMS += tests/binning-t
+tests_binning_t_SOURCES = tests/binning-t.c $(adaptor_test)
+tests_binning_t_LDADD = libtidemark.la
+TESTS += tests/binning-t
+THREADED_TESTS += tests/binning-t
+
+include tests/gpu/local.mk

@@ -1,0 +1,309 @@
+/*
+ * binning: send each request to the smallest bin that fits.
+ *
+ * Usage: binning(LIMIT={STACK} | SMALLEST..LARGEST [, ...])
+ *     LIMIT={STACK}      requests of up to LIMIT go through STACK, which ends in the layer that follows binning
+ *     SMALLEST..LARGEST  a bin of `fixed` blocks for each power of two from SMALLEST to LARGEST
+ *
+ * Example: blocks of three sizes for what is small and frequent, the driver for the rest:
+ *     binning(256KiB={fixed(256KiB)}, 1MiB..2MiB) | driver
+ *
+ * The bin is found by the size alone, at deallocation as at allocation, so that nothing is kept for an allocation.
+ * Requests of 0 bytes go to the smallest bin; without bins, everything goes to the layer that follows.
+ *
+ * LIMITATIONS
+ *  - A size given back that belongs into another bin goes to that one; `fixed` bins notice.
+ *  - A bin's failure is the request's: no larger bin is tried. An alignment over 256 bytes fails in a `fixed` bin.
+ *  - Figures are those of the layer that follows: for it all the blocks of a bin are in use.
+ *  - Bins order streams through the layer that follows, which must serve the same device.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/binning.h>
+
+#include "describe.h"
+#include "kind.h"
+#include "resource.h"
+
+/*
+ * `slot_count` slots, a power of two: the bins by size, then the layer that follows for what is left, the last one
+ * included. The limits lie by themselves, so that a search through 16 bins reads two cache lines.
+ */
+struct binning {
+    struct tide_resource base;
+    size_t bin_count;
+    size_t slot_count;
+    struct tide_resource **resources; /* holds a reference to each bin's; owns the array, which follows the limits */
+    uint64_t limits[];
+};
+
+/*
+ * The number of limits under `bytes` is the slot to take, as the last limit is UINT64_MAX. Each round halves what is
+ * left without a branch to predict, for sizes come in no order.
+ */
+static inline struct tide_resource *
+binning_route(const struct binning *binning, uint64_t bytes)
+{
+    size_t slot = 0;
+
+    for (size_t half = binning->slot_count / 2; half > 0; half /= 2)
+        slot += binning->limits[slot + half - 1] < bytes ? half : 0;
+    return binning->resources[slot];
+}
+
+static enum tide_status
+binning_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    return tidei_allocate(binning_route((struct binning *)self, bytes), bytes, alignment, stream, out);
+}
+
+static enum tide_status
+binning_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    return tidei_deallocate(binning_route((struct binning *)self, bytes), pointer, bytes, alignment, stream);
+}
+
+static void
+binning_describe(struct tide_resource *self, struct tide_text *text)
+{
+    const struct binning *binning = (const struct binning *)self;
+
+    for (size_t i = 0; i < binning->bin_count; i++) {
+        if (i > 0)
+            tide_text_format(text, ", ");
+        tide_text_size(text, binning->limits[i]);
+        tide_text_format(text, "={");
+        tidei_describe_until(binning->resources[i], self->upstream, text);
+        tide_text_format(text, "}");
+    }
+}
+
+static enum tide_status
+binning_upstream_at(struct tide_resource *self, size_t index, struct tide_upstream *out)
+{
+    const struct binning *binning = (const struct binning *)self;
+
+    if (index == 0)
+        return tide_pass_upstream_at(self, 0, out);
+    *out = (struct tide_upstream){ 0 };
+    if (index > binning->bin_count)
+        return tide_error_set(TIDE_EINVAL, "binning: no upstream at %zu, %zu bins", index, binning->bin_count);
+    *out = (struct tide_upstream){ binning->resources[index - 1], binning->limits[index - 1] };
+    return TIDE_OK;
+}
+
+static void
+binning_destroy(struct tide_resource *self)
+{
+    struct binning *binning = (struct binning *)self;
+
+    for (size_t i = 0; i < binning->bin_count; i++)
+        tide_resource_release(binning->resources[i]);
+    tide_resource_fini(self);
+    free(binning);
+}
+
+static const struct tide_resource_ops binning_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "binning",
+    .allocate = binning_allocate,
+    .deallocate = binning_deallocate,
+    .order = tide_pass_order,
+    .query = tide_pass_query,
+    .describe = binning_describe,
+    .upstream_at = binning_upstream_at,
+    .destroy = binning_destroy,
+};
+
+static int
+binning_compare(const void *left, const void *right)
+{
+    uint64_t a = ((const struct tide_upstream *)left)->limit_bytes;
+    uint64_t b = ((const struct tide_upstream *)right)->limit_bytes;
+
+    return (a > b) - (a < b);
+}
+
+/* Bins in order, each with a resource and a limit of its own. */
+static enum tide_status
+binning_check(const struct tide_upstream *bins, size_t bin_count)
+{
+    for (size_t i = 0; i < bin_count; i++) {
+        if (bins[i].resource == NULL)
+            return tide_error_set(TIDE_EINVAL, "binning: no resource for the bin of up to %s",
+                                  tidei_size_text(bins[i].limit_bytes));
+        if (bins[i].limit_bytes == 0)
+            return tide_error_set(TIDE_EINVAL, "binning: a bin of up to 0 B");
+        if (i > 0 && bins[i].limit_bytes == bins[i - 1].limit_bytes)
+            return tide_error_set(TIDE_EINVAL, "binning: two bins of up to %s", tidei_size_text(bins[i].limit_bytes));
+    }
+    return TIDE_OK;
+}
+
+/* The resource over sorted, checked bins. */
+static enum tide_status
+binning_new(struct tide_resource *upstream, const struct tide_upstream *bins, size_t bin_count,
+            struct tide_resource **out)
+{
+    size_t slot_count = 1;
+    struct binning *binning;
+    enum tide_status status;
+
+    while (slot_count < bin_count + 1)
+        slot_count *= 2;
+    binning = calloc(1, sizeof(*binning) + slot_count * (sizeof(uint64_t) + sizeof(struct tide_resource *)));
+    if (binning == NULL)
+        return tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", bin_count);
+    status = tide_resource_init(&binning->base, &binning_ops, upstream);
+    if (status != TIDE_OK) {
+        free(binning);
+        return status;
+    }
+    binning->bin_count = bin_count;
+    binning->slot_count = slot_count;
+    binning->resources = (struct tide_resource **)(binning->limits + slot_count);
+    for (size_t i = 0; i < slot_count; i++) {
+        binning->limits[i] = i < bin_count ? bins[i].limit_bytes : UINT64_MAX;
+        binning->resources[i] = i < bin_count ? tide_resource_retain(bins[i].resource) : upstream;
+    }
+    *out = &binning->base;
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_binning_create(struct tide_resource *upstream, const struct tide_upstream *bins, size_t bin_count,
+                    struct tide_resource **out)
+{
+    struct tide_upstream *sorted;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "binning: no place for the resource");
+    *out = NULL;
+    if (upstream == NULL)
+        return tide_error_set(TIDE_EINVAL, "binning: no upstream");
+    if (bins == NULL && bin_count > 0)
+        return tide_error_set(TIDE_EINVAL, "binning: no bins where %zu are named", bin_count);
+    sorted = calloc(bin_count + 1, sizeof(*sorted));
+    if (sorted == NULL)
+        return tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", bin_count);
+    if (bin_count > 0)
+        memcpy(sorted, bins, bin_count * sizeof(*sorted));
+    qsort(sorted, bin_count, sizeof(*sorted), binning_compare);
+    status = binning_check(sorted, bin_count);
+    if (status == TIDE_OK)
+        status = binning_new(upstream, sorted, bin_count, out);
+    free(sorted);
+    return status;
+}
+
+/*
+ * A `fixed` bin for each power of two from `smallest` to `largest` into `bins` (room for 64; holds a reference to
+ * each), *count of them, also on failure. Made by name: this adaptor knows no other one.
+ */
+static enum tide_status
+binning_range_fill(struct tide_resource *upstream, uint64_t smallest, uint64_t largest, struct tide_upstream *bins,
+                   size_t *count)
+{
+    const struct tidei_kind *fixed = tidei_kind_find("fixed");
+
+    *count = 0;
+    if (!tidei_is_power_of_two(smallest) || !tidei_is_power_of_two(largest) || smallest > largest)
+        return tide_error_set(TIDE_EINVAL, "binning: a range of %s to %s, expected powers of two that rise",
+                              tidei_size_text(smallest), tidei_size_text(largest));
+    if (fixed == NULL)
+        return tide_error_set(TIDE_EUNSUPPORTED, "binning: this library has no fixed layer for a range of bins");
+    /* From the exponents, as the power after the largest may not exist. */
+    for (int exponent = __builtin_ctzll(smallest); exponent <= __builtin_ctzll(largest); exponent++) {
+        uint64_t bytes = UINT64_C(1) << exponent;
+        struct tidei_arguments arguments = { .values = { { .given = true, .number = bytes } } };
+        enum tide_status status = fixed->create(&arguments, upstream, &bins[*count].resource);
+
+        if (status != TIDE_OK)
+            return status;
+        bins[(*count)++].limit_bytes = bytes;
+    }
+    return TIDE_OK;
+}
+
+static void
+binning_release(struct tide_upstream *bins, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        tide_resource_release(bins[i].resource);
+}
+
+enum tide_status
+tide_binning_create_range(struct tide_resource *upstream, uint64_t smallest_bytes, uint64_t largest_bytes,
+                          struct tide_resource **out)
+{
+    struct tide_upstream bins[64];
+    enum tide_status status;
+    size_t count;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "binning: no place for the resource");
+    *out = NULL;
+    if (upstream == NULL)
+        return tide_error_set(TIDE_EINVAL, "binning: no upstream");
+    status = binning_range_fill(upstream, smallest_bytes, largest_bytes, bins, &count);
+    if (status == TIDE_OK)
+        status = tide_binning_create(upstream, bins, count, out);
+    binning_release(bins, count);
+    return status;
+}
+
+/* Bins as the text gives them, ranges made into bins, in `bins` (room for 64 each; holds a reference to each). */
+static enum tide_status
+binning_collect(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_upstream *bins,
+                size_t *count)
+{
+    *count = 0;
+    for (size_t i = 0; i < arguments->bin_count; i++) {
+        const struct tidei_bin *bin = &arguments->bins[i];
+        enum tide_status status = TIDE_OK;
+        size_t added = 1;
+
+        if (bin->resource != NULL)
+            bins[*count] = (struct tide_upstream){ tide_resource_retain(bin->resource), bin->limit_bytes };
+        else
+            status = binning_range_fill(upstream, bin->smallest_bytes, bin->limit_bytes, bins + *count, &added);
+        *count += added;
+        if (status != TIDE_OK)
+            return status;
+    }
+    return TIDE_OK;
+}
+
+static const struct tidei_argument binning_arguments[] = {
+    { .key = "bin",
+      .type = TIDEI_ARGUMENT_BIN,
+      .positional = true,
+      .expected = "a bin such as 256KiB={fixed(256KiB)}, or powers of two such as 256..64KiB" },
+};
+
+static enum tide_status
+binning_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_upstream *bins = calloc(arguments->bin_count + 1, 64 * sizeof(*bins));
+    enum tide_status status;
+    size_t count;
+
+    *out = NULL;
+    if (bins == NULL)
+        return tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", arguments->bin_count);
+    status = binning_collect(arguments, upstream, bins, &count);
+    if (status == TIDE_OK)
+        status = tide_binning_create(upstream, bins, count, out);
+    binning_release(bins, count);
+    free(bins);
+    return status;
+}
+
+const struct tidei_kind tidei_binning_kind = {
+    .name = "binning",
+    .arguments = binning_arguments,
+    .argument_count = TIDEI_COUNT_OF(binning_arguments),
+    .create = binning_from_text,
+};

@@ -1,0 +1,346 @@
+/* Tests adaptors/binning.c. */
+#include <tidemark/tidemark.h>
+
+#include "bases.h"
+#include "contract.h"
+#include "tap.h"
+#include "upstream.h"
+
+#define KIB ((uint64_t)1 << 10)
+#define MIB ((uint64_t)1 << 20)
+
+static enum tide_status
+take(struct tide_resource *resource, size_t bytes, void **out)
+{
+    return tide_allocate(resource, bytes, TIDE_DEFAULT_ALIGNMENT, 0, out);
+}
+
+static enum tide_status
+give(struct tide_resource *resource, void *pointer, size_t bytes)
+{
+    return tide_deallocate(resource, pointer, bytes, TIDE_DEFAULT_ALIGNMENT, 0);
+}
+
+#define MOST_BINS 20
+
+/* Bins that count for themselves, and what follows them, which is the last. */
+struct scene {
+    struct upstream *upstreams[MOST_BINS + 1];
+    uint64_t limits[MOST_BINS + 1];
+    size_t bin_count;
+    struct tide_resource *binning;
+};
+
+/* The bins are handed over in an order that is none by size: in steps of seven, or backwards where that misses some. */
+static void
+scene_open(struct scene *scene, const uint64_t *limits, size_t bin_count)
+{
+    struct tide_upstream bins[MOST_BINS];
+
+    scene->bin_count = bin_count;
+    for (size_t i = 0; i <= bin_count; i++) {
+        size_t place = bin_count > 0 ? i * 7 % bin_count : 0;
+
+        scene->upstreams[i] = upstream_create();
+        scene->limits[i] = i < bin_count ? limits[i] : UINT64_MAX;
+        if (i < bin_count && bin_count % 7 != 0)
+            bins[place] = (struct tide_upstream){ &scene->upstreams[i]->base, limits[i] };
+        else if (i < bin_count)
+            bins[bin_count - 1 - i] = (struct tide_upstream){ &scene->upstreams[i]->base, limits[i] };
+    }
+    if (tide_binning_create(&scene->upstreams[bin_count]->base, bins, bin_count, &scene->binning) != TIDE_OK)
+        abort();
+}
+
+static void
+scene_close(struct scene *scene)
+{
+    tide_resource_release(scene->binning);
+    for (size_t i = 0; i <= scene->bin_count; i++)
+        tide_resource_release(&scene->upstreams[i]->base);
+}
+
+/* Which of them serves `bytes`: exactly one is called, once to allocate and once to deallocate; else -1. */
+static int
+scene_serves(struct scene *scene, uint64_t bytes)
+{
+    int served = -1;
+    uint64_t calls = 0;
+    void *pointer;
+
+    for (size_t i = 0; i <= scene->bin_count; i++)
+        scene->upstreams[i]->allocate_calls = scene->upstreams[i]->deallocate_calls = 0;
+    if (take(scene->binning, bytes, &pointer) == TIDE_OK)
+        give(scene->binning, pointer, bytes);
+    for (size_t i = 0; i <= scene->bin_count; i++) {
+        calls += scene->upstreams[i]->allocate_calls;
+        if (scene->upstreams[i]->allocate_calls == 1 && scene->upstreams[i]->wrong_frees == 0 &&
+            scene->upstreams[i]->deallocate_calls <= 1 && scene->upstreams[i]->live_count == 0)
+            served = (int)i;
+    }
+    return calls == 1 ? served : -1;
+}
+
+#define ROUTE_TESTS 16
+
+static void
+check_routes(void)
+{
+    static const uint64_t limits[] = { 256, 1000, 4096 };
+    struct scene scene;
+
+    scene_open(&scene, limits, 3);
+    is_i64(scene_serves(&scene, 1), 0, "a byte goes to the smallest bin");
+    is_i64(scene_serves(&scene, 255), 0, "a byte under a limit goes to its bin");
+    is_i64(scene_serves(&scene, 256), 0, "the limit too");
+    is_i64(scene_serves(&scene, 257), 1, "a byte over it goes to the next bin");
+    is_i64(scene_serves(&scene, 1000), 1, "limits need not be powers of two");
+    is_i64(scene_serves(&scene, 1001), 2, "a byte over one of those goes to the next bin");
+    is_i64(scene_serves(&scene, 4096), 2, "the largest bin takes its limit");
+    is_i64(scene_serves(&scene, 4097), 3, "a byte over the largest limit goes to what follows");
+    is_i64(scene_serves(&scene, SIZE_MAX), 3, "and so does the largest size there is");
+    is_i64(scene_serves(&scene, 0), 0, "0 bytes go to the smallest bin, back and forth");
+    scene_close(&scene);
+
+    scene_open(&scene, NULL, 0);
+    ok(scene_serves(&scene, 0) == 0 && scene_serves(&scene, 1) == 0 && scene_serves(&scene, SIZE_MAX) == 0,
+       "without bins all goes to what follows");
+    scene_close(&scene);
+
+    scene_open(&scene, (const uint64_t[]){ 1, UINT64_MAX }, 2);
+    ok(scene_serves(&scene, 0) == 0 && scene_serves(&scene, 1) == 0, "a bin may be of a byte");
+    ok(scene_serves(&scene, 2) == 1 && scene_serves(&scene, SIZE_MAX) == 1, "and one of everything");
+    scene.upstreams[0]->fail_allocate = 1;
+    ok(take(scene.binning, 1, &(void *){ NULL }) == TIDE_ECAPACITY, "a bin's failure is the request's");
+    tide_order(scene.binning, 3, 4);
+    ok(scene.upstreams[2]->last_earlier == 3 && scene.upstreams[2]->last_later == 4,
+       "streams are ordered by what follows");
+    take(scene.binning, 1, &(void *){ NULL });
+    ok(tide_query(scene.binning, TIDE_QUERY_BYTES_USED, &(uint64_t){ 0 }) == TIDE_OK,
+       "figures are those of what follows");
+    scene_close(&scene);
+}
+
+#define SEARCH_TESTS 1
+
+/* From no bin to twenty, every size around every limit, against the first limit that fits. */
+static void
+check_search(void)
+{
+    uint64_t limits[MOST_BINS];
+    uint64_t wrong = 0;
+
+    for (size_t count = 0; count <= MOST_BINS; count++) {
+        struct scene scene;
+
+        for (size_t i = 0; i < count; i++)
+            limits[i] = 10 * (i + 1) + i % 3;
+        scene_open(&scene, limits, count);
+        for (uint64_t bytes = 0; bytes < 10 * count + 15; bytes++) {
+            int wanted = 0;
+
+            while (scene.limits[wanted] < bytes)
+                wanted++;
+            wrong += scene_serves(&scene, bytes) != wanted;
+        }
+        scene_close(&scene);
+    }
+    is_u64(wrong, 0, "with 0 to 20 bins every size goes to the first limit that fits");
+}
+
+#define SHAPE_TESTS 11
+
+static void
+check_shape(void)
+{
+    static const uint64_t limits[] = { 100, 200 };
+    struct tide_upstream edge;
+    struct scene scene;
+    struct tide_resource *binning = (struct tide_resource *)&scene;
+    bool destroyed[3] = { 0 };
+
+    scene_open(&scene, limits, 2);
+    ok(scene.binning->ops->upstream_at(scene.binning, 0, &edge) == TIDE_OK &&
+           edge.resource == &scene.upstreams[2]->base && edge.limit_bytes == UINT64_MAX,
+       "its first upstream is what follows");
+    ok(scene.binning->ops->upstream_at(scene.binning, 1, &edge) == TIDE_OK &&
+           edge.resource == &scene.upstreams[0]->base && edge.limit_bytes == 100,
+       "then the bins by size");
+    ok(scene.binning->ops->upstream_at(scene.binning, 2, &edge) == TIDE_OK &&
+           edge.resource == &scene.upstreams[1]->base && edge.limit_bytes == 200,
+       "to the largest");
+    ok(scene.binning->ops->upstream_at(scene.binning, 3, &edge) == TIDE_EINVAL && edge.resource == NULL, "and no more");
+    for (size_t i = 0; i < 3; i++) {
+        scene.upstreams[i]->destroyed = &destroyed[i];
+        tide_resource_release(&scene.upstreams[i]->base);
+    }
+    ok(!destroyed[0] && !destroyed[1] && !destroyed[2], "it holds on to all of them");
+    tide_resource_release(scene.binning);
+    ok(destroyed[0] && destroyed[1] && destroyed[2], "until it goes itself");
+
+    scene.upstreams[0] = upstream_create();
+    scene.upstreams[0]->destroyed = &destroyed[0];
+    destroyed[0] = false;
+    struct tide_upstream bins[] = { { &scene.upstreams[0]->base, 100 }, { &scene.upstreams[0]->base, 100 } };
+    ok(tide_binning_create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL && binning == NULL,
+       "two bins of one limit are refused");
+    bins[1].limit_bytes = 0;
+    ok(tide_binning_create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL, "a bin of 0 bytes is refused");
+    bins[1] = (struct tide_upstream){ NULL, 5 };
+    ok(tide_binning_create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL, "a bin of nothing is refused");
+    ok(tide_binning_create(NULL, bins, 1, &binning) == TIDE_EINVAL &&
+           tide_binning_create(&scene.upstreams[0]->base, NULL, 1, &binning) == TIDE_EINVAL &&
+           tide_binning_create(&scene.upstreams[0]->base, bins, 1, NULL) == TIDE_EINVAL,
+       "there is none of NULL");
+    tide_resource_release(&scene.upstreams[0]->base);
+    ok(destroyed[0], "and what was refused holds on to nothing");
+}
+
+#define RANGE_TESTS 12
+
+static void
+check_range(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *binning;
+    struct tide_upstream edge = { 0 };
+    void *pointer, *again;
+    bool destroyed = false;
+
+    upstream->destroyed = &destroyed;
+    ok(tide_binning_create_range(&upstream->base, 256, 64 * KIB, &binning) == TIDE_OK, "a range makes its bins");
+    ok(binning->ops->upstream_at(binning, 9, &edge) == TIDE_OK && edge.limit_bytes == 64 * KIB &&
+           strcmp(tide_resource_name(edge.resource), "fixed") == 0 &&
+           binning->ops->upstream_at(binning, 10, &edge) == TIDE_EINVAL,
+       "from 256 to 64 KiB nine of them, of fixed blocks");
+    is_u64(upstream->allocate_calls, 0, "which take nothing before they are asked");
+    take(binning, 700, &pointer);
+    is_u64(upstream->last_bytes, 1024, "700 bytes take a block of 1 KiB");
+    ok(give(binning, pointer, 600) == TIDE_EMISMATCH && give(binning, pointer, 300) == TIDE_EPOINTER,
+       "a wrong size is noticed in the same bin and in another one");
+    give(binning, pointer, 700);
+    take(binning, 1000, &again);
+    ok(again == pointer && upstream->allocate_calls == 1, "1000 bytes take the block that was freed");
+    take(binning, 64 * KIB + 1, &again);
+    is_u64(upstream->last_bytes, 64 * KIB + 1, "more than the largest goes on as it is");
+    tide_resource_release(binning);
+
+    ok(tide_binning_create_range(&upstream->base, 1, UINT64_C(1) << 63, &binning) == TIDE_OK &&
+           binning->ops->upstream_at(binning, 64, &edge) == TIDE_OK && edge.limit_bytes == UINT64_C(1) << 63 &&
+           binning->ops->upstream_at(binning, 65, &edge) == TIDE_EINVAL,
+       "a range over all powers of two ends at the last");
+    ok(take(binning, (UINT64_C(1) << 62) + 1, &pointer) == TIDE_ECAPACITY && pointer == NULL &&
+           take(binning, SIZE_MAX, &pointer) == TIDE_ECAPACITY,
+       "whose blocks are more than there is");
+    tide_resource_release(binning);
+    ok(tide_binning_create_range(&upstream->base, 512, 512, &binning) == TIDE_OK, "a range may be of one");
+    tide_resource_release(binning);
+    binning = &upstream->base;
+    ok(tide_binning_create_range(&upstream->base, 512, 256, &binning) == TIDE_EINVAL && binning == NULL &&
+           tide_binning_create_range(&upstream->base, 0, 256, &binning) == TIDE_EINVAL &&
+           tide_binning_create_range(&upstream->base, 256, 1000, &binning) == TIDE_EINVAL &&
+           tide_binning_create_range(NULL, 256, 512, &binning) == TIDE_EINVAL &&
+           tide_binning_create_range(&upstream->base, 256, 512, NULL) == TIDE_EINVAL,
+       "a range that falls, or of no powers of two, or over nothing, is refused");
+    tide_resource_release(&upstream->base);
+    ok(destroyed, "all of them gone, nothing holds on to what was below");
+}
+
+/* What the text makes, described again. */
+static const char *
+described(const char *text)
+{
+    static char description[512];
+    struct tide_resource *stack;
+
+    if (tide_stack_parse(text, &stack) != TIDE_OK)
+        return tide_error_text();
+    tide_describe(stack, description, sizeof(description), NULL);
+    tide_resource_release(stack);
+    return description;
+}
+
+#define TEXT_TESTS 7
+
+static void
+check_text(void)
+{
+    is_string(described("binning(256={fixed(256)}, 4KiB={fixed(4KiB, preallocate=2)}) | sim"),
+              "binning(256={fixed(256)}, 4KiB={fixed(4KiB, preallocate=2)}) | sim",
+              "bins with their own layers are described as they were written");
+    is_string(described("binning(4KiB={statistics | fixed(4KiB)}, 256={fixed(256)}) | limit(1GiB) | host"),
+              "binning(256={fixed(256)}, 4KiB={statistics | fixed(4KiB)}) | limit(1GiB) | host", "by size");
+    is_string(described("binning(256..1KiB) | sim"),
+              "binning(256={fixed(256)}, 512={fixed(512)}, 1KiB={fixed(1KiB)}) | sim", "a range as its bins");
+    is_string(described("binning(256..512, 1MiB={fixed(1MiB)}) | sim"),
+              "binning(256={fixed(256)}, 512={fixed(512)}, 1MiB={fixed(1MiB)}) | sim", "also beside others");
+    is_string(described("binning | sim"), "binning | sim", "no bins are allowed");
+    has_words(described("binning(256..1KiB, 512={fixed(512)}) | sim"), "two bins of up to 512 B",
+              "a bin twice is refused");
+    has_words(described("binning(300..1KiB) | sim"), "powers of two", "a range of no powers of two is refused");
+}
+
+/* Bins that keep no blocks, since what they keep stays in use below. */
+static struct tide_resource *
+contract_create(void *context)
+{
+    const struct base_maker *maker = context;
+    struct tide_resource *base = maker->create(0), *binning;
+    struct tide_upstream bins[] = { { NULL, 256 }, { NULL, 4 * KIB }, { base, 16 * KIB } };
+
+    if (tide_statistics_create(base, &bins[0].resource) != TIDE_OK ||
+        tide_limit_create(base, MIB, 256, &bins[1].resource) != TIDE_OK ||
+        tide_binning_create(base, bins, 3, &binning) != TIDE_OK)
+        abort();
+    tide_resource_release(bins[0].resource);
+    tide_resource_release(bins[1].resource);
+    tide_resource_release(base);
+    return binning;
+}
+
+#define BASE_TESTS 3
+
+/* Blocks that are kept are in use for what is below, and only for it. */
+static void
+check_base(const struct base_maker *maker)
+{
+    struct tide_resource *base = maker->create(0), *binning;
+    uint64_t used = 0;
+    void *small, *large;
+
+    diag("bins over %s", maker->name);
+    if (tide_binning_create_range(base, 256, 16 * KIB, &binning) != TIDE_OK)
+        abort();
+    tide_resource_release(base);
+    ok(take(binning, 300, &small) == TIDE_OK && take(binning, MIB, &large) == TIDE_OK, "small and large requests pass");
+    tide_query(binning, TIDE_QUERY_BYTES_USED, &used);
+    is_u64(used, 512 + MIB, "below, the one counts its block, the other itself");
+    give(binning, small, 300);
+    give(binning, large, MIB);
+    tide_query(binning, TIDE_QUERY_BYTES_USED, &used);
+    is_u64(used, 512, "the block is kept");
+    tide_resource_release(binning);
+}
+
+int
+main(void)
+{
+    plan(BASE_COUNT * (CONTRACT_TESTS + BASE_TESTS) + ROUTE_TESTS + SEARCH_TESTS + SHAPE_TESTS + RANGE_TESTS +
+         TEXT_TESTS);
+    for (size_t i = 0; i < BASE_COUNT; i++) {
+        const struct contract contract = { .name = "binning",
+                                           .create = contract_create,
+                                           .context = (void *)&bases[i],
+                                           .largest_bytes = 65536,
+                                           .knows_pointers = strcmp(bases[i].name, "sim") == 0 };
+
+        contract_check(&contract);
+        check_base(&bases[i]);
+    }
+    check_routes();
+    check_search();
+    check_shape();
+    check_range();
+    check_text();
+    return done();
+}
