@@ -230,17 +230,21 @@ driver_threshold_restore(struct driver *self)
 static void
 driver_close(struct driver *self)
 {
+    const struct tidei_driver *cuda = self->cuda;
     bool usable = tidei_driver_usable();
+    bool pushed = usable && self->context != NULL && cuda->context_push(self->context) == CUDA_SUCCESS;
 
     tidei_driver_events_fini(&self->events, usable);
     if (!usable)
         return;
     if (self->pool != NULL && !self->options.use_default_pool)
-        self->cuda->mem_pool_destroy(self->pool);
+        cuda->mem_pool_destroy(self->pool);
     else if (self->pool != NULL && self->options.set_release_threshold)
         driver_threshold_restore(self);
+    if (pushed)
+        tidei_driver_leave(cuda);
     if (self->context != NULL)
-        self->cuda->primary_context_release(self->device);
+        cuda->primary_context_release(self->device);
 }
 
 static void
@@ -332,6 +336,23 @@ driver_open_threshold(struct driver *self)
 }
 
 static enum tide_status
+driver_open_pool(struct driver *self)
+{
+    const struct tidei_driver *cuda = self->cuda;
+    enum tide_status status;
+
+    if (self->options.use_default_pool)
+        status = tidei_driver_error(cuda, cuda->device_get_default_mem_pool(&self->pool, self->device),
+                                    "cuDeviceGetDefaultMemPool");
+    else
+        status = driver_open_own_pool(self);
+    if (status == TIDE_OK && self->options.set_release_threshold)
+        status = driver_open_threshold(self);
+    return status;
+}
+
+/* Any thread may create: the pool is made with the primary context current, and that of the thread comes back. */
+static enum tide_status
 driver_open(struct driver *self)
 {
     const struct tidei_driver *cuda = self->cuda;
@@ -343,13 +364,11 @@ driver_open(struct driver *self)
     if (status != TIDE_OK)
         return status;
     self->events.context = self->context;
-    if (self->options.use_default_pool)
-        status = tidei_driver_error(cuda, cuda->device_get_default_mem_pool(&self->pool, self->device),
-                                    "cuDeviceGetDefaultMemPool");
-    else
-        status = driver_open_own_pool(self);
-    if (status == TIDE_OK && self->options.set_release_threshold)
-        status = driver_open_threshold(self);
+    status = tidei_driver_error(cuda, cuda->context_push(self->context), "cuCtxPushCurrent");
+    if (status == TIDE_OK) {
+        status = driver_open_pool(self);
+        tidei_driver_leave(cuda);
+    }
     return status;
 }
 

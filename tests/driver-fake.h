@@ -159,6 +159,8 @@ static CUresult CUDAAPI
 fake_mem_pool_create(CUmemoryPool *pool, const CUmemPoolProps *properties)
 {
     FAKE("cuMemPoolCreate")
+    if (fake.current == NULL)
+        return CUDA_ERROR_INVALID_CONTEXT;
     fake.properties = *properties;
     fake.pools++;
     fake.threshold_bytes = 0;
@@ -170,6 +172,8 @@ static CUresult CUDAAPI
 fake_mem_pool_destroy(CUmemoryPool pool)
 {
     (void)pool;
+    if (fake.current == NULL)
+        return CUDA_ERROR_INVALID_CONTEXT;
     fake.pools--;
     return CUDA_SUCCESS;
 }

@@ -130,6 +130,7 @@ test_contexts(void)
 
     fake_reset();
     ok(tide_driver_create(NULL, &driver) == TIDE_OK, "a driver is created without a context");
+    fake.pushes = 0;
     ok(tide_allocate(driver, MIB, 256, 0, &pointer) == TIDE_OK && pointer != NULL,
        "a thread without a context allocates on stream 0");
     ok(tide_deallocate(driver, pointer, MIB, 256, 0) == TIDE_OK, "and frees there");
