@@ -8,7 +8,8 @@
 
 #ifdef HAVE_CUDA_H
 
-#define MIB ((size_t)1 << 20)
+#define MIB   ((size_t)1 << 20)
+#define WORDS ((uint32_t)1 << 18) /* 1 MiB */
 
 static struct tide_resource *
 stack_new(const char *text)
@@ -64,6 +65,59 @@ test_figures(void)
     tide_resource_release(stack);
 }
 
+#define REUSE_TESTS 5
+
+/*
+ * A block that is freed on one stream and taken on another: the second writer waits for the first, which is held, so
+ * that its words stay. Without order the held writer would come last.
+ */
+static void
+test_reuse(const char *text)
+{
+    const size_t bytes = WORDS * sizeof(uint32_t);
+    struct tide_resource *stack = stack_new(text);
+    struct gpu_hold hold = { 0 };
+    CUstream first = NULL;
+    CUstream second = NULL;
+    CUcontext primary;
+    uint32_t *seen = NULL;
+    void *block = NULL;
+    void *again = NULL;
+    CUdeviceptr address;
+
+    gpu.primary_retain(&primary, 0);
+    gpu.context_set(primary);
+    gpu.stream_create(&first, CU_STREAM_NON_BLOCKING);
+    gpu.stream_create(&second, CU_STREAM_NON_BLOCKING);
+    gpu.host_alloc((void **)&seen, bytes, 0);
+    if (!gpu_hold_open(&hold)) {
+        skip(REUSE_TESTS, "this device cannot run the test's kernel");
+        goto out;
+    }
+    ok(tide_allocate(stack, bytes, 256, (tide_stream)first, &block) == TIDE_OK &&
+           gpu_hold_fill(&hold, first, block, WORDS, 2) &&
+           tide_deallocate(stack, block, bytes, 256, (tide_stream)first) == TIDE_OK,
+       "%s: a block is freed on the stream that is to write it", text);
+    ok(tide_allocate(stack, bytes, 256, (tide_stream)second, &again) == TIDE_OK && again == block,
+       "%s: another stream gets that block", text);
+    address = (CUdeviceptr)(uintptr_t)again;
+    ok(gpu.memset_d32_async(address, 3, WORDS, second) == CUDA_SUCCESS &&
+           gpu.memcpy_dtoh_async(seen, address, bytes, second) == CUDA_SUCCESS &&
+           gpu.stream_query(second) == CUDA_ERROR_NOT_READY,
+       "%s: what it writes waits for the first", text);
+    gpu_hold_go(&hold);
+    ok(gpu.context_synchronize() == CUDA_SUCCESS && seen[0] == 3 && seen[WORDS - 1] == 3, "%s: and comes last", text);
+    ok(tide_deallocate(stack, again, bytes, 256, (tide_stream)second) == TIDE_OK, "%s: it is freed", text);
+out:
+    gpu_hold_close(&hold);
+    gpu.host_free(seen);
+    gpu.stream_destroy(first);
+    gpu.stream_destroy(second);
+    gpu.context_set(NULL);
+    gpu.primary_release(0);
+    tide_resource_release(stack);
+}
+
 static struct tide_resource *
 contract_create(void *context)
 {
@@ -80,7 +134,7 @@ check_contract(const char *name, const char *text)
     contract_check(&contract);
 }
 
-#define CONTRACTS 2
+#define CONTRACTS 4
 
 int
 main(void)
@@ -89,12 +143,17 @@ main(void)
 
     if (reason != NULL)
         skip_all(reason);
-    plan(12 + CONTRACTS * CONTRACT_TESTS);
+    plan(12 + 2 * REUSE_TESTS + CONTRACTS * CONTRACT_TESTS);
     gpu_diag();
     test_text();
     test_figures();
+    test_reuse("fixed(1MiB) | driver");
+    test_reuse("binning(64KiB..4MiB) | driver");
     check_contract("statistics", "statistics | driver");
     check_contract("limit", "limit(8GiB) | driver(release_threshold=1GiB)");
+    check_contract("fixed", "fixed(1MiB) | driver");
+    /* Bins that keep no blocks: what those of a range keep stays in use below. */
+    check_contract("binning", "binning(4KiB={statistics}, 64KiB={limit(8GiB)}) | driver");
     return done();
 }
 
