@@ -17,12 +17,44 @@ static _Thread_local int error_driver;
  * application from taking its sink away.
  */
 #ifdef PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
-static pthread_rwlock_t sink_lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+#define SINK_LOCK_INITIALIZER PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
 #else
-static pthread_rwlock_t sink_lock = PTHREAD_RWLOCK_INITIALIZER;
+#define SINK_LOCK_INITIALIZER PTHREAD_RWLOCK_INITIALIZER
 #endif
+static pthread_rwlock_t sink_lock = SINK_LOCK_INITIALIZER;
 static tide_message_sink sink_function;
 static void *sink_context;
+static pthread_once_t sink_once = PTHREAD_ONCE_INIT;
+
+/*
+ * fork() comes while nobody changes the sink, so that the child has it whole. The child's lock is made anew: threads
+ * that were calling the sink do not exist there.
+ */
+static void
+sink_before_fork(void)
+{
+    pthread_rwlock_rdlock(&sink_lock);
+}
+
+static void
+sink_after_fork(void)
+{
+    pthread_rwlock_unlock(&sink_lock);
+}
+
+static void
+sink_in_child(void)
+{
+    static const pthread_rwlock_t free_lock = SINK_LOCK_INITIALIZER;
+
+    sink_lock = free_lock;
+}
+
+static void
+sink_handlers_install(void)
+{
+    (void)pthread_atfork(sink_before_fork, sink_after_fork, sink_in_child); /* without memory for it: as before it */
+}
 
 const char *
 tide_error_text(void)
@@ -59,6 +91,7 @@ tidei_error_driver_set(int result)
 void
 tide_message_sink_set(tide_message_sink sink, void *context)
 {
+    pthread_once(&sink_once, sink_handlers_install);
     pthread_rwlock_wrlock(&sink_lock);
     sink_function = sink;
     sink_context = context;

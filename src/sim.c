@@ -11,12 +11,12 @@
  * constant time, live addresses cannot overlap, and the cost in memory is eight bytes for each allocation that is
  * live at the peak, whatever its size.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
 #include <tidemark/base.h>
 
 #include "kind.h"
+#include "lock.h"
 #include "resource.h"
 
 #define SIM_ALIGNMENT     ((uint64_t)256) /* every address is a multiple of this, as the driver's are */
@@ -39,9 +39,9 @@ _Static_assert(SIM_CLASS_COUNT + 1 <= UINT64_C(1) << (63 - SIM_REGION_LOG2), "ad
 #define SIM_NO_SLOT         (UINT64_MAX >> 1)
 
 struct sim_class {
-    pthread_mutex_t lock; /* guards the rest */
-    uint64_t *slots;      /* owns */
-    size_t slot_count;    /* slots that were ever given out */
+    struct tidei_lock lock; /* guards the rest */
+    uint64_t *slots;        /* owns */
+    size_t slot_count;      /* slots that were ever given out */
     size_t slot_capacity;
     uint64_t free_slot; /* the one freed last; SIM_NO_SLOT where there is none */
 };
@@ -62,9 +62,10 @@ sim_log2(uint64_t value)
 }
 
 static uint64_t
-sim_class_bytes(size_t class)
+sim_class_bytes(size_t class_index)
 {
-    return (uint64_t)(SIM_STEPS + class % SIM_STEPS) << (class / SIM_STEPS + SIM_SMALLEST_LOG2 - SIM_STEPS_LOG2);
+    return (uint64_t)(SIM_STEPS + class_index % SIM_STEPS)
+           << (class_index / SIM_STEPS + SIM_SMALLEST_LOG2 - SIM_STEPS_LOG2);
 }
 
 /*
@@ -78,11 +79,11 @@ sim_class_of(uint64_t bytes, uint64_t alignment)
     unsigned exponent = sim_log2(least);
     uint64_t step = (UINT64_C(1) << exponent) >> SIM_STEPS_LOG2;
     uint64_t steps = (least - (UINT64_C(1) << exponent) + step - 1) / step;
-    size_t class = (size_t)(exponent - SIM_SMALLEST_LOG2) * SIM_STEPS + (size_t)steps;
+    size_t class_index = (size_t)(exponent - SIM_SMALLEST_LOG2) * SIM_STEPS + (size_t)steps;
 
-    while (sim_class_bytes(class) % alignment != 0)
-        class ++;
-    return class;
+    while (sim_class_bytes(class_index) % alignment != 0)
+        class_index++;
+    return class_index;
 }
 
 /* A slot never given out so far, where the table has or gets room for it. */
@@ -107,23 +108,23 @@ sim_slot_new(struct sim_class *sim_class, uint64_t class_bytes, uint64_t *out)
 
 /* Give out the slot that was freed last, else a new one. */
 static enum tide_status
-sim_take(struct sim *sim, size_t class, uint64_t word, void **out)
+sim_take(struct sim *sim, size_t class_index, uint64_t word, void **out)
 {
-    struct sim_class *sim_class = &sim->classes[class];
+    struct sim_class *sim_class = &sim->classes[class_index];
     enum tide_status status = TIDE_OK;
     uint64_t slot;
 
-    pthread_mutex_lock(&sim_class->lock);
+    tidei_lock_take(&sim_class->lock);
     slot = sim_class->free_slot;
     if (slot != SIM_NO_SLOT)
         sim_class->free_slot = sim_class->slots[slot] >> 1;
     else
-        status = sim_slot_new(sim_class, sim_class_bytes(class), &slot);
+        status = sim_slot_new(sim_class, sim_class_bytes(class_index), &slot);
     if (status == TIDE_OK) {
         sim_class->slots[slot] = word;
-        *out = (void *)(uintptr_t)((class + 1) * SIM_REGION_BYTES + slot * sim_class_bytes(class));
+        *out = (void *)(uintptr_t)((class_index + 1) * SIM_REGION_BYTES + slot * sim_class_bytes(class_index));
     }
-    pthread_mutex_unlock(&sim_class->lock);
+    tidei_lock_give(&sim_class->lock);
     return status;
 }
 
@@ -162,24 +163,24 @@ static enum tide_status
 sim_give(struct sim *sim, void *pointer, uint64_t word)
 {
     uint64_t address = (uintptr_t)pointer;
-    uint64_t class = (address >> SIM_REGION_LOG2) - 1; /* an address below the first region gives no class */
+    uint64_t class_index = (address >> SIM_REGION_LOG2) - 1; /* an address below the first region gives no class */
     uint64_t offset = address & (SIM_REGION_BYTES - 1);
     enum tide_status status = TIDE_EPOINTER;
     struct sim_class *sim_class;
     uint64_t slot;
 
-    if (class >= SIM_CLASS_COUNT || offset % sim_class_bytes(class) != 0)
+    if (class_index >= SIM_CLASS_COUNT || offset % sim_class_bytes(class_index) != 0)
         return TIDE_EPOINTER;
-    slot = offset / sim_class_bytes(class);
-    sim_class = &sim->classes[class];
-    pthread_mutex_lock(&sim_class->lock);
+    slot = offset / sim_class_bytes(class_index);
+    sim_class = &sim->classes[class_index];
+    tidei_lock_take(&sim_class->lock);
     if (slot < sim_class->slot_count && (sim_class->slots[slot] & SIM_LIVE) != 0)
         status = sim_class->slots[slot] == word ? TIDE_OK : TIDE_EMISMATCH;
     if (status == TIDE_OK) {
         sim_class->slots[slot] = sim_class->free_slot << 1;
         sim_class->free_slot = slot;
     }
-    pthread_mutex_unlock(&sim_class->lock);
+    tidei_lock_give(&sim_class->lock);
     return status;
 }
 
@@ -253,15 +254,37 @@ sim_describe(struct tide_resource *self, struct tide_text *text)
     }
 }
 
+/* Newest first, as it is cheapest for the list of locks. */
+static void
+sim_classes_fini(struct sim *sim, size_t count)
+{
+    while (count-- > 0) {
+        tidei_lock_fini(&sim->classes[count].lock);
+        free(sim->classes[count].slots);
+    }
+}
+
+static enum tide_status
+sim_classes_init(struct sim *sim)
+{
+    for (size_t i = 0; i < SIM_CLASS_COUNT; i++) {
+        enum tide_status status = tidei_lock_init(&sim->classes[i].lock);
+
+        if (status != TIDE_OK) {
+            sim_classes_fini(sim, i);
+            return status;
+        }
+        sim->classes[i].free_slot = SIM_NO_SLOT;
+    }
+    return TIDE_OK;
+}
+
 static void
 sim_destroy(struct tide_resource *self)
 {
     struct sim *sim = (struct sim *)self;
 
-    for (size_t class = 0; class < SIM_CLASS_COUNT; class ++) {
-        pthread_mutex_destroy(&sim->classes[class].lock);
-        free(sim->classes[class].slots);
-    }
+    sim_classes_fini(sim, SIM_CLASS_COUNT);
     tide_resource_fini(self);
     free(sim);
 }
@@ -298,16 +321,14 @@ tide_sim_create(const struct tide_sim_options *options, struct tide_resource **o
     if (sim == NULL)
         return tide_error_set(TIDE_ENOMEM, "sim: no memory for a resource");
     status = tide_resource_init(&sim->base, &sim_ops, NULL);
+    if (status == TIDE_OK)
+        status = sim_classes_init(sim);
     if (status != TIDE_OK) {
         free(sim);
         return status;
     }
     sim->capacity_bytes = known.capacity_bytes != 0 ? known.capacity_bytes : UINT64_MAX;
     sim->granularity_bytes = known.granularity_bytes != 0 ? known.granularity_bytes : 1;
-    for (size_t class = 0; class < SIM_CLASS_COUNT; class ++) {
-        pthread_mutex_init(&sim->classes[class].lock, NULL);
-        sim->classes[class].free_slot = SIM_NO_SLOT;
-    }
     *out = &sim->base;
     return TIDE_OK;
 }

@@ -47,6 +47,28 @@ tests_contract_t_LDADD = libtidemark.la
 TESTS += tests/contract-t
 THREADED_TESTS += tests/contract-t
 
+check_PROGRAMS += tests/status-t
+tests_status_t_SOURCES = tests/status-t.c
+tests_status_t_LDADD = libtidemark.la
+TESTS += tests/status-t
+
+check_PROGRAMS += tests/text-t
+tests_text_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
+tests_text_t_SOURCES = tests/text-t.c src/text.c
+TESTS += tests/text-t
+
+check_PROGRAMS += tests/message-t
+tests_message_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
+tests_message_t_SOURCES = tests/message-t.c src/message.c
+TESTS += tests/message-t
+THREADED_TESTS += tests/message-t
+
+check_PROGRAMS += tests/resource-t
+tests_resource_t_SOURCES = tests/resource-t.c $(contract_test)
+tests_resource_t_LDADD = libtidemark.la
+TESTS += tests/resource-t
+THREADED_TESTS += tests/resource-t
+
 check_PROGRAMS += tests/host-t
 tests_host_t_SOURCES = tests/host-t.c $(contract_test)
 tests_host_t_LDADD = libtidemark.la

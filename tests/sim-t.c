@@ -1,5 +1,8 @@
 /* sim: exact capacity, addresses that never overlap, pointers it knows, at any size and with threads. */
 #include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "contract.h"
 #include "tap.h"
@@ -232,6 +235,54 @@ check_crowd(void)
     tide_resource_release(sim);
 }
 
+static void *
+churn_until_told(void *context)
+{
+    struct tide_resource *sim = ((void **)context)[0];
+    _Atomic bool *stop = ((void **)context)[1];
+
+    while (!atomic_load_explicit(stop, memory_order_relaxed)) { /* only a flag */
+        void *pointer;
+
+        if (tide_allocate(sim, 1000, 256, 0, &pointer) == TIDE_OK)
+            tide_deallocate(sim, pointer, 1000, 256, 0);
+    }
+    return NULL;
+}
+
+/* The parent's other thread is inside of the class most of the time; the child must find it free and whole. */
+static void
+check_fork(void)
+{
+    struct tide_resource *sim = create(NULL);
+    _Atomic bool stop = false;
+    void *context[] = { sim, &stop };
+    pthread_t thread;
+    int good = 0;
+
+    pthread_create(&thread, NULL, churn_until_told, context);
+    for (int i = 0; i < 20; i++) {
+        int status = 1;
+        pid_t child = fork();
+
+        if (child == 0) {
+            void *pointer = NULL;
+            bool fine;
+
+            alarm(20);
+            fine = tide_allocate(sim, 1000, 256, 0, &pointer) == TIDE_OK &&
+                   tide_deallocate(sim, pointer, 1000, 256, 0) == TIDE_OK;
+            _exit(!fine);
+        }
+        waitpid(child, &status, 0);
+        good += status == 0;
+    }
+    atomic_store_explicit(&stop, true, memory_order_relaxed); /* only a flag */
+    pthread_join(thread, NULL);
+    is_i64(good, 20, "a forked child allocates while a thread of its parent does");
+    tide_resource_release(sim);
+}
+
 int
 main(void)
 {
@@ -239,7 +290,7 @@ main(void)
         .name = "sim", .create = create, .largest_bytes = (size_t)512 << 30, .knows_pointers = true
     };
 
-    plan(CONTRACT_TESTS + 10 + 6 + 14 + 10 + 3 + 3);
+    plan(CONTRACT_TESTS + 10 + 6 + 14 + 10 + 3 + 3 + 1);
     contract_check(&contract);
     check_capacity();
     check_granularity();
@@ -247,5 +298,6 @@ main(void)
     check_extremes();
     check_overlap();
     check_crowd();
+    check_fork();
     return done();
 }

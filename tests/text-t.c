@@ -1,0 +1,99 @@
+/* text: bounded buffers, words and sizes that read back, sizes for people. */
+#include "resource.h"
+#include "tap.h"
+
+static const struct {
+    uint64_t bytes;
+    const char *stack_text;
+    const char *for_people;
+} sizes[] = {
+    { 0, "0", "0 B" },
+    { 1, "1", "1 B" },
+    { 1000, "1000", "1000 B" },
+    { 1023, "1023", "1023 B" },
+    { 1024, "1KiB", "1 KiB" },
+    { 1025, "1025", "1.00 KiB" },
+    { 1536, "1536", "1.50 KiB" },
+    { UINT64_C(64) << 20, "64MiB", "64 MiB" },
+    { UINT64_C(1536) << 20, "1536MiB", "1.50 GiB" },
+    { UINT64_C(80) << 30, "80GiB", "80 GiB" },
+    { (UINT64_C(80) << 30) - 1, "85899345919", "80.00 GiB" },
+    { UINT64_C(1) << 60, "1EiB", "1 EiB" },
+    { UINT64_MAX, "18446744073709551615", "16.00 EiB" },
+};
+
+static const struct {
+    const char *word;
+    const char *stack_text;
+} words[] = {
+    { "trace.db", "trace.db" },
+    { "/data/%p-%h.db", "/data/%p-%h.db" },
+    { "256", "256" },
+    { "overwrite", "\"overwrite\"" }, /* would read as a flag */
+    { "", "\"\"" },
+    { "a b", "\"a b\"" },
+    { "a,b", "\"a,b\"" },
+    { "a|b", "\"a|b\"" },
+    { "{a}", "\"{a}\"" },
+    { "a=b", "\"a=b\"" },
+    { "x\ty", "\"x\ty\"" },
+    { "say \"ah\"", "\"say \\\"ah\\\"\"" },
+    { "C:\\x", "C:\\x" },
+    { "C:\\x y", "\"C:\\\\x y\"" },
+};
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+static void
+check_bounds(void)
+{
+    char data[8] = "xxxxxxx";
+    struct tide_text text = { .data = data, .capacity = 5 };
+    struct tide_text none = { 0 };
+
+    tide_text_format(&text, "%s", "abc");
+    is_string(data, "abc", "text that fits is there");
+    tide_text_format(&text, "%d", 4567);
+    is_string(data, "abc4", "text that does not fit is cut, and ends in a NUL");
+    is_u64(text.length, 7, "its length counts all of it");
+    ok(data[5] == 'x', "nothing is written past the capacity");
+    tide_text_format(&text, "more");
+    ok(text.length == 11 && strcmp(data, "abc4") == 0, "what comes later only counts");
+    tide_text_word(&none, "a b");
+    is_u64(none.length, 5, "without a buffer everything only counts");
+}
+
+static void
+check_size_buffers(void)
+{
+    const char *first = tidei_size_text(1);
+    const char *second = tidei_size_text(2);
+    const char *third = tidei_size_text(3);
+
+    ok(strcmp(first, "1 B") == 0 && strcmp(second, "2 B") == 0 && strcmp(third, "3 B") == 0,
+       "several sizes can stand in one message");
+}
+
+int
+main(void)
+{
+    plan(2 * (int)COUNT_OF(sizes) + (int)COUNT_OF(words) + 7);
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        char data[32];
+        struct tide_text text = { .data = data, .capacity = sizeof(data) };
+
+        tide_text_size(&text, sizes[i].bytes);
+        is_string(data, sizes[i].stack_text, "a size as stack text is exact");
+        is_string(tidei_size_text(sizes[i].bytes), sizes[i].for_people, "a size for people has at most two decimals");
+    }
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
+        char data[32];
+        struct tide_text text = { .data = data, .capacity = sizeof(data) };
+
+        tide_text_word(&text, words[i].word);
+        is_string(data, words[i].stack_text, "a word is quoted where it needs it");
+    }
+    check_bounds();
+    check_size_buffers();
+    return done();
+}
