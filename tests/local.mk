@@ -30,8 +30,8 @@ tests_scan_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 tests_scan_t_LDADD = libviewer.la $(SQLITE_LIBS)
 TESTS += tests/scan-t
 
-dist_check_SCRIPTS += tests/bad-trace-t.sh tests/query-t.sh tests/summary-t.sh
-TESTS += tests/bad-trace-t.sh tests/query-t.sh tests/summary-t.sh
+dist_check_SCRIPTS += tests/bad-trace-t.sh tests/query-t.sh tests/replay-t.sh tests/summary-t.sh
+TESTS += tests/bad-trace-t.sh tests/query-t.sh tests/replay-t.sh tests/summary-t.sh
 endif
 
 EXTRA_DIST += \

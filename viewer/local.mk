@@ -6,10 +6,20 @@ libviewer_la_SOURCES = \
 	src/trace/schema.c \
 	src/trace/schema.h \
 	viewer/command.h \
+	viewer/id-map.c \
+	viewer/id-map.h \
 	viewer/output.c \
 	viewer/output.h \
 	viewer/progress.c \
 	viewer/progress.h \
+	viewer/replay-csv.c \
+	viewer/replay-input.c \
+	viewer/replay-input.h \
+	viewer/replay-run.c \
+	viewer/replay-run.h \
+	viewer/replay-trace.c \
+	viewer/replay-turn.c \
+	viewer/replay-turn.h \
 	viewer/scan.c \
 	viewer/scan.h \
 	viewer/summary.c \
@@ -26,7 +36,12 @@ tidemark_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 tidemark_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 tidemark_SOURCES = \
 	viewer/cmd-query.c \
+	viewer/cmd-replay.c \
 	viewer/cmd-summary.c \
 	viewer/main.c \
 	viewer/query-output.c \
-	viewer/query-output.h
+	viewer/query-output.h \
+	viewer/replay-output.c \
+	viewer/replay-output.h \
+	viewer/stack-report.c \
+	viewer/stack-report.h

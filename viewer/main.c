@@ -18,6 +18,7 @@
 /* In alphabetical order. */
 static const struct command *const commands[] = {
     &command_query,
+    &command_replay,
 
     &command_summary,
 };

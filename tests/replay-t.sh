@@ -1,0 +1,146 @@
+# `tidemark replay`: real traffic gives the figures that were computed without this project, and broken input a reason.
+. "$top_srcdir/tests/tap.sh"
+tidemark=${TIDEMARK:-$top_builddir/tidemark}
+data=$top_srcdir/tests/data
+csv=$scratch/in.csv
+header='Thread,Time,Action,Pointer,Size,Stream'
+unset TIDEMARK_STACK
+
+replay() {
+    "$tidemark" replay "$@" 2>"$scratch/err"
+}
+
+# figures JSON KEY...: the first value of each key, in one line.
+figures() {
+    figures_json=$1
+    shift
+    for figures_key; do
+        printf '%s ' "$(printf '%s\n' "$figures_json" | tr ',{}' '\n\n\n' | sed -n "s/^\"$figures_key\"://p" | head -n 1)"
+    done
+}
+
+# rows ROW...: an input of these rows.
+rows() {
+    printf '%s\n' "$header" "$@" >"$csv"
+}
+
+# broken SENTENCE LINE REASON: the input is refused with the line and the reason, and nothing has been replayed.
+broken() {
+    replay --stack sim "$csv" >"$scratch/out"
+    is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
+}
+
+plan 46
+
+# data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES, as the data's own description has them.
+data() {
+    json=$(replay --json --stack 'statistics | sim(capacity=80GiB)' "$data/$1.csv.gz")
+    is "$(figures "$json" events allocations frees failures skipped_frees live_count live_bytes)" \
+        "$(($2 + $3)) $2 $3 0 0 $6 $7 " "$1: events and what is left"
+    has_words "$json" "\"bytes\":{\"current\":$7,\"peak\":$5,\"total\":$4}" "$1: bytes, at the peak and in all"
+}
+data gpt_train 73528 73525 1013665151873 13844800200 3 68157440
+data maskrcnn_infer 238381 238381 612103481034 3998912135 0 0
+data multistream_sort 35998 35998 482675712218 560877059 0 0
+
+gzip -dc "$data/multistream_sort.csv.gz" |
+    awk -F, 'BEGIN { OFS = "," } NR > 1 { $1 = int(NR / 7) % 5 * 1000 + NR % 3 } { print }' >"$csv"
+json=$(replay --json "$csv")
+is "$(figures "$json" events threads streams peak)" '71996 15 8 560877059 ' \
+    'fifteen threads replay in the recorded order: the peak is the same to the byte'
+awk '{ printf "%s\r\n", $0 }' "$csv" >"$scratch/crlf.csv"
+is "$(figures "$(replay --json "$scratch/crlf.csv")" events peak)" '71996 560877059 ' 'lines may end in CRLF'
+is "$(figures "$("$tidemark" replay --json - <"$csv")" events peak)" '71996 560877059 ' 'standard input is read'
+
+rows '1,x,allocate,0x100,10,0x0' '1,,free,0x100,10,0x0' '1,9:9,allocate,200,20,0' '1,,deallocate,0x200,20,0'
+is "$(figures "$(replay --json "$csv")" events allocations frees live_count)" '4 2 2 0 ' \
+    'time is not read, 0x is not needed, free and deallocate are the same'
+rows '1,,free,0x100,10,0x0' '1,,allocate,0x100,10,0x0' '1,,free,0x100,10,0x0' '1,,free,0x100,10,0x0'
+is "$(figures "$(replay --json "$csv")" events allocations frees skipped_frees unknown_frees)" '4 1 1 2 2 ' \
+    'frees of pointers never seen are counted and skipped'
+rows '1,,allocate,0x100,10,0x0' '1,,allocate failure,0x0,999,0x0' '1,,allocate failure,(nil),999,0x0'
+is "$(figures "$(replay --json "$csv")" events allocations recorded_failures live_count)" '3 1 2 1 ' \
+    'allocations that failed when they were recorded are counted and left out'
+rows '1,,allocate,0x100,600,0x0' '1,,allocate,0x200,500,0x0' '1,,free,0x200,500,0x0' '1,,free,0x100,600,0x0'
+json=$(replay --json --stack 'limit(1000) | sim' "$csv")
+is "$? $(figures "$json" allocations frees failures skipped_frees failed_frees)" '0 1 1 1 1 1 ' \
+    'an allocation that the stack refuses is counted and its free skipped'
+has_words "$(cat "$scratch/err")" 'event 2: limit:' 'and the first such failure is told'
+rows '1,,allocate,0x100,10,0x0' '1,,allocate,0x100,20,0x0' '1,,free,0x100,20,0x0'
+is "$(figures "$(replay --json "$csv")" allocations frees replaced live_count live_bytes)" '2 1 1 1 10 ' \
+    'a pointer that is allocated again while live is counted, and the earlier one stays live'
+rows '1,,allocate,0x0,0,0x0' '1,,allocate,0x0,0,0x0' '1,,free,0x0,0,0x0' '1,,free,0x0,0,0x0' '1,,free,0x0,0,0x0'
+is "$(figures "$(replay --json "$csv")" allocations frees replaced unknown_frees)" '2 2 0 1 ' \
+    'allocations of nothing share the null pointer'
+rows '1,,allocate,0x100,10,0x0' '1,,free,0x100,11,0x0'
+is "$(figures "$(replay --json "$csv")" frees size_differences)" '1 1 ' 'a free with another size is counted and done'
+rows
+is "$(figures "$(replay --json "$csv")" events total_ns)" '0 0 ' 'a header alone is an input without events'
+printf '%s\n1,,allocate,0x100,10,0x0' "$header" >"$csv"
+is "$(figures "$(replay --json "$csv")" events)" '1 ' 'the last line may lack its end'
+
+has_words "$(replay "$csv")" 'statistics | sim' 'the stack is statistics over sim where none is named'
+has_words "$(TIDEMARK_STACK='limit(1GiB) | sim' replay "$csv")" 'limit(1GiB) | sim' 'or that of TIDEMARK_STACK'
+replay --stack 'nothing | sim' "$csv" >/dev/null
+is $? 2 'a stack that cannot be read gives 2'
+has_words "$(cat "$scratch/err")" 'nothing' 'and its reason'
+replay --stack sim "$scratch" >/dev/null
+is $? 2 'a folder is no input'
+replay --stack sim "$scratch/none" >/dev/null
+is "$? $(cat "$scratch/err")" "2 $scratch/none: No such file or directory" 'nor is a file that is not there'
+replay --layer 1 --stack sim "$csv" >/dev/null
+is $? 2 '--layer is for traces'
+
+rows '1,,allocate,0x100,10,0x0' '1,,allocate,0x100,10'
+broken 'a row too short' 3 "5 columns, expected 6 ($header)"
+rows '1,,allocate,0x100,10,0x0,7'
+broken 'a row too long' 2 "7 columns, expected 6 ($header)"
+rows '1,,allocate,0x10g,10,0x0'
+broken 'a pointer that is none' 2 'column 4 (Pointer): expected a hexadecimal address, seen "0x10g"'
+rows '1,,allocate,0x11112222333344445,10,0x0'
+broken 'a pointer of 17 digits' 2 'column 4 (Pointer): expected a hexadecimal address, seen "0x11112222333344445"'
+rows '1,,allocate,0x100,-10,0x0'
+broken 'a negative size' 2 'column 5 (Size): expected a number of bytes, seen "-10"'
+rows '1,,allocate,0x100,18446744073709551616,0x0'
+broken 'a size of 2^64' 2 'column 5 (Size): expected a number of bytes, seen "18446744073709551616"'
+rows '1,,realloc,0x100,10,0x0'
+broken 'an action that is none' 2 \
+    'column 3 (Action): expected allocate, allocate failure, free or deallocate, seen "realloc"'
+rows 'main,,allocate,0x100,10,0x0'
+broken 'a thread that is no number' 2 'column 1 (Thread): expected a number, seen "main"'
+rows '1,,allocate,0x100,10,'
+broken 'a stream that is missing' 2 'column 6 (Stream): expected a hexadecimal handle, seen ""'
+rows '1,,allocate,0x100,10,0x0' '' '1,,free,0x100,10,0x0'
+broken 'an empty line in the middle' 3 'the line is empty'
+rows "1,,$(printf '\033')[31m,0x100,10,0x0"
+broken 'control characters do not reach the terminal' 2 \
+    'column 3 (Action): expected allocate, allocate failure, free or deallocate, seen "\x1b[31m"'
+printf 'Thread,Time,Action\n1,,allocate\n' >"$csv"
+broken 'another header' 1 "neither a trace nor allocator traffic: expected the header $header"
+: >"$csv"
+broken 'an empty file' 1 "the file is empty, expected the header $header"
+{ echo "$header"; head -c 300000 /dev/zero | tr '\0' 'x'; } >"$csv"
+broken 'a line without end' 2 'the line is longer than 262144 bytes'
+head -c 30000 "$data/multistream_sort.csv.gz" >"$csv"
+replay --stack sim "$csv" >/dev/null
+has_words "$? $(cat "$scratch/err")" 'the compressed data ends too early' 'compressed data that was cut is noticed'
+{ head -c $(($(wc -c <"$data/multistream_sort.csv.gz") - 8)) "$data/multistream_sort.csv.gz"; echo '8 bytes'; } >"$csv"
+replay --stack sim "$csv" >/dev/null
+has_words "$? $(cat "$scratch/err")" 'the compressed data is damaged' 'so is such that was damaged'
+
+"$top_builddir/tests/make-trace" "$csv" "
+    INSERT INTO layer VALUES (3, 1, 'log', ''); INSERT INTO unmatched_free VALUES (1, 3, 1, 1, 1, 1);
+    INSERT INTO life VALUES (1, 3, 100, 10, 50), (2, 1, 200, 20, NULL), (3, 3, 300, 30, NULL), (4, 1, 1, 30, 40);
+    INSERT INTO allocation SELECT 5, 3, 0, -1, 256, 4, NULL, NULL, 70, 1, 1, 1, NULL, NULL, NULL, NULL;"
+is "$(figures "$(replay --json "$csv")" events allocations frees live_bytes recorded_failures unknown_frees peak)" \
+    '5 2 1 300 1 1 400 ' 'a trace is an input: its outermost log layer'
+is "$(figures "$(replay --json --layer 1 "$csv")" events allocations frees live_bytes)" '3 2 1 200 ' \
+    'or the log layer that is named'
+replay --layer 2 "$csv" >/dev/null
+is $? 2 'a layer that does not log is refused'
+"$top_builddir/tests/make-trace" "$csv" "UPDATE meta SET value = 0 WHERE key = 'complete';
+    INSERT INTO life VALUES (1, 1, 100, 10, 50);"
+json=$(replay --json "$csv")
+is "$? $(figures "$json" events)" '3 2 ' 'a trace that was cut off is replayed as far as it goes, with 3'
+
+done_testing
