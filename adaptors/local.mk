@@ -2,4 +2,5 @@
 libtidemark_la_SOURCES += adaptors/binning.c
 libtidemark_la_SOURCES += adaptors/fixed.c
 libtidemark_la_SOURCES += adaptors/limit.c
+libtidemark_la_SOURCES += adaptors/log.c
 libtidemark_la_SOURCES += adaptors/statistics.c

@@ -1,7 +1,8 @@
 lib_LTLIBRARIES += libtidemark.la
 libtidemark_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
 libtidemark_la_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
-libtidemark_la_LDFLAGS = -version-info 0:0:0 -no-undefined -export-symbols-regex '^tide_' -pthread
+libtidemark_la_LDFLAGS = -version-info 0:0:0 -no-undefined -export-symbols-regex '^tide_' -pthread \
+	-Wl,-z,nodelete
 libtidemark_la_LIBADD = $(SQLITE_LIBS) -ldl
 libtidemark_la_SOURCES = \
 	src/blocks.c \

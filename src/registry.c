@@ -9,6 +9,7 @@ extern const struct tidei_kind tidei_driver_kind;
 extern const struct tidei_kind tidei_fixed_kind;
 extern const struct tidei_kind tidei_host_kind;
 extern const struct tidei_kind tidei_limit_kind;
+extern const struct tidei_kind tidei_log_kind;
 extern const struct tidei_kind tidei_sim_kind;
 extern const struct tidei_kind tidei_statistics_kind;
 
@@ -20,6 +21,7 @@ static const struct tidei_kind *const kinds[] = {
     &tidei_fixed_kind,
     &tidei_host_kind,
     &tidei_limit_kind,
+    &tidei_log_kind,
     &tidei_sim_kind,
     &tidei_statistics_kind,
     NULL,

@@ -10,13 +10,6 @@
 extern "C" {
 #endif
 
-/*
- * Options of a constructor begin with their size, so that a program built against an older header goes on to
- * work: `struct tide_sim_options options = { TIDE_OPTIONS(options), .capacity_bytes = 80 << 30 };`
- * NULL in place of options means the defaults: every field 0 is its default.
- */
-#define TIDE_OPTIONS(name) .struct_size = sizeof(name)
-
 /* host: aligned host memory from the C library. */
 struct tide_host_options {
     size_t struct_size;

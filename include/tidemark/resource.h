@@ -24,6 +24,13 @@ extern "C" {
 /* A CUstream as an integer; 0 is the legacy default stream. Bases without streams ignore it. */
 typedef uintptr_t tide_stream;
 
+/*
+ * Options of a constructor begin with their size, so that a program built against an older header goes on to
+ * work: `struct tide_sim_options options = { TIDE_OPTIONS(options), .capacity_bytes = 80 << 30 };`
+ * NULL in place of options means the defaults: every field 0 is its default.
+ */
+#define TIDE_OPTIONS(name) .struct_size = sizeof(name)
+
 /* What cudaMalloc guarantees, and what is meant where nothing else is said. */
 #define TIDE_DEFAULT_ALIGNMENT ((size_t)256)
 

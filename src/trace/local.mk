@@ -1,4 +1,36 @@
 # The recorder; see doc/design.md.
 libtidemark_la_SOURCES += \
+	src/trace/addressmap.c \
+	src/trace/addressmap.h \
+	src/trace/clock.c \
+	src/trace/clock.h \
+	src/trace/create.c \
+	src/trace/create.h \
+	src/trace/drops.c \
+	src/trace/drops.h \
+	src/trace/extras.c \
+	src/trace/feed.c \
+	src/trace/front.c \
+	src/trace/front.h \
+	src/trace/load.c \
+	src/trace/merge.c \
+	src/trace/merge.h \
+	src/trace/pair.c \
+	src/trace/pair.h \
+	src/trace/path.c \
+	src/trace/path.h \
+	src/trace/record.h \
+	src/trace/recorder.c \
+	src/trace/recorder.h \
+	src/trace/ringfile.c \
+	src/trace/ringfile.h \
 	src/trace/schema.c \
-	src/trace/schema.h
+	src/trace/schema.h \
+	src/trace/store.c \
+	src/trace/store.h \
+	src/trace/tag.c \
+	src/trace/tag.h \
+	src/trace/writer.c \
+	src/trace/writer.h \
+	src/testpoint.c \
+	src/testpoint.h

@@ -5,7 +5,7 @@ const char tidei_trace_schema[] =
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;\n"
     "CREATE TABLE status(status INTEGER PRIMARY KEY, name TEXT NOT NULL, text TEXT NOT NULL);\n"
     "CREATE TABLE layer(layer_id INTEGER PRIMARY KEY, upstream_layer_id INTEGER, kind TEXT NOT NULL,\n"
-    "    config TEXT NOT NULL);\n"
+    "    config TEXT NOT NULL, device INTEGER);\n"
     "CREATE TABLE layer_bin(layer_id INTEGER NOT NULL, limit_bytes INTEGER NOT NULL,\n"
     "    upstream_layer_id INTEGER NOT NULL);\n"
     "CREATE TABLE thread(thread_id INTEGER PRIMARY KEY, os_tid INTEGER NOT NULL, name TEXT NOT NULL);\n"

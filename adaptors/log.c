@@ -1,0 +1,352 @@
+/*
+ * log: record what passes through into an SQLite trace.
+ *
+ * Usage: log(PATH, overwrite=false, clock=auto|tsc|monotonic, overflow=wait|drop, ring=1MiB, backlog=128MiB), or
+ * log alone below another: it records into the trace of the one above.
+ *
+ * Example: log(trace.db) | statistics | limit(4GiB) | log | driver
+ *
+ * The life of an allocation in the trace begins when its call has returned and ends when the call that frees it
+ * begins: exactly as long as the caller may use it, and two lives of one address never overlap.
+ *
+ * LIMITATIONS: It records what passes through at its place in the stack: above `limit` the requests that are refused
+ * too, below it those that reach upstream. Must not be called from a signal handler. At most 65,535 layers in one
+ * trace.
+ */
+#include "config.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/log.h>
+#include <tidemark/stack.h>
+
+#include "kind.h"
+#include "trace/front.h"
+#include "trace/recorder.h"
+
+struct log {
+    struct tide_resource base;                 /* first */
+    _Atomic(struct tidei_recorder *) recorder; /* holds a reference; NULL until one above has a path */
+    uint16_t layer_id;                         /* set before `recorder` */
+    bool watches;                              /* opened the trace, and has the bases watched */
+    struct tide_log_options options;           /* as they were given; path is owned */
+};
+
+static const struct tide_resource_ops log_ops;
+
+static enum tide_status
+log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct log *log = (struct log *)self;
+    /* Pairs with the release in log_attach. */
+    struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+    struct tidei_front *front = recorder != NULL ? tidei_front_get(recorder) : NULL;
+    enum tide_status status;
+    uint64_t begin;
+
+    if (front == NULL) {
+        if (recorder != NULL)
+            tidei_recorder_lost(recorder, TIDEI_RECORD_ALLOC);
+        return tidei_allocate(self->upstream, bytes, alignment, stream, out);
+    }
+    begin = tidei_front_ticks(front);
+    status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
+    tidei_front_event(front,
+                      &(struct tidei_record){ .address = (uintptr_t)*out,
+                                              .size = bytes,
+                                              .stream = stream,
+                                              .layer = log->layer_id,
+                                              .kind = TIDEI_RECORD_ALLOC,
+                                              .status = (uint8_t)status,
+                                              .alignment_log2 = (uint8_t)__builtin_ctzll(alignment) },
+                      begin);
+    return status;
+}
+
+static enum tide_status
+log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct log *log = (struct log *)self;
+    struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+    struct tidei_front *front = recorder != NULL ? tidei_front_get(recorder) : NULL;
+    enum tide_status status;
+    uint64_t begin;
+
+    if (front == NULL) {
+        if (recorder != NULL)
+            tidei_recorder_lost(recorder, TIDEI_RECORD_FREE);
+        return tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    }
+    if (__builtin_expect(front->drop, 0) && tidei_front_drops_free(front, log->layer_id, (uintptr_t)pointer))
+        return tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    begin = tidei_front_ticks(front);
+    status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    tidei_front_event(front,
+                      &(struct tidei_record){ .address = (uintptr_t)pointer,
+                                              .size = bytes,
+                                              .stream = stream,
+                                              .layer = log->layer_id,
+                                              .kind = TIDEI_RECORD_FREE,
+                                              .status = (uint8_t)status,
+                                              .alignment_log2 = (uint8_t)__builtin_ctzll(alignment) },
+                      begin);
+    return status;
+}
+
+static const char *const log_clocks[] = { "auto", "tsc", "monotonic", NULL };
+static const char *const log_overflows[] = { "wait", "drop", NULL };
+
+static void
+log_describe(struct tide_resource *self, struct tide_text *text)
+{
+    const struct tide_log_options *options = &((struct log *)self)->options;
+
+    if (options->path == NULL)
+        return;
+    tide_text_word(text, options->path);
+    if (options->overwrite)
+        tide_text_format(text, ", overwrite=true");
+    if (options->clock != TIDE_CLOCK_AUTO)
+        tide_text_format(text, ", clock=%s", log_clocks[options->clock]);
+    if (options->overflow != TIDE_OVERFLOW_WAIT)
+        tide_text_format(text, ", overflow=%s", log_overflows[options->overflow]);
+    if (options->ring_bytes != 0) {
+        tide_text_format(text, ", ring=");
+        tide_text_size(text, options->ring_bytes);
+    }
+    if (options->backlog_bytes != 0) {
+        tide_text_format(text, ", backlog=");
+        tide_text_size(text, options->backlog_bytes);
+    }
+}
+
+/* A base that can say what it holds is asked now and then; see the table pool_sample. */
+static bool
+log_can_watch(struct tide_resource *base)
+{
+    uint64_t figure;
+
+    return base->upstream == NULL && tide_query(base, TIDE_QUERY_BYTES_USED, &figure) == TIDE_OK &&
+           tide_query(base, TIDE_QUERY_BYTES_RESERVED, &figure) == TIDE_OK;
+}
+
+/* The resources below a log, each once: the walk numbers them as it comes to them. */
+struct log_walk {
+    struct log *top;
+    struct tidei_recorder *recorder;
+    struct tide_resource **seen;
+    uint32_t *ids;
+    size_t count;
+};
+
+/* Two stacks that share a log may both be made at once. */
+static pthread_mutex_t log_attach_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void
+log_attach(struct log *log, struct tidei_recorder *recorder, uint32_t layer_id)
+{
+    pthread_mutex_lock(&log_attach_lock);
+    if (atomic_load_explicit(&log->recorder, memory_order_relaxed) == NULL) {
+        log->layer_id = (uint16_t)layer_id;
+        /* Pairs with the acquire in log_allocate and log_deallocate. */
+        atomic_store_explicit(&log->recorder, tidei_recorder_retain(recorder), memory_order_release);
+    }
+    pthread_mutex_unlock(&log_attach_lock);
+}
+
+/* Tell the trace of one layer, once those below it have their numbers. */
+static void
+log_define(struct log_walk *walk, struct tide_resource *resource, uint32_t id, uint32_t upstream_id)
+{
+    char config[4096] = "";
+    struct tide_text text = { .data = config, .capacity = sizeof(config) };
+    uint64_t device;
+
+    if (tide_query(resource, TIDE_QUERY_DEVICE, &device) != TIDE_OK)
+        device = UINT64_MAX;
+    resource->ops->describe(resource, &text);
+    tidei_recorder_define_layer(walk->recorder, id, upstream_id, tide_resource_name(resource), config, (int64_t)device);
+}
+
+/* Number a resource and all below it. Returns its number; 0 where host memory is short. */
+static uint32_t
+log_number(struct log_walk *walk, struct tide_resource *resource)
+{
+    uint32_t upstream_id = 0;
+    uint32_t id;
+    struct tide_upstream edge;
+
+    for (size_t i = 0; i < walk->count; i++) {
+        if (walk->seen[i] == resource)
+            return walk->ids[i];
+    }
+    if (walk->count % 16 == 0) {
+        void *seen = realloc(walk->seen, (walk->count + 16) * sizeof(*walk->seen));
+        void *ids = realloc(walk->ids, (walk->count + 16) * sizeof(*walk->ids));
+
+        walk->seen = seen != NULL ? seen : walk->seen;
+        walk->ids = ids != NULL ? ids : walk->ids;
+        if (seen == NULL || ids == NULL)
+            return 0;
+    }
+    id = tidei_recorder_new_layer(walk->recorder);
+    walk->seen[walk->count] = resource;
+    walk->ids[walk->count++] = id;
+    if (resource->ops == &log_ops)
+        log_attach((struct log *)resource, walk->recorder, id);
+    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++) {
+        uint32_t below = log_number(walk, edge.resource);
+
+        if (i == 0)
+            upstream_id = below;
+        else
+            tidei_recorder_define_bin(walk->recorder, id, edge.limit_bytes, below);
+    }
+    log_define(walk, resource, id, upstream_id);
+    if (log_can_watch(resource))
+        tidei_recorder_watch(walk->recorder, resource, id);
+    return id;
+}
+
+static void
+log_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource)
+{
+    struct tide_upstream edge;
+
+    if (resource->upstream == NULL)
+        tidei_recorder_unwatch(recorder, resource);
+    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
+        log_unwatch(recorder, edge.resource);
+}
+
+/* Open the trace, number the layers, have the logs below join. */
+static enum tide_status
+log_open(struct log *log)
+{
+    struct log_walk walk = { .top = log };
+    enum tide_status status = tidei_recorder_open(&log->options, &walk.recorder);
+    char text[4096];
+
+    if (status != TIDE_OK)
+        return status;
+    log->watches = true;
+    if (log_number(&walk, &log->base) == 0)
+        status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
+        tidei_recorder_define_stack(walk.recorder, text);
+    free(walk.seen);
+    free(walk.ids);
+    tidei_recorder_release(walk.recorder);
+    return status;
+}
+
+static void
+log_destroy(struct tide_resource *self)
+{
+    struct log *log = (struct log *)self;
+    struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+
+    if (recorder != NULL) {
+        if (log->watches)
+            log_unwatch(recorder, self);
+        tidei_recorder_release(recorder);
+    }
+    tide_resource_fini(self);
+    free((char *)log->options.path);
+    free(log);
+}
+
+static const struct tide_resource_ops log_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "log",
+    .allocate = log_allocate,
+    .deallocate = log_deallocate,
+    .order = tide_pass_order,
+    .query = tide_pass_query,
+    .describe = log_describe,
+    .upstream_at = tide_pass_upstream_at,
+    .destroy = log_destroy,
+};
+
+enum tide_status
+tide_log_create(struct tide_resource *upstream, const struct tide_log_options *options, struct tide_resource **out)
+{
+    struct tide_log_options given;
+    enum tide_status status;
+    struct log *log;
+
+    *out = NULL;
+    if (upstream == NULL)
+        return tide_error_set(TIDE_EINVAL, "log: upstream is NULL");
+    status = tidei_options_copy("log", options, &given, sizeof(given));
+    if (status != TIDE_OK)
+        return status;
+    log = calloc(1, sizeof(*log));
+    if (log == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    log->options = given;
+    if (given.path != NULL && (log->options.path = strdup(given.path)) == NULL)
+        status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    if (status == TIDE_OK)
+        status = tide_resource_init(&log->base, &log_ops, upstream);
+    if (status != TIDE_OK) {
+        free((char *)log->options.path);
+        free(log);
+        return status;
+    }
+    if (log->options.path != NULL)
+        status = log_open(log);
+    if (status != TIDE_OK) {
+        log_destroy(&log->base);
+        return status;
+    }
+    *out = &log->base;
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_log_flush(struct tide_resource *log)
+{
+    struct tidei_recorder *recorder;
+
+    if (log == NULL || log->ops != &log_ops)
+        return tide_error_set(TIDE_EINVAL, "log: not a log");
+    recorder = atomic_load_explicit(&((struct log *)log)->recorder, memory_order_acquire);
+    if (recorder == NULL)
+        return tide_error_set(TIDE_EINVAL, "log: no trace: none above it has a path");
+    return tidei_recorder_flush(recorder);
+}
+
+static const struct tidei_argument log_arguments[] = {
+    { .key = "path", .type = TIDEI_ARGUMENT_WORD, .positional = true, .expected = "the path of a trace" },
+    { .key = "overwrite", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
+    { .key = "clock", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_clocks, .expected = "auto, tsc or monotonic" },
+    { .key = "overflow", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_overflows, .expected = "wait or drop" },
+    { .key = "ring", .type = TIDEI_ARGUMENT_SIZE, .expected = "a size such as 1MiB" },
+    { .key = "backlog", .type = TIDEI_ARGUMENT_SIZE, .expected = "a size such as 128MiB" },
+};
+
+static enum tide_status
+log_create(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    const struct tidei_value *values = arguments->values;
+    struct tide_log_options options = { TIDE_OPTIONS(options) };
+
+    options.path = values[0].given ? values[0].word : NULL;
+    options.overwrite = values[1].given && values[1].number != 0;
+    options.clock = values[2].given ? (enum tide_clock)values[2].number : TIDE_CLOCK_AUTO;
+    options.overflow = values[3].given ? (enum tide_overflow)values[3].number : TIDE_OVERFLOW_WAIT;
+    options.ring_bytes = values[4].given ? values[4].number : 0;
+    options.backlog_bytes = values[5].given ? values[5].number : 0;
+    return tide_log_create(upstream, &options, out);
+}
+
+const struct tidei_kind tidei_log_kind = {
+    .name = "log",
+    .arguments = log_arguments,
+    .argument_count = TIDEI_COUNT_OF(log_arguments),
+    .inherits = "path",
+    .create = log_create,
+};

@@ -1,0 +1,68 @@
+/* The clock of a trace: ticks on the calling thread, nanoseconds in the file. */
+#ifndef TIDEI_TRACE_CLOCK_H
+#define TIDEI_TRACE_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#define TIDEI_HAVE_TSC 1
+#else
+#define TIDEI_HAVE_TSC 0
+#endif
+
+/* One moment on both clocks. */
+struct tidei_clock_sample {
+    uint64_t ticks;
+    uint64_t ns; /* CLOCK_MONOTONIC */
+};
+
+static inline uint64_t
+tidei_monotonic_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Now, in ticks: of the TSC, or nanoseconds. */
+static inline uint64_t
+tidei_clock_ticks(bool tsc)
+{
+#if TIDEI_HAVE_TSC
+    if (tsc)
+        return __rdtsc();
+#endif
+    (void)tsc;
+    return tidei_monotonic_ns();
+}
+
+/* The TSC of this machine runs at one rate on all cores, through sleep states too. */
+bool tidei_clock_tsc_is_invariant(void);
+
+/* Read both clocks as close together as can be had: the best of a few tries. */
+struct tidei_clock_sample tidei_clock_sample_now(bool tsc);
+
+/*
+ * A straight line through samples: ns = base.ns + (ticks - base.ticks) * ns_per_tick. Lines from one sample to the
+ * next make a clock that is continuous, monotone, and right to the noise of a sample however long the trace.
+ */
+struct tidei_clock_line {
+    struct tidei_clock_sample base;
+    double ns_per_tick;
+};
+
+/* The line from one sample to a later one; that of `fallback` where they are one moment. */
+struct tidei_clock_line tidei_clock_line_between(struct tidei_clock_sample from, struct tidei_clock_sample to,
+                                                 double fallback_ns_per_tick);
+
+static inline uint64_t
+tidei_clock_ns(const struct tidei_clock_line *line, uint64_t ticks)
+{
+    return line->base.ns + (int64_t)((double)(int64_t)(ticks - line->base.ticks) * line->ns_per_tick);
+}
+
+#endif

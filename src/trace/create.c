@@ -1,0 +1,241 @@
+/* Makes the files of a new trace, and describes the process in its table meta. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tidemark/tidemark.h>
+
+#include "resource.h"
+#include "trace/create.h"
+#include "trace/path.h"
+#include "trace/schema.h"
+#include "trace/writer.h"
+
+/* The file is a trace, by the application id in SQLite's header (file format, 1.3), or empty. */
+static bool
+create_is_trace(const char *path)
+{
+    static const unsigned char id[4] = { TIDEI_TRACE_APPLICATION_ID >> 24 & 255, TIDEI_TRACE_APPLICATION_ID >> 16 & 255,
+                                         TIDEI_TRACE_APPLICATION_ID >> 8 & 255, TIDEI_TRACE_APPLICATION_ID & 255 };
+    unsigned char header[100];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t length;
+
+    if (fd < 0)
+        return false;
+    length = pread(fd, header, sizeof(header), 0);
+    close(fd);
+    if (length == 0)
+        return true;
+    /* A trace whose schema was still in the write-ahead log has no id in the file itself yet. */
+    return length == (ssize_t)sizeof(header) && memcmp(header, "SQLite format 3", 16) == 0 &&
+           (memcmp(header + 68, id, sizeof(id)) == 0 || memcmp(header + 68, "\0\0\0\0", 4) == 0);
+}
+
+/* May a trace be made at this path? A trace that is there stays unless it may be overwritten. */
+static enum tide_status
+create_check(const struct tidei_recorder *recorder, const char *rings)
+{
+    struct tidei_ringfile *file;
+    enum tide_status status;
+    struct stat info;
+    uint32_t pid;
+
+    if (lstat(recorder->path, &info) != 0) {
+        if (errno == ENOENT)
+            return TIDE_OK;
+        return tide_error_set(TIDE_EIO, "log: %s: %s", recorder->path, strerror(errno));
+    }
+    status = tidei_ringfile_open(rings, &file, &pid);
+    if (status == TIDE_OK)
+        tidei_ringfile_close(file, false);
+    if (status == TIDE_EBUSY)
+        return tide_error_set(TIDE_EBUSY, "log: %s: process %u records there", recorder->path, pid);
+    if (!recorder->options.overwrite)
+        return tide_error_set(TIDE_EEXIST, "log: %s exists; overwrite=true replaces it", recorder->path);
+    if (!S_ISREG(info.st_mode) || !create_is_trace(recorder->path))
+        return tide_error_set(TIDE_EEXIST, "log: %s exists and is no trace: it is not overwritten", recorder->path);
+    return TIDE_OK;
+}
+
+static void
+create_remove(const struct tidei_recorder *recorder)
+{
+    static const char *const suffixes[] = { "", "-wal", "-shm", "-journal" };
+
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        char *path = tidei_trace_path_beside(recorder->path, suffixes[i]);
+
+        if (path != NULL)
+            unlink(path);
+        free(path);
+    }
+}
+
+/* Both clocks at the start, and a first idea of the rate: it is refined with each transaction. */
+static void
+create_clock(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
+{
+    struct tidei_ring_header *header = recorder->file->header;
+    const struct timespec pause = { 0, 2000000 };
+    struct timespec unix_now;
+
+    header->tsc = recorder->tsc;
+    header->ns_per_tick = 1;
+    header->first = header->last = tidei_clock_sample_now(recorder->tsc);
+    clock_gettime(CLOCK_REALTIME, &unix_now);
+    *start_unix_ns = (uint64_t)unix_now.tv_sec * 1000000000u + (uint64_t)unix_now.tv_nsec;
+    header->start_ns = header->first.ns;
+    if (recorder->tsc) {
+        nanosleep(&pause, NULL);
+        header->ns_per_tick = tidei_clock_line_between(header->first, tidei_clock_sample_now(true), 1).ns_per_tick;
+    }
+}
+
+/* The command line, blanks between its words. */
+static void
+create_command_line(char *text, size_t capacity)
+{
+    FILE *file = fopen("/proc/self/cmdline", "re");
+    size_t length = 0;
+
+    if (file != NULL) {
+        length = fread(text, 1, capacity - 1, file);
+        fclose(file);
+    }
+    while (length > 0 && text[length - 1] == '\0')
+        length--;
+    text[length] = '\0';
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '\0')
+            text[i] = ' ';
+    }
+}
+
+static enum tide_status
+create_meta_texts(struct tidei_store *store, const struct tidei_recorder *recorder)
+{
+    char hostname[HOST_NAME_MAX + 1] = "", command[4096], versions[128];
+    enum tide_status status;
+
+    gethostname(hostname, sizeof(hostname) - 1);
+    create_command_line(command, sizeof(command));
+    snprintf(versions, sizeof(versions), "tidemark %s, sqlite %s", tide_version(), sqlite3_libversion());
+    status = tidei_store_meta_text(store, "hostname", hostname);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_text(store, "command", command);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_text(store, "versions", versions);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_text(store, "devices", "");
+    if (status == TIDE_OK)
+        status = tidei_store_meta_text(store, "stack", "");
+    if (status == TIDE_OK)
+        status = tidei_store_meta_text(store, "clock", recorder->tsc ? "tsc" : "monotonic");
+    return status;
+}
+
+static enum tide_status
+create_meta(struct tidei_store *store, const struct tidei_recorder *recorder, uint64_t start_unix_ns)
+{
+    const struct {
+        const char *key;
+        int64_t value;
+    } numbers[] = {
+        { "format_version", TIDEI_TRACE_FORMAT },
+        { "start_unix_ns", (int64_t)start_unix_ns },
+        { "complete", 0 },
+        { "pid", getpid() },
+        { "trace_id", (int64_t)recorder->file->header->trace_id },
+        { "epoch", 0 },
+    };
+    enum tide_status status = tidei_store_begin(store);
+
+    if (status != TIDE_OK)
+        return status;
+    for (size_t i = 0; status == TIDE_OK && i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        status = tidei_store_meta_number(store, numbers[i].key, numbers[i].value);
+    if (status == TIDE_OK)
+        status = create_meta_texts(store, recorder);
+    return tidei_store_end(store, status);
+}
+
+static enum tide_status
+create_header(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
+{
+    struct tidei_ring_header *header = recorder->file->header;
+    enum tide_status status;
+
+    /* A chunk for each half: a disk that has no room for them is known now. */
+    status = tidei_ringfile_add_chunk(recorder->file, 0);
+    if (status == TIDE_OK)
+        status = tidei_ringfile_add_chunk(recorder->file, 1);
+    if (status != TIDE_OK)
+        return status;
+    if (getrandom(&header->trace_id, sizeof(header->trace_id), 0) != (ssize_t)sizeof(header->trace_id))
+        header->trace_id = tidei_monotonic_ns();
+    header->trace_id &= INT64_MAX;
+    header->halves[0].epoch = 1;
+    create_clock(recorder, start_unix_ns);
+    return TIDE_OK;
+}
+
+enum tide_status
+tidei_recorder_create_files(struct tidei_recorder *recorder)
+{
+    char *rings = tidei_trace_path_beside(recorder->path, TIDEI_RINGS_SUFFIX);
+    struct tidei_store *store = NULL;
+    enum tide_status status;
+    uint64_t start_unix_ns = 0;
+
+    if (rings == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    status = create_check(recorder, rings);
+    if (status == TIDE_OK)
+        status = tidei_ringfile_create(rings, recorder->options.ring_bytes, recorder->options.backlog_bytes,
+                                       &recorder->file);
+    free(rings);
+    if (status != TIDE_OK)
+        return status;
+    if (recorder->options.overwrite)
+        create_remove(recorder);
+    status = tidei_store_create(recorder->path, &store);
+    if (status == TIDE_OK)
+        status = create_header(recorder, &start_unix_ns);
+    if (status == TIDE_OK)
+        status = create_meta(store, recorder, start_unix_ns);
+    if (status == TIDE_OK) {
+        recorder->writer = tidei_writer_new(recorder, recorder->file, store, recorder->tsc);
+        if (recorder->writer == NULL)
+            status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    }
+    if (status == TIDE_OK) {
+        store = NULL; /* the writer's */
+        recorder->fence = !tidei_merge_register_barrier();
+        recorder->writer->merge->membarrier = !recorder->fence;
+        recorder->file->header->ready = 1;
+        status = tidei_writer_start(recorder->writer);
+    }
+    if (status != TIDE_OK) {
+        if (store != NULL || recorder->writer != NULL)
+            create_remove(recorder);
+        tidei_ringfile_unlink(recorder->file);
+        if (recorder->writer != NULL) {
+            tidei_writer_free(recorder->writer);
+        } else {
+            tidei_store_close(store);
+            tidei_ringfile_close(recorder->file, false);
+        }
+        recorder->writer = NULL;
+        recorder->file = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,289 @@
+/* Gives a thread its ring, waits or drops when that is full, and takes the ring back when the thread ends. */
+#include "config.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "trace/drops.h"
+#include "trace/front.h"
+#include "trace/writer.h"
+
+TIDEI_TLS struct tidei_front_slot tidei_front_slots[TIDEI_FRONT_SLOTS];
+TIDEI_TLS uint32_t tidei_tag_current;
+
+/* All fronts of this thread. */
+static TIDEI_TLS struct tidei_front *front_list;
+
+static pthread_key_t front_key;
+static pthread_once_t front_once = PTHREAD_ONCE_INIT;
+
+/* Tell the trace what this thread has dropped; its ring is about to be somebody else's. */
+static void
+front_report_drops(struct tidei_front *front)
+{
+    struct tidei_ring *ring = front->ring;
+    struct tidei_record record = { .kind = TIDEI_RECORD_LOSS };
+
+    record.address = atomic_load_explicit(&ring->dropped_allocs, memory_order_relaxed);
+    record.size = atomic_load_explicit(&ring->dropped_frees, memory_order_relaxed);
+    record.stream = atomic_load_explicit(&ring->dropped_marks, memory_order_relaxed);
+    if (record.address + record.size + record.stream == 0)
+        return;
+    tidei_front_text(front, &record, "", 0);
+    atomic_store_explicit(&ring->dropped_allocs, 0, memory_order_relaxed);
+    atomic_store_explicit(&ring->dropped_frees, 0, memory_order_relaxed);
+    atomic_store_explicit(&ring->dropped_marks, 0, memory_order_relaxed);
+}
+
+/* The thread ends: its rings are the writer's, where their recorders are still there. */
+static void
+front_thread_ends(void *unused)
+{
+    struct tidei_front *front = front_list;
+
+    (void)unused;
+    front_list = NULL;
+    memset(tidei_front_slots, 0, sizeof(tidei_front_slots));
+    while (front != NULL) {
+        struct tidei_front *next = front->next;
+        struct tidei_recorder *recorder = tidei_recorder_lock_serial(front->serial);
+
+        if (recorder != NULL) {
+            front_report_drops(front);
+            /* Pairs with the acquire in the merge: who sees the end sees the last head. */
+            atomic_store_explicit(&front->ring->state, TIDEI_RING_ENDED, memory_order_release);
+            tidei_recorder_unlock(recorder);
+        }
+        free(front);
+        front = next;
+    }
+}
+
+static void
+front_make_key(void)
+{
+    /* Without the key a thread's ring would be given back at the end of the trace only. */
+    if (pthread_key_create(&front_key, front_thread_ends) != 0)
+        abort();
+}
+
+/* Take a ring for this thread: one that another has left, or a new one. The recorder's lock is held. */
+static struct tidei_ring *
+front_take_ring(struct tidei_recorder *recorder)
+{
+    struct tidei_ringfile *file = recorder->file;
+    uint32_t count = atomic_load_explicit(&file->header->ring_count, memory_order_acquire);
+    struct tidei_ring *ring = NULL;
+
+    for (uint32_t i = 0; i < count; i++) {
+        /* Pairs with the release in the merge: the writer is done with the ring before it is free. */
+        if (atomic_load_explicit(&file->rings[i]->state, memory_order_acquire) == TIDEI_RING_FREE) {
+            ring = file->rings[i];
+            break;
+        }
+    }
+    if (ring == NULL && tidei_ringfile_add_ring(file, &ring) != TIDE_OK)
+        return NULL;
+    ring->thread_id = ++recorder->next_thread_id;
+    atomic_store_explicit(&ring->state, TIDEI_RING_TAKEN, memory_order_release);
+    return ring;
+}
+
+/* The first record of a thread says which one it is. */
+static void
+front_introduce(struct tidei_front *front)
+{
+    struct tidei_record record = { .kind = TIDEI_RECORD_THREAD, .address = front->ring->thread_id };
+    char name[17] = "";
+
+    record.size = (uint64_t)syscall(SYS_gettid);
+    prctl(PR_GET_NAME, name, 0, 0, 0);
+    tidei_front_text(front, &record, name, strlen(name));
+}
+
+static struct tidei_front *
+front_new(struct tidei_recorder *recorder, uint64_t serial)
+{
+    struct tidei_front *front = calloc(1, sizeof(*front));
+
+    if (front == NULL)
+        return NULL;
+    pthread_mutex_lock(&recorder->lock);
+    front->ring = front_take_ring(recorder);
+    pthread_mutex_unlock(&recorder->lock);
+    if (front->ring == NULL) {
+        free(front);
+        return NULL;
+    }
+    front->records = tidei_ring_records(front->ring);
+    front->head = atomic_load_explicit(&front->ring->head, memory_order_relaxed);
+    front->tail = atomic_load_explicit(&front->ring->tail, memory_order_acquire);
+    front->mask = recorder->file->header->ring_bytes / sizeof(struct tidei_record) - 1;
+    front->tsc = recorder->tsc;
+    front->fence = recorder->fence;
+    front->drop = recorder->drop;
+    front->serial = serial;
+    front->recorder = recorder;
+    front->next = front_list;
+    front_list = front;
+    pthread_setspecific(front_key, front);
+    front_introduce(front);
+    return front;
+}
+
+struct tidei_front *
+tidei_front_find(struct tidei_recorder *recorder)
+{
+    uint64_t serial = atomic_load_explicit(&recorder->serial, memory_order_acquire);
+    struct tidei_front *front = front_list;
+
+    if (atomic_load_explicit(&recorder->mode, memory_order_acquire) != TIDEI_RECORDING) {
+        if (!tidei_recorder_revive(recorder))
+            return NULL;
+        serial = atomic_load_explicit(&recorder->serial, memory_order_acquire);
+    }
+    while (front != NULL && front->serial != serial)
+        front = front->next;
+    if (front == NULL) {
+        pthread_once(&front_once, front_make_key);
+        front = front_new(recorder, serial);
+        if (front == NULL)
+            return NULL;
+    }
+    tidei_front_slots[recorder->slot].serial = serial;
+    tidei_front_slots[recorder->slot].front = front;
+    return front;
+}
+
+/* Read the tail anew. */
+static bool
+front_has_room(struct tidei_front *front, uint64_t records)
+{
+    /* Pairs with the release in the merge: the writer has read the records that it gives back. */
+    front->tail = atomic_load_explicit(&front->ring->tail, memory_order_acquire);
+    return front->head + records - front->tail <= front->mask + 1;
+}
+
+/* Wait for the writer; false where it has stopped. */
+static bool
+front_wait(struct tidei_front *front, uint64_t records)
+{
+    struct timespec pause = { 0, 20000 };
+    uint64_t begin = tidei_monotonic_ns();
+    uint64_t waited;
+    bool room;
+
+    do {
+        if (atomic_load_explicit(&front->recorder->mode, memory_order_acquire) != TIDEI_RECORDING)
+            return false;
+        tidei_writer_wake(front->recorder->writer);
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < 500000)
+            pause.tv_nsec *= 2;
+        room = front_has_room(front, records);
+    } while (!room);
+    waited = tidei_monotonic_ns() - begin;
+    /* Only this thread writes them; the writer reads them at the end. */
+    atomic_store_explicit(&front->ring->waits, atomic_load_explicit(&front->ring->waits, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    if (waited > atomic_load_explicit(&front->ring->longest_wait_ns, memory_order_relaxed))
+        atomic_store_explicit(&front->ring->longest_wait_ns, waited, memory_order_relaxed);
+    return true;
+}
+
+bool
+tidei_front_room(struct tidei_front *front, uint64_t records)
+{
+    int saved = errno;
+    bool room = front_has_room(front, records);
+
+    if (!room && !front->drop)
+        room = front_wait(front, records);
+    errno = saved;
+    return room;
+}
+
+static void
+front_count(_Atomic uint64_t *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+void
+tidei_front_dropped(struct tidei_front *front, const struct tidei_record *event)
+{
+    if (!front->drop) {
+        tidei_recorder_lost(front->recorder, event->kind);
+        return;
+    }
+    if (event->kind == TIDEI_RECORD_ALLOC) {
+        front_count(&front->ring->dropped_allocs);
+        if (event->status == TIDE_OK)
+            tidei_drops_add(front->recorder->drops, event->layer, event->address);
+    } else {
+        front_count(&front->ring->dropped_frees);
+    }
+}
+
+/*
+ * The allocation that this free ends was dropped: so is the free, or it would be taken for that of an older
+ * allocation at the same address.
+ */
+bool
+tidei_front_drops_free(struct tidei_front *front, uint16_t layer, uint64_t address)
+{
+    if (!tidei_drops_take(front->recorder->drops, layer, address))
+        return false;
+    front_count(&front->ring->dropped_frees);
+    return true;
+}
+
+void
+tidei_front_text(struct tidei_front *front, struct tidei_record *record, const char *text, size_t length)
+{
+    uint64_t most = front->mask; /* records of text that the ring can hold beside the first */
+    uint64_t records;
+
+    if (length > TIDEI_TEXT_MAX)
+        length = TIDEI_TEXT_MAX;
+    if (length > most * TIDEI_TEXT_BYTES)
+        length = most * TIDEI_TEXT_BYTES;
+    records = (length + TIDEI_TEXT_BYTES - 1) / TIDEI_TEXT_BYTES;
+    if (!front_has_room(front, records + 1) && !front_wait(front, records + 1))
+        return;
+    record->text_records = (uint16_t)records;
+    tidei_front_open(front, tidei_front_ticks(front));
+    record->ticks = tidei_front_ticks(front);
+    front->records[front->head & front->mask] = *record;
+    for (uint64_t i = 0; i < records; i++) {
+        struct tidei_text_record part = { .kind = TIDEI_RECORD_TEXT };
+
+        part.length = (uint16_t)(length < TIDEI_TEXT_BYTES ? length : TIDEI_TEXT_BYTES);
+        memcpy(part.text, text, part.length);
+        text += part.length;
+        length -= part.length;
+        memcpy(&front->records[(front->head + 1 + i) & front->mask], &part, sizeof(part));
+    }
+    tidei_front_publish(front, records + 1);
+}
+
+void
+tidei_front_forked(void)
+{
+    struct tidei_front *front = front_list;
+
+    front_list = NULL;
+    memset(tidei_front_slots, 0, sizeof(tidei_front_slots));
+    while (front != NULL) {
+        struct tidei_front *next = front->next;
+
+        free(front);
+        front = next;
+    }
+}

@@ -1,0 +1,132 @@
+/*
+ * The front of the recorder: what a calling thread does for an event. Wait-free while its ring has room: no lock, no
+ * system call, nothing that another thread writes but the ring's tail.
+ *
+ * The order that makes the merge exact: `open` is set before the clock is read for the record, and cleared after
+ * the record is published. The writer reads its own clock, has every thread pass a barrier, and then reads `open`
+ * of each ring. A thread that it sees with open == 0 reads its clock later than the writer did; so the writer may
+ * merge everything up to its own reading. The barrier is membarrier(2) on the writer's side, which costs this side
+ * nothing; where the kernel has none, this side pays a full fence.
+ */
+#ifndef TIDEI_TRACE_FRONT_H
+#define TIDEI_TRACE_FRONT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "testpoint.h"
+#include "trace/recorder.h"
+#include "trace/ringfile.h"
+
+/* What one thread has of one recorder. Private to the thread. */
+struct tidei_front {
+    struct tidei_record *records;
+    struct tidei_ring *ring;
+    uint64_t head;
+    uint64_t tail; /* as last seen */
+    uint64_t mask;
+    bool tsc;
+    bool fence;
+    bool drop;
+    uint64_t serial;
+    struct tidei_recorder *recorder;
+    struct tidei_front *next;
+};
+
+/* A thread's fronts by the recorder's slot; right only where the serials agree. */
+#define TIDEI_FRONT_SLOTS 8
+
+struct tidei_front_slot {
+    uint64_t serial; /* never 0 */
+    struct tidei_front *front;
+};
+
+/* Initial-exec: one load instead of a call to __tls_get_addr for each event. */
+#define TIDEI_TLS _Thread_local __attribute__((tls_model("initial-exec")))
+
+extern TIDEI_TLS struct tidei_front_slot tidei_front_slots[TIDEI_FRONT_SLOTS];
+
+/* The tag that this thread's allocations carry; 0: none. */
+extern TIDEI_TLS uint32_t tidei_tag_current;
+
+/* The slow side of the functions below. */
+struct tidei_front *tidei_front_find(struct tidei_recorder *recorder);
+bool tidei_front_room(struct tidei_front *front, uint64_t records);
+void tidei_front_dropped(struct tidei_front *front, const struct tidei_record *event);
+bool tidei_front_drops_free(struct tidei_front *front, uint16_t layer, uint64_t address);
+
+/* This thread's front of a recorder; NULL where the recorder records no more. */
+static inline struct tidei_front *
+tidei_front_get(struct tidei_recorder *recorder)
+{
+    struct tidei_front_slot *slot = &tidei_front_slots[recorder->slot];
+
+    if (__builtin_expect(slot->serial == atomic_load_explicit(&recorder->serial, memory_order_relaxed), 1))
+        return slot->front;
+    return tidei_front_find(recorder);
+}
+
+static inline uint64_t
+tidei_front_ticks(const struct tidei_front *front)
+{
+    return tidei_clock_ticks(front->tsc);
+}
+
+/* Have the record at `head` begin: nothing later than `since` is merged until tidei_front_publish. */
+static inline void
+tidei_front_open(struct tidei_front *front, uint64_t since)
+{
+    /* Read by the merge with acquire; ordered before the clock by the writer's membarrier or by this fence. */
+    atomic_store_explicit(&front->ring->open, since | 1, memory_order_relaxed);
+    if (front->fence)
+        atomic_thread_fence(memory_order_seq_cst);
+    else
+        atomic_signal_fence(memory_order_seq_cst);
+}
+
+static inline void
+tidei_front_publish(struct tidei_front *front, uint64_t records)
+{
+    TIDEI_TEST_POINT("front.before-publish");
+    front->head += records;
+    /* Pairs with the acquire of head in the merge: the records are there before they are counted. */
+    atomic_store_explicit(&front->ring->head, front->head, memory_order_release);
+    TIDEI_TEST_POINT("front.before-close");
+    /* Pairs with the acquire of open in the merge: who sees 0 sees the head of before. */
+    atomic_store_explicit(&front->ring->open, 0, memory_order_release);
+}
+
+/*
+ * Record an allocation or a free whose call began at `begin` and has just returned. `event` has its fields but the
+ * two times and the tag.
+ */
+static inline void
+tidei_front_event(struct tidei_front *front, const struct tidei_record *event, uint64_t begin)
+{
+    struct tidei_record *record;
+    uint64_t now;
+
+    if (__builtin_expect(front->head - front->tail > front->mask, 0) && !tidei_front_room(front, 1)) {
+        tidei_front_dropped(front, event);
+        return;
+    }
+    record = &front->records[front->head & front->mask];
+    tidei_front_open(front, begin);
+    TIDEI_TEST_POINT("front.open");
+    now = tidei_front_ticks(front);
+    *record = *event;
+    record->ticks = now;
+    record->duration_ticks = now - begin;
+    record->tag = tidei_tag_current;
+    tidei_front_publish(front, 1);
+}
+
+/* Record something with text; it waits for room also where events are dropped. */
+void tidei_front_text(struct tidei_front *front, struct tidei_record *record, const char *text, size_t length);
+
+/* This process was forked off: its only thread lets go of what it had of the parent's recorders. */
+void tidei_front_forked(void);
+
+#endif

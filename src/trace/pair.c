@@ -1,0 +1,312 @@
+/*
+ * Finds for each free the allocation that it ends.
+ *
+ * Records come in the order in which calls returned, so an address that comes back at once may be allocated by one
+ * thread before the free of another thread has returned: then two allocations of one address stand in the table.
+ * A free belongs to the latest allocation that was there when its call began: the contract says that a layer
+ * forgets an address before it calls upstream, so of one address everything happens in this order: allocated (its
+ * call returned), freed (its call began), allocated again (its call returned).
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/pair.h"
+
+#define PAIR_LIVE 0x80000000u
+
+/* Addresses that none has: of live allocations of 0 bytes. */
+#define PAIR_NULL_ADDRESS ((uint64_t)1 << 63)
+
+struct tidei_pair *
+tidei_pair_new(struct tidei_ringfile *file)
+{
+    struct tidei_pair *pair = calloc(1, sizeof(*pair));
+
+    if (pair == NULL)
+        return NULL;
+    pair->file = file;
+    pair->next_id = 1;
+    pair->live_free = UINT32_MAX;
+    if (!tidei_address_map_init(&pair->map)) {
+        free(pair);
+        return NULL;
+    }
+    return pair;
+}
+
+void
+tidei_pair_free(struct tidei_pair *pair)
+{
+    if (pair == NULL)
+        return;
+    tidei_address_map_fini(&pair->map);
+    free(pair->live);
+    free(pair->nulls);
+    free(pair->rows);
+    free(pair->closings);
+    free(pair->unmatched.items);
+    free(pair->odd.items);
+    free(pair->other.items);
+    free(pair);
+}
+
+/* Make room for one more item in an array that doubles. */
+static bool
+pair_reserve(void **items, size_t count, size_t *capacity, size_t item_bytes)
+{
+    size_t larger = *capacity == 0 ? 1024 : *capacity * 2;
+    void *moved;
+
+    if (count < *capacity)
+        return true;
+    moved = realloc(*items, larger * item_bytes);
+    if (moved == NULL)
+        return false;
+    *items = moved;
+    *capacity = larger;
+    return true;
+}
+
+static void
+pair_list(struct tidei_pair *pair, struct tidei_index_list *list, uint32_t index)
+{
+    if (!pair_reserve((void **)&list->items, list->count, &list->capacity, sizeof(*list->items))) {
+        pair->no_memory = true;
+        return;
+    }
+    list->items[list->count++] = index;
+}
+
+static struct tidei_record *
+pair_record(const struct tidei_pair *pair, uint32_t index)
+{
+    return tidei_half_record(pair->file, pair->half, index);
+}
+
+/* When the allocation that a table entry stands for was made. */
+static uint64_t
+pair_ticks(const struct tidei_pair *pair, uint32_t value)
+{
+    if (value & PAIR_LIVE)
+        return pair->live[value & ~PAIR_LIVE].ticks;
+    return pair_record(pair, pair->rows[value - 1].alloc)->ticks;
+}
+
+/* A stand-in address for an allocation of 0 bytes; 0 where host memory is short. */
+static uint64_t
+pair_null_push(struct tidei_pair *pair, uint32_t layer)
+{
+    if (!pair_reserve((void **)&pair->nulls, pair->null_count, &pair->null_capacity, sizeof(*pair->nulls)))
+        return 0;
+    pair->nulls[pair->null_count].layer = layer;
+    pair->nulls[pair->null_count].key = ++pair->next_null;
+    pair->null_count++;
+    return PAIR_NULL_ADDRESS | pair->next_null;
+}
+
+/* The stand-in address of the latest live allocation of 0 bytes; 0 where there is none. */
+static uint64_t
+pair_null_pop(struct tidei_pair *pair, uint32_t layer)
+{
+    for (size_t i = pair->null_count; i-- > 0;) {
+        if (pair->nulls[i].layer == layer) {
+            uint64_t address = PAIR_NULL_ADDRESS | pair->nulls[i].key;
+
+            memmove(&pair->nulls[i], &pair->nulls[i + 1], (pair->null_count - i - 1) * sizeof(*pair->nulls));
+            pair->null_count--;
+            return address;
+        }
+    }
+    return 0;
+}
+
+static void
+pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
+{
+    uint64_t address = record->address;
+
+    if (!pair_reserve((void **)&pair->rows, pair->row_count, &pair->row_capacity, sizeof(*pair->rows))) {
+        pair->no_memory = true;
+        return;
+    }
+    pair->rows[pair->row_count].alloc = index;
+    pair->rows[pair->row_count].free = TIDEI_NO_FREE;
+    pair->row_count++;
+    if (record->status != TIDE_OK)
+        return;
+    if (address == 0) {
+        address = pair_null_push(pair, record->layer);
+        record->reserved2 = pair->next_null;
+    }
+    if (address == 0 || !tidei_address_map_insert(&pair->map, address, record->layer, (uint32_t)pair->row_count))
+        pair->no_memory = true;
+}
+
+/* The table's entry of the allocation that a free ends; TIDEI_ADDRESS_NONE where there is none. */
+static size_t
+pair_match(const struct tidei_pair *pair, const struct tidei_record *record, uint64_t address)
+{
+    size_t best = tidei_address_map_first(&pair->map, address, record->layer);
+    uint64_t began = record->ticks - record->duration_ticks;
+    uint64_t best_ticks;
+    size_t i;
+
+    if (best == TIDEI_ADDRESS_NONE || (i = tidei_address_map_next(&pair->map, best)) == TIDEI_ADDRESS_NONE)
+        return best;
+    best_ticks = pair_ticks(pair, pair->map.entries[best].value);
+    for (; i != TIDEI_ADDRESS_NONE; i = tidei_address_map_next(&pair->map, i)) {
+        uint64_t ticks = pair_ticks(pair, pair->map.entries[i].value);
+
+        if (ticks <= began ? (best_ticks > began || ticks > best_ticks) : (best_ticks > began && ticks < best_ticks)) {
+            best = i;
+            best_ticks = ticks;
+        }
+    }
+    return best;
+}
+
+static void
+pair_close_earlier(struct tidei_pair *pair, uint32_t live, uint32_t index)
+{
+    struct tidei_closing *closing;
+
+    if (!pair_reserve((void **)&pair->closings, pair->closing_count, &pair->closing_capacity,
+                      sizeof(*pair->closings))) {
+        pair->no_memory = true;
+        return;
+    }
+    closing = &pair->closings[pair->closing_count++];
+    closing->id = pair->live[live].id;
+    closing->live = live;
+    closing->free = index;
+}
+
+static void
+pair_free(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
+{
+    uint64_t address = record->address;
+    uint64_t size;
+    uint32_t value;
+    size_t entry;
+
+    if (record->status != TIDE_OK) {
+        if (address == 0 || tidei_address_map_first(&pair->map, address, record->layer) == TIDEI_ADDRESS_NONE)
+            pair_list(pair, &pair->unmatched, index);
+        pair_list(pair, &pair->odd, index);
+        return;
+    }
+    if (address == 0)
+        address = pair_null_pop(pair, record->layer);
+    entry = address == 0 ? TIDEI_ADDRESS_NONE : pair_match(pair, record, address);
+    if (entry == TIDEI_ADDRESS_NONE) {
+        pair_list(pair, &pair->unmatched, index);
+        return;
+    }
+    value = pair->map.entries[entry].value;
+    tidei_address_map_remove(&pair->map, entry);
+    if (value & PAIR_LIVE) {
+        size = pair->live[value & ~PAIR_LIVE].size;
+        pair_close_earlier(pair, value & ~PAIR_LIVE, index);
+    } else {
+        size = pair_record(pair, pair->rows[value - 1].alloc)->size;
+        pair->rows[value - 1].free = index;
+    }
+    if (size != record->size)
+        pair_list(pair, &pair->odd, index);
+}
+
+static int
+pair_by_id(const void *left, const void *right)
+{
+    uint64_t a = ((const struct tidei_closing *)left)->id;
+    uint64_t b = ((const struct tidei_closing *)right)->id;
+
+    return (a > b) - (a < b);
+}
+
+bool
+tidei_pair_run(struct tidei_pair *pair, unsigned half, uint64_t count)
+{
+    pair->half = half;
+    pair->first_id = pair->next_id;
+    pair->row_count = pair->closing_count = 0;
+    pair->unmatched.count = pair->odd.count = pair->other.count = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        struct tidei_record *record = pair_record(pair, (uint32_t)i);
+
+        if (record->kind == TIDEI_RECORD_ALLOC)
+            pair_alloc(pair, record, (uint32_t)i);
+        else if (record->kind == TIDEI_RECORD_FREE)
+            pair_free(pair, record, (uint32_t)i);
+        else if (record->kind != TIDEI_RECORD_TEXT)
+            pair_list(pair, &pair->other, (uint32_t)i);
+    }
+    pair->next_id += pair->row_count;
+    /* Neighbours in the file are then written together: a third of the time of random order. */
+    qsort(pair->closings, pair->closing_count, sizeof(*pair->closings), pair_by_id);
+    return !pair->no_memory;
+}
+
+/* A slot for a live allocation; UINT32_MAX where host memory is short. */
+static uint32_t
+pair_live_slot(struct tidei_pair *pair)
+{
+    uint32_t slot = pair->live_free;
+
+    if (slot == UINT32_MAX) {
+        uint32_t larger = pair->live_capacity == 0 ? 1024 : pair->live_capacity * 2;
+        struct tidei_live *moved;
+
+        if (larger > PAIR_LIVE || (moved = realloc(pair->live, larger * sizeof(*moved))) == NULL)
+            return UINT32_MAX;
+        pair->live = moved;
+        for (uint32_t i = larger; i-- > pair->live_capacity;) {
+            pair->live[i].next_free = pair->live_free;
+            pair->live_free = i;
+        }
+        pair->live_capacity = larger;
+        slot = pair->live_free;
+    }
+    pair->live_free = pair->live[slot].next_free;
+    pair->live_count++;
+    return slot;
+}
+
+bool
+tidei_pair_keep(struct tidei_pair *pair, const struct tidei_live *live, size_t row)
+{
+    uint32_t slot = pair_live_slot(pair);
+    uint64_t address = live->address;
+    size_t entry;
+
+    if (slot == UINT32_MAX)
+        return false;
+    pair->live[slot] = *live;
+    if (row == SIZE_MAX) {
+        if (address == 0)
+            address = pair_null_push(pair, live->layer);
+        return address != 0 && tidei_address_map_insert(&pair->map, address, live->layer, PAIR_LIVE | slot);
+    }
+    if (address == 0)
+        address = PAIR_NULL_ADDRESS | pair_record(pair, pair->rows[row].alloc)->reserved2;
+    entry = tidei_address_map_first(&pair->map, address, live->layer);
+    while (entry != TIDEI_ADDRESS_NONE && pair->map.entries[entry].value != row + 1)
+        entry = tidei_address_map_next(&pair->map, entry);
+    if (entry != TIDEI_ADDRESS_NONE)
+        pair->map.entries[entry].value = PAIR_LIVE | slot;
+    return true;
+}
+
+void
+tidei_pair_forget_closed(struct tidei_pair *pair)
+{
+    for (size_t i = 0; i < pair->closing_count; i++) {
+        uint32_t slot = pair->closings[i].live;
+
+        pair->live[slot].next_free = pair->live_free;
+        pair->live_free = slot;
+        pair->live_count--;
+    }
+}

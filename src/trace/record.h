@@ -1,0 +1,63 @@
+/*
+ * What a calling thread writes into its ring: records of one cache line, the same in the rings and in the backlog.
+ *
+ * The layout is part of the ring file's format (doc/trace.md); a change of it is a new TIDEI_RING_FORMAT.
+ */
+#ifndef TIDEI_TRACE_RECORD_H
+#define TIDEI_TRACE_RECORD_H
+
+#include <stdint.h>
+
+enum tidei_record_kind {
+    TIDEI_RECORD_ALLOC = 1,
+    TIDEI_RECORD_FREE = 2,
+    TIDEI_RECORD_MARK = 3,   /* text: the mark's; tag: its length */
+    TIDEI_RECORD_TAG = 4,    /* text: name; address: tag id, size: parent's */
+    TIDEI_RECORD_LAYER = 5,  /* text: kind, NUL, config; address: layer id, size: upstream's, stream: device or -1 */
+    TIDEI_RECORD_BIN = 6,    /* address: layer id, size: limit in bytes, stream: upstream layer id */
+    TIDEI_RECORD_THREAD = 7, /* text: name; address: thread id, size: os tid */
+    TIDEI_RECORD_LOSS = 8,   /* address: dropped allocations, size: dropped frees, stream: dropped marks */
+    TIDEI_RECORD_STACK = 9,  /* text: a stack as text; address: its number from 1 */
+    TIDEI_RECORD_TEXT = 10,  /* more of the text of the record before */
+};
+
+/*
+ * `ticks` of an allocation and of a failure is the moment its call returned; so is that of a free, whose call began
+ * `duration_ticks` earlier. Fields that a kind does not name are as for an allocation.
+ */
+struct tidei_record {
+    uint64_t ticks;
+    uint64_t duration_ticks;
+    uint64_t address;
+    uint64_t size;
+    uint64_t stream;
+    uint32_t tag;
+    uint32_t callstack;
+    uint16_t layer;
+    uint8_t kind;
+    uint8_t status;
+    uint8_t alignment_log2;
+    uint8_t reserved;
+    uint16_t text_records; /* how many TEXT records follow */
+    uint32_t thread;       /* set by the merge */
+    uint32_t reserved2;
+};
+
+#define TIDEI_TEXT_BYTES 48
+
+struct tidei_text_record {
+    char text[TIDEI_TEXT_BYTES];
+    uint16_t length; /* of the text here */
+    uint8_t kind;
+    uint8_t reserved[5];
+    uint32_t thread;
+    uint32_t reserved2;
+};
+
+_Static_assert(sizeof(struct tidei_record) == 64, "a record is one cache line");
+_Static_assert(sizeof(struct tidei_text_record) == 64, "a text record is one cache line");
+
+/* The most text that goes with one record; longer text is cut. */
+#define TIDEI_TEXT_MAX 16383
+
+#endif

@@ -1,0 +1,473 @@
+/* Opens, shares and closes recorders; keeps them right across fork() and at the end of the process. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "resource.h"
+#include "trace/create.h"
+#include "trace/drops.h"
+#include "trace/front.h"
+#include "trace/path.h"
+#include "trace/recorder.h"
+#include "trace/tag.h"
+#include "trace/writer.h"
+
+#define RECORDER_RING_BYTES    ((uint64_t)1 << 20)
+#define RECORDER_BACKLOG_BYTES ((uint64_t)128 << 20)
+
+/* All recorders of this process that are open, or that a parent had open. Under registry_lock. */
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tidei_recorder *registry;
+static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
+
+/* No two states of any recorder ever have the same serial. */
+static _Atomic uint64_t latest_serial;
+
+static uint64_t
+recorder_new_serial(void)
+{
+    return atomic_fetch_add_explicit(&latest_serial, 1, memory_order_relaxed) + 1;
+}
+
+/* Have every front look again. */
+static void
+recorder_set_mode(struct tidei_recorder *recorder, enum tidei_recorder_mode mode)
+{
+    /* Pairs with the acquire in tidei_front_find: who sees the new serial sees the mode. */
+    atomic_store_explicit(&recorder->mode, mode, memory_order_release);
+    atomic_store_explicit(&recorder->serial, recorder_new_serial(), memory_order_release);
+}
+
+static void
+recorder_before_fork(void)
+{
+    tidei_tags_lock();
+    pthread_mutex_lock(&registry_lock);
+    for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next) {
+        pthread_mutex_lock(&recorder->lock);
+        if (recorder->file != NULL)
+            pthread_mutex_lock(&recorder->file->lock);
+    }
+}
+
+static void
+recorder_after_fork(void)
+{
+    for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next) {
+        if (recorder->file != NULL)
+            pthread_mutex_unlock(&recorder->file->lock);
+        pthread_mutex_unlock(&recorder->lock);
+    }
+    pthread_mutex_unlock(&registry_lock);
+    tidei_tags_unlock();
+}
+
+/*
+ * In the child: the file is the parent's. Its rings are mapped away, so that not even an event that was being
+ * recorded around the fork gets into them; the lock on the file stays with the parent alone.
+ */
+static void
+recorder_in_child(void)
+{
+    for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next) {
+        struct tidei_ringfile *file = recorder->file;
+        int mode = atomic_load_explicit(&recorder->mode, memory_order_relaxed);
+
+        if (file == NULL || (mode != TIDEI_RECORDING && mode != TIDEI_RECORDER_FAILED))
+            continue;
+        for (uint32_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++)
+            mmap(file->rings[i], TIDEI_PAGE + file->header->ring_bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        close(file->fd);
+        file->fd = -1;
+        recorder_set_mode(recorder, TIDEI_RECORDER_FORKED);
+    }
+    tidei_front_forked();
+    recorder_after_fork();
+}
+
+static void
+recorder_first(void)
+{
+    pthread_atfork(recorder_before_fork, recorder_after_fork, recorder_in_child);
+}
+
+/* The process exits with traces open: they are completed. Their memory stays, for threads that still run. */
+__attribute__((destructor)) static void
+recorder_at_exit(void)
+{
+    pthread_mutex_lock(&registry_lock);
+    for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next) {
+        int mode = atomic_load_explicit(&recorder->mode, memory_order_relaxed);
+
+        if (mode != TIDEI_RECORDING && mode != TIDEI_RECORDER_FAILED)
+            continue;
+        recorder_set_mode(recorder, TIDEI_RECORDER_CLOSED);
+        tidei_writer_stop(recorder->writer, "exit");
+    }
+    pthread_mutex_unlock(&registry_lock);
+}
+
+/* Replace what is 0 by its default, and refuse what cannot be. */
+static enum tide_status
+recorder_check(struct tide_log_options *options)
+{
+    if (options->ring_bytes == 0)
+        options->ring_bytes = RECORDER_RING_BYTES;
+    if (options->backlog_bytes == 0)
+        options->backlog_bytes = RECORDER_BACKLOG_BYTES;
+    if (!tidei_is_power_of_two(options->ring_bytes) || options->ring_bytes < 4096 ||
+        options->ring_bytes > (uint64_t)1 << 30)
+        return tide_error_set(TIDE_EINVAL, "log: ring of %s, expected a power of two from 4 KiB to 1 GiB",
+                              tidei_size_text(options->ring_bytes));
+    if (options->backlog_bytes < (uint64_t)1 << 20 || options->backlog_bytes > (uint64_t)16 << 30)
+        return tide_error_set(TIDE_EINVAL, "log: backlog of %s, expected 1 MiB to 16 GiB",
+                              tidei_size_text(options->backlog_bytes));
+    if (options->clock > TIDE_CLOCK_MONOTONIC || options->overflow > TIDE_OVERFLOW_DROP)
+        return tide_error_set(TIDE_EINVAL, "log: unknown clock or overflow");
+    if (options->clock == TIDE_CLOCK_TSC && !tidei_clock_tsc_is_invariant())
+        return tide_error_set(TIDE_EUNSUPPORTED, "log: clock=tsc: this machine has no invariant time stamp counter");
+    return TIDE_OK;
+}
+
+/* What was given for a trace that is already open must be what it was opened with. */
+static enum tide_status
+recorder_check_same(const struct tidei_recorder *recorder, const struct tide_log_options *options)
+{
+    const struct tide_log_options *open = &recorder->options;
+
+    if ((options->ring_bytes != 0 && options->ring_bytes != open->ring_bytes) ||
+        (options->backlog_bytes != 0 && options->backlog_bytes != open->backlog_bytes) ||
+        (options->clock != TIDE_CLOCK_AUTO && options->clock != open->clock) ||
+        (options->overflow != TIDE_OVERFLOW_WAIT && options->overflow != open->overflow))
+        return tide_error_set(TIDE_EINVAL, "log: %s is already open in this process with other options",
+                              recorder->path);
+    return TIDE_OK;
+}
+
+static void
+recorder_free(struct tidei_recorder *recorder)
+{
+    for (size_t i = 0; i < recorder->definition_count; i++)
+        free(recorder->definitions[i].text);
+    free(recorder->definitions);
+    tidei_drops_free(recorder->drops);
+    pthread_mutex_destroy(&recorder->lock);
+    free(recorder->path);
+    free(recorder->path_pattern);
+    free(recorder);
+}
+
+static enum tide_status
+recorder_new(const struct tide_log_options *options, char *path, struct tidei_recorder **out)
+{
+    struct tidei_recorder *recorder = calloc(1, sizeof(*recorder));
+    enum tide_status status;
+
+    *out = NULL;
+    if (recorder == NULL) {
+        free(path);
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    }
+    pthread_mutex_init(&recorder->lock, NULL);
+    recorder->path = path;
+    recorder->path_pattern = strdup(options->path);
+    recorder->drops = tidei_drops_new();
+    recorder->options = *options;
+    recorder->options.path = recorder->path_pattern;
+    recorder->references = 1;
+    recorder->serial = recorder_new_serial();
+    recorder->slot = recorder->serial % TIDEI_FRONT_SLOTS;
+    status = recorder_check(&recorder->options);
+    recorder->drop = recorder->options.overflow == TIDE_OVERFLOW_DROP;
+    recorder->tsc = recorder->options.clock == TIDE_CLOCK_TSC ||
+                    (recorder->options.clock == TIDE_CLOCK_AUTO && tidei_clock_tsc_is_invariant());
+    if (status == TIDE_OK && (recorder->path_pattern == NULL || recorder->drops == NULL))
+        status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    if (status == TIDE_OK)
+        status = tidei_recorder_create_files(recorder);
+    if (status != TIDE_OK) {
+        recorder_free(recorder);
+        return status;
+    }
+    *out = recorder;
+    return TIDE_OK;
+}
+
+enum tide_status
+tidei_recorder_open(const struct tide_log_options *options, struct tidei_recorder **out)
+{
+    struct tidei_recorder *recorder;
+    enum tide_status status;
+    bool is_new = false;
+    char *path;
+
+    *out = NULL;
+    pthread_once(&registry_once, recorder_first);
+    status = tidei_trace_path(options->path, &path);
+    if (status != TIDE_OK)
+        return status;
+    pthread_mutex_lock(&registry_lock);
+    for (recorder = registry; recorder != NULL; recorder = recorder->next) {
+        int mode = atomic_load_explicit(&recorder->mode, memory_order_relaxed);
+
+        if (strcmp(recorder->path, path) == 0 && (mode == TIDEI_RECORDING || mode == TIDEI_RECORDER_FAILED))
+            break;
+    }
+    if (recorder != NULL) {
+        free(path);
+        status = recorder_check_same(recorder, options);
+        if (status == TIDE_OK)
+            recorder->references++;
+    } else {
+        status = recorder_new(options, path, &recorder);
+        if (status == TIDE_OK) {
+            recorder->next = registry;
+            registry = recorder;
+            is_new = true;
+        }
+    }
+    pthread_mutex_unlock(&registry_lock);
+    if (status != TIDE_OK)
+        return status;
+    if (is_new)
+        tidei_tags_define(recorder);
+    *out = recorder;
+    return TIDE_OK;
+}
+
+struct tidei_recorder *
+tidei_recorder_retain(struct tidei_recorder *recorder)
+{
+    pthread_mutex_lock(&registry_lock);
+    recorder->references++;
+    pthread_mutex_unlock(&registry_lock);
+    return recorder;
+}
+
+void
+tidei_recorder_release(struct tidei_recorder *recorder)
+{
+    struct tidei_recorder **link = &registry;
+    bool last;
+    int mode;
+
+    pthread_mutex_lock(&registry_lock);
+    last = --recorder->references == 0;
+    if (last) {
+        while (*link != recorder)
+            link = &(*link)->next;
+        *link = recorder->next;
+    }
+    pthread_mutex_unlock(&registry_lock);
+    if (!last)
+        return;
+    mode = atomic_load_explicit(&recorder->mode, memory_order_acquire);
+    recorder_set_mode(recorder, TIDEI_RECORDER_CLOSED);
+    if (mode == TIDEI_RECORDING || mode == TIDEI_RECORDER_FAILED) {
+        tidei_writer_stop(recorder->writer, "closed");
+        tidei_writer_free(recorder->writer);
+    }
+    /* The writer of a parent is the parent's: this copy of its connection to the file is left alone. */
+    recorder_free(recorder);
+}
+
+uint32_t
+tidei_recorder_new_layer(struct tidei_recorder *recorder)
+{
+    uint32_t id;
+
+    pthread_mutex_lock(&recorder->lock);
+    id = ++recorder->next_layer_id;
+    pthread_mutex_unlock(&recorder->lock);
+    return id;
+}
+
+static void
+recorder_write_definition(struct tidei_recorder *recorder, const struct tidei_definition *definition)
+{
+    struct tidei_front *front = tidei_front_get(recorder);
+    struct tidei_record record = definition->record;
+
+    if (front != NULL)
+        tidei_front_text(front, &record, definition->text, definition->length);
+}
+
+/* Write a definition, and keep it for a trace that a forked process may begin. */
+static void
+recorder_define(struct tidei_recorder *recorder, const struct tidei_record *record, const char *text, size_t length)
+{
+    struct tidei_definition definition = { .record = *record, .length = length };
+    struct tidei_definition *moved;
+
+    definition.text = malloc(length + 1);
+    if (definition.text == NULL)
+        return;
+    memcpy(definition.text, text, length);
+    recorder_write_definition(recorder, &definition);
+    pthread_mutex_lock(&recorder->lock);
+    moved = realloc(recorder->definitions, (recorder->definition_count + 1) * sizeof(*moved));
+    if (moved != NULL) {
+        recorder->definitions = moved;
+        moved[recorder->definition_count++] = definition;
+    } else {
+        free(definition.text);
+    }
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+void
+tidei_recorder_define_layer(struct tidei_recorder *recorder, uint32_t layer_id, uint32_t upstream_layer_id,
+                            const char *kind, const char *config, int64_t device)
+{
+    struct tidei_record record = {
+        .kind = TIDEI_RECORD_LAYER, .address = layer_id, .size = upstream_layer_id, .stream = (uint64_t)device
+    };
+    size_t kind_bytes = strlen(kind) + 1;
+    size_t config_bytes = strlen(config);
+    char *text = malloc(kind_bytes + config_bytes);
+
+    if (text == NULL)
+        return;
+    memcpy(text, kind, kind_bytes);
+    memcpy(text + kind_bytes, config, config_bytes);
+    recorder_define(recorder, &record, text, kind_bytes + config_bytes);
+    free(text);
+}
+
+void
+tidei_recorder_define_bin(struct tidei_recorder *recorder, uint32_t layer_id, uint64_t limit_bytes,
+                          uint32_t upstream_layer_id)
+{
+    struct tidei_record record = {
+        .kind = TIDEI_RECORD_BIN, .address = layer_id, .size = limit_bytes, .stream = upstream_layer_id
+    };
+
+    recorder_define(recorder, &record, "", 0);
+}
+
+void
+tidei_recorder_define_stack(struct tidei_recorder *recorder, const char *text)
+{
+    struct tidei_record record = { .kind = TIDEI_RECORD_STACK };
+
+    pthread_mutex_lock(&recorder->lock);
+    record.address = ++recorder->next_stack;
+    pthread_mutex_unlock(&recorder->lock);
+    recorder_define(recorder, &record, text, strlen(text));
+}
+
+void
+tidei_recorder_watch(struct tidei_recorder *recorder, struct tide_resource *resource, uint32_t layer_id)
+{
+    tidei_writer_watch(recorder->writer, resource, layer_id);
+}
+
+void
+tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource)
+{
+    if (atomic_load_explicit(&recorder->mode, memory_order_acquire) != TIDEI_RECORDER_FORKED)
+        tidei_writer_unwatch(recorder->writer, resource);
+}
+
+enum tide_status
+tidei_recorder_flush(struct tidei_recorder *recorder)
+{
+    int mode = atomic_load_explicit(&recorder->mode, memory_order_acquire);
+
+    if (mode != TIDEI_RECORDING && mode != TIDEI_RECORDER_FAILED)
+        return tide_error_set(TIDE_EIO, "log: %s: the recording has ended", recorder->path);
+    return tidei_writer_flush(recorder->writer);
+}
+
+void
+tidei_recorder_lost(struct tidei_recorder *recorder, enum tidei_record_kind kind)
+{
+    int mode = atomic_load_explicit(&recorder->mode, memory_order_acquire);
+
+    if (mode != TIDEI_RECORDING && mode != TIDEI_RECORDER_FAILED)
+        return;
+    if (kind == TIDEI_RECORD_ALLOC)
+        atomic_fetch_add_explicit(&recorder->file->header->lost_allocs, 1, memory_order_relaxed);
+    else
+        atomic_fetch_add_explicit(&recorder->file->header->lost_frees, 1, memory_order_relaxed);
+}
+
+void
+tidei_recorder_fail(struct tidei_recorder *recorder)
+{
+    int recording = TIDEI_RECORDING;
+
+    if (atomic_compare_exchange_strong_explicit(&recorder->mode, &recording, TIDEI_RECORDER_FAILED,
+                                                memory_order_release, memory_order_relaxed))
+        atomic_store_explicit(&recorder->serial, recorder_new_serial(), memory_order_release);
+}
+
+void
+tidei_recorder_each(void (*each)(struct tidei_recorder *recorder, void *context), void *context)
+{
+    pthread_mutex_lock(&registry_lock);
+    for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next)
+        each(recorder, context);
+    pthread_mutex_unlock(&registry_lock);
+}
+
+struct tidei_recorder *
+tidei_recorder_lock_serial(uint64_t serial)
+{
+    struct tidei_recorder *recorder;
+
+    pthread_mutex_lock(&registry_lock);
+    for (recorder = registry; recorder != NULL; recorder = recorder->next) {
+        if (atomic_load_explicit(&recorder->serial, memory_order_relaxed) == serial)
+            return recorder;
+    }
+    pthread_mutex_unlock(&registry_lock);
+    return NULL;
+}
+
+void
+tidei_recorder_unlock(struct tidei_recorder *recorder)
+{
+    (void)recorder;
+    pthread_mutex_unlock(&registry_lock);
+}
+
+/* Write what layers there are into a trace that has just begun. */
+static void
+recorder_define_again(struct tidei_recorder *recorder)
+{
+    for (size_t i = 0; i < recorder->definition_count; i++)
+        recorder_write_definition(recorder, &recorder->definitions[i]);
+}
+
+bool
+tidei_recorder_revive(struct tidei_recorder *recorder)
+{
+    int forked = TIDEI_RECORDER_FORKED;
+    char *path;
+
+    if (!tidei_trace_path_is_own(recorder->path_pattern))
+        return false;
+    /* One thread revives it; until it is done the others record nothing, as between fork and here. */
+    if (!atomic_compare_exchange_strong_explicit(&recorder->mode, &forked, TIDEI_RECORDER_CLOSED, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return false;
+    recorder->file = NULL; /* the parent's, and its writer's */
+    recorder->writer = NULL;
+    recorder->next_thread_id = 0;
+    if (tidei_trace_path(recorder->path_pattern, &path) != TIDE_OK)
+        return false;
+    free(recorder->path);
+    recorder->path = path;
+    if (tidei_recorder_create_files(recorder) != TIDE_OK) {
+        tidei_message(TIDE_ERROR, "%s; this process records nothing", tide_error_text());
+        return false;
+    }
+    recorder_set_mode(recorder, TIDEI_RECORDING);
+    recorder_define_again(recorder);
+    return true;
+}

@@ -1,0 +1,108 @@
+/*
+ * A recorder: one trace that is being written. This is all that adaptors see of it; front.h is their way to record
+ * an event, writer.h the other side.
+ */
+#ifndef TIDEI_TRACE_RECORDER_H
+#define TIDEI_TRACE_RECORDER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tidemark/log.h>
+#include <tidemark/resource.h>
+
+#include "trace/ringfile.h"
+
+struct tidei_writer;
+struct tidei_drops;
+
+enum tidei_recorder_mode {
+    TIDEI_RECORDING = 0,
+    TIDEI_RECORDER_FAILED = 1, /* the disk is full or such: events are counted as lost */
+    TIDEI_RECORDER_CLOSED = 2, /* the process exits */
+    TIDEI_RECORDER_FORKED = 3, /* the parent's; this process records nothing into it */
+};
+
+/* What a layer, a bin or a stack was defined as: kept to be written again for a forked process's own trace. */
+struct tidei_definition {
+    struct tidei_record record;
+    char *text; /* owned */
+    size_t length;
+};
+
+struct tidei_recorder {
+    /* Read for each event, written when recording begins and ends. */
+    _Atomic uint64_t serial; /* of what the fronts hold; changes when they must look again */
+    uint32_t slot;
+    bool tsc;
+    bool fence;
+    bool drop;
+    _Atomic int mode; /* enum tidei_recorder_mode */
+
+    /* Under `lock`, for what happens once for a thread, a layer, a tag. */
+    pthread_mutex_t lock;
+    uint32_t references;
+    uint32_t next_thread_id;
+    uint32_t next_layer_id;
+    uint32_t next_stack;
+    struct tidei_definition *definitions;
+    size_t definition_count;
+    struct tidei_drops *drops; /* what overflow=drop has dropped and may still see freed */
+
+    /* Set at creation. */
+    char *path;         /* owned; %p and the like are replaced */
+    char *path_pattern; /* owned; as it was given */
+    struct tide_log_options options;
+    struct tidei_ringfile *file;
+    struct tidei_writer *writer;
+    struct tidei_recorder *next; /* of all open ones, under the registry's lock */
+};
+
+/*
+ * Open the trace that options->path names, or take a reference to it where this process has it open already.
+ * Errors: as tide_log_create.
+ */
+enum tide_status tidei_recorder_open(const struct tide_log_options *options, struct tidei_recorder **out);
+
+/* Take another reference; returns `recorder`. */
+struct tidei_recorder *tidei_recorder_retain(struct tidei_recorder *recorder);
+
+/* Give a reference back; the last one completes the trace. */
+void tidei_recorder_release(struct tidei_recorder *recorder);
+
+/* Number a new layer, or a new stack. */
+uint32_t tidei_recorder_new_layer(struct tidei_recorder *recorder);
+
+/* Tell the trace what a layer is: its kind, its arguments as stack text, what is below (0: a base), its device. */
+void tidei_recorder_define_layer(struct tidei_recorder *recorder, uint32_t layer_id, uint32_t upstream_layer_id,
+                                 const char *kind, const char *config, int64_t device);
+void tidei_recorder_define_bin(struct tidei_recorder *recorder, uint32_t layer_id, uint64_t limit_bytes,
+                               uint32_t upstream_layer_id);
+void tidei_recorder_define_stack(struct tidei_recorder *recorder, const char *text);
+
+/* Have the writer ask `resource` (borrowed until the matching unwatch) for its used and reserved bytes. */
+void tidei_recorder_watch(struct tidei_recorder *recorder, struct tide_resource *resource, uint32_t layer_id);
+void tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource);
+
+/* Everything whose call has returned is in the file when this returns. Errors: TIDE_EIO. */
+enum tide_status tidei_recorder_flush(struct tidei_recorder *recorder);
+
+/* Count an event that could not be recorded. */
+void tidei_recorder_lost(struct tidei_recorder *recorder, enum tidei_record_kind kind);
+
+/* The recording has failed: from now on events are counted and not kept. Called by the writer. */
+void tidei_recorder_fail(struct tidei_recorder *recorder);
+
+/* Call `each` for every open recorder of this process, under the registry's lock. */
+void tidei_recorder_each(void (*each)(struct tidei_recorder *recorder, void *context), void *context);
+
+/* The recorder with that serial still records; its lock is held until tidei_recorder_unlock where it is found. */
+struct tidei_recorder *tidei_recorder_lock_serial(uint64_t serial);
+void tidei_recorder_unlock(struct tidei_recorder *recorder);
+
+/* A recorder of the parent's in a forked process: begin a trace of its own where the path has %p. */
+bool tidei_recorder_revive(struct tidei_recorder *recorder);
+
+#endif

@@ -1,0 +1,367 @@
+/* Creates, opens, grows and locks the file of the rings. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "resource.h"
+#include "trace/ringfile.h"
+
+static enum tide_status
+ringfile_error(const char *path, const char *what, int error)
+{
+    return tide_error_set(TIDE_EIO, "log: %s: %s: %s", path, what, strerror(error));
+}
+
+/*
+ * Lock the file for this process as long as it has the descriptor. An open file description lock (Linux 3.15): it
+ * goes with the process at the latest, does not pass to a child that closes its copy, and holds against the same
+ * process too.
+ */
+static bool
+ringfile_lock(int fd)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+/*
+ * Allocate blocks for [offset, offset + bytes). A file size limit is an error here and not the end of the program:
+ * its signal is held back and taken out.
+ */
+static int
+ringfile_allocate(int fd, uint64_t offset, uint64_t bytes)
+{
+    const struct timespec at_once = { 0, 0 };
+    sigset_t limit, before;
+    int error;
+
+    sigemptyset(&limit);
+    sigaddset(&limit, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &limit, &before);
+    do {
+        error = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
+    } while (error == EINTR);
+    if (error == EFBIG && !sigismember(&before, SIGXFSZ)) {
+        while (sigtimedwait(&limit, NULL, &at_once) < 0 && errno == EINTR)
+            ;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static void *
+ringfile_map(int fd, uint64_t offset, uint64_t bytes)
+{
+    void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+
+    return address == MAP_FAILED ? NULL : address;
+}
+
+/* Allocate and map a new segment at the end of the file. The file's lock is held. */
+static enum tide_status
+ringfile_add_segment(struct tidei_ringfile *file, uint64_t bytes, uint64_t *offset, void **address)
+{
+    int error = ringfile_allocate(file->fd, file->size, bytes);
+
+    *address = NULL;
+    if (error != 0)
+        return ringfile_error(file->path, "no space for another segment", error);
+    *offset = file->size;
+    *address = ringfile_map(file->fd, file->size, bytes);
+    if (*address == NULL)
+        return ringfile_error(file->path, "mmap", errno);
+    file->size += bytes;
+    return TIDE_OK;
+}
+
+enum tide_status
+tidei_ringfile_add_ring(struct tidei_ringfile *file, struct tidei_ring **out)
+{
+    enum tide_status status = TIDE_ENOMEM;
+    uint64_t offset;
+    void *address = NULL;
+    uint32_t count;
+
+    pthread_mutex_lock(&file->lock);
+    count = atomic_load_explicit(&file->header->ring_count, memory_order_relaxed);
+    if (count == TIDEI_MAX_RINGS) {
+        tide_error_set(status, "log: %s: more than %d threads record at once", file->path, TIDEI_MAX_RINGS);
+        goto out;
+    }
+    status = ringfile_add_segment(file, TIDEI_PAGE + file->header->ring_bytes, &offset, &address);
+    if (status != TIDE_OK)
+        goto out;
+    file->directory->rings[count] = offset;
+    file->rings[count] = address;
+    /* Pairs with the acquire in the merge and in tidei_ringfile_open: the ring is there before it is counted. */
+    atomic_store_explicit(&file->header->ring_count, count + 1, memory_order_release);
+out:
+    pthread_mutex_unlock(&file->lock);
+    *out = address;
+    return status;
+}
+
+enum tide_status
+tidei_ringfile_add_chunk(struct tidei_ringfile *file, unsigned half)
+{
+    enum tide_status status = TIDE_ENOMEM;
+    uint64_t offset;
+    void *address;
+    uint32_t count;
+
+    if (file->half_chunks[half] == file->half_chunks_max)
+        return status;
+    pthread_mutex_lock(&file->lock);
+    status = ringfile_add_segment(file, TIDEI_CHUNK_BYTES, &offset, &address);
+    if (status == TIDE_OK) {
+        count = atomic_load_explicit(&file->header->chunk_count, memory_order_relaxed);
+        file->directory->chunks[count] = offset | half;
+        file->chunks[half][file->half_chunks[half]++] = address;
+        /* Pairs with the acquire in tidei_ringfile_open. */
+        atomic_store_explicit(&file->header->chunk_count, count + 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&file->lock);
+    return status;
+}
+
+static struct tidei_ringfile *
+ringfile_new(const char *path)
+{
+    struct tidei_ringfile *file = calloc(1, sizeof(*file));
+
+    if (file == NULL)
+        return NULL;
+    file->fd = -1;
+    pthread_mutex_init(&file->lock, NULL);
+    file->path = strdup(path);
+    if (file->path == NULL) {
+        tidei_ringfile_close(file, false);
+        return NULL;
+    }
+    return file;
+}
+
+/* Map header and directory. */
+static enum tide_status
+ringfile_map_prefix(struct tidei_ringfile *file)
+{
+    char *address = ringfile_map(file->fd, 0, TIDEI_RING_PREFIX_BYTES);
+
+    if (address == NULL)
+        return ringfile_error(file->path, "mmap", errno);
+    file->header = (struct tidei_ring_header *)address;
+    file->directory = (struct tidei_ring_directory *)(address + TIDEI_PAGE);
+    return TIDE_OK;
+}
+
+/* The name still leads to the file that is locked: nobody removed it between open and lock. */
+static bool
+ringfile_is_at(const struct tidei_ringfile *file)
+{
+    struct stat here, there;
+
+    return fstat(file->fd, &here) == 0 && lstat(file->path, &there) == 0 && here.st_dev == there.st_dev &&
+           here.st_ino == there.st_ino;
+}
+
+/* Open the name anew and lock it; what a dead process left under it goes. */
+static enum tide_status
+ringfile_claim(struct tidei_ringfile *file)
+{
+    for (int tries = 0; tries < 100; tries++) {
+        bool created = true;
+
+        file->fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (file->fd < 0 && errno == EEXIST) {
+            created = false;
+            file->fd = open(file->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+            if (file->fd < 0 && errno == ENOENT)
+                continue;
+        }
+        if (file->fd < 0)
+            return ringfile_error(file->path, "open", errno);
+        if (!ringfile_lock(file->fd)) {
+            if (errno != EAGAIN && errno != EACCES)
+                return ringfile_error(file->path, "lock", errno);
+            return tide_error_set(TIDE_EBUSY, "log: %s: another process records there", file->path);
+        }
+        if (ringfile_is_at(file)) {
+            if (created)
+                return TIDE_OK;
+            if (unlink(file->path) != 0)
+                return ringfile_error(file->path, "unlink", errno);
+        }
+        close(file->fd);
+        file->fd = -1;
+    }
+    return tide_error_set(TIDE_EBUSY, "log: %s: other processes keep creating it", file->path);
+}
+
+enum tide_status
+tidei_ringfile_create(const char *path, uint64_t ring_bytes, uint64_t backlog_bytes, struct tidei_ringfile **out)
+{
+    struct tidei_ringfile *file = ringfile_new(path);
+    enum tide_status status;
+    int error;
+
+    *out = NULL;
+    if (file == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    status = ringfile_claim(file);
+    if (status != TIDE_OK) {
+        tidei_ringfile_close(file, false);
+        return status;
+    }
+    error = ringfile_allocate(file->fd, 0, TIDEI_RING_PREFIX_BYTES);
+    status = error == 0 ? ringfile_map_prefix(file) : ringfile_error(path, "no space", error);
+    if (status != TIDE_OK) {
+        tidei_ringfile_close(file, true);
+        return status;
+    }
+    file->size = TIDEI_RING_PREFIX_BYTES;
+    file->half_chunks_max = (uint32_t)(backlog_bytes / 2 / TIDEI_CHUNK_BYTES);
+    if (file->half_chunks_max == 0)
+        file->half_chunks_max = 1;
+    memcpy(file->header->magic, TIDEI_RING_MAGIC, sizeof(file->header->magic));
+    file->header->format = TIDEI_RING_FORMAT;
+    file->header->pid = (uint32_t)getpid();
+    file->header->ring_bytes = ring_bytes;
+    *out = file;
+    return TIDE_OK;
+}
+
+static enum tide_status
+ringfile_damaged(const struct tidei_ringfile *file, const char *what)
+{
+    return tide_error_set(TIDE_EFORMAT, "%s: %s", file->path, what);
+}
+
+static enum tide_status
+ringfile_check_header(const struct tidei_ringfile *file)
+{
+    const struct tidei_ring_header *header = file->header;
+
+    if (memcmp(header->magic, TIDEI_RING_MAGIC, sizeof(header->magic)) != 0)
+        return ringfile_damaged(file, "no ring file of a trace");
+    if (header->format != TIDEI_RING_FORMAT)
+        return tide_error_set(TIDE_EFORMAT, "%s: ring file of format %u, this version reads format %d", file->path,
+                              header->format, TIDEI_RING_FORMAT);
+    if (!tidei_is_power_of_two(header->ring_bytes) || header->ring_bytes < TIDEI_PAGE ||
+        header->ring_bytes > (uint64_t)1 << 30)
+        return ringfile_damaged(file, "ring file with an impossible ring size");
+    if (header->ring_count > TIDEI_MAX_RINGS || header->chunk_count > TIDEI_MAX_CHUNKS)
+        return ringfile_damaged(file, "ring file with an impossible number of segments");
+    return TIDE_OK;
+}
+
+/* Map one segment that the directory names, if it lies in the file. */
+static void *
+ringfile_map_segment(struct tidei_ringfile *file, uint64_t offset, uint64_t bytes)
+{
+    if (offset % TIDEI_PAGE != 0 || offset < TIDEI_RING_PREFIX_BYTES || offset > file->size ||
+        bytes > file->size - offset)
+        return NULL;
+    return ringfile_map(file->fd, offset, bytes);
+}
+
+static enum tide_status
+ringfile_map_segments(struct tidei_ringfile *file)
+{
+    uint32_t rings = atomic_load_explicit(&file->header->ring_count, memory_order_acquire);
+    uint32_t chunks = atomic_load_explicit(&file->header->chunk_count, memory_order_acquire);
+
+    for (uint32_t i = 0; i < rings; i++) {
+        file->rings[i] = ringfile_map_segment(file, file->directory->rings[i], TIDEI_PAGE + file->header->ring_bytes);
+        if (file->rings[i] == NULL)
+            return ringfile_damaged(file, "ring file with a ring that lies outside of it");
+    }
+    for (uint32_t i = 0; i < chunks; i++) {
+        unsigned half = file->directory->chunks[i] & 1;
+        void *chunk = ringfile_map_segment(file, file->directory->chunks[i] & ~(uint64_t)1, TIDEI_CHUNK_BYTES);
+
+        if (chunk == NULL)
+            return ringfile_damaged(file, "ring file with a chunk that lies outside of it");
+        file->chunks[half][file->half_chunks[half]++] = chunk;
+    }
+    file->half_chunks_max = TIDEI_MAX_CHUNKS / 2;
+    return TIDE_OK;
+}
+
+enum tide_status
+tidei_ringfile_open(const char *path, struct tidei_ringfile **out, uint32_t *pid)
+{
+    struct tidei_ringfile *file = ringfile_new(path);
+    enum tide_status status;
+    struct stat info;
+
+    *out = NULL;
+    *pid = 0;
+    if (file == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    file->fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (file->fd < 0 || fstat(file->fd, &info) != 0) {
+        status = ringfile_error(path, "open", errno);
+        goto out;
+    }
+    file->size = (uint64_t)info.st_size;
+    if (!S_ISREG(info.st_mode) || file->size < TIDEI_RING_PREFIX_BYTES) {
+        status = ringfile_lock(file->fd) ? ringfile_damaged(file, "ring file that is cut off")
+                                         : tide_error_set(TIDE_EBUSY, "%s: being created", path);
+        goto out;
+    }
+    status = ringfile_map_prefix(file);
+    if (status != TIDE_OK)
+        goto out;
+    if (!ringfile_lock(file->fd)) {
+        *pid = file->header->pid;
+        status = tide_error_set(TIDE_EBUSY, "%s: process %u records there", path, *pid);
+        goto out;
+    }
+    status = ringfile_check_header(file);
+    if (status == TIDE_OK)
+        status = ringfile_map_segments(file);
+out:
+    if (status != TIDE_OK) {
+        tidei_ringfile_close(file, false);
+        return status;
+    }
+    *out = file;
+    return TIDE_OK;
+}
+
+void
+tidei_ringfile_unlink(struct tidei_ringfile *file)
+{
+    if (file->fd >= 0 && ringfile_is_at(file))
+        unlink(file->path);
+}
+
+void
+tidei_ringfile_close(struct tidei_ringfile *file, bool unlink_it)
+{
+    uint64_t ring_bytes = file->header != NULL ? TIDEI_PAGE + file->header->ring_bytes : 0;
+
+    if (unlink_it)
+        tidei_ringfile_unlink(file);
+    for (size_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++)
+        munmap(file->rings[i], ring_bytes);
+    for (unsigned half = 0; half < 2; half++) {
+        for (uint32_t i = 0; i < file->half_chunks[half]; i++)
+            munmap(file->chunks[half][i], TIDEI_CHUNK_BYTES);
+    }
+    if (file->header != NULL)
+        munmap(file->header, TIDEI_RING_PREFIX_BYTES);
+    if (file->fd >= 0)
+        close(file->fd);
+    pthread_mutex_destroy(&file->lock);
+    free(file->path);
+    free(file);
+}

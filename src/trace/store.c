@@ -1,0 +1,435 @@
+/* Creates, opens and completes the SQLite file, and writes halves of the backlog into it as transactions. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "resource.h"
+#include "trace/schema.h"
+#include "trace/store.h"
+
+#define STORE_COLUMNS                                                                                                  \
+    "(allocation_id, layer_id, address, size, alignment, status, tag_id, callstack_id, alloc_ns,"                      \
+    " alloc_duration_ns, alloc_thread_id, alloc_stream_id, free_ns, free_duration_ns, free_thread_id, free_stream_id)"
+
+enum tide_status
+tidei_store_error(struct tidei_store *store, const char *what)
+{
+    int code = sqlite3_extended_errcode(store->db);
+    int system_error = sqlite3_system_errno(store->db);
+
+    if ((code & 0xff) == SQLITE_IOERR && system_error != 0)
+        return tide_error_set(TIDE_EIO, "log: %s: %s: %s (%s)", store->path, what, sqlite3_errmsg(store->db),
+                              strerror(system_error));
+    return tide_error_set(TIDE_EIO, "log: %s: %s: %s", store->path, what, sqlite3_errmsg(store->db));
+}
+
+static enum tide_status
+store_exec(struct tidei_store *store, const char *sql, const char *what)
+{
+    if (sqlite3_exec(store->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        return tidei_store_error(store, what);
+    return TIDE_OK;
+}
+
+/* Wait for whoever holds a lock, in small steps in which the rings are drained, until the writer gives up. */
+static int
+store_busy(void *context, int tries)
+{
+    struct tidei_store *store = context;
+    struct timespec pause = { 0, 2000000 };
+
+    if (tries == 0)
+        store->busy_since_ns = tidei_monotonic_ns();
+    nanosleep(&pause, NULL);
+    return store->poll != NULL && store->poll(store->poll_context, tidei_monotonic_ns() - store->busy_since_ns);
+}
+
+static enum tide_status
+store_prepare(struct tidei_store *store)
+{
+    const struct {
+        sqlite3_stmt **statement;
+        const char *sql;
+    } statements[] = {
+        { &store->begin, "BEGIN IMMEDIATE" },
+        { &store->commit, "COMMIT" },
+        { &store->rollback, "ROLLBACK" },
+        { &store->insert_rows, "INSERT INTO allocation" STORE_COLUMNS " SELECT * FROM tidei_new" },
+        { &store->insert_closed, "INSERT OR REPLACE INTO allocation" STORE_COLUMNS " SELECT * FROM tidei_closed" },
+        { &store->meta, "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)" },
+        { &store->unmatched, "INSERT INTO unmatched_free VALUES (?1, ?2, ?3, ?4, ?5, ?6)" },
+        { &store->mark, "INSERT INTO mark(ns, thread_id, kind, text, value) VALUES (?1, ?2, ?3, ?4, ?5)" },
+        { &store->tag, "INSERT OR IGNORE INTO tag VALUES (?1, ?2, ?3)" },
+        { &store->layer, "INSERT OR REPLACE INTO layer VALUES (?1, ?2, ?3, ?4, ?5)" },
+        { &store->bin, "INSERT INTO layer_bin VALUES (?1, ?2, ?3)" },
+        { &store->thread, "INSERT OR REPLACE INTO thread VALUES (?1, ?2, ?3)" },
+        { &store->stream, "INSERT OR REPLACE INTO stream VALUES (?1, ?2, ?3)" },
+        { &store->loss, "INSERT INTO loss VALUES (?1, ?2, ?3)" },
+        { &store->sample, "INSERT INTO pool_sample VALUES (?1, ?2, ?3, ?4)" },
+    };
+
+    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
+        if (sqlite3_prepare_v3(store->db, statements[i].sql, -1, SQLITE_PREPARE_PERSISTENT, statements[i].statement,
+                               NULL) != SQLITE_OK)
+            return tidei_store_error(store, "prepare");
+    }
+    return TIDE_OK;
+}
+
+/* What every connection to a trace is set to before its first statement. */
+static enum tide_status
+store_configure(struct tidei_store *store)
+{
+    sqlite3_extended_result_codes(store->db, 1);
+    sqlite3_busy_handler(store->db, store_busy, store);
+    if (tidei_feed_register(store) != SQLITE_OK)
+        return tidei_store_error(store, "virtual tables");
+    /*
+     * Without fsync: what is lost with the power is not what this file is for, and a killed process loses nothing.
+     * The log is folded in every 64 MiB, in a 32 MiB cache.
+     */
+    return store_exec(store,
+                      "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -32768;"
+                      "PRAGMA wal_autocheckpoint = 4096; PRAGMA journal_size_limit = 67108864;"
+                      "PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY",
+                      "journal mode");
+}
+
+static struct tidei_store *
+store_new(const char *path)
+{
+    struct tidei_store *store = calloc(1, sizeof(*store));
+
+    if (store == NULL)
+        return NULL;
+    store->path = strdup(path);
+    if (store->path == NULL) {
+        free(store);
+        return NULL;
+    }
+    return store;
+}
+
+static enum tide_status
+store_fill_status(struct tidei_store *store)
+{
+    enum tide_status status = TIDE_OK;
+    sqlite3_stmt *insert;
+
+    if (sqlite3_prepare_v2(store->db, "INSERT INTO status VALUES (?1, ?2, ?3)", -1, &insert, NULL) != SQLITE_OK)
+        return tidei_store_error(store, "schema");
+    for (int i = 0; status == TIDE_OK && strcmp(tide_status_name(i), "TIDE_UNKNOWN") != 0; i++) {
+        sqlite3_bind_int(insert, 1, i);
+        sqlite3_bind_text(insert, 2, tide_status_name(i), -1, SQLITE_STATIC);
+        sqlite3_bind_text(insert, 3, tide_status_text(i), -1, SQLITE_STATIC);
+        if (sqlite3_step(insert) != SQLITE_DONE)
+            status = tidei_store_error(store, "schema");
+        sqlite3_reset(insert);
+    }
+    sqlite3_finalize(insert);
+    return status;
+}
+
+static enum tide_status
+store_create_schema(struct tidei_store *store)
+{
+    enum tide_status status = store_exec(store, "PRAGMA page_size = 16384", "page size");
+    char sql[64];
+
+    if (status == TIDE_OK)
+        status = store_configure(store);
+    if (status == TIDE_OK)
+        status = store_exec(store, "BEGIN IMMEDIATE", "schema");
+    sqlite3_snprintf(sizeof(sql), sql, "PRAGMA application_id = %d", TIDEI_TRACE_APPLICATION_ID);
+    if (status == TIDE_OK)
+        status = store_exec(store, sql, "schema");
+    if (status == TIDE_OK)
+        status = store_exec(store, tidei_trace_schema, "schema");
+    if (status == TIDE_OK)
+        status = store_fill_status(store);
+    if (status == TIDE_OK)
+        status = store_exec(store, "COMMIT", "schema");
+    return status == TIDE_OK ? store_prepare(store) : status;
+}
+
+enum tide_status
+tidei_store_create(const char *path, struct tidei_store **out)
+{
+    struct tidei_store *store = store_new(path);
+    enum tide_status status;
+    int fd;
+
+    *out = NULL;
+    if (store == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    /* SQLite would open what is there; this makes sure that the file is new, and ours. */
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        status = errno == EEXIST ? tide_error_set(TIDE_EEXIST, "log: %s exists; overwrite=true replaces it", path)
+                                 : tide_error_set(TIDE_EIO, "log: %s: %s", path, strerror(errno));
+        tidei_store_close(store);
+        return status;
+    }
+    close(fd);
+    if (sqlite3_open_v2(path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+        status = tidei_store_error(store, "open");
+    else
+        status = store_create_schema(store);
+    if (status != TIDE_OK) {
+        tidei_store_close(store);
+        unlink(path);
+        return status;
+    }
+    *out = store;
+    return TIDE_OK;
+}
+
+enum tide_status
+tidei_store_open(const char *path, struct tidei_store **out)
+{
+    struct tidei_store *store = store_new(path);
+    enum tide_status status;
+
+    *out = NULL;
+    if (store == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    if (sqlite3_open_v2(path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+        status = tidei_store_error(store, "open");
+    else
+        status = store_configure(store);
+    if (status == TIDE_OK)
+        status = store_prepare(store);
+    if (status != TIDE_OK) {
+        tidei_store_close(store);
+        return status;
+    }
+    *out = store;
+    return TIDE_OK;
+}
+
+void
+tidei_store_close(struct tidei_store *store)
+{
+    sqlite3_stmt *statement;
+
+    if (store == NULL)
+        return;
+    while (store->db != NULL && (statement = sqlite3_next_stmt(store->db, NULL)) != NULL)
+        sqlite3_finalize(statement);
+    sqlite3_close(store->db);
+    free(store->path);
+    free(store->streams);
+    free(store->layer_devices);
+    free(store);
+}
+
+/* Run a bound statement that returns no rows, and make it ready for the next time. */
+static enum tide_status
+store_run(struct tidei_store *store, sqlite3_stmt *statement, const char *what)
+{
+    enum tide_status status = sqlite3_step(statement) == SQLITE_DONE ? TIDE_OK : tidei_store_error(store, what);
+
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement);
+    return status;
+}
+
+enum tide_status
+tidei_store_meta_text(struct tidei_store *store, const char *key, const char *value)
+{
+    sqlite3_bind_text(store->meta, 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_text(store->meta, 2, value, -1, SQLITE_STATIC);
+    return store_run(store, store->meta, "meta");
+}
+
+enum tide_status
+tidei_store_meta_number(struct tidei_store *store, const char *key, int64_t value)
+{
+    sqlite3_bind_text(store->meta, 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(store->meta, 2, value);
+    return store_run(store, store->meta, "meta");
+}
+
+enum tide_status
+tidei_store_meta_read(struct tidei_store *store, const char *key, int64_t *out)
+{
+    enum tide_status status = TIDE_OK;
+    sqlite3_stmt *select;
+    int result;
+
+    *out = 0;
+    if (sqlite3_prepare_v2(store->db, "SELECT value FROM meta WHERE key = ?1", -1, &select, NULL) != SQLITE_OK)
+        return tidei_store_error(store, "meta");
+    sqlite3_bind_text(select, 1, key, -1, SQLITE_STATIC);
+    result = sqlite3_step(select);
+    if (result == SQLITE_ROW)
+        *out = sqlite3_column_int64(select, 0);
+    else if (result != SQLITE_DONE)
+        status = tidei_store_error(store, "meta");
+    sqlite3_finalize(select);
+    return status;
+}
+
+enum tide_status
+tidei_store_begin(struct tidei_store *store)
+{
+    return store_run(store, store->begin, "begin");
+}
+
+enum tide_status
+tidei_store_end(struct tidei_store *store, enum tide_status status)
+{
+    if (status == TIDE_OK)
+        status = store_run(store, store->commit, "commit");
+    if (status != TIDE_OK && sqlite3_get_autocommit(store->db) == 0) {
+        sqlite3_step(store->rollback);
+        sqlite3_reset(store->rollback);
+    }
+    return status;
+}
+
+uint64_t
+tidei_store_since_start(const struct tidei_store *store, uint64_t monotonic_ns)
+{
+    return monotonic_ns > store->start_ns ? monotonic_ns - store->start_ns : 0;
+}
+
+uint64_t
+tidei_store_ns(const struct tidei_store *store, uint64_t ticks)
+{
+    return tidei_store_since_start(store, tidei_clock_ns(&store->line, ticks));
+}
+
+int64_t
+tidei_store_device(const struct tidei_store *store, uint32_t layer_id)
+{
+    return layer_id < store->layer_capacity ? store->layer_devices[layer_id] : -1;
+}
+
+uint32_t
+tidei_store_stream(struct tidei_store *store, uint64_t handle, uint32_t layer_id)
+{
+    int64_t device = tidei_store_device(store, layer_id);
+    struct tidei_stream *stream;
+
+    if (store->stream_latest < store->stream_count) {
+        stream = &store->streams[store->stream_latest];
+        if (stream->handle == handle && stream->device == device)
+            return stream->id;
+    }
+    for (uint32_t i = 0; i < store->stream_count; i++) {
+        stream = &store->streams[i];
+        if (stream->handle == handle && stream->device == device) {
+            store->stream_latest = i;
+            return stream->id;
+        }
+    }
+    if (store->stream_count == store->stream_capacity) {
+        uint32_t larger = store->stream_capacity == 0 ? 16 : store->stream_capacity * 2;
+
+        stream = realloc(store->streams, larger * sizeof(*stream));
+        if (stream == NULL) {
+            store->no_memory = true;
+            return 0;
+        }
+        store->streams = stream;
+        store->stream_capacity = larger;
+    }
+    stream = &store->streams[store->stream_count++];
+    *stream = (struct tidei_stream){ .handle = handle, .device = device, .id = store->stream_count };
+    return stream->id;
+}
+
+static enum tide_status
+store_write_streams(struct tidei_store *store)
+{
+    enum tide_status status = TIDE_OK;
+
+    for (uint32_t i = 0; status == TIDE_OK && i < store->stream_count; i++) {
+        const struct tidei_stream *stream = &store->streams[i];
+
+        if (stream->written)
+            continue;
+        sqlite3_bind_int64(store->stream, 1, stream->id);
+        sqlite3_bind_int64(store->stream, 2, (int64_t)stream->handle);
+        if (stream->device >= 0)
+            sqlite3_bind_int64(store->stream, 3, stream->device);
+        status = store_run(store, store->stream, "stream");
+    }
+    return status;
+}
+
+static enum tide_status
+store_write_samples(struct tidei_store *store, const struct tidei_pool_sample *samples, size_t count)
+{
+    enum tide_status status = TIDE_OK;
+
+    for (size_t i = 0; status == TIDE_OK && i < count; i++) {
+        sqlite3_bind_int64(store->sample, 1, (int64_t)tidei_store_since_start(store, samples[i].ns));
+        sqlite3_bind_int64(store->sample, 2, samples[i].layer_id);
+        sqlite3_bind_int64(store->sample, 3, (int64_t)samples[i].used_bytes);
+        sqlite3_bind_int64(store->sample, 4, (int64_t)samples[i].reserved_bytes);
+        status = store_run(store, store->sample, "pool sample");
+    }
+    return status;
+}
+
+enum tide_status
+tidei_store_write(struct tidei_store *store, uint64_t epoch, const struct tidei_pool_sample *samples,
+                  size_t sample_count)
+{
+    enum tide_status status = tidei_store_begin(store);
+
+    if (status != TIDE_OK)
+        return status;
+    /* Layers first: they say on which device a stream is. */
+    status = tidei_extras_write(store);
+    if (status == TIDE_OK && store->pair->closing_count != 0)
+        status = store_run(store, store->insert_closed, "allocation");
+    if (status == TIDE_OK && store->pair->row_count != 0)
+        status = store_run(store, store->insert_rows, "allocation");
+    if (status == TIDE_OK)
+        status = store_write_streams(store);
+    if (status == TIDE_OK)
+        status = store_write_samples(store, samples, sample_count);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_number(store, "epoch", (int64_t)epoch);
+    if (status == TIDE_OK && store->no_memory)
+        status = tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", store->path);
+    status = tidei_store_end(store, status);
+    if (status == TIDE_OK) {
+        for (uint32_t i = 0; i < store->stream_count; i++)
+            store->streams[i].written = true;
+    }
+    return status;
+}
+
+enum tide_status
+tidei_store_loss(struct tidei_store *store, uint32_t thread_id, const char *reason, uint64_t events)
+{
+    if (events == 0)
+        return TIDE_OK;
+    if (thread_id != 0)
+        sqlite3_bind_int64(store->loss, 1, thread_id);
+    sqlite3_bind_text(store->loss, 2, reason, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(store->loss, 3, (int64_t)events);
+    return store_run(store, store->loss, "loss");
+}
+
+enum tide_status
+tidei_store_finish(struct tidei_store *store)
+{
+    sqlite3_stmt *statement;
+
+    while ((statement = sqlite3_next_stmt(store->db, NULL)) != NULL)
+        sqlite3_finalize(statement);
+    if (sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) != SQLITE_OK)
+        return tidei_store_error(store, "checkpoint");
+    return store_exec(store, "PRAGMA journal_mode = DELETE", "journal mode");
+}

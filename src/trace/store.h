@@ -1,0 +1,105 @@
+/* The trace's SQLite side: creates the file, writes halves of the backlog as transactions, completes it. */
+#ifndef TIDEI_TRACE_STORE_H
+#define TIDEI_TRACE_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sqlite3.h>
+
+#include <tidemark/status.h>
+
+#include "trace/clock.h"
+#include "trace/pair.h"
+
+/* A stream as the trace numbers it. */
+struct tidei_stream {
+    uint64_t handle;
+    int64_t device; /* -1: none */
+    uint32_t id;
+    bool written;
+};
+
+/* What a pool held at a moment. */
+struct tidei_pool_sample {
+    uint64_t ns; /* CLOCK_MONOTONIC */
+    uint32_t layer_id;
+    uint64_t used_bytes;
+    uint64_t reserved_bytes;
+};
+
+struct tidei_store {
+    sqlite3 *db;
+    char *path; /* owned */
+    sqlite3_stmt *begin, *commit, *rollback, *insert_rows, *insert_closed, *meta, *unmatched, *mark, *tag, *layer, *bin,
+        *thread, *stream, *loss, *sample;
+    uint64_t start_ns;
+    struct tidei_clock_line line; /* for the half that is being written */
+    uint64_t floor_ns;            /* alloc_ns never falls below that of the half before, whose line had another slope */
+    struct tidei_pair *pair;
+    struct tidei_stream *streams;
+    uint32_t stream_count;
+    uint32_t stream_capacity;
+    uint32_t stream_latest; /* index of the one that was looked up last */
+    int64_t *layer_devices; /* by layer id */
+    uint32_t layer_capacity;
+    bool no_memory;
+    /* Called while a long transaction runs and while it waits for a lock; false: give up. */
+    bool (*poll)(void *context, uint64_t waited_ns);
+    void *poll_context;
+    uint64_t busy_since_ns;
+};
+
+/* Create the trace. Errors: TIDE_EEXIST, TIDE_EIO, TIDE_ENOMEM. */
+enum tide_status tidei_store_create(const char *path, struct tidei_store **out);
+
+/* Open a trace whose process is gone, to complete it. Errors: TIDE_EFORMAT, TIDE_EIO, TIDE_ENOMEM. */
+enum tide_status tidei_store_open(const char *path, struct tidei_store **out);
+void tidei_store_close(struct tidei_store *store);
+
+/* Write, or read, one value of meta. Errors: TIDE_EIO; reading what is not there gives TIDE_OK and 0. */
+enum tide_status tidei_store_meta_text(struct tidei_store *store, const char *key, const char *value);
+enum tide_status tidei_store_meta_number(struct tidei_store *store, const char *key, int64_t value);
+enum tide_status tidei_store_meta_read(struct tidei_store *store, const char *key, int64_t *out);
+
+/* Take up the live allocations, streams, layers and numbers of a trace that was opened again. */
+enum tide_status tidei_store_load(struct tidei_store *store);
+
+/* One transaction for a few statements of the caller's own. */
+enum tide_status tidei_store_begin(struct tidei_store *store);
+enum tide_status tidei_store_end(struct tidei_store *store, enum tide_status status);
+
+/* Write the half that store->pair has paired, and that the trace has all up to `epoch` now. One transaction. */
+enum tide_status tidei_store_write(struct tidei_store *store, uint64_t epoch, const struct tidei_pool_sample *samples,
+                                   size_t sample_count);
+
+/* Add to the table of losses; nothing where `events` is 0. */
+enum tide_status tidei_store_loss(struct tidei_store *store, uint32_t thread_id, const char *reason, uint64_t events);
+
+/* Fold the write-ahead log into the file and leave that alone, where no reader holds it. */
+enum tide_status tidei_store_finish(struct tidei_store *store);
+
+/* A nanosecond of the trace for a tick, or for a moment of CLOCK_MONOTONIC. */
+uint64_t tidei_store_ns(const struct tidei_store *store, uint64_t ticks);
+uint64_t tidei_store_since_start(const struct tidei_store *store, uint64_t monotonic_ns);
+
+/* The number of a stream; it is written to the trace with the transaction. */
+uint32_t tidei_store_stream(struct tidei_store *store, uint64_t handle, uint32_t layer_id);
+
+/* The device of a layer's memory; -1: none. Setting it is false where host memory is short. */
+bool tidei_store_set_device(struct tidei_store *store, uint32_t layer_id, int64_t device);
+int64_t tidei_store_device(const struct tidei_store *store, uint32_t layer_id);
+
+/* SQLite has failed: this thread's error text says what. */
+enum tide_status tidei_store_error(struct tidei_store *store, const char *what);
+
+/* The virtual tables that feed the bulk statements; feed.c. */
+int tidei_feed_register(struct tidei_store *store);
+
+/* Keep the rows of the half that live beyond it. */
+bool tidei_feed_keep_live(struct tidei_store *store);
+
+/* Write the records that are no allocations; extras.c. */
+enum tide_status tidei_extras_write(struct tidei_store *store);
+
+#endif

@@ -1,0 +1,544 @@
+/*
+ * One thread that merges the rings, pairs frees, and writes to SQLite.
+ *
+ * A half of the backlog is written when it is full, when its oldest record has waited for half a second, or on
+ * demand. While SQLite works, the rings are drained into the other half every few milliseconds (feed_poll), so that
+ * a burst finds room without a second thread.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "resource.h"
+#include "testpoint.h"
+#include "trace/recorder.h"
+#include "trace/writer.h"
+
+#define WRITER_COMMIT_NS       500000000u /* a quiet program's events are in the file within this and a little */
+#define WRITER_BUSY_NS         1000000u   /* between two looks at rings that gave something */
+#define WRITER_IDLE_NS         10000000u  /* and at rings that did not */
+#define WRITER_SAMPLE_NS       10000000u
+#define WRITER_LOCK_LIMIT_NS   10000000000u /* how long a lock that another holds on the trace is waited for */
+#define WRITER_SAMPLES_AT_ONCE 65536
+
+static bool
+writer_poll(void *context, uint64_t waited_ns)
+{
+    struct tidei_writer *writer = context;
+
+    if (!writer->merge->post_mortem)
+        tidei_merge_drain(writer->merge);
+    return waited_ns < writer->busy_limit_ns;
+}
+
+struct tidei_writer *
+tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, struct tidei_store *store, bool tsc)
+{
+    struct tidei_writer *writer = calloc(1, sizeof(*writer));
+    pthread_condattr_t monotonic;
+
+    if (writer == NULL)
+        return NULL;
+    writer->merge = tidei_merge_new(file, tsc);
+    writer->pair = tidei_pair_new(file);
+    if (writer->merge == NULL || writer->pair == NULL) {
+        tidei_merge_free(writer->merge);
+        tidei_pair_free(writer->pair);
+        free(writer);
+        return NULL;
+    }
+    pthread_mutex_init(&writer->lock, NULL);
+    pthread_mutex_init(&writer->watch_lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&writer->wake, &monotonic);
+    pthread_cond_init(&writer->flushed, NULL);
+    pthread_condattr_destroy(&monotonic);
+    writer->recorder = recorder;
+    writer->file = file;
+    writer->store = store;
+    writer->tsc = tsc;
+    writer->busy_limit_ns = WRITER_LOCK_LIMIT_NS;
+    store->pair = writer->pair;
+    store->start_ns = file->header->start_ns;
+    store->poll = writer_poll;
+    store->poll_context = writer;
+    return writer;
+}
+
+/* Say in the trace why it ends here, where that can still be written. Waits for nobody's lock. */
+static void
+writer_note_failure(struct tidei_writer *writer)
+{
+    writer->busy_limit_ns = 0;
+    if (tidei_store_begin(writer->store) == TIDE_OK)
+        tidei_store_end(writer->store, tidei_store_meta_text(writer->store, "failure", writer->failure));
+}
+
+/* The recording has ended: threads go on without it, and the message sink hears of it once. */
+static void
+writer_fail(struct tidei_writer *writer)
+{
+    if (writer->failure[0] != '\0')
+        return;
+    snprintf(writer->failure, sizeof(writer->failure), "%s", tide_error_text());
+    if (writer->recorder != NULL)
+        tidei_recorder_fail(writer->recorder);
+    writer_note_failure(writer);
+    pthread_mutex_lock(&writer->lock);
+    writer->failed = true;
+    writer->flush_done = writer->flush_wanted;
+    pthread_cond_broadcast(&writer->flushed);
+    pthread_mutex_unlock(&writer->lock);
+    tidei_message(TIDE_ERROR, "%s; the recording has ended, the program goes on", writer->failure);
+}
+
+/* Write the half that is paired. */
+static enum tide_status
+writer_write(struct tidei_writer *writer, uint64_t epoch)
+{
+    enum tide_status status;
+    struct tidei_pair *pair = writer->pair;
+
+    TIDEI_TEST_POINT("writer.before-write");
+    status = tidei_store_write(writer->store, epoch, writer->samples, writer->sample_count);
+    writer->unwritten = status != TIDE_OK;
+    writer->unwritten_epoch = epoch;
+    if (status != TIDE_OK)
+        return status;
+    TIDEI_TEST_POINT("writer.after-write");
+    writer->sample_count = 0;
+    tidei_pair_forget_closed(pair);
+    if (!tidei_feed_keep_live(writer->store)) {
+        pair->no_memory = true;
+        return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->store->path);
+    }
+    if (pair->row_count != 0) {
+        const struct tidei_record *last =
+            tidei_half_record(pair->file, pair->half, pair->rows[pair->row_count - 1].alloc);
+        uint64_t ns = tidei_store_ns(writer->store, last->ticks);
+
+        if (ns > writer->store->floor_ns)
+            writer->store->floor_ns = ns;
+    }
+    return TIDE_OK;
+}
+
+/* Pair and write the half that fills; the other one fills from now on. */
+static enum tide_status
+writer_commit(struct tidei_writer *writer)
+{
+    struct tidei_ring_header *header = writer->file->header;
+    struct tidei_clock_sample now;
+    unsigned half = writer->merge->half;
+    uint64_t count = writer->merge->count;
+    uint64_t epoch;
+
+    if (!writer->merge->post_mortem) {
+        now = tidei_clock_sample_now(writer->tsc);
+        writer->store->line = tidei_clock_line_between(header->last, now, header->ns_per_tick);
+        header->last = now;
+        header->ns_per_tick = tidei_clock_line_between(header->first, now, header->ns_per_tick).ns_per_tick;
+    }
+    epoch = tidei_merge_seal(writer->merge);
+    writer->first_ns = 0;
+    if (!tidei_pair_run(writer->pair, half, count))
+        return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->store->path);
+    return writer_write(writer, epoch);
+}
+
+/* Drain until everything that was recorded before now is in the backlog, and write that. */
+static enum tide_status
+writer_settle(struct tidei_writer *writer)
+{
+    uint64_t until = tidei_clock_ticks(writer->tsc);
+    const struct timespec pause = { 0, 100000 };
+    enum tide_status status = TIDE_OK;
+
+    do {
+        if (tidei_merge_drain(writer->merge) == 0 && writer->merge->watermark < until)
+            nanosleep(&pause, NULL);
+        if (writer->merge->full)
+            status = writer_commit(writer);
+    } while (status == TIDE_OK && (writer->merge->full || writer->merge->watermark < until));
+    if (status == TIDE_OK && (writer->merge->count != 0 || writer->sample_count != 0))
+        status = writer_commit(writer);
+    return status;
+}
+
+/* Ask the watched resources what they hold, where that has changed. */
+static void
+writer_sample(struct tidei_writer *writer, uint64_t now)
+{
+    if (now - writer->sampled_ns < WRITER_SAMPLE_NS || writer->sample_count >= WRITER_SAMPLES_AT_ONCE)
+        return;
+    writer->sampled_ns = now;
+    pthread_mutex_lock(&writer->watch_lock);
+    for (size_t i = 0; i < writer->watch_count; i++) {
+        struct tidei_watch *watch = &writer->watches[i];
+        uint64_t used, reserved;
+
+        if (tide_query(watch->resource, TIDE_QUERY_BYTES_USED, &used) != TIDE_OK ||
+            tide_query(watch->resource, TIDE_QUERY_BYTES_RESERVED, &reserved) != TIDE_OK)
+            continue;
+        if (used == watch->used_bytes && reserved == watch->reserved_bytes)
+            continue;
+        watch->used_bytes = used;
+        watch->reserved_bytes = reserved;
+        if (writer->sample_count == writer->sample_capacity) {
+            size_t larger = writer->sample_capacity == 0 ? 256 : writer->sample_capacity * 2;
+            struct tidei_pool_sample *moved = realloc(writer->samples, larger * sizeof(*moved));
+
+            if (moved == NULL)
+                break;
+            writer->samples = moved;
+            writer->sample_capacity = larger;
+        }
+        writer->samples[writer->sample_count++] = (struct tidei_pool_sample){
+            .ns = now, .layer_id = watch->layer_id, .used_bytes = used, .reserved_bytes = reserved
+        };
+    }
+    pthread_mutex_unlock(&writer->watch_lock);
+}
+
+/* Sleep until there may be something to do. Returns whether to stop. */
+static bool
+writer_sleep(struct tidei_writer *writer, uint64_t ns, bool *flush)
+{
+    struct timespec until;
+    bool stop;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)ns;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_mutex_lock(&writer->lock);
+    while (!writer->awake && !writer->stop && writer->flush_wanted == writer->flush_done) {
+        if (pthread_cond_timedwait(&writer->wake, &writer->lock, &until) == ETIMEDOUT)
+            break;
+    }
+    writer->awake = false;
+    stop = writer->stop;
+    *flush = writer->flush_wanted != writer->flush_done;
+    pthread_mutex_unlock(&writer->lock);
+    return stop;
+}
+
+static enum tide_status
+writer_flush_now(struct tidei_writer *writer)
+{
+    enum tide_status status;
+    uint64_t wanted;
+
+    pthread_mutex_lock(&writer->lock);
+    wanted = writer->flush_wanted;
+    pthread_mutex_unlock(&writer->lock);
+    writer->sampled_ns = 0;
+    writer_sample(writer, tidei_monotonic_ns());
+    status = writer_settle(writer);
+    pthread_mutex_lock(&writer->lock);
+    if (status == TIDE_OK) {
+        writer->flush_done = wanted;
+        pthread_cond_broadcast(&writer->flushed);
+    }
+    pthread_mutex_unlock(&writer->lock);
+    return status;
+}
+
+/* One round while the recording goes on. */
+static enum tide_status
+writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
+{
+    uint64_t moved = tidei_merge_drain(writer->merge);
+    uint64_t now = tidei_monotonic_ns();
+
+    if (moved != 0)
+        writer_sample(writer, now);
+    if (writer->merge->count != 0 && writer->first_ns == 0)
+        writer->first_ns = now;
+    *pause = moved != 0 ? WRITER_BUSY_NS : WRITER_IDLE_NS;
+    if (flush)
+        return writer_flush_now(writer);
+    if (writer->merge->full || (writer->first_ns != 0 && now - writer->first_ns >= WRITER_COMMIT_NS)) {
+        *pause = 0;
+        return writer_commit(writer);
+    }
+    return TIDE_OK;
+}
+
+static void *
+writer_main(void *argument)
+{
+    struct tidei_writer *writer = argument;
+    uint64_t pause = WRITER_BUSY_NS;
+    bool flush = false;
+
+    while (!writer_sleep(writer, pause, &flush)) {
+        if (writer->failure[0] != '\0') {
+            pause = WRITER_COMMIT_NS;
+            continue;
+        }
+        if (writer_round(writer, flush, &pause) != TIDE_OK)
+            writer_fail(writer);
+    }
+    return NULL;
+}
+
+enum tide_status
+tidei_writer_start(struct tidei_writer *writer)
+{
+    sigset_t all, before;
+    int error;
+
+    /* The thread takes no signal of the application's, and a file size limit is an error to it and no signal. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&writer->thread, NULL, writer_main, writer);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return tide_error_set(TIDE_ENOMEM, "log: %s: no thread: %s", writer->store->path, strerror(error));
+    writer->running = true;
+    return TIDE_OK;
+}
+
+void
+tidei_writer_wake(struct tidei_writer *writer)
+{
+    pthread_mutex_lock(&writer->lock);
+    if (!writer->awake) {
+        writer->awake = true;
+        pthread_cond_signal(&writer->wake);
+    }
+    pthread_mutex_unlock(&writer->lock);
+}
+
+enum tide_status
+tidei_writer_flush(struct tidei_writer *writer)
+{
+    uint64_t mine;
+    bool failed;
+
+    pthread_mutex_lock(&writer->lock);
+    mine = ++writer->flush_wanted;
+    if (writer->failed)
+        writer->flush_done = mine;
+    pthread_cond_signal(&writer->wake);
+    while (writer->flush_done < mine && !writer->failed)
+        pthread_cond_wait(&writer->flushed, &writer->lock);
+    failed = writer->failed;
+    pthread_mutex_unlock(&writer->lock);
+    return failed ? tide_error_set(TIDE_EIO, "log: %s: the recording has ended", writer->store->path) : TIDE_OK;
+}
+
+/* What the rings' threads have dropped and not yet told. */
+static enum tide_status
+writer_write_losses(struct tidei_writer *writer)
+{
+    struct tidei_ring_header *header = writer->file->header;
+    uint32_t rings = atomic_load_explicit(&header->ring_count, memory_order_acquire);
+    struct tidei_store *store = writer->store;
+    enum tide_status status = TIDE_OK;
+
+    for (uint32_t i = 0; status == TIDE_OK && i < rings; i++) {
+        struct tidei_ring *ring = writer->file->rings[i];
+
+        status = tidei_store_loss(store, ring->thread_id, "dropped allocation", ring->dropped_allocs);
+        if (status == TIDE_OK)
+            status = tidei_store_loss(store, ring->thread_id, "dropped free", ring->dropped_frees);
+        if (status == TIDE_OK)
+            status = tidei_store_loss(store, ring->thread_id, "dropped mark", ring->dropped_marks);
+    }
+    if (status == TIDE_OK)
+        status = tidei_store_loss(store, 0, "allocation after the recording ended", header->lost_allocs);
+    if (status == TIDE_OK)
+        status = tidei_store_loss(store, 0, "free after the recording ended", header->lost_frees);
+    return status;
+}
+
+static enum tide_status
+writer_write_figures(struct tidei_writer *writer, const char *ended)
+{
+    uint32_t rings = atomic_load_explicit(&writer->file->header->ring_count, memory_order_acquire);
+    struct tidei_store *store = writer->store;
+    uint64_t waits = 0, longest = 0;
+    enum tide_status status;
+
+    for (uint32_t i = 0; i < rings; i++) {
+        uint64_t wait = atomic_load_explicit(&writer->file->rings[i]->longest_wait_ns, memory_order_relaxed);
+
+        waits += atomic_load_explicit(&writer->file->rings[i]->waits, memory_order_relaxed);
+        longest = wait > longest ? wait : longest;
+    }
+    status = tidei_store_meta_number(store, "ring_waits", (int64_t)waits);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_number(store, "ring_longest_wait_ns", (int64_t)longest);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_number(store, "late_records", (int64_t)writer->merge->late);
+    if (status == TIDE_OK && !writer->merge->post_mortem)
+        status =
+            tidei_store_meta_number(store, "end_ns", (int64_t)tidei_store_since_start(store, tidei_monotonic_ns()));
+    if (status == TIDE_OK)
+        status = tidei_store_meta_text(store, "ended", ended);
+    if (status == TIDE_OK && writer->failure[0] != '\0')
+        status = tidei_store_meta_text(store, "failure", writer->failure);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_number(store, "complete", writer->failure[0] == '\0');
+    return status;
+}
+
+/* The last transaction. */
+static enum tide_status
+writer_complete(struct tidei_writer *writer, const char *ended)
+{
+    enum tide_status status = tidei_store_begin(writer->store);
+
+    if (status != TIDE_OK)
+        return status;
+    status = writer_write_losses(writer);
+    if (status == TIDE_OK)
+        status = writer_write_figures(writer, ended);
+    TIDEI_TEST_POINT("writer.before-complete");
+    return tidei_store_end(writer->store, status);
+}
+
+/* Everything that is left goes to SQLite; after a failure too, since the disk may have room again. */
+static enum tide_status
+writer_write_rest(struct tidei_writer *writer)
+{
+    enum tide_status status = TIDE_OK;
+
+    /* Without memory a half was not paired: whoever opens the trace takes it up from the ring file. */
+    if (writer->pair->no_memory || writer->store->no_memory)
+        return tide_error_set(TIDE_ENOMEM, "%s", writer->failure);
+    if (writer->unwritten)
+        status = writer_write(writer, writer->unwritten_epoch);
+    if (status == TIDE_OK)
+        status = writer_settle(writer);
+    return status;
+}
+
+enum tide_status
+tidei_writer_stop(struct tidei_writer *writer, const char *ended)
+{
+    enum tide_status status;
+
+    if (writer->running) {
+        pthread_mutex_lock(&writer->lock);
+        writer->stop = true;
+        pthread_cond_signal(&writer->wake);
+        pthread_mutex_unlock(&writer->lock);
+        pthread_join(writer->thread, NULL);
+        writer->running = false;
+    }
+    if (!writer->merge->post_mortem && writer->failure[0] == '\0') {
+        writer->sampled_ns = 0;
+        writer_sample(writer, tidei_monotonic_ns());
+    }
+    status = writer_write_rest(writer);
+    if (status == TIDE_OK)
+        status = writer_complete(writer, ended);
+    if (status != TIDE_OK) {
+        writer_fail(writer);
+        return status;
+    }
+    TIDEI_TEST_POINT("writer.before-unlink");
+    tidei_ringfile_unlink(writer->file);
+    if (tidei_store_finish(writer->store) != TIDE_OK)
+        tidei_message(TIDE_WARNING, "%s; the write-ahead log stays until its reader is gone", tide_error_text());
+    return TIDE_OK;
+}
+
+void
+tidei_writer_free(struct tidei_writer *writer)
+{
+    tidei_store_close(writer->store);
+    tidei_merge_free(writer->merge);
+    tidei_pair_free(writer->pair);
+    tidei_ringfile_close(writer->file, false);
+    pthread_mutex_destroy(&writer->lock);
+    pthread_mutex_destroy(&writer->watch_lock);
+    pthread_cond_destroy(&writer->wake);
+    pthread_cond_destroy(&writer->flushed);
+    free(writer->watches);
+    free(writer->samples);
+    free(writer);
+}
+
+void
+tidei_writer_watch(struct tidei_writer *writer, struct tide_resource *resource, uint32_t layer_id)
+{
+    struct tidei_watch *moved;
+
+    pthread_mutex_lock(&writer->watch_lock);
+    moved = realloc(writer->watches, (writer->watch_count + 1) * sizeof(*moved));
+    if (moved != NULL) {
+        writer->watches = moved;
+        moved[writer->watch_count++] = (struct tidei_watch){ .resource = resource, .layer_id = layer_id };
+    }
+    pthread_mutex_unlock(&writer->watch_lock);
+}
+
+void
+tidei_writer_unwatch(struct tidei_writer *writer, struct tide_resource *resource)
+{
+    pthread_mutex_lock(&writer->watch_lock);
+    for (size_t i = 0; i < writer->watch_count; i++) {
+        if (writer->watches[i].resource == resource) {
+            writer->watches[i] = writer->watches[--writer->watch_count];
+            break;
+        }
+    }
+    pthread_mutex_unlock(&writer->watch_lock);
+}
+
+/* How many records a half really has: no more than its chunks hold. */
+static uint64_t
+writer_half_count(const struct tidei_writer *writer, unsigned half, uint64_t count)
+{
+    uint64_t most = writer->file->half_chunks[half] * TIDEI_CHUNK_RECORDS;
+
+    return count < most ? count : most;
+}
+
+enum tide_status
+tidei_writer_take_up(struct tidei_writer *writer, uint64_t *events)
+{
+    struct tidei_ring_header *header = writer->file->header;
+    uint64_t published = atomic_load_explicit(&header->published, memory_order_acquire);
+    unsigned filling = TIDEI_PUBLISHED_HALF(published);
+    const struct tidei_half *other = &header->halves[1 - filling];
+    struct tidei_merge *merge = writer->merge;
+    enum tide_status status;
+    uint64_t count;
+    int64_t epoch;
+
+    *events = 0;
+    merge->post_mortem = true;
+    merge->half = filling;
+    merge->number = TIDEI_PUBLISHED_NUMBER(published);
+    merge->count = writer_half_count(writer, filling, TIDEI_PUBLISHED_COUNT(published));
+    writer->store->line = (struct tidei_clock_line){ .base = header->last, .ns_per_tick = header->ns_per_tick };
+    status = tidei_store_meta_read(writer->store, "epoch", &epoch);
+    if (status == TIDE_OK && other->epoch > (uint64_t)epoch && other->count != 0) {
+        count = writer_half_count(writer, 1 - filling, other->count);
+        *events += count;
+        if (!tidei_pair_run(writer->pair, 1 - filling, count))
+            return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->store->path);
+        status = writer_write(writer, other->epoch);
+    }
+    while (status == TIDE_OK && header->halves[merge->half].epoch > (uint64_t)epoch) {
+        tidei_merge_drain(merge);
+        if (merge->count == 0)
+            break;
+        *events += merge->count;
+        status = writer_commit(writer);
+    }
+    return status;
+}
