@@ -12,4 +12,5 @@ pkginclude_HEADERS = \
 	include/tidemark/statistics.h \
 	include/tidemark/status.h \
 	include/tidemark/text.h \
+	include/tidemark/trace.h \
 	include/tidemark/tidemark.h

@@ -141,3 +141,14 @@ TESTS += tests/binning-t
 THREADED_TESTS += tests/binning-t
 
 include tests/gpu/local.mk
+
+# Kills with SIGKILL; `make torture` does it a thousand times.
+check_PROGRAMS += tests/torture-t
+tests_torture_t_SOURCES = tests/torture-t.c
+tests_torture_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
+tests_torture_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/torture-t
+
+.PHONY: torture
+torture: tests/torture-t
+	TORTURE_KILLS=$${TORTURE_KILLS:-1000} tests/torture-t

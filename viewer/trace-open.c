@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <tidemark/tidemark.h>
+
 #include "src/trace/schema.h"
 #include "viewer/command.h"
 #include "viewer/trace-open.h"
@@ -73,14 +75,16 @@ trace_failed(const struct trace *trace)
 }
 
 /*
- * What must happen before a trace is opened, such as to take in what a program that was killed has left beside it.
- * COMMAND_FINE, or COMMAND_WRONG after a message.
+ * Take in what a program that was killed has left beside its trace. Where that cannot be done, the trace is read as it
+ * is, and meta.complete says that it lacks something.
  */
-static int
+static void
 trace_prepare(const char *path)
 {
-    (void)path;
-    return COMMAND_FINE;
+    struct tide_trace_recovery found;
+
+    if (tide_trace_recover(path, &found) != TIDE_OK)
+        fprintf(stderr, "%s: what was left beside it is not taken in: %s\n", path, tide_error_text());
 }
 
 /* The first bytes of a file: how many there are, or -1 with errno. */
@@ -369,10 +373,9 @@ trace_open(const char *path, struct trace *out)
 
     memset(out, 0, sizeof(*out));
     out->path = path;
-    if (status == COMMAND_FINE)
-        status = trace_prepare(path);
     if (status != COMMAND_FINE)
         return status;
+    trace_prepare(path);
     status = trace_connect_somehow(out);
     if (status == COMMAND_FINE)
         status = trace_check_schema(out);

@@ -27,6 +27,7 @@
 #include <tidemark/statistics.h>
 #include <tidemark/status.h>
 #include <tidemark/text.h>
+#include <tidemark/trace.h>
 
 #ifdef __cplusplus
 extern "C" {

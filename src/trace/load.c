@@ -104,7 +104,8 @@ tidei_store_load(struct tidei_store *store)
     if (status == TIDE_OK)
         status = load_each(store,
                            "SELECT allocation_id, layer_id, address, size, alignment, tag_id, callstack_id, alloc_ns,"
-                           " alloc_duration_ns, alloc_thread_id, alloc_stream_id FROM live ORDER BY allocation_id",
+                           " alloc_duration_ns, alloc_thread_id, alloc_stream_id FROM allocation"
+                           " WHERE free_ns IS NULL AND status = 0 ORDER BY allocation_id",
                            load_live);
     return status;
 }

@@ -22,6 +22,7 @@ libtidemark_la_SOURCES += \
 	src/trace/record.h \
 	src/trace/recorder.c \
 	src/trace/recorder.h \
+	src/trace/recover.c \
 	src/trace/ringfile.c \
 	src/trace/ringfile.h \
 	src/trace/schema.c \

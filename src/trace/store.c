@@ -87,6 +87,11 @@ static enum tide_status
 store_configure(struct tidei_store *store)
 {
     sqlite3_extended_result_codes(store->db, 1);
+    /* A trace that was left behind may come from anywhere: nothing that its schema brings along is run. */
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_busy_handler(store->db, store_busy, store);
     if (tidei_feed_register(store) != SQLITE_OK)
         return tidei_store_error(store, "virtual tables");
@@ -97,7 +102,7 @@ store_configure(struct tidei_store *store)
     return store_exec(store,
                       "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -32768;"
                       "PRAGMA wal_autocheckpoint = 4096; PRAGMA journal_size_limit = 67108864;"
-                      "PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY",
+                      "PRAGMA temp_store = MEMORY",
                       "journal mode");
 }
 
@@ -256,24 +261,44 @@ tidei_store_meta_number(struct tidei_store *store, const char *key, int64_t valu
     return store_run(store, store->meta, "meta");
 }
 
-enum tide_status
-tidei_store_meta_read(struct tidei_store *store, const char *key, int64_t *out)
+/* The value of a key; *found says whether there is one. */
+static enum tide_status
+store_meta_find(struct tidei_store *store, const char *key, int64_t *out, bool *found)
 {
     enum tide_status status = TIDE_OK;
     sqlite3_stmt *select;
     int result;
 
     *out = 0;
+    *found = false;
     if (sqlite3_prepare_v2(store->db, "SELECT value FROM meta WHERE key = ?1", -1, &select, NULL) != SQLITE_OK)
         return tidei_store_error(store, "meta");
     sqlite3_bind_text(select, 1, key, -1, SQLITE_STATIC);
     result = sqlite3_step(select);
-    if (result == SQLITE_ROW)
+    if (result == SQLITE_ROW) {
         *out = sqlite3_column_int64(select, 0);
-    else if (result != SQLITE_DONE)
+        *found = true;
+    } else if (result != SQLITE_DONE) {
         status = tidei_store_error(store, "meta");
+    }
     sqlite3_finalize(select);
     return status;
+}
+
+enum tide_status
+tidei_store_meta_read(struct tidei_store *store, const char *key, int64_t *out)
+{
+    bool found;
+
+    return store_meta_find(store, key, out, &found);
+}
+
+enum tide_status
+tidei_store_has_ended(struct tidei_store *store, bool *out)
+{
+    int64_t ignored;
+
+    return store_meta_find(store, "ended", &ignored, out);
 }
 
 enum tide_status

@@ -62,6 +62,9 @@ enum tide_status tidei_store_meta_text(struct tidei_store *store, const char *ke
 enum tide_status tidei_store_meta_number(struct tidei_store *store, const char *key, int64_t value);
 enum tide_status tidei_store_meta_read(struct tidei_store *store, const char *key, int64_t *out);
 
+/* The trace has its last transaction: it was closed, or recovered. */
+enum tide_status tidei_store_has_ended(struct tidei_store *store, bool *out);
+
 /* Take up the live allocations, streams, layers and numbers of a trace that was opened again. */
 enum tide_status tidei_store_load(struct tidei_store *store);
 

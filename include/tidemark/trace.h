@@ -1,0 +1,41 @@
+/* What to do with a trace whose process is gone. */
+#ifndef TIDEMARK_TRACE_H
+#define TIDEMARK_TRACE_H
+
+#include <stdint.h>
+
+#include <tidemark/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What tide_trace_recover found. */
+enum tide_trace_state {
+    TIDE_TRACE_CLOSED = 0,    /* nothing was left behind */
+    TIDE_TRACE_RECORDING = 1, /* its process lives and records: nothing was touched */
+    TIDE_TRACE_RECOVERED = 2, /* its process is gone, and what it left is in the trace now */
+};
+
+struct tide_trace_recovery {
+    enum tide_trace_state state;
+    uint32_t pid;    /* of the process that records, or that did; 0 where it is not known */
+    uint64_t events; /* records that were taken over */
+};
+
+/*
+ * Bring what a process that is gone has left in the ring file beside the trace at `path` into the trace, and remove
+ * that file. Whoever reads a trace calls it first; it does nothing where nothing is left, or while the process
+ * lives. It may be killed and called again.
+ *
+ * `out` is defined on every return. Errors: TIDE_EFORMAT (the ring file is damaged, of a newer format, or belongs to
+ * another trace), TIDE_EIO, TIDE_EBUSY (another process is recovering it), TIDE_ENOMEM; then trace and ring file
+ * stay as they are.
+ * Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_trace_recover(const char *path, struct tide_trace_recovery *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
