@@ -108,6 +108,47 @@ check_sink_threads(void)
     is_u64(listeners[0].heard + listeners[1].heard, TALKERS * MESSAGES, "every message reached one of the sinks");
 }
 
+/* Where a slow call of a sink stands. */
+struct slow {
+    _Atomic bool entered;
+    _Atomic bool left;
+};
+
+static void
+listen_slowly(void *context, enum tide_severity severity, const char *text)
+{
+    struct slow *slow = context;
+
+    (void)severity;
+    (void)text;
+    atomic_store(&slow->entered, true);
+    usleep(20000);
+    atomic_store(&slow->left, true);
+}
+
+static void *
+talk_once(void *context)
+{
+    (void)context;
+    tidei_message(TIDE_NOTE, "slow");
+    return NULL;
+}
+
+static void
+check_sink_waits(void)
+{
+    struct slow slow = { false, false };
+    pthread_t thread;
+
+    tide_message_sink_set(listen_slowly, &slow);
+    pthread_create(&thread, NULL, talk_once, NULL);
+    while (!atomic_load(&slow.entered))
+        usleep(100);
+    tide_message_sink_set(NULL, NULL);
+    ok(atomic_load(&slow.left), "taking a sink away waits for the call that is under way");
+    pthread_join(thread, NULL);
+}
+
 static void
 check_sink(void)
 {
@@ -173,9 +214,10 @@ check_fork(void)
 int
 main(void)
 {
-    plan(13);
+    plan(14);
     check_error();
     check_sink();
+    check_sink_waits();
     check_sink_threads();
     check_fork();
     return done();

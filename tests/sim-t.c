@@ -99,6 +99,7 @@ check_pointers(void)
     ok(tide_deallocate(sim, pointer, SIZE_MAX, 256, 0) == TIDE_EMISMATCH, "SIZE_MAX bytes are a mismatch");
     ok(tide_deallocate(sim, inner + 256, 744, 256, 0) == TIDE_EPOINTER, "an address inside is unknown");
     ok(tide_deallocate(sim, inner + 1024, 1000, 256, 0) == TIDE_EPOINTER, "the address behind is unknown");
+    ok(tide_deallocate(sim, inner + (UINT64_C(1) << 50), 1000, 256, 0) == TIDE_EPOINTER, "one far behind is unknown");
     ok(tide_deallocate(sim, NULL, 1000, 256, 0) == TIDE_EPOINTER, "NULL is unknown");
     ok(tide_deallocate(sim, (void *)UINTPTR_MAX, 1000, 256, 0) == TIDE_EPOINTER, "the last address is unknown");
     ok(tide_deallocate(sim, &pointer, 1000, 256, 0) == TIDE_EPOINTER, "a stack address is unknown");
@@ -159,6 +160,7 @@ check_overlap(void)
     uint64_t seed = contract_seed(4711);
     uint64_t used = 0;
     uint64_t failures = 0;
+    uint64_t misaligned = 0;
     uint64_t overlaps = 0;
 
     for (int i = 0; i < RANDOM_STEPS; i++) {
@@ -175,6 +177,7 @@ check_overlap(void)
         block->alignment = UINT64_C(1) << contract_random(&seed) % 16;
         failures += tide_allocate(sim, block->bytes, block->alignment, 0, &pointer) != TIDE_OK;
         block->address = (uintptr_t)pointer;
+        misaligned += block->address % block->alignment != 0;
         used += block->bytes;
     }
     is_u64(failures, 0, "random requests of 1 byte to 1 TiB all succeed");
@@ -182,6 +185,7 @@ check_overlap(void)
     qsort(blocks, RANDOM_LIVE, sizeof(blocks[0]), block_compare);
     for (size_t i = 0; i + 1 < RANDOM_LIVE; i++)
         overlaps += blocks[i].address != 0 && blocks[i].address + blocks[i].bytes > blocks[i + 1].address;
+    is_u64(misaligned, 0, "every address is a multiple of what was asked");
     is_u64(overlaps, 0, "no two live blocks overlap");
     tide_resource_release(sim);
 }
@@ -290,7 +294,7 @@ main(void)
         .name = "sim", .create = create, .largest_bytes = (size_t)512 << 30, .knows_pointers = true
     };
 
-    plan(CONTRACT_TESTS + 10 + 6 + 14 + 10 + 3 + 3 + 1);
+    plan(CONTRACT_TESTS + 10 + 6 + 15 + 10 + 4 + 3 + 1);
     contract_check(&contract);
     check_capacity();
     check_granularity();

@@ -333,6 +333,9 @@ static const struct {
                                          "expected a power of two" },
     { "bound(25%) | ground", "7: bound: argument 'limit': no layer below knows its capacity, expected a size such as "
                              "4GiB" },
+    { "tape(\xc3\xa4, dept=1) | ground",
+      "9: tape: argument 'dept' is unknown, expected path, overwrite, clock or depth; "
+      "did you mean depth?" },
     { "tape(a, overwrite=yes) | ground", "19: tape: argument 'overwrite': 'yes' is unknown, expected false or true" },
     { "tape(a, clock=sun) | ground", "15: tape: argument 'clock': 'sun' is unknown, expected auto, tsc or monotonic" },
     { "tape(a, depth=1.5) | ground", "15: tape: argument 'depth': '1.5' is no whole number, expected a whole number" },
