@@ -1,1 +1,3 @@
-# doc
+EXTRA_DIST += \
+	doc/design.md \
+	doc/stack-text.md

@@ -10,10 +10,13 @@ EXTRA_DIST += \
 	tests/tap.h \
 	tests/tap.sh
 
-dist_check_SCRIPTS += tests/symbols-t.sh
-
-dist_check_SCRIPTS += tests/headers-t.sh
-TESTS += tests/headers-t.sh
+house_tests = \
+	tests/doc-readme-t.sh \
+	tests/doc-stack-text-t.sh \
+	tests/headers-t.sh \
+	tests/symbols-t.sh
+dist_check_SCRIPTS += $(house_tests)
+TESTS += $(house_tests)
 
 if COMMAND
 # Not a test: makes the traces of those below.

@@ -1,0 +1,48 @@
+#!/bin/sh
+# The program in README.md builds and prints what stands there, its stack is one, and its queries run on a trace.
+: "${top_srcdir:=$(dirname "$0")/..}"
+. "$top_srcdir/tests/tap.sh"
+
+# The first fenced block of a language.
+block() {
+    "$AWK" -v fence="\`\`\`$1" '$0 == fence && !seen { on = seen = 1; next } /^```/ { on = 0 } on' "$top_srcdir/README.md"
+}
+
+# The shell command after a prompt that begins with a word, and what README.md says it prints.
+command_of() {
+    sed -n "s/^    \$ \($1 .*\)/\1/p" "$top_srcdir/README.md"
+}
+output_of() {
+    "$AWK" -v start="    \$ $1 " 'index($0, start) == 1 { on = 1; next } !/^    / { on = 0 } on { print substr($0, 5) }' \
+        "$top_srcdir/README.md"
+}
+
+plan 6
+block c >"$scratch/example.c"
+# shellcheck disable=SC2086 # flags are lists of words
+ok 'the C example compiles without a warning' \
+    ${CC:-cc} $CFLAGS -Wall -Wextra -Werror -I"$top_srcdir/include" -o "$scratch/example" "$scratch/example.c" \
+    -L"$top_builddir/.libs" -Wl,-rpath,"$top_builddir/.libs" -ltidemark
+unset TIDEMARK_STACK
+seen=$(cd "$scratch" && ./example 2>&1)
+is $? 0 'it runs'
+is "$seen" "$(block text)" 'it prints what README.md says'
+
+stack=$(block stack | sed 's/driver\(([^)]*)\)\{0,1\}$/host/; s/^log([^)]*)/log(demo.db)/')
+ok 'its stack is one, and records' env -C "$scratch" TIDEMARK_STACK="$stack" "$top_builddir/examples/wrap"
+
+if test -n "$SQLITE3" && test -x "$top_builddir/tidemark"; then
+    tidemark() {
+        "$top_builddir/tidemark" "$@"
+    }
+    sqlite3() {
+        "$SQLITE3" "$@"
+    }
+    cd "$scratch" || exit 99
+    tidemark replay --stack 'log(demo.db, overwrite=true) | sim' "$top_srcdir/tests/data/gpt_train.csv.gz" >/dev/null
+    is "$(eval "$(command_of tidemark)")" "$(output_of tidemark)" 'tidemark query prints what README.md says'
+    is "$(eval "$(command_of sqlite3)")" "$(output_of sqlite3)" 'sqlite3 prints what README.md says'
+else
+    skip 2 'this build has no command, or the machine no sqlite3'
+fi
+done_testing
