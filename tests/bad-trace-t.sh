@@ -68,7 +68,7 @@ bad_sql 'sizes that overflow' 'more than 2^63 bytes' \
     "INSERT INTO life VALUES (2, 1, 9223372036854775800, 20, NULL), (3, 1, 500, 30, NULL)"
 bad_sql 'more layers than there can be' 'more layers' \
     "INSERT INTO layer WITH RECURSIVE c(x) AS (SELECT 10 UNION ALL SELECT x + 1 FROM c WHERE x < 3000)
-        SELECT x, x + 1, 'log', '' FROM c"
+        SELECT x, x + 1, 'log', '', NULL FROM c"
 
 "$make_trace" "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50);
     UPDATE layer SET upstream_layer_id = 1 WHERE layer_id = 2; INSERT INTO layer_bin VALUES (2, 1, 2), (1, 5, 99);"

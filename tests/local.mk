@@ -30,7 +30,7 @@ check_PROGRAMS += tests/scan-t
 tests_scan_t_SOURCES = tests/scan-t.c
 tests_scan_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 tests_scan_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
-tests_scan_t_LDADD = libviewer.la $(SQLITE_LIBS)
+tests_scan_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/scan-t
 
 dist_check_SCRIPTS += tests/bad-trace-t.sh tests/query-t.sh tests/replay-t.sh tests/summary-t.sh

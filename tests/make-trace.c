@@ -12,7 +12,7 @@
 static const char make_common[] =
     "INSERT INTO meta VALUES ('format_version', 1), ('start_unix_ns', 1700000000000000000), ('complete', 1),"
     "    ('pid', 4194305), ('hostname', 'elsewhere'), ('command', 'make-trace'), ('stack', 'log | sim');"
-    "INSERT INTO layer VALUES (1, 2, 'log', ''), (2, NULL, 'sim', '');"
+    "INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, NULL, 'sim', '');"
     "INSERT INTO thread VALUES (1, 100, 'main'); INSERT INTO stream VALUES (1, 0, 0);";
 
 /* alloc(id, layer, size, begin, end) fills a row of `allocation`; an end of NULL leaves it live. */

@@ -129,7 +129,7 @@ replay --stack sim "$csv" >/dev/null
 has_words "$? $(cat "$scratch/err")" 'the compressed data is damaged' 'so is such that was damaged'
 
 "$top_builddir/tests/make-trace" "$csv" "
-    INSERT INTO layer VALUES (3, 1, 'log', ''); INSERT INTO unmatched_free VALUES (1, 3, 1, 1, 1, 1);
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (3, 1, 'log', ''); INSERT INTO unmatched_free VALUES (1, 3, 1, 1, 1, 1);
     INSERT INTO life VALUES (1, 3, 100, 10, 50), (2, 1, 200, 20, NULL), (3, 3, 300, 30, NULL), (4, 1, 1, 30, 40);
     INSERT INTO allocation SELECT 5, 3, 0, -1, 256, 4, NULL, NULL, 70, 1, 1, 1, NULL, NULL, NULL, NULL;"
 is "$(figures "$(replay --json "$csv")" events allocations frees live_bytes recorded_failures unknown_frees peak)" \

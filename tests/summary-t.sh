@@ -32,7 +32,8 @@ has_words "$(summary --json "$trace")" '"peak_bytes":60,"peak_ns":30,"peak_count
 
 "$make_trace" "$trace" "
     DELETE FROM layer;
-    INSERT INTO layer VALUES (1, NULL, 'driver', ''), (2, 1, 'log', ''), (3, 2, 'limit', ''), (4, 3, 'log', ''),
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config)
+    VALUES (1, NULL, 'driver', ''), (2, 1, 'log', ''), (3, 2, 'limit', ''), (4, 3, 'log', ''),
         (5, 1, 'log', ''), (6, 4, 'binning', ''), (7, 6, 'log', ''), (8, 4, 'fixed', ''), (9, 8, 'log', '');
     INSERT INTO layer_bin VALUES (6, 4096, 9);
     INSERT INTO pool_sample VALUES (1, 1, 10, 4000), (2, 1, 10, 9000), (3, 1, 10, 2000);
