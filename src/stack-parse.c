@@ -249,8 +249,9 @@ stack_read_keyed(struct stack_parser *parser, struct stack_layer *layer, const s
     if (value.type != STACK_WORD) {
         char shown[64];
 
-        return tidei_stack_fail(value.column, kind->name, "argument '%s': found %s, expected %s", kind->arguments[index].key,
-                                tidei_stack_show(&value, shown, sizeof(shown)), kind->arguments[index].expected);
+        return tidei_stack_fail(value.column, kind->name, "argument '%s': found %s, expected %s",
+                                kind->arguments[index].key, tidei_stack_show(&value, shown, sizeof(shown)),
+                                kind->arguments[index].expected);
     }
     stack_next(parser);
     if (layer->values[index].given)
