@@ -40,7 +40,6 @@ struct fixed {
     uint64_t used_bytes;        /* as asked for, outstanding */
     uint32_t moving;            /* blocks on their way to another stream */
     struct tidei_blocks blocks; /* all blocks but those on their way from and to upstream */
-    struct tidei_lock pressure; /* one thread at a time gives idle blocks back and asks again */
 };
 
 /* Note what the block is out for. With `lock` held. */
@@ -186,10 +185,10 @@ fixed_has_more(struct fixed *fixed)
 }
 
 /*
- * Upstream has refused. One thread at a time from here: a second one would find neither the idle blocks that the first
- * is giving back, nor upstream with room for one, and would fail though there is enough for both. What others free
- * meanwhile may have come too late to be given back, while others yet have taken what was: then all over again, which
- * ends, as each round leaves a block less here or one more with somebody.
+ * Upstream has refused: give it back what is idle, and ask again. What others free meanwhile may have come too late to
+ * be given back, while others yet have taken what was: then all over again, which ends, as each round leaves a block
+ * less here or one more with somebody. Threads may do so at the same time: a block on its way to upstream, which the
+ * others do not find, is room for the one that gives it back, or for whoever is faster.
  */
 static enum tide_status
 fixed_allocate_pressed(struct fixed *fixed, size_t bytes, size_t alignment, tide_stream stream, void **out)
@@ -198,7 +197,6 @@ fixed_allocate_pressed(struct fixed *fixed, size_t bytes, size_t alignment, tide
     uint32_t number = TIDEI_BLOCK_NONE;
     bool returned;
 
-    tidei_lock_take(&fixed->pressure);
     do {
         if (fixed_reuse(fixed, bytes, alignment, stream, out)) {
             status = TIDE_OK;
@@ -207,7 +205,6 @@ fixed_allocate_pressed(struct fixed *fixed, size_t bytes, size_t alignment, tide
         returned = fixed_give_back(fixed);
         status = fixed_block_new(fixed, stream, &number);
     } while (status != TIDE_OK && returned && fixed_has_more(fixed));
-    tidei_lock_give(&fixed->pressure);
     if (number == TIDEI_BLOCK_NONE)
         return status;
     tidei_lock_take(&fixed->lock);
@@ -318,7 +315,6 @@ fixed_destroy(struct tide_resource *self)
                              block->stream);
     }
     tidei_blocks_fini(&fixed->blocks);
-    tidei_lock_fini(&fixed->pressure);
     tidei_lock_fini(&fixed->lock);
     tide_resource_fini(self);
     free(fixed);
@@ -370,18 +366,12 @@ fixed_new(struct tide_resource *upstream, struct fixed **out)
     status = tidei_lock_init(&fixed->lock);
     if (status != TIDE_OK)
         goto free_fixed;
-    /* After `lock`, which is taken with this one held: see fork() in lock.h. */
-    status = tidei_lock_init(&fixed->pressure);
-    if (status != TIDE_OK)
-        goto fini_lock;
     status = tide_resource_init(&fixed->base, &fixed_ops, upstream);
     if (status != TIDE_OK)
-        goto fini_pressure;
+        goto fini_lock;
     *out = fixed;
     return TIDE_OK;
 
-fini_pressure:
-    tidei_lock_fini(&fixed->pressure);
 fini_lock:
     tidei_lock_fini(&fixed->lock);
 free_fixed:

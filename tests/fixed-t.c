@@ -306,6 +306,52 @@ visit_take(void *context)
     visited = take(context, 1, 3);
 }
 
+static struct {
+    struct tide_resource *fixed;
+    struct gate *gate;
+    void *out;   /* on stream 1 */
+    void *taken; /* by the other thread */
+} scene;
+
+/* The room that was made is gone, and another block idle. */
+static void
+visit_take_and_give(void *context)
+{
+    (void)context;
+    scene.taken = take(scene.fixed, 1, 3);
+    give(scene.fixed, scene.out, 1, 1);
+}
+
+static void
+visit_arm(void *context)
+{
+    (void)context;
+    scene.gate->before_allocate = visit_take_and_give;
+}
+
+#define LATE_TESTS 3
+
+/* Between a block's way back to upstream and the next question another thread takes the room, and frees another one. */
+static void
+check_late(void)
+{
+    struct upstream *upstream = upstream_create();
+    void *idle;
+
+    scene.gate = gate_create(&upstream->base);
+    scene.fixed = over(&scene.gate->base, 0);
+    scene.gate->order_status = TIDE_EDRIVER;
+    upstream->capacity_bytes = 2 * BLOCK;
+    idle = take(scene.fixed, 1, 1);
+    scene.out = take(scene.fixed, 1, 1);
+    give(scene.fixed, idle, 1, 1);
+    scene.gate->before_deallocate = visit_arm;
+    ok(take(scene.fixed, 1, 2) != NULL, "a request that loses its room finds the block freed meanwhile");
+    ok(scene.taken != NULL && upstream->live_count == 2, "the other thread has its own");
+    is_u64(upstream->deallocate_calls, 2, "and two blocks have gone back");
+    tide_resource_release(scene.fixed);
+}
+
 #define PRESSURE_TESTS 12
 
 /* A block that no other stream can be made to wait for cannot be reused there, but it can go back to upstream. */
@@ -486,7 +532,8 @@ int
 main(void)
 {
     plan(BASE_COUNT * (CONTRACT_TESTS + BLOCKS_TESTS + THREADS_TESTS) + STREAM_TESTS + MANY_STREAMS_TESTS +
-         MODEL_TESTS + PREALLOCATE_TESTS + WRONG_TESTS + PRESSURE_TESTS + PRESSED_THREADS_TESTS + USE_TESTS);
+         MODEL_TESTS + PREALLOCATE_TESTS + WRONG_TESTS + PRESSURE_TESTS + LATE_TESTS + PRESSED_THREADS_TESTS +
+         USE_TESTS);
     for (size_t i = 0; i < BASE_COUNT; i++) {
         const struct contract contract = { .name = "fixed",
                                            .create = contract_create,
@@ -504,6 +551,7 @@ main(void)
     check_preallocate();
     check_wrong_frees();
     check_pressure();
+    check_late();
     check_pressed_threads();
     check_use();
     return done();

@@ -143,6 +143,14 @@ tests_binning_t_LDADD = libtidemark.la
 TESTS += tests/binning-t
 THREADED_TESTS += tests/binning-t
 
+# Beside the sources that it tests, which the library does not export.
+check_PROGRAMS += tests/lock-t
+tests_lock_t_SOURCES = src/lock.c src/message.c src/status.c src/text.c tests/lock-t.c
+tests_lock_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
+tests_lock_t_LDADD = -lpthread
+TESTS += tests/lock-t
+THREADED_TESTS += tests/lock-t
+
 include tests/gpu/local.mk
 
 # Kills with SIGKILL; `make torture` does it a thousand times.
