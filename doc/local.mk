@@ -1,5 +1,4 @@
 EXTRA_DIST += \
 	doc/design.md \
 	doc/stack-text.md
-# doc
 dist_man_MANS += doc/tidemark.1 doc/tidemark-query.1 doc/tidemark-replay.1 doc/tidemark-summary.1

@@ -1,7 +1,11 @@
 # Files that are no trace, or a broken or hostile one: every command says what is wrong and exits 2.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
-make_trace=$top_builddir/tests/make-trace
+
+make_trace() {
+    "$top_builddir/tests/make-trace" "$@" || exit 99
+}
+
 trace=$scratch/t.db
 
 # bad SENTENCE WORDS [PATH]: `summary` exits 2 with a message of one line that has the path and the words.
@@ -16,7 +20,7 @@ bad() {
 
 # bad_sql SENTENCE WORDS SQL: the same for a trace that SQL has spoiled.
 bad_sql() {
-    "$make_trace" "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50); $3" || diag 'make-trace failed'
+    make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50); $3"
     bad "$1" "$2"
 }
 
@@ -33,7 +37,7 @@ bad 'only the first bytes of an SQLite file' 'damaged or cut short'
 { printf 'SQLite format 3\0'; head -c 8000 /dev/zero; } >"$trace"
 bad 'the first bytes, then zeros' 'damaged or cut short'
 
-"$make_trace" "$trace" "
+make_trace "$trace" "
     INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 5000)
         SELECT x, 1, x, x * 10, x * 10 + 35 FROM c;"
 size=$(wc -c <"$trace")
@@ -53,12 +57,12 @@ bad_sql 'no format' 'format_version' "DELETE FROM meta WHERE key = 'format_versi
 bad_sql 'a format that is a word' 'format_version' "UPDATE meta SET value = 'new' WHERE key = 'format_version'"
 for table in meta layer allocation loss; do
     bad_sql "the table $table is missing" "the table $table is missing" \
-        "DROP VIEW event; DROP VIEW live; DROP VIEW failure; DROP VIEW usage; DROP TRIGGER life_insert; DROP TABLE $table"
+        "DROP VIEW event; DROP VIEW live; DROP VIEW failure; DROP VIEW usage; DROP TRIGGER life_insert; DROP TRIGGER refused_insert; DROP TABLE $table"
 done
 bad_sql 'a column is missing' 'the table loss has no column events' \
     "DROP TABLE loss; CREATE TABLE loss(thread_id, reason)"
 bad_sql 'a view in place of a table' 'allocation is no ordinary table' \
-    "DROP TRIGGER life_insert; DROP VIEW event; DROP VIEW live; DROP VIEW failure; DROP VIEW usage;
+    "DROP TRIGGER life_insert; DROP TRIGGER refused_insert; DROP VIEW event; DROP VIEW live; DROP VIEW failure; DROP VIEW usage;
     ALTER TABLE allocation RENAME TO hidden; CREATE VIEW allocation AS SELECT * FROM hidden"
 bad_sql 'a size that is text' 'allocation 1: size is no integer' "UPDATE allocation SET size = 'big'"
 bad_sql 'a time that is a real number' 'allocation 1: alloc_ns is no integer' 'UPDATE allocation SET alloc_ns = 1.5'
@@ -67,22 +71,22 @@ bad_sql 'a negative size' 'allocation 1: size is negative' 'UPDATE allocation SE
 bad_sql 'sizes that overflow' 'more than 2^63 bytes' \
     "INSERT INTO life VALUES (2, 1, 9223372036854775800, 20, NULL), (3, 1, 500, 30, NULL)"
 bad_sql 'more layers than there can be' 'more layers' \
-    "INSERT INTO layer WITH RECURSIVE c(x) AS (SELECT 10 UNION ALL SELECT x + 1 FROM c WHERE x < 3000)
-        SELECT x, x + 1, 'log', '', NULL FROM c"
+    "INSERT INTO layer(layer_id, upstream_layer_id, kind, config) WITH RECURSIVE c(x) AS (SELECT 10 UNION ALL SELECT x + 1 FROM c WHERE x < 3000)
+        SELECT x, x + 1, 'log', '' FROM c"
 
-"$make_trace" "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50);
+make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50);
     UPDATE layer SET upstream_layer_id = 1 WHERE layer_id = 2; INSERT INTO layer_bin VALUES (2, 1, 2), (1, 5, 99);"
 ok 'layers in a circle are survived' "$tidemark" summary "$trace"
-"$make_trace" "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50); ALTER TABLE allocation ADD COLUMN color TEXT;
+make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50); ALTER TABLE allocation ADD COLUMN color TEXT;
     CREATE TABLE extra(a); CREATE VIEW trap AS SELECT load_extension('x'); DROP TRIGGER life_insert;
     CREATE TRIGGER allocation_trap AFTER INSERT ON allocation BEGIN DELETE FROM meta; END;"
 ok 'tables, columns, views and triggers of its own do no harm' "$tidemark" summary "$trace"
 "$tidemark" query "$trace" 'SELECT * FROM trap' >/dev/null 2>&1
 is $? 2 'a view that calls load_extension is refused when it is asked for'
-"$make_trace" "$trace" "UPDATE meta SET value = char(27) || ']0;gotcha' WHERE key = 'command'"
+make_trace "$trace" "UPDATE meta SET value = char(27) || ']0;gotcha' WHERE key = 'command'"
 has_words "$("$tidemark" summary "$trace")" '\x1b]0;gotcha' 'control characters of the file do not reach the terminal'
 
-"$make_trace" "$scratch/it#is 50%?.db" 'PRAGMA journal_mode = wal'
+make_trace "$scratch/it#is 50%?.db" 'PRAGMA journal_mode = wal'
 if test "$(id -u)" -eq 0; then
     skip 1 'root writes to read-only folders'
 else

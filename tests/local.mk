@@ -35,6 +35,7 @@ TESTS += tests/scan-t
 
 dist_check_SCRIPTS += tests/bad-trace-t.sh tests/query-t.sh tests/replay-t.sh tests/summary-t.sh
 TESTS += tests/bad-trace-t.sh tests/query-t.sh tests/replay-t.sh tests/summary-t.sh
+THREADED_TESTS += tests/replay-t.sh
 endif
 
 EXTRA_DIST += \

@@ -15,14 +15,22 @@ static const char make_common[] =
     "INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, NULL, 'sim', '');"
     "INSERT INTO thread VALUES (1, 100, 'main'); INSERT INTO stream VALUES (1, 0, 0);";
 
-/* alloc(id, layer, size, begin, end) fills a row of `allocation`; an end of NULL leaves it live. */
-static const char make_helper[] =
+/*
+ * What fills rows of `allocation` in a few words: life(id, layer, size, begin_ns, end_ns), where an end of NULL leaves
+ * it live, and refused(id, layer, size, ns). They go before the trace is closed.
+ */
+static const char make_helpers[] =
     "CREATE TEMP TABLE life(id, layer, size, begin_ns, end_ns);"
     "CREATE TEMP TRIGGER life_insert AFTER INSERT ON life BEGIN"
-    "    INSERT INTO allocation VALUES (new.id, new.layer, 4096 + 65536 * new.id, new.size, 256, 0, NULL, NULL, "
-    "new.begin_ns,"
-    "        10, 1, 1, new.end_ns, iif(new.end_ns IS NULL, NULL, 10), iif(new.end_ns IS NULL, NULL, 1),"
-    "        iif(new.end_ns IS NULL, NULL, 1)); END;";
+    "    INSERT INTO allocation(allocation_id, layer_id, address, size, alignment, status, alloc_ns, alloc_duration_ns,"
+    "        alloc_thread_id, alloc_stream_id, free_ns, free_duration_ns, free_thread_id, free_stream_id)"
+    "    VALUES (new.id, new.layer, 4096 + 65536 * new.id, new.size, 256, 0, new.begin_ns, 10, 1, 1, new.end_ns,"
+    "        iif(new.end_ns IS NULL, NULL, 10), iif(new.end_ns IS NULL, NULL, 1), iif(new.end_ns IS NULL, NULL, 1)); "
+    "END;"
+    "CREATE TEMP TABLE refused(id, layer, size, ns);"
+    "CREATE TEMP TRIGGER refused_insert AFTER INSERT ON refused BEGIN"
+    "    INSERT INTO allocation(allocation_id, layer_id, address, size, alignment, status, alloc_ns, alloc_duration_ns,"
+    "        alloc_thread_id, alloc_stream_id) VALUES (new.id, new.layer, 0, new.size, 256, 4, new.ns, 10, 1, 1); END;";
 
 int
 main(int argc, char **argv)
@@ -40,7 +48,7 @@ main(int argc, char **argv)
     if (sqlite3_open(argv[1], &db) != SQLITE_OK || sqlite3_exec(db, pragma, NULL, NULL, &message) != SQLITE_OK ||
         sqlite3_exec(db, tidei_trace_schema, NULL, NULL, &message) != SQLITE_OK ||
         sqlite3_exec(db, make_common, NULL, NULL, &message) != SQLITE_OK ||
-        sqlite3_exec(db, make_helper, NULL, NULL, &message) != SQLITE_OK ||
+        sqlite3_exec(db, make_helpers, NULL, NULL, &message) != SQLITE_OK ||
         (argc == 3 && sqlite3_exec(db, argv[2], NULL, NULL, &message) != SQLITE_OK)) {
         fprintf(stderr, "make-trace: %s\n", message != NULL ? message : sqlite3_errmsg(db));
         return 1;

@@ -1,6 +1,11 @@
 # `tidemark query`: what is printed for every type and format, and that nothing can be changed.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
+
+make_trace() {
+    "$top_builddir/tests/make-trace" "$@" || exit 99
+}
+
 trace=$scratch/t.db
 
 query() {
@@ -15,7 +20,7 @@ refused() {
 
 plan 33
 
-"$top_builddir/tests/make-trace" "$trace" "
+make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 1, 200, 20, NULL);"
 sum=$(cksum <"$trace")
 types="SELECT 9007199254740993 AS i, 0.1 AS r, 2.0 AS w, NULL AS n, x'00ff' AS b, 'a,\"b\"' AS t, '' AS e"
@@ -76,7 +81,7 @@ refused 'load_extension is refused' "SELECT load_extension('libm.so')"
 refused 'BEGIN is refused' 'BEGIN IMMEDIATE'
 ok 'none of that made a file' test ! -e "$scratch/other.db"
 
-"$top_builddir/tests/make-trace" "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete'"
+make_trace "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete'"
 query --csv "$trace" 'SELECT 1 AS a' >"$scratch/out"
 is "$? $(tail -n 1 "$scratch/out")" '3 1' 'a trace that was cut off answers, with 3'
 

@@ -1,6 +1,11 @@
 # `tidemark replay`: real traffic gives the figures that were computed without this project, and broken input a reason.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
+
+make_trace() {
+    "$top_builddir/tests/make-trace" "$@" || exit 99
+}
+
 data=$top_srcdir/tests/data
 csv=$scratch/in.csv
 header='Thread,Time,Action,Pointer,Size,Stream'
@@ -30,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 46
+plan 64
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES, as the data's own description has them.
 data() {
@@ -128,17 +133,55 @@ has_words "$? $(cat "$scratch/err")" 'the compressed data ends too early' 'compr
 replay --stack sim "$csv" >/dev/null
 has_words "$? $(cat "$scratch/err")" 'the compressed data is damaged' 'so is such that was damaged'
 
-"$top_builddir/tests/make-trace" "$csv" "
+# Bytes and count at the peak and the number of the event that reaches it, by nothing but `allocation`.
+peak_sql="WITH e AS (SELECT alloc_ns AS ns, 0 AS is_free, allocation_id AS id, size AS change FROM allocation
+        WHERE status = 0
+        UNION ALL SELECT free_ns, 1, allocation_id, -size FROM allocation WHERE free_ns IS NOT NULL),
+    r AS (SELECT sum(change) OVER w AS bytes, sum(iif(is_free, -1, 1)) OVER w AS count, row_number() OVER w AS number
+        FROM e WINDOW w AS (ORDER BY ns, is_free, id ROWS UNBOUNDED PRECEDING))
+    SELECT bytes, count, number FROM r ORDER BY bytes DESC, number LIMIT 1"
+sum_sql='SELECT count(*), count(free_ns), sum(size), total(size) FILTER (WHERE free_ns IS NULL) FROM allocation'
+
+query() {
+    "$tidemark" query --csv "$@" 2>&1 | tail -n +2 | sed 's/\.0$//'
+}
+
+# recorded FILE ALLOCATIONS FREES TOTAL PEAK COUNT EVENT LEFT LEFT_BYTES
+recorded() {
+    trace=$scratch/$1.db
+    replay --keep-live --stack "log($trace) | sim(capacity=80GiB)" "$data/$1.csv.gz" >/dev/null
+    is "$? $(cat "$scratch/err")" '0 ' "$1: a log layer records it"
+    is "$(figures "$("$tidemark" summary --json "$trace")" complete unmatched_frees lost_events allocations frees \
+        failures total_bytes peak_bytes peak_count live_bytes live_count)" "true 0 0 $2 $3 0 $4 $5 $6 $9 $8 " \
+        "$1: the summary of the trace has every figure"
+    is "$(query "$trace" "$sum_sql")" "$2,$3,$4,$9" "$1: so has plain SQL"
+    is "$(query "$trace" "$peak_sql")" "$5,$6,$7" "$1: and the peak, at its event"
+    replay --keep-live --stack "log($trace.again) | sim" "$trace" >/dev/null
+    is "$(query "$trace.again" "$sum_sql") $(query "$trace.again" "$peak_sql")" "$2,$3,$4,$9 $5,$6,$7" \
+        "$1: the trace replayed gives the same trace"
+}
+recorded gpt_train 73528 73525 1013665151873 13844800200 716 45086 3 68157440
+recorded maskrcnn_infer 238381 238381 612103481034 3998912135 382 441900 0 0
+recorded multistream_sort 35998 35998 482675712218 560877059 46 33660 0 0
+
+is "$(query "$trace" 'SELECT count(*) FROM stream')" 8 'a log layer has the streams of the input'
+replay --stack "log($scratch/threads.db) | sim" "$scratch/crlf.csv" >/dev/null
+is "$(query "$scratch/threads.db" "$peak_sql") $(query "$scratch/threads.db" 'SELECT count(DISTINCT alloc_thread_id) FROM allocation')" \
+    '560877059,46,33660 15' 'fifteen threads leave the same peak at the same event in a trace'
+replay --stack "log($trace) | sim" "$csv" >/dev/null
+is $? 2 'a trace that exists is not overwritten'
+
+make_trace "$csv" "
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (3, 1, 'log', ''); INSERT INTO unmatched_free VALUES (1, 3, 1, 1, 1, 1);
     INSERT INTO life VALUES (1, 3, 100, 10, 50), (2, 1, 200, 20, NULL), (3, 3, 300, 30, NULL), (4, 1, 1, 30, 40);
-    INSERT INTO allocation SELECT 5, 3, 0, -1, 256, 4, NULL, NULL, 70, 1, 1, 1, NULL, NULL, NULL, NULL;"
+    INSERT INTO refused VALUES (5, 3, -1, 70);"
 is "$(figures "$(replay --json "$csv")" events allocations frees live_bytes recorded_failures unknown_frees peak)" \
     '5 2 1 300 1 1 400 ' 'a trace is an input: its outermost log layer'
 is "$(figures "$(replay --json --layer 1 "$csv")" events allocations frees live_bytes)" '3 2 1 200 ' \
     'or the log layer that is named'
 replay --layer 2 "$csv" >/dev/null
 is $? 2 'a layer that does not log is refused'
-"$top_builddir/tests/make-trace" "$csv" "UPDATE meta SET value = 0 WHERE key = 'complete';
+make_trace "$csv" "UPDATE meta SET value = 0 WHERE key = 'complete';
     INSERT INTO life VALUES (1, 1, 100, 10, 50);"
 json=$(replay --json "$csv")
 is "$? $(figures "$json" events)" '3 2 ' 'a trace that was cut off is replayed as far as it goes, with 3'

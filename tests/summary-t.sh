@@ -1,7 +1,11 @@
 # `tidemark summary`: figures of traces made by hand.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
-make_trace=$top_builddir/tests/make-trace
+
+make_trace() {
+    "$top_builddir/tests/make-trace" "$@" || exit 99
+}
+
 trace=$scratch/t.db
 
 summary() {
@@ -10,9 +14,9 @@ summary() {
 
 plan 15
 
-"$make_trace" "$trace" "
+make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 1, 200, 20, NULL), (3, 1, 300, 30, 40), (4, 1, 0, 60, 60);
-    INSERT INTO allocation SELECT 5, 1, 0, -1, 256, 4, NULL, NULL, 70, 1, 1, 1, NULL, NULL, NULL, NULL;
+    INSERT INTO refused VALUES (5, 1, -1, 70);
     INSERT INTO unmatched_free VALUES (1, 1, 1, 1, 1, 1), (2, 1, 1, 1, 1, 1);
     INSERT INTO loss VALUES (1, 'overflow', 3), (NULL, 'disk', 4);"
 is "$(summary --json "$trace")" '{"format_version":1,"complete":true,"unmatched_frees":2,"lost_events":7,"layers":[{"layer_id":1,"kind":"log","allocations":4,"frees":3,"failures":1,"total_bytes":600,"peak_bytes":600,"peak_ns":30,"peak_count":3,"live_bytes":200,"live_count":1}],"in_progress":false,"duration_ns":70}' \
@@ -20,20 +24,19 @@ is "$(summary --json "$trace")" '{"format_version":1,"complete":true,"unmatched_
 has_words "$(summary "$trace")" '600 B 30 ns' 'the table has the peak and its time'
 has_words "$(summary "$trace")" 'complete' 'the table says that the trace is complete'
 
-"$make_trace" "$trace" "
+make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 20), (2, 1, 100, 20, 30), (3, 1, 100, 30, 30), (4, 1, 100, 30, NULL);"
-has_words "$(summary --json "$trace")" '"peak_bytes":100,"peak_ns":10,"peak_count":1' \
-    'frees come before the allocations of the same nanosecond, and the peak is the first of its height'
+has_words "$(summary --json "$trace")" '"peak_bytes":300,"peak_ns":30,"peak_count":3' \
+    'allocations come before the frees of the same nanosecond'
 
-"$make_trace" "$trace" "
+make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 10, 30, 50), (2, 1, 20, 10, 40), (3, 1, 30, 20, NULL);"
 has_words "$(summary --json "$trace")" '"peak_bytes":60,"peak_ns":30,"peak_count":3,"live_bytes":30,"live_count":1' \
     'rows that do not stand in time order are sorted, not counted twice'
 
-"$make_trace" "$trace" "
+make_trace "$trace" "
     DELETE FROM layer;
-    INSERT INTO layer(layer_id, upstream_layer_id, kind, config)
-    VALUES (1, NULL, 'driver', ''), (2, 1, 'log', ''), (3, 2, 'limit', ''), (4, 3, 'log', ''),
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, NULL, 'driver', ''), (2, 1, 'log', ''), (3, 2, 'limit', ''), (4, 3, 'log', ''),
         (5, 1, 'log', ''), (6, 4, 'binning', ''), (7, 6, 'log', ''), (8, 4, 'fixed', ''), (9, 8, 'log', '');
     INSERT INTO layer_bin VALUES (6, 4096, 9);
     INSERT INTO pool_sample VALUES (1, 1, 10, 4000), (2, 1, 10, 9000), (3, 1, 10, 2000);
@@ -45,13 +48,13 @@ has_words "$json" '"layer_id":4,"kind":"log","allocations":1,"frees":1,"failures
     'a layer has the reserved bytes of the pool below it: the last and the highest'
 has_words "$(summary "$trace")" 'RESERVED' 'the table has the reserved bytes where there are any'
 
-"$make_trace" "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete'; INSERT INTO life VALUES (1, 1, 5, 10, NULL);"
+make_trace "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete'; INSERT INTO life VALUES (1, 1, 5, 10, NULL);"
 json=$(summary --json "$trace")
 is $? 3 'a recording that was cut off is printed, and the exit status is 3'
 has_words "$json" '"complete":false' 'the object says so'
 has_words "$(cat "$scratch/err")" 'cut off' 'so does a message'
 
-"$make_trace" "$trace" "
+make_trace "$trace" "
     UPDATE meta SET value = 0 WHERE key = 'complete'; UPDATE meta SET value = '$(uname -n)' WHERE key = 'hostname';
     UPDATE meta SET value = $$ WHERE key = 'pid';"
 json=$(summary --json "$trace")

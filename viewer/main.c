@@ -4,6 +4,8 @@
 #include <getopt.h>
 #include <locale.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,20 +148,28 @@ main_help(const char *name)
 static void
 main_message(void *context, enum tide_severity severity, const char *text)
 {
-    (void)context;
+    atomic_bool *failed = context;
+
+    /* Relaxed: it carries nothing, and the recorder's thread is joined before main_run reads it. */
+    if (severity == TIDE_ERROR)
+        atomic_store_explicit(failed, true, memory_order_relaxed);
     fprintf(stderr, "tidemark: %s%s\n", severity == TIDE_WARNING ? "warning: " : "", text);
 }
 
 static int
 main_run(const struct command *command, int argc, char **argv)
 {
+    static atomic_bool failed;
     char name[64];
+    int status;
 
     /* getopt_long begins its messages with argv[0]. */
     snprintf(name, sizeof(name), "tidemark %s", command->name);
     argv[0] = name;
     optind = 0;
-    return command->run(command, argc, argv);
+    tide_message_sink_set(main_message, &failed);
+    status = command->run(command, argc, argv);
+    return status == COMMAND_FINE && atomic_load_explicit(&failed, memory_order_relaxed) ? COMMAND_INCOMPLETE : status;
 }
 
 int
@@ -175,7 +185,6 @@ main(int argc, char **argv)
 
     /* Of the locale only the characters: numbers are printed for programs too. */
     setlocale(LC_CTYPE, "");
-    tide_message_sink_set(main_message, NULL);
     while ((option = getopt_long(argc, argv, "+hV", options, NULL)) != -1) {
         if (option == 'h')
             return main_help(NULL);

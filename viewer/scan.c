@@ -127,11 +127,11 @@ scan_pop(struct scan *scan)
     return &scan->lives[slot];
 }
 
-/* Hand out every free that is due up to `ns`. */
+/* Hand out every free that is due before `ns`. */
 static int
-scan_free_until(struct scan *scan, int64_t ns)
+scan_free_before(struct scan *scan, int64_t ns)
 {
-    while (scan->heap_count > 0 && scan->heap[0].ns <= ns) {
+    while (scan->heap_count > 0 && scan->heap[0].ns < ns) {
         const struct scan_life *life = scan_pop(scan);
 
         scan->last_ns = life->free_ns;
@@ -148,7 +148,7 @@ scan_free_until(struct scan *scan, int64_t ns)
 static int
 scan_alloc(struct scan *scan, const struct scan_life *life)
 {
-    int status = scan_free_until(scan, life->alloc_ns);
+    int status = scan_free_before(scan, life->alloc_ns);
 
     scan->last_ns = life->alloc_ns;
     for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++)
@@ -206,6 +206,10 @@ scan_row_read(const struct scan *scan, sqlite3_stmt *statement, int64_t previous
                      sqlite3_column_name(statement, broken));
         return SCAN_ROW_BROKEN;
     }
+    if (life->free_ns == INT64_MAX) {
+        trace_broken(scan->trace, "allocation %" PRId64 ": free_ns is out of range", life->allocation_id);
+        return SCAN_ROW_BROKEN;
+    }
     if (life->status == 0 && (int64_t)life->size < 0) {
         trace_broken(scan->trace, "allocation %" PRId64 ": size is negative", life->allocation_id);
         return SCAN_ROW_BROKEN;
@@ -228,7 +232,7 @@ scan_begin(struct scan *scan)
 static int
 scan_end(struct scan *scan)
 {
-    int status = scan_free_until(scan, INT64_MAX);
+    int status = scan_free_before(scan, INT64_MAX);
 
     for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++)
         status = scan->passes[i].unit->end(scan->passes[i].context, scan->last_ns);

@@ -2,8 +2,11 @@
  * Reads the allocations of a trace once and hands them to analyses as events in time order.
  *
  * A trace holds one row for each life, in the order of the allocations; the frees that are due wait in a heap, so
- * that memory is bounded by the allocations that are live at a time. At one and the same nanosecond frees come
- * before allocations, and frees in the order of their allocations; no life is freed before it was allocated.
+ * that memory is bounded by the allocations that are live at a time. At one and the same nanosecond allocations come
+ * before frees: a row has the moment at which the allocating call returned and that at which the freeing one began, and
+ * where a clock counts in steps of some nanoseconds, as the TSC does, a thread that does the one right after the other
+ * leaves equal times. The other way round two whole calls would have to fit into one step. Among equal times the order
+ * is that of allocation_id.
  */
 #ifndef VIEWER_SCAN_H
 #define VIEWER_SCAN_H
