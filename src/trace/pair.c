@@ -245,7 +245,8 @@ tidei_pair_run(struct tidei_pair *pair, unsigned half, uint64_t count)
     }
     pair->next_id += pair->row_count;
     /* Neighbours in the file are then written together: a third of the time of random order. */
-    qsort(pair->closings, pair->closing_count, sizeof(*pair->closings), pair_by_id);
+    if (pair->closing_count > 1)
+        qsort(pair->closings, pair->closing_count, sizeof(*pair->closings), pair_by_id);
     return !pair->no_memory;
 }
 
