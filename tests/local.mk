@@ -19,12 +19,16 @@ dist_check_SCRIPTS += $(house_tests)
 TESTS += $(house_tests)
 
 if COMMAND
-# Not a test: makes the traces of those below.
+# Not tests: make the traces of those below.
 check_PROGRAMS += tests/make-trace
 tests_make_trace_SOURCES = tests/make-trace.c src/trace/schema.c
 tests_make_trace_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 tests_make_trace_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 tests_make_trace_LDADD = $(SQLITE_LIBS)
+
+check_PROGRAMS += tests/recording
+tests_recording_SOURCES = tests/recording.c
+tests_recording_LDADD = libtidemark.la
 
 check_PROGRAMS += tests/scan-t
 tests_scan_t_SOURCES = tests/scan-t.c

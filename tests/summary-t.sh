@@ -12,7 +12,7 @@ summary() {
     "$tidemark" summary "$@" 2>"$scratch/err"
 }
 
-plan 15
+plan 19
 
 make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 1, 200, 20, NULL), (3, 1, 300, 30, 40), (4, 1, 0, 60, 60);
@@ -54,12 +54,22 @@ is $? 3 'a recording that was cut off is printed, and the exit status is 3'
 has_words "$json" '"complete":false' 'the object says so'
 has_words "$(cat "$scratch/err")" 'cut off' 'so does a message'
 
-make_trace "$trace" "
-    UPDATE meta SET value = 0 WHERE key = 'complete'; UPDATE meta SET value = '$(uname -n)' WHERE key = 'hostname';
-    UPDATE meta SET value = $$ WHERE key = 'pid';"
-json=$(summary --json "$trace")
-is $? 3 'a recording in progress gives 3, too'
-has_words "$json$(cat "$scratch/err")" '"in_progress":true' 'the object tells the two apart'
+# A program that records: it has made three allocations and waits.
+mkfifo "$scratch/in" "$scratch/out"
+"$top_builddir/tests/recording" "$scratch/live.db" <"$scratch/in" >"$scratch/out" &
+recording=$!
+exec 3>"$scratch/in" 4<"$scratch/out"
+read -r ready <&4
+json=$(summary --json "$scratch/live.db")
+is "$? $ready" '3 ready' 'a recording in progress can be read, and gives 3, too'
+has_words "$json" '"allocations":3,"frees":1,"failures":0,"total_bytes":600' 'what it has flushed is there'
+has_words "$json$(cat "$scratch/err")" '"in_progress":true' 'the object says that it is in progress'
+has_words "$(cat "$scratch/err")" 'in progress (process ' 'so does a message, with the process'
+exec 3>&- 4<&-
+wait "$recording"
+json=$(summary --json "$scratch/live.db")
+is "$? $(cat "$scratch/err")" '0 ' 'once it has ended, the same trace is complete'
+has_words "$json" '"allocations":4,"frees":2' 'and has what came last'
 
 summary "$trace" "$trace" >/dev/null
 is $? 2 'two traces are wrong use'

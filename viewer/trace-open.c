@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,12 +78,14 @@ trace_failed(const struct trace *trace)
  * is, and meta.complete says that it lacks something.
  */
 static void
-trace_prepare(const char *path)
+trace_prepare(struct trace *trace)
 {
     struct tide_trace_recovery found;
 
-    if (tide_trace_recover(path, &found) != TIDE_OK)
-        fprintf(stderr, "%s: what was left beside it is not taken in: %s\n", path, tide_error_text());
+    if (tide_trace_recover(trace->path, &found) != TIDE_OK)
+        fprintf(stderr, "%s: what was left beside it is not taken in: %s\n", trace->path, tide_error_text());
+    trace->in_progress = found.state == TIDE_TRACE_RECORDING;
+    trace->process = found.pid;
 }
 
 /* The first bytes of a file: how many there are, or -1 with errno. */
@@ -319,30 +320,15 @@ trace_check_schema(const struct trace *trace)
     return status;
 }
 
-/* Whether the process that the trace names runs on this host. A reused process id looks the same. */
-static bool
-trace_is_recorded_now(const struct trace *trace)
-{
-    char here[256] = "";
-    char *host = trace_meta(trace, "hostname");
-    bool same;
-
-    gethostname(here, sizeof(here) - 1);
-    same = host != NULL && strcmp(host, here) == 0;
-    free(host);
-    return same && trace->process > 0 && (kill((pid_t)trace->process, 0) == 0 || errno == EPERM);
-}
-
 static int
 trace_read_state(struct trace *trace)
 {
     int64_t complete;
     int status = trace_integer(trace, "SELECT value FROM meta WHERE key = 'complete'", &complete);
 
-    if (status == COMMAND_FINE)
-        status = trace_integer(trace, "SELECT value FROM meta WHERE key = 'pid'", &trace->process);
     trace->complete = complete == 1;
-    trace->in_progress = !trace->complete && trace_is_recorded_now(trace);
+    /* It may have come to its end since trace_prepare. */
+    trace->in_progress = trace->in_progress && !trace->complete;
     return status;
 }
 
@@ -375,7 +361,7 @@ trace_open(const char *path, struct trace *out)
     out->path = path;
     if (status != COMMAND_FINE)
         return status;
-    trace_prepare(path);
+    trace_prepare(out);
     status = trace_connect_somehow(out);
     if (status == COMMAND_FINE)
         status = trace_check_schema(out);
@@ -401,7 +387,7 @@ trace_verdict(const struct trace *trace)
     if (trace->complete)
         return COMMAND_FINE;
     if (trace->in_progress)
-        fprintf(stderr, "%s: the recording is in progress (process %" PRId64 "): the answer is of this moment\n",
+        fprintf(stderr, "%s: the recording is in progress (process %" PRIu32 "): the answer is of this moment\n",
                 trace->path, trace->process);
     else
         fprintf(stderr, "%s: the recording was cut off: what came after the last write is missing\n", trace->path);

@@ -12,7 +12,7 @@ struct trace {
     const char *path; /* borrows: the argument of trace_open */
     bool complete;
     bool in_progress; /* not complete, and the process that records is still there */
-    int64_t process;  /* its id; 0 where the trace does not say */
+    uint32_t process; /* its id; 0 where it is not known */
 };
 
 /*
