@@ -54,6 +54,8 @@ create_check(const struct tidei_recorder *recorder, const char *rings)
             return TIDE_OK;
         return tide_error_set(TIDE_EIO, "log: %s: %s", recorder->path, strerror(errno));
     }
+    if (tidei_recorder_owns_locked(rings))
+        return tide_error_set(TIDE_EBUSY, "log: %s: this process is still completing it", recorder->path);
     status = tidei_ringfile_open(rings, &file, &pid);
     if (status == TIDE_OK)
         tidei_ringfile_close(file, false);

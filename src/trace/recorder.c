@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "resource.h"
@@ -248,30 +249,42 @@ tidei_recorder_retain(struct tidei_recorder *recorder)
     return recorder;
 }
 
+/* Take it out of the registry. */
+static void
+recorder_unlist(struct tidei_recorder *recorder)
+{
+    struct tidei_recorder **link = &registry;
+
+    pthread_mutex_lock(&registry_lock);
+    while (*link != recorder)
+        link = &(*link)->next;
+    *link = recorder->next;
+    pthread_mutex_unlock(&registry_lock);
+}
+
 void
 tidei_recorder_release(struct tidei_recorder *recorder)
 {
-    struct tidei_recorder **link = &registry;
     bool last;
     int mode;
 
     pthread_mutex_lock(&registry_lock);
     last = --recorder->references == 0;
-    if (last) {
-        while (*link != recorder)
-            link = &(*link)->next;
-        *link = recorder->next;
-    }
+    mode = atomic_load_explicit(&recorder->mode, memory_order_acquire);
+    if (last)
+        recorder_set_mode(recorder, TIDEI_RECORDER_CLOSED);
     pthread_mutex_unlock(&registry_lock);
     if (!last)
         return;
-    mode = atomic_load_explicit(&recorder->mode, memory_order_acquire);
-    recorder_set_mode(recorder, TIDEI_RECORDER_CLOSED);
+    /* It stays in the registry until its file is closed: see ringfile_try_lock. */
     if (mode == TIDEI_RECORDING || mode == TIDEI_RECORDER_FAILED) {
         tidei_writer_stop(recorder->writer, "closed");
+        recorder_unlist(recorder);
         tidei_writer_free(recorder->writer);
+    } else {
+        /* The writer of a parent is the parent's: this copy of its connection to the file is left alone. */
+        recorder_unlist(recorder);
     }
-    /* The writer of a parent is the parent's: this copy of its connection to the file is left alone. */
     recorder_free(recorder);
 }
 
@@ -413,6 +426,32 @@ tidei_recorder_each(void (*each)(struct tidei_recorder *recorder, void *context)
     for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next)
         each(recorder, context);
     pthread_mutex_unlock(&registry_lock);
+}
+
+bool
+tidei_recorder_owns_locked(const char *path)
+{
+    struct stat wanted, open;
+
+    if (stat(path, &wanted) != 0)
+        return false;
+    for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next) {
+        if (recorder->file != NULL && recorder->file->fd >= 0 && fstat(recorder->file->fd, &open) == 0 &&
+            open.st_dev == wanted.st_dev && open.st_ino == wanted.st_ino)
+            return true;
+    }
+    return false;
+}
+
+bool
+tidei_recorder_owns(const char *path)
+{
+    bool owns;
+
+    pthread_mutex_lock(&registry_lock);
+    owns = tidei_recorder_owns_locked(path);
+    pthread_mutex_unlock(&registry_lock);
+    return owns;
 }
 
 struct tidei_recorder *

@@ -98,6 +98,10 @@ void tidei_recorder_fail(struct tidei_recorder *recorder);
 /* Call `each` for every open recorder of this process, under the registry's lock. */
 void tidei_recorder_each(void (*each)(struct tidei_recorder *recorder, void *context), void *context);
 
+/* A recorder of this process has the ring file at `path` open. */
+bool tidei_recorder_owns(const char *path);
+bool tidei_recorder_owns_locked(const char *path); /* from within tidei_recorder_open */
+
 /* The recorder with that serial still records; its lock is held until tidei_recorder_unlock where it is found. */
 struct tidei_recorder *tidei_recorder_lock_serial(uint64_t serial);
 void tidei_recorder_unlock(struct tidei_recorder *recorder);

@@ -14,6 +14,7 @@
 #include "testpoint.h"
 #include "trace/create.h"
 #include "trace/path.h"
+#include "trace/recorder.h"
 #include "trace/writer.h"
 
 /* Which trace this is, and whether it has everything already. */
@@ -91,6 +92,11 @@ recover_files(const char *path, const char *rings, struct tide_trace_recovery *o
 
     if (lstat(rings, &info) != 0)
         return errno == ENOENT ? TIDE_OK : tide_error_set(TIDE_EIO, "%s: %s", rings, strerror(errno));
+    if (tidei_recorder_owns(rings)) {
+        out->state = TIDE_TRACE_RECORDING;
+        out->pid = (uint32_t)getpid();
+        return TIDE_OK;
+    }
     status = tidei_ringfile_open(rings, &file, &out->pid);
     if (status == TIDE_EBUSY) {
         out->state = TIDE_TRACE_RECORDING;

@@ -20,16 +20,42 @@ ringfile_error(const char *path, const char *what, int error)
 }
 
 /*
- * Lock the file for this process as long as it has the descriptor. An open file description lock (Linux 3.15): it
- * goes with the process at the latest, does not pass to a child that closes its copy, and holds against the same
- * process too.
+ * Lock the file for this process as long as it has the descriptor. A record lock of POSIX: it goes with the process's
+ * descriptors, at once when that is killed, and a child has no part in it. A lock of the open file description would
+ * stay as long as the kernel takes to tear down the mappings (100 ms and more were seen on Linux 6.18). The price:
+ * this process must never open the file of a recorder of its own, since closing it would drop the lock; who might
+ * asks tidei_recorder_owns first.
  */
 static bool
-ringfile_lock(int fd)
+ringfile_try_lock(int fd, uint32_t *pid)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 
-    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+    if (fcntl(fd, F_SETLK, &lock) == 0)
+        return true;
+    if ((errno == EAGAIN || errno == EACCES) && fcntl(fd, F_GETLK, &lock) == 0) {
+        *pid = lock.l_type == F_UNLCK ? 0 : (uint32_t)lock.l_pid;
+        errno = EAGAIN;
+    }
+    return false;
+}
+
+/* Where the holder's process is gone or has just let go, its lock is too in a moment. */
+static bool
+ringfile_lock(int fd, uint32_t *pid)
+{
+    const struct timespec pause = { 0, 5000000 };
+
+    for (int tries = 0; tries < 200; tries++) {
+        if (ringfile_try_lock(fd, pid))
+            return true;
+        if (errno != EAGAIN || (*pid != 0 && (kill((pid_t)*pid, 0) == 0 || errno != ESRCH))) {
+            errno = EAGAIN;
+            return false;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return false;
 }
 
 /*
@@ -176,6 +202,8 @@ ringfile_is_at(const struct tidei_ringfile *file)
 static enum tide_status
 ringfile_claim(struct tidei_ringfile *file)
 {
+    uint32_t pid = 0;
+
     for (int tries = 0; tries < 100; tries++) {
         bool created = true;
 
@@ -188,11 +216,8 @@ ringfile_claim(struct tidei_ringfile *file)
         }
         if (file->fd < 0)
             return ringfile_error(file->path, "open", errno);
-        if (!ringfile_lock(file->fd)) {
-            if (errno != EAGAIN && errno != EACCES)
-                return ringfile_error(file->path, "lock", errno);
-            return tide_error_set(TIDE_EBUSY, "log: %s: another process records there", file->path);
-        }
+        if (!ringfile_lock(file->fd, &pid))
+            return tide_error_set(TIDE_EBUSY, "log: %s: process %u records there", file->path, pid);
         if (ringfile_is_at(file)) {
             if (created)
                 return TIDE_OK;
@@ -313,15 +338,14 @@ tidei_ringfile_open(const char *path, struct tidei_ringfile **out, uint32_t *pid
     }
     file->size = (uint64_t)info.st_size;
     if (!S_ISREG(info.st_mode) || file->size < TIDEI_RING_PREFIX_BYTES) {
-        status = ringfile_lock(file->fd) ? ringfile_damaged(file, "ring file that is cut off")
-                                         : tide_error_set(TIDE_EBUSY, "%s: being created", path);
+        status = ringfile_lock(file->fd, pid) ? ringfile_damaged(file, "ring file that is cut off")
+                                              : tide_error_set(TIDE_EBUSY, "%s: process %u records there", path, *pid);
         goto out;
     }
     status = ringfile_map_prefix(file);
     if (status != TIDE_OK)
         goto out;
-    if (!ringfile_lock(file->fd)) {
-        *pid = file->header->pid;
+    if (!ringfile_lock(file->fd, pid)) {
         status = tide_error_set(TIDE_EBUSY, "%s: process %u records there", path, *pid);
         goto out;
     }

@@ -133,7 +133,7 @@ enum tide_status tidei_ringfile_create(const char *path, uint64_t ring_bytes, ui
                                        struct tidei_ringfile **out);
 
 /*
- * Open what a process left behind and lock it.
+ * Open what a process left behind and lock it. Not for a file of this process: see ringfile_try_lock.
  * Errors: TIDE_EBUSY (that process lives; *pid is its id), TIDE_EFORMAT (no ring file, a newer one, a damaged one),
  * TIDE_EIO, TIDE_ENOMEM.
  */
