@@ -26,6 +26,11 @@ tests_make_trace_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 tests_make_trace_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 tests_make_trace_LDADD = $(SQLITE_LIBS)
 
+check_PROGRAMS += tests/id-map-t
+tests_id_map_t_SOURCES = tests/id-map-t.c
+tests_id_map_t_LDADD = libviewer.la
+TESTS += tests/id-map-t
+
 check_PROGRAMS += tests/recording
 tests_recording_SOURCES = tests/recording.c
 tests_recording_LDADD = libtidemark.la

@@ -1,0 +1,63 @@
+/* The hash table of ids against a plain array, under random additions and removals that make long chains. */
+#include "tests/tap.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include "viewer/id-map.h"
+
+#define IDS   700
+#define STEPS 200000
+
+static uint64_t state;
+
+static uint64_t
+draw(uint64_t below)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (state >> 11) % below;
+}
+
+int
+main(void)
+{
+    struct id_map map = { 0 };
+    bool there[IDS] = { false };
+    uint32_t numbers[IDS];
+    uint64_t ids[IDS];
+    uint32_t number = 0;
+    size_t count = 0;
+    size_t wrong = 0;
+    const char *seed = getenv("SEED");
+
+    plan(4);
+    state = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
+    diag("SEED=%" PRIu64, state);
+    ok(id_map_find(&map, 0) == NULL && !id_map_take(&map, 0, &number), "an empty table has nothing");
+    /* Ids that pointers have: multiples of 512 and of 2 MiB, and 0. */
+    for (size_t i = 0; i < IDS; i++)
+        ids[i] = i % 2 == 0 ? i * 512 : UINT64_C(0x7f0000000000) + (i << 21);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        size_t i = draw(step % 20000 < 10000 ? IDS : IDS / 20);
+        uint32_t *found = id_map_find(&map, ids[i]);
+
+        wrong += there[i] ? found == NULL || *found != numbers[i] : found != NULL;
+        if (!there[i]) {
+            wrong += !id_map_add(&map, ids[i], step);
+            numbers[i] = step;
+        } else {
+            wrong += !id_map_take(&map, ids[i], &number) || number != numbers[i];
+        }
+        there[i] = !there[i];
+        count += there[i] ? 1 : (size_t)-1;
+    }
+    is_u64(wrong, 0, "every id that is there is found with its number, and no other");
+    is_u64(map.count, count, "the table knows how many it holds");
+    for (size_t i = 0; i < IDS; i++)
+        wrong += (id_map_find(&map, ids[i]) != NULL) != there[i];
+    is_u64(wrong, 0, "at the end just those are there that were not taken out");
+    id_map_free(&map);
+    return done();
+}
