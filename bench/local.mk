@@ -1,1 +1,21 @@
-# bench
+# Benchmarks: built on demand, run by `make bench`; figures in bench/README.md.
+EXTRA_PROGRAMS += bench/front bench/writer
+bench_common = bench/bench.c bench/bench.h
+
+bench_front_SOURCES = bench/front.c $(bench_common) src/trace/clock.c
+bench_front_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+bench_front_CFLAGS = $(AM_CFLAGS) -pthread
+bench_front_LDADD = libtidemark.la
+
+bench_writer_SOURCES = bench/writer.c $(bench_common) src/trace/schema.c
+bench_writer_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+bench_writer_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
+bench_writer_LDADD = libtidemark.la $(SQLITE_LIBS)
+
+CLEANFILES += bench/front$(EXEEXT) bench/writer$(EXEEXT) bench-front.json bench-writer.json
+
+.PHONY: bench
+bench: bench/front$(EXEEXT) bench/writer$(EXEEXT)
+	bench/front$(EXEEXT) bench-front.json
+	@echo
+	bench/writer$(EXEEXT) bench-writer.json

@@ -158,6 +158,7 @@ create_meta(struct tidei_store *store, const struct tidei_recorder *recorder, ui
         { "pid", getpid() },
         { "trace_id", (int64_t)recorder->file->header->trace_id },
         { "epoch", 0 },
+        { "epoch_records", 0 },
     };
     enum tide_status status = tidei_store_begin(store);
 

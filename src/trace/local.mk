@@ -25,6 +25,8 @@ libtidemark_la_SOURCES += \
 	src/trace/recover.c \
 	src/trace/ringfile.c \
 	src/trace/ringfile.h \
+	src/trace/sampler.c \
+	src/trace/sampler.h \
 	src/trace/schema.c \
 	src/trace/schema.h \
 	src/trace/store.c \

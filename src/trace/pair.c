@@ -227,13 +227,13 @@ pair_by_id(const void *left, const void *right)
 }
 
 bool
-tidei_pair_run(struct tidei_pair *pair, unsigned half, uint64_t count)
+tidei_pair_run(struct tidei_pair *pair, unsigned half, uint64_t from, uint64_t end)
 {
     pair->half = half;
     pair->first_id = pair->next_id;
     pair->row_count = pair->closing_count = 0;
     pair->unmatched.count = pair->odd.count = pair->other.count = 0;
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = from; i < end; i++) {
         struct tidei_record *record = pair_record(pair, (uint32_t)i);
 
         if (record->kind == TIDEI_RECORD_ALLOC)

@@ -72,7 +72,7 @@ struct tidei_pair {
     uint64_t next_id;
     bool no_memory;
 
-    /* Of the half that was paired last. */
+    /* Of the part of a half that was paired last. */
     unsigned half;
     uint64_t first_id;
     struct tidei_row *rows;
@@ -89,8 +89,8 @@ struct tidei_pair {
 struct tidei_pair *tidei_pair_new(struct tidei_ringfile *file);
 void tidei_pair_free(struct tidei_pair *pair);
 
-/* Pair the first `count` records of a half. False where host memory is short. */
-bool tidei_pair_run(struct tidei_pair *pair, unsigned half, uint64_t count);
+/* Pair the records from `from` to before `end` of a half. False where host memory is short. */
+bool tidei_pair_run(struct tidei_pair *pair, unsigned half, uint64_t from, uint64_t end);
 
 /*
  * Keep a row that still lives beyond its half. `live` has all its fields but next_free; `row` is its index, or

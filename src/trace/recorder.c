@@ -376,14 +376,14 @@ tidei_recorder_define_stack(struct tidei_recorder *recorder, const char *text)
 void
 tidei_recorder_watch(struct tidei_recorder *recorder, struct tide_resource *resource, uint32_t layer_id)
 {
-    tidei_writer_watch(recorder->writer, resource, layer_id);
+    tidei_sampler_watch(recorder->writer->sampler, resource, layer_id);
 }
 
 void
 tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource)
 {
     if (atomic_load_explicit(&recorder->mode, memory_order_acquire) != TIDEI_RECORDER_FORKED)
-        tidei_writer_unwatch(recorder->writer, resource);
+        tidei_sampler_unwatch(recorder->writer->sampler, resource);
 }
 
 enum tide_status

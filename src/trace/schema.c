@@ -34,7 +34,7 @@ const char tidei_trace_schema[] =
     "    SELECT free_ns, 'free', allocation_id, layer_id, address, size, status,\n"
     "        free_duration_ns, free_thread_id, free_stream_id\n"
     "    FROM allocation WHERE free_ns IS NOT NULL\n"
-    "    ORDER BY 1, 2 DESC, 3;\n"
+    "    ORDER BY 1, 2, 3;\n"
     "CREATE VIEW live AS SELECT * FROM allocation WHERE free_ns IS NULL AND status = 0;\n"
     "CREATE VIEW failure AS\n"
     "    SELECT allocation.*, status.name AS status_name\n"
@@ -44,5 +44,5 @@ const char tidei_trace_schema[] =
     "        sum(CASE kind WHEN 'alloc' THEN size ELSE -size END) OVER running AS live_bytes,\n"
     "        sum(CASE kind WHEN 'alloc' THEN 1 ELSE -1 END) OVER running AS live_count\n"
     "    FROM event WHERE status = 0\n"
-    "    WINDOW running AS (PARTITION BY layer_id ORDER BY ns, kind DESC, allocation_id\n"
+    "    WINDOW running AS (PARTITION BY layer_id ORDER BY ns, kind, allocation_id\n"
     "        ROWS UNBOUNDED PRECEDING);\n";

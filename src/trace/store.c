@@ -406,7 +406,7 @@ store_write_samples(struct tidei_store *store, const struct tidei_pool_sample *s
 }
 
 enum tide_status
-tidei_store_write(struct tidei_store *store, uint64_t epoch, const struct tidei_pool_sample *samples,
+tidei_store_write(struct tidei_store *store, uint64_t epoch, uint64_t records, const struct tidei_pool_sample *samples,
                   size_t sample_count)
 {
     enum tide_status status = tidei_store_begin(store);
@@ -425,6 +425,8 @@ tidei_store_write(struct tidei_store *store, uint64_t epoch, const struct tidei_
         status = store_write_samples(store, samples, sample_count);
     if (status == TIDE_OK)
         status = tidei_store_meta_number(store, "epoch", (int64_t)epoch);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_number(store, "epoch_records", (int64_t)records);
     if (status == TIDE_OK && store->no_memory)
         status = tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", store->path);
     status = tidei_store_end(store, status);

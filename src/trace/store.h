@@ -11,6 +11,7 @@
 
 #include "trace/clock.h"
 #include "trace/pair.h"
+#include "trace/sampler.h"
 
 /* A stream as the trace numbers it. */
 struct tidei_stream {
@@ -18,14 +19,6 @@ struct tidei_stream {
     int64_t device; /* -1: none */
     uint32_t id;
     bool written;
-};
-
-/* What a pool held at a moment. */
-struct tidei_pool_sample {
-    uint64_t ns; /* CLOCK_MONOTONIC */
-    uint32_t layer_id;
-    uint64_t used_bytes;
-    uint64_t reserved_bytes;
 };
 
 struct tidei_store {
@@ -72,9 +65,12 @@ enum tide_status tidei_store_load(struct tidei_store *store);
 enum tide_status tidei_store_begin(struct tidei_store *store);
 enum tide_status tidei_store_end(struct tidei_store *store, enum tide_status status);
 
-/* Write the half that store->pair has paired, and that the trace has all up to `epoch` now. One transaction. */
-enum tide_status tidei_store_write(struct tidei_store *store, uint64_t epoch, const struct tidei_pool_sample *samples,
-                                   size_t sample_count);
+/*
+ * Write what store->pair has paired, and that the trace has everything before `epoch` and that one's first `records`
+ * now. One transaction.
+ */
+enum tide_status tidei_store_write(struct tidei_store *store, uint64_t epoch, uint64_t records,
+                                   const struct tidei_pool_sample *samples, size_t sample_count);
 
 /* Add to the table of losses; nothing where `events` is 0. */
 enum tide_status tidei_store_loss(struct tidei_store *store, uint32_t thread_id, const char *reason, uint64_t events);

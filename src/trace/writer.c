@@ -19,12 +19,12 @@
 #include "trace/recorder.h"
 #include "trace/writer.h"
 
-#define WRITER_COMMIT_NS       500000000u /* a quiet program's events are in the file within this and a little */
-#define WRITER_BUSY_NS         1000000u   /* between two looks at rings that gave something */
-#define WRITER_IDLE_NS         10000000u  /* and at rings that did not */
-#define WRITER_SAMPLE_NS       10000000u
-#define WRITER_LOCK_LIMIT_NS   10000000000u /* how long a lock that another holds on the trace is waited for */
-#define WRITER_SAMPLES_AT_ONCE 65536
+#define WRITER_COMMIT_NS     500000000u /* a quiet program's events are in the file within this and a little */
+#define WRITER_BUSY_NS       1000000u   /* between two looks at rings that gave something */
+#define WRITER_IDLE_NS       10000000u  /* and at rings that did not */
+#define WRITER_SLICE_LEAST   32768u
+#define WRITER_SLICE_MOST    1048576u
+#define WRITER_LOCK_LIMIT_NS 10000000000u /* how long a lock that another holds on the trace is waited for */
 
 static bool
 writer_poll(void *context, uint64_t waited_ns)
@@ -46,14 +46,15 @@ tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, s
         return NULL;
     writer->merge = tidei_merge_new(file, tsc);
     writer->pair = tidei_pair_new(file);
-    if (writer->merge == NULL || writer->pair == NULL) {
+    writer->sampler = tidei_sampler_new();
+    if (writer->merge == NULL || writer->pair == NULL || writer->sampler == NULL) {
         tidei_merge_free(writer->merge);
         tidei_pair_free(writer->pair);
+        tidei_sampler_free(writer->sampler);
         free(writer);
         return NULL;
     }
     pthread_mutex_init(&writer->lock, NULL);
-    pthread_mutex_init(&writer->watch_lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&writer->wake, &monotonic);
@@ -64,6 +65,7 @@ tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, s
     writer->store = store;
     writer->tsc = tsc;
     writer->busy_limit_ns = WRITER_LOCK_LIMIT_NS;
+    writer->slice = WRITER_SLICE_LEAST;
     store->pair = writer->pair;
     store->start_ns = file->header->start_ns;
     store->poll = writer_poll;
@@ -98,21 +100,41 @@ writer_fail(struct tidei_writer *writer)
     tidei_message(TIDE_ERROR, "%s; the recording has ended, the program goes on", writer->failure);
 }
 
-/* Write the half that is paired. */
-static enum tide_status
-writer_write(struct tidei_writer *writer, uint64_t epoch)
+/*
+ * How many records the next transaction takes. Few, so that what is written is still in the processor's cache when
+ * SQLite copies it into its log: 20% were measured between 32,768 and a million. More where many lives are longer
+ * than a slice, since each of them costs a second row.
+ */
+static void
+writer_adapt(struct tidei_writer *writer)
 {
-    enum tide_status status;
+    const struct tidei_pair *pair = writer->pair;
+
+    if (pair->closing_count * 4 > pair->row_count && writer->slice < WRITER_SLICE_MOST)
+        writer->slice *= 2;
+    else if (pair->closing_count * 16 < pair->row_count && writer->slice > WRITER_SLICE_LEAST)
+        writer->slice /= 2;
+}
+
+/* Write the slice that is paired. */
+static enum tide_status
+writer_write(struct tidei_writer *writer)
+{
+    struct tidei_sealed *sealed = &writer->sealed;
     struct tidei_pair *pair = writer->pair;
+    const struct tidei_pool_sample *taken;
+    enum tide_status status;
+    size_t sample_count;
 
     TIDEI_TEST_POINT("writer.before-write");
-    status = tidei_store_write(writer->store, epoch, writer->samples, writer->sample_count);
-    writer->unwritten = status != TIDE_OK;
-    writer->unwritten_epoch = epoch;
+    taken = tidei_sampler_take(writer->sampler, &sample_count);
+    status = tidei_store_write(writer->store, sealed->epoch, sealed->paired, taken, sample_count);
     if (status != TIDE_OK)
         return status;
     TIDEI_TEST_POINT("writer.after-write");
-    writer->sample_count = 0;
+    sealed->done = sealed->paired;
+    tidei_sampler_written(writer->sampler);
+    writer_adapt(writer);
     tidei_pair_forget_closed(pair);
     if (!tidei_feed_keep_live(writer->store)) {
         pair->no_memory = true;
@@ -129,15 +151,44 @@ writer_write(struct tidei_writer *writer, uint64_t epoch)
     return TIDE_OK;
 }
 
-/* Pair and write the half that fills; the other one fills from now on. */
+/* Where a slice that begins at `from` ends: never between a record and its text. */
+static uint64_t
+writer_slice_end(const struct tidei_writer *writer, uint64_t from)
+{
+    const struct tidei_sealed *sealed = &writer->sealed;
+    uint64_t end = from + writer->slice;
+
+    if (end >= sealed->count)
+        return sealed->count;
+    while (end < sealed->count && tidei_half_record(writer->file, sealed->half, end)->kind == TIDEI_RECORD_TEXT)
+        end++;
+    return end;
+}
+
+/* Pair and write what is left of the sealed half; after a failure this goes on where that was. */
+static enum tide_status
+writer_write_sealed(struct tidei_writer *writer)
+{
+    struct tidei_sealed *sealed = &writer->sealed;
+    enum tide_status status = TIDE_OK;
+
+    do {
+        if (sealed->paired == sealed->done) {
+            sealed->paired = writer_slice_end(writer, sealed->done);
+            if (!tidei_pair_run(writer->pair, sealed->half, sealed->done, sealed->paired))
+                return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->store->path);
+        }
+        status = writer_write(writer);
+    } while (status == TIDE_OK && sealed->done < sealed->count);
+    return status;
+}
+
+/* Write the half that fills; the other one fills from now on. */
 static enum tide_status
 writer_commit(struct tidei_writer *writer)
 {
     struct tidei_ring_header *header = writer->file->header;
     struct tidei_clock_sample now;
-    unsigned half = writer->merge->half;
-    uint64_t count = writer->merge->count;
-    uint64_t epoch;
 
     if (!writer->merge->post_mortem) {
         now = tidei_clock_sample_now(writer->tsc);
@@ -145,11 +196,10 @@ writer_commit(struct tidei_writer *writer)
         header->last = now;
         header->ns_per_tick = tidei_clock_line_between(header->first, now, header->ns_per_tick).ns_per_tick;
     }
-    epoch = tidei_merge_seal(writer->merge);
+    writer->sealed = (struct tidei_sealed){ .half = writer->merge->half, .count = writer->merge->count };
+    writer->sealed.epoch = tidei_merge_seal(writer->merge);
     writer->first_ns = 0;
-    if (!tidei_pair_run(writer->pair, half, count))
-        return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->store->path);
-    return writer_write(writer, epoch);
+    return writer_write_sealed(writer);
 }
 
 /* Drain until everything that was recorded before now is in the backlog, and write that. */
@@ -166,44 +216,9 @@ writer_settle(struct tidei_writer *writer)
         if (writer->merge->full)
             status = writer_commit(writer);
     } while (status == TIDE_OK && (writer->merge->full || writer->merge->watermark < until));
-    if (status == TIDE_OK && (writer->merge->count != 0 || writer->sample_count != 0))
+    if (status == TIDE_OK && (writer->merge->count != 0 || tidei_sampler_has(writer->sampler)))
         status = writer_commit(writer);
     return status;
-}
-
-/* Ask the watched resources what they hold, where that has changed. */
-static void
-writer_sample(struct tidei_writer *writer, uint64_t now)
-{
-    if (now - writer->sampled_ns < WRITER_SAMPLE_NS || writer->sample_count >= WRITER_SAMPLES_AT_ONCE)
-        return;
-    writer->sampled_ns = now;
-    pthread_mutex_lock(&writer->watch_lock);
-    for (size_t i = 0; i < writer->watch_count; i++) {
-        struct tidei_watch *watch = &writer->watches[i];
-        uint64_t used, reserved;
-
-        if (tide_query(watch->resource, TIDE_QUERY_BYTES_USED, &used) != TIDE_OK ||
-            tide_query(watch->resource, TIDE_QUERY_BYTES_RESERVED, &reserved) != TIDE_OK)
-            continue;
-        if (used == watch->used_bytes && reserved == watch->reserved_bytes)
-            continue;
-        watch->used_bytes = used;
-        watch->reserved_bytes = reserved;
-        if (writer->sample_count == writer->sample_capacity) {
-            size_t larger = writer->sample_capacity == 0 ? 256 : writer->sample_capacity * 2;
-            struct tidei_pool_sample *moved = realloc(writer->samples, larger * sizeof(*moved));
-
-            if (moved == NULL)
-                break;
-            writer->samples = moved;
-            writer->sample_capacity = larger;
-        }
-        writer->samples[writer->sample_count++] = (struct tidei_pool_sample){
-            .ns = now, .layer_id = watch->layer_id, .used_bytes = used, .reserved_bytes = reserved
-        };
-    }
-    pthread_mutex_unlock(&writer->watch_lock);
 }
 
 /* Sleep until there may be something to do. Returns whether to stop. */
@@ -240,8 +255,7 @@ writer_flush_now(struct tidei_writer *writer)
     pthread_mutex_lock(&writer->lock);
     wanted = writer->flush_wanted;
     pthread_mutex_unlock(&writer->lock);
-    writer->sampled_ns = 0;
-    writer_sample(writer, tidei_monotonic_ns());
+    tidei_sampler_sample(writer->sampler, tidei_monotonic_ns(), true);
     status = writer_settle(writer);
     pthread_mutex_lock(&writer->lock);
     if (status == TIDE_OK) {
@@ -260,7 +274,7 @@ writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
     uint64_t now = tidei_monotonic_ns();
 
     if (moved != 0)
-        writer_sample(writer, now);
+        tidei_sampler_sample(writer->sampler, now, false);
     if (writer->merge->count != 0 && writer->first_ns == 0)
         writer->first_ns = now;
     *pause = moved != 0 ? WRITER_BUSY_NS : WRITER_IDLE_NS;
@@ -417,8 +431,8 @@ writer_write_rest(struct tidei_writer *writer)
     /* Without memory a half was not paired: whoever opens the trace takes it up from the ring file. */
     if (writer->pair->no_memory || writer->store->no_memory)
         return tide_error_set(TIDE_ENOMEM, "%s", writer->failure);
-    if (writer->unwritten)
-        status = writer_write(writer, writer->unwritten_epoch);
+    if (writer->sealed.done < writer->sealed.count)
+        status = writer_write_sealed(writer);
     if (status == TIDE_OK)
         status = writer_settle(writer);
     return status;
@@ -436,10 +450,6 @@ tidei_writer_stop(struct tidei_writer *writer, const char *ended)
         pthread_mutex_unlock(&writer->lock);
         pthread_join(writer->thread, NULL);
         writer->running = false;
-    }
-    if (!writer->merge->post_mortem && writer->failure[0] == '\0') {
-        writer->sampled_ns = 0;
-        writer_sample(writer, tidei_monotonic_ns());
     }
     status = writer_write_rest(writer);
     if (status == TIDE_OK)
@@ -461,41 +471,12 @@ tidei_writer_free(struct tidei_writer *writer)
     tidei_store_close(writer->store);
     tidei_merge_free(writer->merge);
     tidei_pair_free(writer->pair);
+    tidei_sampler_free(writer->sampler);
     tidei_ringfile_close(writer->file, false);
     pthread_mutex_destroy(&writer->lock);
-    pthread_mutex_destroy(&writer->watch_lock);
     pthread_cond_destroy(&writer->wake);
     pthread_cond_destroy(&writer->flushed);
-    free(writer->watches);
-    free(writer->samples);
     free(writer);
-}
-
-void
-tidei_writer_watch(struct tidei_writer *writer, struct tide_resource *resource, uint32_t layer_id)
-{
-    struct tidei_watch *moved;
-
-    pthread_mutex_lock(&writer->watch_lock);
-    moved = realloc(writer->watches, (writer->watch_count + 1) * sizeof(*moved));
-    if (moved != NULL) {
-        writer->watches = moved;
-        moved[writer->watch_count++] = (struct tidei_watch){ .resource = resource, .layer_id = layer_id };
-    }
-    pthread_mutex_unlock(&writer->watch_lock);
-}
-
-void
-tidei_writer_unwatch(struct tidei_writer *writer, struct tide_resource *resource)
-{
-    pthread_mutex_lock(&writer->watch_lock);
-    for (size_t i = 0; i < writer->watch_count; i++) {
-        if (writer->watches[i].resource == resource) {
-            writer->watches[i] = writer->watches[--writer->watch_count];
-            break;
-        }
-    }
-    pthread_mutex_unlock(&writer->watch_lock);
 }
 
 /* How many records a half really has: no more than its chunks hold. */
@@ -507,17 +488,31 @@ writer_half_count(const struct tidei_writer *writer, unsigned half, uint64_t cou
     return count < most ? count : most;
 }
 
+/* The half that was being written, where the trace does not have all of it. */
+static enum tide_status
+writer_take_up_sealed(struct tidei_writer *writer, unsigned half, uint64_t epoch, uint64_t done, uint64_t *events)
+{
+    const struct tidei_half *written = &writer->file->header->halves[half];
+    struct tidei_sealed *sealed = &writer->sealed;
+
+    if (written->epoch < epoch)
+        return TIDE_OK;
+    *sealed = (struct tidei_sealed){ .half = half, .epoch = written->epoch };
+    sealed->count = writer_half_count(writer, half, written->count);
+    sealed->done = sealed->paired = written->epoch == epoch && done <= sealed->count ? done : 0;
+    *events += sealed->count - sealed->done;
+    return sealed->done < sealed->count ? writer_write_sealed(writer) : TIDE_OK;
+}
+
 enum tide_status
 tidei_writer_take_up(struct tidei_writer *writer, uint64_t *events)
 {
     struct tidei_ring_header *header = writer->file->header;
     uint64_t published = atomic_load_explicit(&header->published, memory_order_acquire);
     unsigned filling = TIDEI_PUBLISHED_HALF(published);
-    const struct tidei_half *other = &header->halves[1 - filling];
     struct tidei_merge *merge = writer->merge;
     enum tide_status status;
-    uint64_t count;
-    int64_t epoch;
+    int64_t epoch, done;
 
     *events = 0;
     merge->post_mortem = true;
@@ -526,14 +521,11 @@ tidei_writer_take_up(struct tidei_writer *writer, uint64_t *events)
     merge->count = writer_half_count(writer, filling, TIDEI_PUBLISHED_COUNT(published));
     writer->store->line = (struct tidei_clock_line){ .base = header->last, .ns_per_tick = header->ns_per_tick };
     status = tidei_store_meta_read(writer->store, "epoch", &epoch);
-    if (status == TIDE_OK && other->epoch > (uint64_t)epoch && other->count != 0) {
-        count = writer_half_count(writer, 1 - filling, other->count);
-        *events += count;
-        if (!tidei_pair_run(writer->pair, 1 - filling, count))
-            return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->store->path);
-        status = writer_write(writer, other->epoch);
-    }
-    while (status == TIDE_OK && header->halves[merge->half].epoch > (uint64_t)epoch) {
+    if (status == TIDE_OK)
+        status = tidei_store_meta_read(writer->store, "epoch_records", &done);
+    if (status == TIDE_OK)
+        status = writer_take_up_sealed(writer, 1 - filling, (uint64_t)epoch, (uint64_t)done, events);
+    while (status == TIDE_OK) {
         tidei_merge_drain(merge);
         if (merge->count == 0)
             break;

@@ -10,16 +10,18 @@
 
 #include "trace/merge.h"
 #include "trace/pair.h"
+#include "trace/sampler.h"
 #include "trace/store.h"
 
 struct tidei_recorder;
 
-/* A resource whose figures are sampled while events go by. */
-struct tidei_watch {
-    struct tide_resource *resource; /* borrowed */
-    uint32_t layer_id;
-    uint64_t used_bytes;
-    uint64_t reserved_bytes;
+/* The half that is being written, in slices: each is paired and then one transaction. */
+struct tidei_sealed {
+    unsigned half;
+    uint64_t epoch;
+    uint64_t count;  /* records */
+    uint64_t done;   /* of them the trace has */
+    uint64_t paired; /* up to here they are paired; past `done` where a transaction has failed */
 };
 
 struct tidei_writer {
@@ -28,9 +30,10 @@ struct tidei_writer {
     struct tidei_merge *merge;
     struct tidei_pair *pair;
     struct tidei_store *store;
+    struct tidei_sampler *sampler;
     bool tsc;
-    bool unwritten; /* a half was paired whose transaction has failed */
-    uint64_t unwritten_epoch;
+    struct tidei_sealed sealed;
+    uint64_t slice;    /* how many records go into a transaction */
     uint64_t first_ns; /* when the oldest record of the filling half came */
     uint64_t busy_limit_ns;
     char failure[256]; /* why the recording ended; "" while it goes on. The writer's */
@@ -45,14 +48,6 @@ struct tidei_writer {
     bool failed;
     uint64_t flush_wanted;
     uint64_t flush_done;
-
-    pthread_mutex_t watch_lock; /* for the watches */
-    struct tidei_watch *watches;
-    size_t watch_count;
-    struct tidei_pool_sample *samples; /* the writer's */
-    size_t sample_count;
-    size_t sample_capacity;
-    uint64_t sampled_ns;
 };
 
 /* Take over `file` and `store`. NULL where host memory is short; then both are the caller's still. */
@@ -73,9 +68,6 @@ enum tide_status tidei_writer_stop(struct tidei_writer *writer, const char *ende
 
 /* Close the trace; the ring file goes where the trace has everything. */
 void tidei_writer_free(struct tidei_writer *writer);
-
-void tidei_writer_watch(struct tidei_writer *writer, struct tide_resource *resource, uint32_t layer_id);
-void tidei_writer_unwatch(struct tidei_writer *writer, struct tide_resource *resource);
 
 /* For one thread without the loop: what the rings of a process that is gone still hold. */
 enum tide_status tidei_writer_take_up(struct tidei_writer *writer, uint64_t *events);
