@@ -14,6 +14,7 @@ house_tests = \
 	tests/doc-readme-t.sh \
 	tests/doc-stack-text-t.sh \
 	tests/headers-t.sh \
+	tests/schema-t.sh \
 	tests/symbols-t.sh
 dist_check_SCRIPTS += $(house_tests)
 TESTS += $(house_tests)
@@ -162,6 +163,12 @@ TESTS += tests/lock-t
 THREADED_TESTS += tests/lock-t
 
 include tests/gpu/local.mk
+
+# Beside the page whose tables it compares.
+check_PROGRAMS += tests/ringfile-layout-t
+tests_ringfile_layout_t_SOURCES = tests/ringfile-layout-t.c
+tests_ringfile_layout_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+TESTS += tests/ringfile-layout-t
 
 # Kills with SIGKILL; `make torture` does it a thousand times.
 check_PROGRAMS += tests/torture-t

@@ -1,0 +1,104 @@
+/* The tables of the ring file's layout in doc/trace.md have the offsets and sizes that the code has, and no others. */
+#include "config.h"
+
+#include "trace/ringfile.h"
+
+#include "tap.h"
+
+struct field {
+    const char *name;
+    size_t offset;
+    size_t bytes;
+};
+
+#define FIELD(type, name)                                                                                              \
+    {                                                                                                                  \
+#name, offsetof(struct type, name), sizeof(((struct type *)NULL)->name)                                        \
+    }
+
+static const struct field header_fields[] = {
+    FIELD(tidei_ring_header, magic),       FIELD(tidei_ring_header, format),      FIELD(tidei_ring_header, pid),
+    FIELD(tidei_ring_header, trace_id),    FIELD(tidei_ring_header, ring_bytes),  FIELD(tidei_ring_header, start_ns),
+    FIELD(tidei_ring_header, tsc),         FIELD(tidei_ring_header, ready),       FIELD(tidei_ring_header, first),
+    FIELD(tidei_ring_header, last),        FIELD(tidei_ring_header, ns_per_tick), FIELD(tidei_ring_header, halves),
+    FIELD(tidei_ring_header, published),   FIELD(tidei_ring_header, ring_count),  FIELD(tidei_ring_header, chunk_count),
+    FIELD(tidei_ring_header, lost_allocs), FIELD(tidei_ring_header, lost_frees),
+};
+
+static const struct field directory_fields[] = {
+    FIELD(tidei_ring_directory, rings),
+    FIELD(tidei_ring_directory, chunks),
+};
+
+static const struct field ring_fields[] = {
+    FIELD(tidei_ring, head),           FIELD(tidei_ring, open),
+    FIELD(tidei_ring, waits),          FIELD(tidei_ring, longest_wait_ns),
+    FIELD(tidei_ring, dropped_allocs), FIELD(tidei_ring, dropped_frees),
+    FIELD(tidei_ring, dropped_marks),  FIELD(tidei_ring, tail),
+    FIELD(tidei_ring, next_publish),   FIELD(tidei_ring, next_tail),
+    FIELD(tidei_ring, state),          FIELD(tidei_ring, thread_id),
+};
+
+static const struct field record_fields[] = {
+    FIELD(tidei_record, ticks),        FIELD(tidei_record, duration_ticks), FIELD(tidei_record, address),
+    FIELD(tidei_record, size),         FIELD(tidei_record, stream),         FIELD(tidei_record, tag),
+    FIELD(tidei_record, callstack),    FIELD(tidei_record, layer),          FIELD(tidei_record, kind),
+    FIELD(tidei_record, status),       FIELD(tidei_record, alignment_log2), FIELD(tidei_record, reserved),
+    FIELD(tidei_record, text_records), FIELD(tidei_record, thread),         FIELD(tidei_record, reserved2),
+};
+
+static const struct field text_fields[] = {
+    FIELD(tidei_text_record, text),     FIELD(tidei_text_record, length), FIELD(tidei_text_record, kind),
+    FIELD(tidei_text_record, reserved), FIELD(tidei_text_record, thread), FIELD(tidei_text_record, reserved2),
+};
+
+/* The rows of the table whose first column is called `title` are the fields, each at its place. */
+static void
+is_documented(const char *page, const char *title, const struct field *fields, size_t count)
+{
+    char head[64], line[256] = "", name[64];
+    size_t row = 0, offset, bytes;
+    bool on = false, good = true;
+    FILE *file = fopen(page, "r");
+
+    snprintf(head, sizeof(head), "| %s | offset | bytes |", title);
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        if (strncmp(line, head, strlen(head)) == 0)
+            on = true;
+        else if (line[0] != '|')
+            on = false;
+        if (!on || sscanf(line, "| `%63[^`]` | %zu | %zu |", name, &offset, &bytes) != 3)
+            continue;
+        if (row >= count || strcmp(fields[row].name, name) != 0 || fields[row].offset != offset ||
+            fields[row].bytes != bytes) {
+            diag("%s: the page has %s at %zu, %zu bytes", title, name, offset, bytes);
+            if (row < count)
+                diag("the code has %s at %zu, %zu bytes", fields[row].name, fields[row].offset, fields[row].bytes);
+            good = false;
+        }
+        row++;
+    }
+    if (file != NULL)
+        fclose(file);
+    ok(good && row == count, "the page has the %zu fields of the %s, each at its place", count, title);
+}
+
+int
+main(void)
+{
+    const char *folder = getenv("top_srcdir");
+    char page[4096];
+
+    snprintf(page, sizeof(page), "%s/doc/trace.md", folder != NULL ? folder : ".");
+    plan(7);
+    is_documented(page, "header", header_fields, sizeof(header_fields) / sizeof(*header_fields));
+    is_documented(page, "directory", directory_fields, sizeof(directory_fields) / sizeof(*directory_fields));
+    is_documented(page, "ring", ring_fields, sizeof(ring_fields) / sizeof(*ring_fields));
+    is_documented(page, "record", record_fields, sizeof(record_fields) / sizeof(*record_fields));
+    is_documented(page, "text record", text_fields, sizeof(text_fields) / sizeof(*text_fields));
+    ok(TIDEI_PAGE == 4096 && TIDEI_RING_PREFIX_BYTES == 167936, "the first segment is at 167936");
+    ok(TIDEI_CHUNK_BYTES == 1048576 && TIDEI_CHUNK_RECORDS == 16384 && TIDEI_MAX_RINGS == 4096 &&
+           TIDEI_MAX_CHUNKS == 16384 && TIDEI_RING_FORMAT == 1,
+       "chunks, the most rings and chunks, and the format are those of the page");
+    return done();
+}

@@ -1,0 +1,94 @@
+#!/bin/sh
+# doc/trace.md has the schema that the recorder creates, says what each column and key is, and its queries are right.
+: "${top_srcdir:=$(dirname "$0")/..}"
+. "$top_srcdir/tests/tap.sh"
+
+doc=$top_srcdir/doc/trace.md
+
+# block NUMBER: the fenced block of SQL with that number, from 1.
+block() {
+    "$AWK" -v number="$1" '/^```sql$/ { on = ++seen == number; next } /^```/ { on = 0 } on' "$doc"
+}
+
+blocks() {
+    grep -c '^```sql$' "$doc"
+}
+
+schema_of() {
+    "$SQLITE3" -readonly "$1" "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY rowid"
+}
+
+# What the database has: "table column TYPE" for each column.
+columns_of() {
+    "$SQLITE3" -readonly -separator ' ' "$1" "SELECT m.name, c.name, iif(c.type = '', 'any', c.type)
+        FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS c WHERE m.type = 'table'" | sort
+}
+
+# What the page has: the rows of the first table under each heading "### `table`".
+columns_documented() {
+    "$AWK" -F' *[|] *' '
+        /^### / { table = /^### `/ ? substr($0, 6, length($0) - 6) : ""; rows = 0 }
+        /^## / { table = "" }
+        table != "" && /^[|] column [|]/ { rows = 1 }
+        !/^[|]/ { rows = 0 }
+        rows && $2 ~ /^`/ { gsub(/`/, "", $2); print table, $2, $3 }' "$doc" | sort
+}
+
+# The keys of meta, as the page has them; stack.N stands for many.
+keys_documented() {
+    "$AWK" -F' *[|] *' '/^[|] key [|]/ { on = 1 } !/^[|]/ { on = 0 } on && $2 ~ /^`/ { gsub(/`/, "", $2); print $2 }' \
+        "$doc" | sort
+}
+
+# answer NUMBER: what a query says about the trace made by hand.
+answer() {
+    block "$1" >"$scratch/query.sql"
+    "$SQLITE3" -readonly "$scratch/hand.db" <"$scratch/query.sql" 2>&1
+}
+
+test -n "$SQLITE3" || skip_all 'there is no sqlite3 command'
+test -x "$top_builddir/tests/make-trace" || skip_all 'this build has no command'
+
+plan 17
+trace=$scratch/trace.db
+block 1 >"$scratch/documented.sql"
+ok 'the schema on the page makes a database' "$SQLITE3" -bail "$scratch/documented.db" ".read $scratch/documented.sql"
+TIDEMARK_STACK="log($trace) | host" "$top_builddir/examples/wrap" >/dev/null 2>&1
+ok 'the recorder makes a trace' test -s "$trace"
+schema_of "$scratch/documented.db" >"$scratch/documented"
+schema_of "$trace" >"$scratch/recorded"
+ok 'the page has the schema that the recorder creates, to the letter' diff "$scratch/documented" "$scratch/recorded"
+ok 'and it is one' grep -q '^table|allocation|' "$scratch/documented"
+columns_documented >"$scratch/documented"
+columns_of "$trace" >"$scratch/recorded"
+ok 'the page says what each column holds, with its type, and knows no other' \
+    diff "$scratch/documented" "$scratch/recorded"
+keys_documented >"$scratch/documented"
+"$SQLITE3" -readonly "$trace" 'SELECT key FROM meta' | sort >"$scratch/recorded"
+is "$(comm -13 "$scratch/documented" "$scratch/recorded")" '' 'the page says what each key of meta holds'
+is "$(comm -23 "$scratch/documented" "$scratch/recorded" | tr '\n' ' ')" 'failure stack.N ' \
+    'and knows no other but those of special cases'
+
+"$top_builddir/tests/make-trace" "$scratch/hand.db" "
+    INSERT INTO status VALUES (0, 'TIDE_OK', ''), (4, 'TIDE_ELIMIT', '');
+    INSERT INTO stream VALUES (2, 255, 0);
+    INSERT INTO tag VALUES (1, NULL, 'step'), (2, 1, 'forward'), (3, 2, 'forward');
+    INSERT INTO life VALUES (1, 1, 100, 1000000, 4000000), (2, 1, 300, 2000000, NULL), (3, 1, 300, 2000000, 2000000),
+        (4, 1, 50, 3000000, NULL), (5, 3, 7, 3000000, 3000500);
+    INSERT INTO refused VALUES (6, 1, 9000, 3500000);
+    UPDATE allocation SET tag_id = 3 WHERE allocation_id IN (2, 3);
+    UPDATE allocation SET free_stream_id = 2, free_duration_ns = 77 WHERE allocation_id = 3;
+    INSERT INTO pool_sample VALUES (5, 2, 10, 64), (6, 2, 30, 128), (7, 2, 20, 64);
+    INSERT INTO mark VALUES (1500000000, 1, 'mark', 'epoch 1', NULL), (1, 1, 'refused_free', '', 5);" || exit 99
+is "$(answer 2)" "$(printf '1|700|2000000|3\n3|7|3000000|1')" \
+    'the peak of each layer: what is freed at its moment stood there'
+is "$(answer 3)" "$(printf '2|300|3|2000000\n3|300|3|2000000\n1|100||1000000')" 'what stood at the peak'
+is "$(answer 4)" "$(printf 'step/forward/forward|1|300\n(none)|1|50')" 'what was never freed, by tag'
+is "$(answer 5)" '3500000|1|9000|TIDE_ELIMIT|450' 'what failed'
+is "$(answer 6 | head -n 2)" "$(printf 'free|77|1|300|2000000\nalloc|10|1|100|1000000')" 'the slowest calls'
+is "$(answer 7)" "$(printf '1|100\n2|700\n3|450\n4|350')" 'memory over time'
+is "$(answer 8)" '0x0|0xff|1|300' 'frees on another stream'
+is "$(answer 9)" "$(printf '300|2|1|0.0\n100|1|1|3000.0\n50|1|0|')" 'sizes and how long they live'
+is "$(answer 10)" '2|128|30|6' 'what the pool held at the most'
+is "$(answer 11) $(blocks)" '2023-11-14 22:13:21.500|epoch 1 11' 'the marks with the time of day; there is no further query'
+done_testing
