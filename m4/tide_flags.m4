@@ -9,13 +9,22 @@ AC_SUBST([WERROR_CFLAGS])
 ])
 
 dnl TIDE_SANITIZERS: --enable-sanitizers=LIST is added to CFLAGS, which library, command and tests compile and link
-dnl with. Undefined behaviour ends the program, or a test would pass over it.
+dnl with. Undefined behaviour ends the program, or a test would pass over it. gcc says of each fence that
+dnl ThreadSanitizer does not see it (-Wtsan); which fences are meant to be there stands beside them. A compiler is
+dnl asked for the warning itself, as gcc takes any -Wno- that it does not know.
 AC_DEFUN([TIDE_SANITIZERS], [
 AC_ARG_ENABLE([sanitizers],
     [AS_HELP_STRING([--enable-sanitizers=LIST], [build with sanitizers: address,undefined or thread])],
     [], [enable_sanitizers=no])
 AS_CASE([$enable_sanitizers], [no], [], [
     AS_IF([test "x$enable_sanitizers" = xyes], [enable_sanitizers=address,undefined])
+    tide_sanitizers_cflags=$CFLAGS
+    CFLAGS="$CFLAGS -Werror -Wtsan"
+    AC_MSG_CHECKING([whether $CC knows -Wtsan])
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM()], [tide_wtsan=yes], [tide_wtsan=no])
+    AC_MSG_RESULT([$tide_wtsan])
+    CFLAGS=$tide_sanitizers_cflags
+    AS_CASE([$enable_sanitizers:$tide_wtsan], [*thread*:yes], [CFLAGS="$CFLAGS -Wno-tsan"])
     CFLAGS="$CFLAGS -fsanitize=$enable_sanitizers -fno-sanitize-recover=all -fno-omit-frame-pointer"
     AC_MSG_CHECKING([whether programs link with -fsanitize=$enable_sanitizers])
     AC_LINK_IFELSE([AC_LANG_PROGRAM()], [AC_MSG_RESULT([yes])], [
