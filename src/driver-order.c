@@ -113,4 +113,33 @@ tidei_driver_order(struct tidei_driver_events *events, CUstream earlier, CUstrea
     return tidei_driver_error(cuda, result, function);
 }
 
+/* At exit the driver's work has gone with it, and a thread without a context has none there. */
+static bool
+order_is_done(CUresult result)
+{
+    return result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED || result == CUDA_ERROR_INVALID_CONTEXT ||
+           result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+enum tide_status
+tidei_driver_order_all(struct tidei_driver_events *events)
+{
+    const struct tidei_driver *cuda = events->cuda;
+    CUresult result;
+
+    if (!tidei_driver_usable())
+        return tide_error_set(TIDE_EUNSUPPORTED,
+                              "driver: CUDA does not work in a child of fork() whose parent has started it");
+    /* The current context may be the application's own, whose streams get memory here, too. */
+    result = cuda->context_synchronize();
+    if (!order_is_done(result))
+        return tidei_driver_error(cuda, result, "cuCtxSynchronize");
+    result = cuda->context_push(events->context);
+    if (result == CUDA_SUCCESS) {
+        result = cuda->context_synchronize();
+        tidei_driver_leave(cuda);
+    }
+    return order_is_done(result) ? TIDE_OK : tidei_driver_error(cuda, result, "cuCtxSynchronize");
+}
+
 #endif

@@ -33,5 +33,12 @@ void tidei_driver_events_fini(struct tidei_driver_events *events, bool touch_dri
  */
 enum tide_status tidei_driver_order(struct tidei_driver_events *events, CUstream earlier, CUstream later);
 
+/*
+ * Wait on the host until the context of `events`, and the one that is current, have done all that was submitted to any
+ * of their streams, destroyed ones too: no handle is named, as the driver crashes on one that is gone. Errors:
+ * TIDE_EUNSUPPORTED (a child of fork()), TIDE_EDRIVER (also for work that failed). Thread safety: any thread.
+ */
+enum tide_status tidei_driver_order_all(struct tidei_driver_events *events);
+
 #endif
 #endif

@@ -31,6 +31,7 @@ static const struct driver_entry driver_entries[] = {
     { "cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2", 11000, true, SLOT(primary_context_release) },
     { "cuCtxPushCurrent", "cuCtxPushCurrent_v2", 4000, true, SLOT(context_push) },
     { "cuCtxPopCurrent", "cuCtxPopCurrent_v2", 4000, true, SLOT(context_pop) },
+    { "cuCtxSynchronize", "cuCtxSynchronize", 2000, true, SLOT(context_synchronize) },
     { "cuMemPoolCreate", "cuMemPoolCreate", 11020, false, SLOT(mem_pool_create) },
     { "cuMemPoolDestroy", "cuMemPoolDestroy", 11020, false, SLOT(mem_pool_destroy) },
     { "cuMemPoolSetAttribute", "cuMemPoolSetAttribute", 11020, false, SLOT(mem_pool_set_attribute) },

@@ -16,7 +16,7 @@
 
 /*
  * Named after the driver's functions. A slot is NULL where the driver is too old for it; those up to
- * `context_pop` are always filled in a table that tidei_driver_get returns.
+ * `context_synchronize` are always filled in a table that tidei_driver_get returns.
  */
 struct tidei_driver {
     CUresult(CUDAAPI *init)(unsigned int flags);
@@ -30,6 +30,7 @@ struct tidei_driver {
     CUresult(CUDAAPI *primary_context_release)(CUdevice device);
     CUresult(CUDAAPI *context_push)(CUcontext context);
     CUresult(CUDAAPI *context_pop)(CUcontext *context);
+    CUresult(CUDAAPI *context_synchronize)(void);
 
     CUresult(CUDAAPI *mem_pool_create)(CUmemoryPool *pool, const CUmemPoolProps *properties);
     CUresult(CUDAAPI *mem_pool_destroy)(CUmemoryPool pool);

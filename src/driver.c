@@ -12,7 +12,9 @@
  *              a reset of the device's primary context only releasing is allowed.
  *
  * Stream 0 is the legacy default stream of the context that is current, as everywhere in CUDA; where none is, that
- * of the device's primary context, which is current for the call alone. The stream may be of another device.
+ * of the device's primary context, which is current for the call alone. The stream may be of another device. A stream
+ * must be there: the driver crashes on the handle of one that was destroyed. An order behind TIDE_STREAM_ALL names
+ * none, but waits for the primary context and the current one; see base.h.
  */
 #include "driver-table.h"
 
@@ -155,6 +157,8 @@ driver_order(struct tide_resource *resource, tide_stream earlier, tide_stream la
 {
     struct driver *self = (struct driver *)resource;
 
+    if (earlier == TIDE_STREAM_ALL)
+        return tidei_driver_order_all(&self->events);
     return tidei_driver_order(&self->events, (CUstream)earlier, (CUstream)later);
 }
 

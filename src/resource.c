@@ -115,6 +115,8 @@ tide_order(struct tide_resource *resource, tide_stream earlier, tide_stream late
 {
     enum tide_status status = resource_check(resource, 1);
 
+    if (status == TIDE_OK && later == TIDE_STREAM_ALL)
+        status = tide_error_set(TIDE_EINVAL, "%s: TIDE_STREAM_ALL cannot be made to wait", resource->ops->name);
     return status != TIDE_OK ? status : resource->ops->order(resource, earlier, later);
 }
 

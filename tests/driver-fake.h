@@ -13,6 +13,7 @@
 
 struct fake_context {
     int references;
+    int synchronized; /* calls */
 };
 
 struct CUstream_st {
@@ -152,6 +153,16 @@ fake_context_pop(CUcontext *context)
 {
     *context = (CUcontext)fake.current;
     fake.current = fake.pushed[--fake.depth];
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI
+fake_context_synchronize(void)
+{
+    if (fake.current == NULL)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    fake.current->synchronized++;
+    FAKE("cuCtxSynchronize")
     return CUDA_SUCCESS;
 }
 
@@ -309,6 +320,7 @@ static const struct fake_symbol {
     FAKE_SYMBOL("cuDevicePrimaryCtxRelease_v2", fake_primary_context_release),
     FAKE_SYMBOL("cuCtxPushCurrent_v2", fake_context_push),
     FAKE_SYMBOL("cuCtxPopCurrent_v2", fake_context_pop),
+    FAKE_SYMBOL("cuCtxSynchronize", fake_context_synchronize),
     FAKE_SYMBOL("cuMemPoolCreate", fake_mem_pool_create),
     FAKE_SYMBOL("cuMemPoolDestroy", fake_mem_pool_destroy),
     FAKE_SYMBOL("cuMemPoolSetAttribute", fake_mem_pool_set_attribute),

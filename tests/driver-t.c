@@ -246,6 +246,39 @@ test_order(void)
 }
 
 static void
+test_order_all(void)
+{
+    struct fake_context own = { 0 };
+    struct tide_resource *driver = NULL;
+
+    fake_reset();
+    tide_driver_create(NULL, &driver);
+    ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_OK && fake.primary.synchronized == 1,
+       "all streams are waited for in the primary context");
+    ok(fake.current == NULL && fake.depth == 0, "which is not left behind on the thread");
+    fake.current = &own;
+    ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_OK && fake.primary.synchronized == 2 && own.synchronized == 1,
+       "and in the application's own context that is current");
+    ok(fake.current == &own && fake.depth == 0 && fake.events_created == 0, "which stays so");
+    fake.fail = "cuCtxSynchronize";
+    fake.result = CUDA_ERROR_LAUNCH_FAILED;
+    ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_EDRIVER && fake.depth == 0, "work that has failed there is told");
+    fake.current = NULL;
+    ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_EDRIVER && fake.depth == 0, "and in the primary context");
+    is_string(tide_error_text(), "driver: cuCtxSynchronize: CUDA_ERROR_LAUNCH_FAILED (719)", "by its name");
+    fake.result = CUDA_ERROR_DEINITIALIZED;
+    ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_OK, "after the driver has gone there is nothing to wait for");
+    ok(tide_order(driver, 0, TIDE_STREAM_ALL) == TIDE_EINVAL, "all streams cannot be made to wait");
+    fake.fail = NULL;
+    fake.primary.synchronized = 0;
+    fake_usable = false;
+    ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_EUNSUPPORTED && fake.primary.synchronized == 0,
+       "a child of fork() does not wait for the driver");
+    fake_usable = true;
+    tide_resource_release(driver);
+}
+
+static void
 test_query(void)
 {
     static const struct {
@@ -349,7 +382,7 @@ test_default_pool(void)
 int
 main(void)
 {
-    plan(90);
+    plan(100);
     test_fill();
     test_start();
     test_create_errors();
@@ -357,6 +390,7 @@ main(void)
     test_allocate();
     test_deallocate();
     test_order();
+    test_order_all();
     test_query();
     test_describe();
     test_kind();

@@ -46,9 +46,12 @@ static enum tide_status
 gate_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
     struct gate *gate = (struct gate *)self;
+    enum tide_status status = earlier == TIDE_STREAM_ALL ? gate->order_all_status : gate->order_status;
 
-    if (gate->order_status != TIDE_OK)
-        return tide_error_set(gate->order_status, "gate: told to fail");
+    if (earlier == TIDE_STREAM_ALL)
+        gate_call(gate, &gate->before_order_all);
+    if (status != TIDE_OK)
+        return tide_error_set(status, "gate: told to fail");
     return tide_pass_order(self, earlier, later);
 }
 

@@ -15,7 +15,9 @@ struct gate {
     gate_visit after_deallocate;
     void *context;
     enum tide_status deallocate_status; /* unless TIDE_OK, the next deallocation returns it and goes no further */
-    enum tide_status order_status;      /* unless TIDE_OK, every order returns it and goes no further */
+    gate_visit before_order_all;        /* before upstream orders TIDE_STREAM_ALL */
+    enum tide_status order_status; /* unless TIDE_OK, every order behind one stream returns it and goes no further */
+    enum tide_status order_all_status; /* the same behind TIDE_STREAM_ALL */
 };
 
 /* A new one over `upstream` (takes over the caller's reference), with one reference in base. */

@@ -88,6 +88,8 @@ check_door(void)
     ok(tide_deallocate(base, NULL, 0, 3, 0) == TIDE_EINVAL, "a free with alignment 3 is refused");
     has_words(tide_error_text(), "upstream: alignment 3 is no power of two", "and the text names the layer");
     ok(tide_order(NULL, 0, 0) == TIDE_EINVAL, "NULL orders nothing");
+    ok(tide_order(base, 0, TIDE_STREAM_ALL) == TIDE_EINVAL, "all streams at once cannot be made to wait");
+    is_string(tide_error_text(), "upstream: TIDE_STREAM_ALL cannot be made to wait", "and the text says so");
     ok(tide_query(NULL, TIDE_QUERY_CAPACITY, &figure) == TIDE_EINVAL && figure == 0, "NULL knows no figure");
     ok(tide_query(base, TIDE_QUERY_CAPACITY, NULL) == TIDE_EINVAL, "a figure needs a place");
     ok(tide_query(base, TIDE_QUERY_CAPACITY, &figure) == TIDE_EUNSUPPORTED && figure == 0, "no capacity is 0");
@@ -97,6 +99,32 @@ check_door(void)
     tide_resource_release(NULL);
     ok(tide_resource_retain(NULL) == NULL, "NULL can be retained and released");
     tide_resource_release(base);
+}
+
+static enum tide_status
+leaves_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    (void)self;
+    (void)what;
+    *out = 4711;
+    return TIDE_EIO;
+}
+
+/* A resource of an application's own whose query fails, and leaves a figure behind. */
+static void
+check_careless(void)
+{
+    struct tide_resource_ops ops = through_ops;
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *top = through_create(&upstream->base);
+    uint64_t figure = 1;
+
+    ops.query = leaves_query;
+    top->ops = &ops;
+    ok(tide_query(top, TIDE_QUERY_BYTES_USED, &figure) == TIDE_EIO && figure == 0,
+       "a figure is 0 where the question fails, whatever the resource has left there");
+    tide_resource_release(top);
+    tide_resource_release(&upstream->base);
 }
 
 static void
@@ -182,11 +210,12 @@ main(void)
         .name = "through", .create = contract_create, .largest_bytes = 1 << 20, .knows_pointers = true
     };
 
-    plan(CONTRACT_TESTS + 6 + 12 + 8 + 4 + 1);
+    plan(CONTRACT_TESTS + 6 + 14 + 8 + 1 + 4 + 1);
     contract_check(&contract);
     check_init();
     check_door();
     check_pass();
+    check_careless();
     check_references();
     check_holders();
     return done();

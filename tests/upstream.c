@@ -99,6 +99,7 @@ upstream_allocate(struct tide_resource *resource, size_t bytes, size_t alignment
     pthread_mutex_lock(&self->lock);
     self->allocate_calls++;
     self->last_stream = stream;
+    self->gone_named += self->gone != 0 && stream == self->gone;
     self->last_bytes = bytes;
     self->last_alignment = alignment;
     status = upstream_refuses(self, bytes);
@@ -151,6 +152,7 @@ upstream_deallocate(struct tide_resource *resource, void *pointer, size_t bytes,
     pthread_mutex_lock(&self->lock);
     self->deallocate_calls++;
     self->last_stream = stream;
+    self->gone_named += self->gone != 0 && stream == self->gone;
     self->last_bytes = bytes;
     self->last_alignment = alignment;
     if (upstream_fails(&self->fail_deallocate, &no_more))
@@ -165,13 +167,18 @@ static enum tide_status
 upstream_order(struct tide_resource *resource, tide_stream earlier, tide_stream later)
 {
     struct upstream *self = (struct upstream *)resource;
+    enum tide_status status = TIDE_OK;
 
     pthread_mutex_lock(&self->lock);
     self->order_calls++;
+    self->order_all_calls += earlier == TIDE_STREAM_ALL;
+    self->gone_named += self->gone != 0 && (earlier == self->gone || later == self->gone);
     self->last_earlier = earlier;
     self->last_later = later;
+    if (earlier == TIDE_STREAM_ALL)
+        status = self->order_all_status;
     pthread_mutex_unlock(&self->lock);
-    return TIDE_OK;
+    return status == TIDE_OK ? TIDE_OK : tide_error_set(status, "upstream: told to fail");
 }
 
 static enum tide_status

@@ -26,13 +26,17 @@ struct upstream {
     uint64_t capacity_bytes;      /* refuse what would pass it; 0: no bound */
     void *const *chosen;          /* addresses to give out next, in this order; then its own again */
     size_t chosen_count;
-    bool reuse;      /* give out at once what was freed last, where size and alignment are the same */
-    bool *destroyed; /* set once the last reference has gone; may be NULL */
+    bool reuse;                        /* give out at once what was freed last, where size and alignment are the same */
+    bool *destroyed;                   /* set once the last reference has gone; may be NULL */
+    tide_stream gone;                  /* a stream that was destroyed; 0: none */
+    enum tide_status order_all_status; /* unless TIDE_OK, an order behind TIDE_STREAM_ALL returns it */
 
     /* figures */
     uint64_t allocate_calls;
     uint64_t deallocate_calls;
     uint64_t order_calls;
+    uint64_t order_all_calls; /* of these, behind TIDE_STREAM_ALL */
+    uint64_t gone_named;      /* calls that named the stream that is gone, on which a driver crashes */
     tide_stream last_stream;
     tide_stream last_earlier;
     tide_stream last_later;

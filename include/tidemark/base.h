@@ -56,6 +56,11 @@ struct tide_driver_options {
  * Create a base over the stream-ordered memory pool of a CUDA device. Retains the device's primary context, and
  * works with no current context, with the application's own, and from threads that never touched CUDA.
  *
+ * TIDE_QUERY_BYTES_USED and TIDE_QUERY_BYTES_RESERVED are the pool's: for the default pool they count everybody who
+ * uses it, in this process also those who know nothing of Tidemark. An order behind TIDE_STREAM_ALL waits, on the
+ * host, for the device's primary context and for the context that is current: streams of the application's other
+ * contexts are the application's to wait for. It fails while a stream there is captured into a graph.
+ *
  * Errors: TIDE_EUNSUPPORTED (the build has no CUDA, the machine no driver, the device no pools; the text says
  * which), TIDE_EINVAL (no such device, a maximum for the default pool), TIDE_EDRIVER, TIDE_ENOMEM. Its allocations:
  * TIDE_ECAPACITY (CUDA_ERROR_OUT_OF_MEMORY), TIDE_EINVAL (alignment over 256 bytes), TIDE_EDRIVER.

@@ -25,6 +25,12 @@ extern "C" {
 typedef uintptr_t tide_stream;
 
 /*
+ * For `earlier` in an order: every stream of the resource's device at once, also those that are destroyed by now. It
+ * is no stream: nothing is allocated, freed or made to wait on it.
+ */
+#define TIDE_STREAM_ALL ((tide_stream)-1)
+
+/*
  * Options of a constructor begin with their size, so that a program built against an older header goes on to
  * work: `struct tide_sim_options options = { TIDE_OPTIONS(options), .capacity_bytes = 80 << 30 };`
  * NULL in place of options means the defaults: every field 0 is its default.
@@ -84,6 +90,11 @@ struct tide_resource_ops {
     /*
      * Have what will be submitted to `later` wait for what has been submitted to `earlier`, without blocking the
      * host. What reuses a block on another stream calls it. Bases without streams do nothing.
+     *
+     * TIDE_STREAM_ALL for `earlier`: wait for what has been submitted to any stream of the device, which may block the
+     * host until all of it is done. What frees memory on a stream other than the one that it was last used on calls
+     * it where that one's handle may be gone. A layer that keeps handles of streams forgets those that it need not
+     * name any more; a layer over several resources orders all of them.
      */
     enum tide_status (*order)(struct tide_resource *self, tide_stream earlier, tide_stream later);
 
@@ -159,7 +170,15 @@ TIDE_EXPORT enum tide_status tide_allocate(struct tide_resource *resource, size_
 TIDE_EXPORT enum tide_status tide_deallocate(struct tide_resource *resource, void *pointer, size_t bytes,
                                              size_t alignment, tide_stream stream);
 
-/* Have `later` wait for what `earlier` holds so far; see struct tide_resource_ops. Since 0.1. */
+/*
+ * Have `later` wait for what `earlier`, or TIDE_STREAM_ALL, holds so far; see struct tide_resource_ops. The streams
+ * must be there.
+ *
+ * Call `tide_order(stack, TIDE_STREAM_ALL, 0)` where streams are destroyed while the stack goes on, before or after
+ * (before anything else is allocated): then no layer names a stream of before again.
+ * Errors: TIDE_EINVAL (NULL, TIDE_STREAM_ALL for `later`), and what the layers below return. Thread safety: any
+ * thread. Since 0.1.
+ */
 TIDE_EXPORT enum tide_status tide_order(struct tide_resource *resource, tide_stream earlier, tide_stream later);
 
 /*
