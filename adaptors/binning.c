@@ -15,7 +15,8 @@
  *  - A size given back that belongs into another bin goes to that one; `fixed` bins notice.
  *  - A bin's failure is the request's: no larger bin is tried. An alignment over 256 bytes fails in a `fixed` bin.
  *  - Figures are those of the layer that follows: for it all the blocks of a bin are in use.
- *  - Bins order streams through the layer that follows, which must serve the same device.
+ *  - Streams are ordered through the layer that follows, which must serve the same device; behind TIDE_STREAM_ALL
+ *    through every bin, too, so that those which keep blocks forget their streams.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,23 @@ binning_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size
     return tidei_deallocate(binning_route((struct binning *)self, bytes), pointer, bytes, alignment, stream);
 }
 
+/* All are ordered even where one fails, whose status it is then. */
+static enum tide_status
+binning_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
+{
+    const struct binning *binning = (const struct binning *)self;
+    enum tide_status status = tide_pass_order(self, earlier, later);
+
+    for (size_t i = 0; earlier == TIDE_STREAM_ALL && i < binning->bin_count; i++) {
+        struct tide_resource *bin = binning->resources[i];
+        enum tide_status bin_status = bin->ops->order(bin, earlier, later);
+
+        if (status == TIDE_OK)
+            status = bin_status;
+    }
+    return status;
+}
+
 static void
 binning_describe(struct tide_resource *self, struct tide_text *text)
 {
@@ -109,7 +127,7 @@ static const struct tide_resource_ops binning_ops = {
     .name = "binning",
     .allocate = binning_allocate,
     .deallocate = binning_deallocate,
-    .order = tide_pass_order,
+    .order = binning_order,
     .query = tide_pass_query,
     .describe = binning_describe,
     .upstream_at = binning_upstream_at,

@@ -12,13 +12,18 @@
  * tide_order; else a new one from upstream. Where upstream refuses, all idle blocks go back to it, and it is asked
  * once more. No block is ever touched: what is known of them lies on the host.
  *
+ * Blocks go back on stream 0, once that waits for all streams: those that they were freed on may be destroyed. That
+ * blocks the host until the device is done, but comes only where streams cannot be ordered, and at the end.
+ *
  * It knows its pointers: one that it did not give out, or that was freed before, is TIDE_EPOINTER, a size or
  * alignment other than the allocation's TIDE_EMISMATCH.
  *
  * LIMITATIONS
  *  - Idle blocks go back under pressure in this layer only: what another layer over the same upstream is refused does
  *    not free them.
- *  - A stream must live as long as a block that was freed last on it is idle, as it is named when the block moves on.
+ *  - A stream on which blocks were freed must live until they are taken again, as another stream that takes one over
+ *    is ordered behind it; or the application calls tide_order(stack, TIDE_STREAM_ALL, 0) when it destroys streams.
+ *  - Where the order behind all streams fails at the end, the blocks stay with upstream, and a warning says so.
  *  - Requests of 0 bytes get NULL and take no block.
  *  - TIDE_QUERY_BYTES_USED is what was asked for, TIDE_QUERY_BYTES_RESERVED all blocks; other figures are upstream's.
  */
@@ -126,48 +131,74 @@ fixed_block_new(struct fixed *fixed, tide_stream stream, uint32_t *number)
                           tidei_size_text(fixed->block_bytes));
 }
 
-/* Give a block that was just removed to upstream; where upstream does not want it, it is idle again. */
+/* Give a block that was just removed from stream 0 to upstream; where upstream does not want it, it is idle again. */
 static bool
-fixed_block_return(struct fixed *fixed, void *pointer, tide_stream stream)
+fixed_block_return(struct fixed *fixed, void *pointer)
 {
-    if (tidei_deallocate(fixed->base.upstream, pointer, fixed->block_bytes, TIDE_DEFAULT_ALIGNMENT, stream) == TIDE_OK)
+    if (tidei_deallocate(fixed->base.upstream, pointer, fixed->block_bytes, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_OK)
         return true;
     tidei_lock_take(&fixed->lock);
     if (tidei_blocks_reserve(&fixed->blocks, (uint64_t)fixed->blocks.count + 1))
-        tidei_blocks_put(&fixed->blocks, tidei_blocks_add(&fixed->blocks, pointer, stream), stream);
+        tidei_blocks_put(&fixed->blocks, tidei_blocks_add(&fixed->blocks, pointer, 0), 0);
     tidei_lock_give(&fixed->lock);
     return false;
 }
 
 /*
+ * Have stream 0 wait for all that was submitted so far, and what is idle be idle there: it has not to be known any
+ * more on which stream a block was freed. The blocks can be taken meanwhile.
+ */
+static enum tide_status
+fixed_settle(struct fixed *fixed)
+{
+    struct tide_resource *upstream = fixed->base.upstream;
+    enum tide_status status;
+    uint32_t epoch;
+
+    tidei_lock_take(&fixed->lock);
+    /* Before the order, which says nothing of work that is submitted, and then freed behind, while it waits. */
+    epoch = tidei_blocks_epoch_end(&fixed->blocks);
+    tidei_lock_give(&fixed->lock);
+    status = upstream->ops->order(upstream, TIDE_STREAM_ALL, 0);
+    if (status != TIDE_OK)
+        return status;
+    tidei_lock_take(&fixed->lock);
+    tidei_blocks_settle(&fixed->blocks, epoch, 0);
+    tidei_lock_give(&fixed->lock);
+    return TIDE_OK;
+}
+
+/*
  * Give every idle block back, those of now at most, so that threads which go on freeing do not keep this one here.
- * False where upstream does not want one.
+ * False where the device cannot be waited for, or upstream does not want one.
  */
 static bool
 fixed_give_back(struct fixed *fixed)
 {
     uint32_t most, number;
-    bool returned = true;
+    bool returned, idle;
 
     tidei_lock_take(&fixed->lock);
     most = fixed->blocks.count;
+    idle = fixed->blocks.oldest != TIDEI_BLOCK_NONE;
     tidei_lock_give(&fixed->lock);
+    if (!idle)
+        return true;
+    returned = fixed_settle(fixed) == TIDE_OK;
     for (uint32_t i = 0; i < most && returned; i++) {
-        tide_stream stream;
         void *pointer;
 
         tidei_lock_take(&fixed->lock);
-        number = tidei_blocks_take_any(&fixed->blocks);
+        number = tidei_blocks_take(&fixed->blocks, 0);
         if (number == TIDEI_BLOCK_NONE) {
             tidei_lock_give(&fixed->lock);
             return true;
         }
         pointer = (void *)fixed->blocks.blocks[number].address;
-        stream = fixed->blocks.blocks[number].stream;
         /* Before upstream is called: the address may come back on another thread at once. */
         tidei_blocks_remove(&fixed->blocks, number);
         tidei_lock_give(&fixed->lock);
-        returned = fixed_block_return(fixed, pointer, stream);
+        returned = fixed_block_return(fixed, pointer);
     }
     return returned;
 }
@@ -278,6 +309,15 @@ fixed_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
     return status == TIDE_OK ? TIDE_OK : fixed_refuse(status, &block, pointer, bytes, alignment);
 }
 
+/* An order of stream 0 behind all is the application's word that streams may go. */
+static enum tide_status
+fixed_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
+{
+    if (earlier != TIDE_STREAM_ALL || later != 0)
+        return tide_pass_order(self, earlier, later);
+    return fixed_settle((struct fixed *)self);
+}
+
 static enum tide_status
 fixed_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
@@ -301,19 +341,35 @@ fixed_describe(struct tide_resource *self, struct tide_text *text)
         tide_text_format(text, ", preallocate=%llu", (unsigned long long)fixed->preallocate);
 }
 
-/* Also what is still out: it is upstream's, and nobody may use it from now on. */
+/*
+ * Also what is still out: it is upstream's, and nobody may use it from now on. Without order it stays there: that it is
+ * lost does less harm than that somebody else gets it while the device still works on it.
+ */
+static void
+fixed_return_all(struct fixed *fixed)
+{
+    struct tide_resource *upstream = fixed->base.upstream;
+
+    if (upstream->ops->order(upstream, TIDE_STREAM_ALL, 0) != TIDE_OK) {
+        tidei_message(TIDE_WARNING, "fixed: %u blocks of %s stay with upstream, not ordered behind their use",
+                      (unsigned)fixed->blocks.count, tidei_size_text(fixed->block_bytes));
+        return;
+    }
+    for (uint32_t i = 0; i < fixed->blocks.capacity; i++) {
+        const struct tidei_block *block = &fixed->blocks.blocks[i];
+
+        if (block->used)
+            tidei_deallocate(upstream, (void *)block->address, fixed->block_bytes, TIDE_DEFAULT_ALIGNMENT, 0);
+    }
+}
+
 static void
 fixed_destroy(struct tide_resource *self)
 {
     struct fixed *fixed = (struct fixed *)self;
 
-    for (uint32_t i = 0; i < fixed->blocks.capacity; i++) {
-        const struct tidei_block *block = &fixed->blocks.blocks[i];
-
-        if (block->used)
-            tidei_deallocate(self->upstream, (void *)block->address, fixed->block_bytes, TIDE_DEFAULT_ALIGNMENT,
-                             block->stream);
-    }
+    if (fixed->blocks.count > 0)
+        fixed_return_all(fixed);
     tidei_blocks_fini(&fixed->blocks);
     tidei_lock_fini(&fixed->lock);
     tide_resource_fini(self);
@@ -325,7 +381,7 @@ static const struct tide_resource_ops fixed_ops = {
     .name = "fixed",
     .allocate = fixed_allocate,
     .deallocate = fixed_deallocate,
-    .order = tide_pass_order,
+    .order = fixed_order,
     .query = fixed_query,
     .describe = fixed_describe,
     .upstream_at = tide_pass_upstream_at,

@@ -215,6 +215,7 @@ tidei_blocks_put(struct tidei_blocks *table, uint32_t number, tide_stream stream
         group = group_begin(table, stream);
     block->out = false;
     block->stream = stream;
+    block->epoch = table->epoch;
     block->next = table->groups[group].first;
     table->groups[group].first = number;
 }
@@ -231,4 +232,41 @@ uint32_t
 tidei_blocks_take_any(struct tidei_blocks *table)
 {
     return table->oldest != BLOCKS_NONE ? group_take(table, table->oldest) : BLOCKS_NONE;
+}
+
+uint32_t
+tidei_blocks_epoch_end(struct tidei_blocks *table)
+{
+    return table->epoch++;
+}
+
+/* Last freed first: from some block on, all of a group were freed early enough. */
+static void
+group_settle(struct tidei_blocks *table, uint32_t number, uint32_t epoch, tide_stream stream)
+{
+    uint32_t *link = &table->groups[number].first;
+    uint32_t settled, next;
+
+    while (*link != BLOCKS_NONE && table->blocks[*link].epoch > epoch)
+        link = &table->blocks[*link].next;
+    settled = *link;
+    *link = BLOCKS_NONE;
+    if (table->groups[number].first == BLOCKS_NONE)
+        group_end(table, number); /* before another begins: there are no more groups than blocks */
+    for (; settled != BLOCKS_NONE; settled = next) {
+        next = table->blocks[settled].next;
+        tidei_blocks_put(table, settled, stream);
+    }
+}
+
+void
+tidei_blocks_settle(struct tidei_blocks *table, uint32_t epoch, tide_stream stream)
+{
+    uint32_t newer;
+
+    for (uint32_t i = table->oldest; i != BLOCKS_NONE; i = newer) {
+        newer = table->groups[i].newer;
+        if (table->groups[i].stream != stream)
+            group_settle(table, i, epoch, stream);
+    }
 }

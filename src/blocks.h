@@ -2,7 +2,7 @@
  * A table of memory blocks: which are out, with the size and alignment that was asked for, and which are idle, by the
  * stream on which they were freed. All of it lies on the host, as the blocks themselves may lie on a device.
  *
- * Every operation takes constant time, expected over the hashing. A block is named by its number, which is valid until
+ * Every operation but the last takes constant time, expected over the hashing. A block is named by its number, which is valid until
  * it is removed. No locks: the caller has one.
  */
 #ifndef TIDEI_BLOCKS_H
@@ -26,6 +26,7 @@ struct tidei_block {
     tide_stream stream; /* while out: allocated on; while idle: freed on */
     bool out;
     bool used;            /* the number names a block */
+    uint32_t epoch;       /* while idle: of the table when it was freed */
     uint32_t next;        /* idle: on the same stream; unused: among the unused */
     uint32_t bucket_next; /* the next block in the bucket of its address */
 };
@@ -45,6 +46,7 @@ struct tidei_blocks {
     uint32_t *group_buckets;          /* owns; by stream */
     uint32_t capacity;                /* 0 or a power of two */
     uint32_t count;                   /* blocks, out or idle */
+    uint32_t epoch;                   /* counts tidei_blocks_epoch_end */
     uint32_t unused_block, unused_group;
     uint32_t oldest, newest; /* groups */
 };
@@ -75,5 +77,11 @@ uint32_t tidei_blocks_take(struct tidei_blocks *table, tide_stream stream);
  * is still the one that it was freed on.
  */
 uint32_t tidei_blocks_take_any(struct tidei_blocks *table);
+
+/* End an epoch and return its number: what is idle now was freed in it or before. */
+uint32_t tidei_blocks_epoch_end(struct tidei_blocks *table);
+
+/* Make what was freed in `epoch` or before, and is still idle, idle on `stream`. Takes time for each idle block. */
+void tidei_blocks_settle(struct tidei_blocks *table, uint32_t epoch, tide_stream stream);
 
 #endif

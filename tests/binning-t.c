@@ -322,11 +322,36 @@ check_base(const struct base_maker *maker)
     tide_resource_release(binning);
 }
 
+#define ORDER_TESTS 5
+
+static void
+check_order(void)
+{
+    static const uint64_t limits[] = { 256, 1000, 4096 };
+    struct scene scene;
+    uint64_t behind_one = 0, behind_all = 0;
+
+    scene_open(&scene, limits, 3);
+    ok(tide_order(scene.binning, 3, 4) == TIDE_OK && scene.upstreams[3]->last_earlier == 3 &&
+           scene.upstreams[3]->last_later == 4,
+       "streams are ordered through the layer that follows");
+    for (size_t i = 0; i < 3; i++)
+        behind_one += scene.upstreams[i]->order_calls;
+    is_u64(behind_one, 0, "and not through the bins");
+    ok(tide_order(scene.binning, TIDE_STREAM_ALL, 0) == TIDE_OK, "all streams at once");
+    scene.upstreams[1]->order_all_status = TIDE_EDRIVER;
+    ok(tide_order(scene.binning, TIDE_STREAM_ALL, 0) == TIDE_EDRIVER, "one bin that cannot is told");
+    for (size_t i = 0; i <= 3; i++)
+        behind_all += scene.upstreams[i]->order_all_calls;
+    is_u64(behind_all, 8, "after all have been asked, both times");
+    scene_close(&scene);
+}
+
 int
 main(void)
 {
     plan(BASE_COUNT * (CONTRACT_TESTS + BASE_TESTS) + ROUTE_TESTS + SEARCH_TESTS + SHAPE_TESTS + RANGE_TESTS +
-         TEXT_TESTS);
+         TEXT_TESTS + ORDER_TESTS);
     for (size_t i = 0; i < BASE_COUNT; i++) {
         const struct contract contract = { .name = "binning",
                                            .create = contract_create,
@@ -342,5 +367,6 @@ main(void)
     check_shape();
     check_range();
     check_text();
+    check_order();
     return done();
 }

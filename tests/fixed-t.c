@@ -81,7 +81,7 @@ check_blocks(const struct base_maker *base)
     tide_resource_release(fixed);
 }
 
-#define STREAM_TESTS 12
+#define STREAM_TESTS 13
 
 static void
 check_streams(void)
@@ -112,6 +112,9 @@ check_streams(void)
     tide_resource_retain(&upstream->base);
     tide_resource_release(fixed);
     ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "at the end all goes back, also what is still out");
+    ok(upstream->last_stream == 0 && upstream->order_all_calls == 1 && upstream->last_earlier == TIDE_STREAM_ALL &&
+           upstream->last_later == 0,
+       "on stream 0, which has waited once for all the others");
     tide_resource_release(&upstream->base);
 }
 
@@ -370,7 +373,8 @@ check_pressure(void)
     gate->order_status = TIDE_EDRIVER;
     ok((pointer = take(fixed, 1, 2)) != NULL,
        "where streams cannot be ordered and upstream is full, a request succeeds");
-    ok(upstream->deallocate_calls == 2 && upstream->last_stream == 2, "as all idle blocks go back, and one comes anew");
+    ok(upstream->deallocate_calls == 2 && upstream->last_stream == 2 && upstream->order_all_calls == 1,
+       "as all idle blocks go back, and one comes anew");
     is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), BLOCK, "which is the only one then");
     give(fixed, pointer, 1, 1);
     gate->deallocate_status = TIDE_EDRIVER;
@@ -379,7 +383,7 @@ check_pressure(void)
     has_words(tide_error_text(), "upstream", "with upstream's words");
     ok(figure(fixed, TIDE_QUERY_BYTES_RESERVED) == BLOCK && figure(fixed, TIDE_QUERY_BYTES_USED) == 0,
        "and the block is kept");
-    ok(take(fixed, 1, 1) == pointer, "and serves its own stream");
+    ok(take(fixed, 1, 0) == pointer, "and serves stream 0, on which it was to go back");
     ok(take(fixed, 1, 1) == NULL && take(fixed, 1, 2) == NULL, "with nothing idle the failure is upstream's");
     give(fixed, pointer, 1, 1);
 

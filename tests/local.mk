@@ -148,6 +148,11 @@ tests_fixed_t_LDADD = libtidemark.la
 TESTS += tests/fixed-t
 THREADED_TESTS += tests/fixed-t
 
+check_PROGRAMS += tests/fixed-streams-t
+tests_fixed_streams_t_SOURCES = tests/fixed-streams-t.c $(adaptor_test)
+tests_fixed_streams_t_LDADD = libtidemark.la
+TESTS += tests/fixed-streams-t
+
 check_PROGRAMS += tests/binning-t
 tests_binning_t_SOURCES = tests/binning-t.c $(adaptor_test)
 tests_binning_t_LDADD = libtidemark.la

@@ -1,0 +1,222 @@
+/* Tests what adaptors/fixed.c does where the streams that its blocks were freed on are gone. */
+#include <tidemark/tidemark.h>
+
+#include "gate.h"
+#include "tap.h"
+#include "upstream.h"
+
+#define BLOCK ((size_t)1024)
+
+/* Blocks of BLOCK bytes over `upstream`, whose reference it takes over. */
+static struct tide_resource *
+over(struct tide_resource *upstream)
+{
+    struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = BLOCK };
+    struct tide_resource *fixed;
+
+    if (tide_fixed_create(upstream, &options, &fixed) != TIDE_OK)
+        abort();
+    tide_resource_release(upstream);
+    return fixed;
+}
+
+static void *
+take(struct tide_resource *fixed, tide_stream stream)
+{
+    void *pointer = NULL;
+
+    return tide_allocate(fixed, BLOCK, TIDE_DEFAULT_ALIGNMENT, stream, &pointer) == TIDE_OK ? pointer : NULL;
+}
+
+static enum tide_status
+give(struct tide_resource *fixed, void *pointer, tide_stream stream)
+{
+    return tide_deallocate(fixed, pointer, BLOCK, TIDE_DEFAULT_ALIGNMENT, stream);
+}
+
+#define END_TESTS 4
+
+static void
+check_end(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *fixed = over(tide_resource_retain(&upstream->base));
+    struct tide_resource *unused = over(tide_resource_retain(&upstream->base));
+    void *a = take(fixed, 1), *b = take(fixed, 1);
+
+    take(fixed, 1);
+    give(fixed, a, 1);
+    give(fixed, b, 2);
+    upstream->gone = 1;
+    tide_resource_release(fixed);
+    ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "after a stream is gone all goes back");
+    is_u64(upstream->gone_named, 0, "without naming that stream");
+    ok(upstream->order_all_calls == 1 && upstream->order_calls == 1 && upstream->last_stream == 0,
+       "on stream 0, behind one order of all streams");
+    tide_resource_release(unused);
+    is_u64(upstream->order_calls, 1, "where there is no block nobody waits");
+    tide_resource_release(&upstream->base);
+}
+
+static char warning[256];
+
+static void
+sink(void *context, enum tide_severity severity, const char *text)
+{
+    (void)context;
+    if (severity == TIDE_WARNING)
+        snprintf(warning, sizeof(warning), "%s", text);
+}
+
+#define NO_END_TESTS 2
+
+static void
+check_no_end(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *fixed = over(tide_resource_retain(&upstream->base));
+
+    take(fixed, 1);
+    give(fixed, take(fixed, 1), 1);
+    upstream->order_all_status = TIDE_EDRIVER;
+    tide_message_sink_set(sink, NULL);
+    tide_resource_release(fixed);
+    tide_message_sink_set(NULL, NULL);
+    ok(upstream->deallocate_calls == 0 && upstream->live_count == 2,
+       "where streams cannot be waited for, nothing goes back that might be in use");
+    is_string(warning, "fixed: 2 blocks of 1 KiB stay with upstream, not ordered behind their use", "and it says so");
+    tide_resource_release(&upstream->base);
+}
+
+#define ORDER_TESTS 9
+
+/* The application says that streams may go. */
+static void
+check_order(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *fixed = over(tide_resource_retain(&upstream->base));
+    void *blocks[4];
+
+    for (size_t i = 0; i < 4; i++)
+        blocks[i] = take(fixed, 1);
+    for (size_t i = 0; i < 3; i++)
+        give(fixed, blocks[i], i + 1);
+    upstream->gone = 1;
+    ok(tide_order(fixed, TIDE_STREAM_ALL, 9) == TIDE_OK && upstream->last_later == 9, "an order of all passes through");
+    ok(take(fixed, 3) == blocks[2] && give(fixed, blocks[2], 3) == TIDE_OK && upstream->order_calls == 1,
+       "and leaves the blocks where they are");
+    ok(tide_order(fixed, TIDE_STREAM_ALL, 0) == TIDE_OK && upstream->order_all_calls == 2, "one for stream 0, too");
+    give(fixed, blocks[3], 5);
+    ok(take(fixed, 5) == blocks[3] && upstream->order_calls == 2, "what is freed then lies on its stream");
+    ok(take(fixed, 0) != NULL && upstream->order_calls == 2, "what was freed before lies on stream 0");
+    ok(take(fixed, 2) != NULL && upstream->last_earlier == 0 && upstream->last_later == 2, "others wait for that");
+    ok(take(fixed, 3) != NULL && upstream->allocate_calls == 4, "all of it is there");
+    upstream->order_all_status = TIDE_EDRIVER;
+    give(fixed, blocks[0], 6);
+    ok(tide_order(fixed, TIDE_STREAM_ALL, 0) == TIDE_EDRIVER && take(fixed, 6) == blocks[0],
+       "where that fails nothing has changed");
+    upstream->order_all_status = TIDE_OK;
+    tide_resource_release(fixed);
+    is_u64(upstream->gone_named, 0, "no call has named the stream that is gone");
+    tide_resource_release(&upstream->base);
+}
+
+#define PRESSURE_TESTS 6
+
+/* Blocks that no stream can take over have to go back where their stream is gone. */
+static void
+check_pressure(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct gate *gate = gate_create(tide_resource_retain(&upstream->base));
+    struct tide_resource *fixed = over(&gate->base);
+    void *a = take(fixed, 1), *b = take(fixed, 1);
+
+    upstream->capacity_bytes = 2 * BLOCK;
+    gate->order_status = TIDE_EDRIVER;
+    give(fixed, a, 1);
+    give(fixed, b, 3);
+    upstream->gone = 1;
+    gate->order_all_status = TIDE_EDRIVER;
+    ok(take(fixed, 2) == NULL && upstream->deallocate_calls == 0, "nothing goes back without order behind its stream");
+    has_words(tide_error_text(), "upstream", "the failure is upstream's");
+    ok(take(fixed, 3) == b && give(fixed, b, 3) == TIDE_OK, "and each block still lies on its stream");
+    gate->order_all_status = TIDE_OK;
+    ok(take(fixed, 2) != NULL && upstream->deallocate_calls == 2, "with it all of it goes back");
+    is_u64(upstream->order_all_calls, 1, "behind one order");
+    tide_resource_release(fixed);
+    is_u64(upstream->gone_named, 0, "and the stream that is gone is not named");
+    tide_resource_release(&upstream->base);
+}
+
+static struct {
+    struct tide_resource *fixed;
+    void *out;
+} scene;
+
+static void
+visit_give(void *context)
+{
+    (void)context;
+    give(scene.fixed, scene.out, 4);
+}
+
+#define MEANWHILE_TESTS 4
+
+/* What is freed while streams are waited for may be in use by work that came after that began. */
+static void
+check_meanwhile(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct gate *gate = gate_create(&upstream->base);
+    void *idle;
+
+    scene.fixed = over(&gate->base);
+    idle = take(scene.fixed, 4);
+    scene.out = take(scene.fixed, 4);
+    give(scene.fixed, idle, 4);
+    gate->before_order_all = visit_give;
+    ok(tide_order(scene.fixed, TIDE_STREAM_ALL, 0) == TIDE_OK, "a block is freed while all streams are waited for");
+    ok(take(scene.fixed, 4) == scene.out && upstream->order_calls == 1, "it stays on its stream");
+    ok(take(scene.fixed, 4) == idle, "the one of before is on another");
+    ok(upstream->last_earlier == 0 && upstream->last_later == 4, "which is stream 0");
+    tide_resource_release(scene.fixed);
+}
+
+#define MANY       1000
+#define MANY_TESTS 3
+
+/* As many streams as blocks, so that every group of the table is in use. */
+static void
+check_many(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *fixed = over(&upstream->base);
+    static void *pointers[MANY];
+    uint64_t taken = 0;
+
+    for (size_t i = 0; i < MANY; i++)
+        pointers[i] = take(fixed, i + 1);
+    for (size_t i = 0; i < MANY; i++)
+        give(fixed, pointers[i], i + 1);
+    ok(tide_order(fixed, TIDE_STREAM_ALL, 0) == TIDE_OK, "a thousand streams may go");
+    for (size_t i = 0; i < MANY; i++)
+        taken += take(fixed, 0) != NULL;
+    is_u64(taken, MANY, "their blocks are all on stream 0");
+    ok(upstream->allocate_calls == MANY && upstream->order_calls == 1, "where they are taken without order");
+    tide_resource_release(fixed);
+}
+
+int
+main(void)
+{
+    plan(END_TESTS + NO_END_TESTS + ORDER_TESTS + PRESSURE_TESTS + MEANWHILE_TESTS + MANY_TESTS);
+    check_end();
+    check_no_end();
+    check_order();
+    check_pressure();
+    check_meanwhile();
+    check_many();
+    return done();
+}
