@@ -8,7 +8,7 @@ TESTS += tests/gpu/driver-t
 GPU_TESTS += tests/gpu/driver-t
 
 check_PROGRAMS += tests/gpu/stack-t
-tests_gpu_stack_t_SOURCES = tests/gpu/stack-t.c $(gpu_test) $(contract_test)
+tests_gpu_stack_t_SOURCES = tests/gpu/stack-t.c $(gpu_test) $(adaptor_test)
 tests_gpu_stack_t_LDADD = libtidemark.la -ldl
 TESTS += tests/gpu/stack-t
 GPU_TESTS += tests/gpu/stack-t

@@ -1,9 +1,14 @@
 /* Stacks over the base `driver` on a real GPU: from text, through the contract of every adaptor, across streams. */
 #include "tests/gpu/gpu.h"
 
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
 #include <tidemark/tidemark.h>
 
 #include "tests/contract.h"
+#include "tests/gate.h"
 #include "tests/tap.h"
 
 #ifdef HAVE_CUDA_H
@@ -111,11 +116,145 @@ test_reuse(const char *text)
 out:
     gpu_hold_close(&hold);
     gpu.host_free(seen);
+    /* Before the stack, which must not name them any more. */
     gpu.stream_destroy(first);
     gpu.stream_destroy(second);
     gpu.context_set(NULL);
     gpu.primary_release(0);
     tide_resource_release(stack);
+}
+
+/* Lets the kernels go that are held, once the main thread has had the time to wait for them. */
+static void *
+let_go(void *hold)
+{
+    const struct timespec pause = { .tv_nsec = 50000000 };
+
+    nanosleep(&pause, NULL);
+    gpu_hold_go(hold);
+    return NULL;
+}
+
+/* What one scene of streams that are gone works with. */
+struct gone_scene {
+    struct gpu_hold hold;
+    CUstream first, second;
+    pthread_t thread; /* once `held` */
+    bool held;
+    uint32_t *seen; /* pinned, 1 MiB */
+};
+
+static bool
+gone_open(struct gone_scene *scene)
+{
+    CUcontext primary;
+
+    memset(scene, 0, sizeof(*scene));
+    gpu.primary_retain(&primary, 0);
+    gpu.context_set(primary);
+    gpu.stream_create(&scene->first, CU_STREAM_NON_BLOCKING);
+    gpu.stream_create(&scene->second, CU_STREAM_NON_BLOCKING);
+    gpu.host_alloc((void **)&scene->seen, MIB, 0);
+    return gpu_hold_open(&scene->hold);
+}
+
+static void
+gone_close(struct gone_scene *scene)
+{
+    gpu_hold_close(&scene->hold);
+    gpu.host_free(scene->seen);
+    gpu.stream_destroy(scene->second);
+    gpu.context_set(NULL);
+    gpu.primary_release(0);
+}
+
+/* Free a block on `first`, which is held and then to write it, and destroy the stream with that. */
+static bool
+gone_free(struct gone_scene *scene, struct tide_resource *stack, void *block)
+{
+    scene->held = gpu_hold_fill(&scene->hold, scene->first, block, WORDS, 2) &&
+                  tide_deallocate(stack, block, MIB, 256, (tide_stream)scene->first) == TIDE_OK &&
+                  gpu.stream_destroy(scene->first) == CUDA_SUCCESS &&
+                  pthread_create(&scene->thread, NULL, let_go, &scene->hold) == 0;
+    return scene->held;
+}
+
+/* Whether what `second` writes into the block comes after what was held. */
+static bool
+gone_comes_last(struct gone_scene *scene, void *block)
+{
+    CUdeviceptr address = (CUdeviceptr)(uintptr_t)block;
+    /* At once: where nobody has waited, the first is still held. */
+    bool written = gpu.memset_d32_async(address, 3, WORDS, scene->second) == CUDA_SUCCESS;
+
+    if (scene->held)
+        pthread_join(scene->thread, NULL);
+    return scene->held && written && gpu.context_synchronize() == CUDA_SUCCESS &&
+           gpu.memcpy_dtoh_async(scene->seen, address, MIB, scene->second) == CUDA_SUCCESS &&
+           gpu.stream_synchronize(scene->second) == CUDA_SUCCESS && scene->seen[0] == 3 && scene->seen[WORDS - 1] == 3;
+}
+
+#define GONE_TESTS 4
+
+/* The application destroys a stream, and has the stack forget it. */
+static void
+test_gone(void)
+{
+    struct tide_resource *stack = stack_new("binning(1MiB={fixed(1MiB)}) | driver");
+    struct gone_scene scene;
+    void *block = NULL;
+    void *again = NULL;
+
+    if (!gone_open(&scene)) {
+        skip(GONE_TESTS, "this device cannot run the test's kernel");
+        goto out;
+    }
+    tide_allocate(stack, MIB, 256, (tide_stream)scene.first, &block);
+    ok(block != NULL && gone_free(&scene, stack, block), "a stream is destroyed while it is to write a freed block");
+    ok(tide_order(stack, TIDE_STREAM_ALL, 0) == TIDE_OK, "stream 0 waits for all");
+    ok(tide_allocate(stack, MIB, 256, (tide_stream)scene.second, &again) == TIDE_OK && again == block,
+       "another stream gets that block");
+    ok(gone_comes_last(&scene, again), "and writes it last");
+    tide_deallocate(stack, again, MIB, 256, (tide_stream)scene.second);
+out:
+    gone_close(&scene);
+    tide_resource_release(stack);
+}
+
+#define MOST_BLOCKS        256
+#define GONE_PRESSED_TESTS 4
+
+/* A full pool, and streams that cannot be ordered: the block has to go back, though its stream is gone. */
+static void
+test_gone_pressed(void)
+{
+    struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = MIB };
+    struct gate *gate = gate_create(stack_new("driver(maximum=64MiB)"));
+    struct tide_resource *stack = NULL;
+    struct gone_scene scene;
+    void *blocks[MOST_BLOCKS] = { NULL };
+    void *again = NULL;
+    size_t count = 0;
+
+    gate->order_status = TIDE_EDRIVER;
+    tide_fixed_create(&gate->base, &options, &stack);
+    if (!gone_open(&scene)) {
+        skip(GONE_PRESSED_TESTS, "this device cannot run the test's kernel");
+        goto out;
+    }
+    while (count < MOST_BLOCKS && tide_allocate(stack, MIB, 256, (tide_stream)scene.first, &blocks[count]) == TIDE_OK)
+        count++;
+    diag("%zu blocks of 1 MiB fill a pool of 64 MiB", count);
+    ok(count > 0 && count < MOST_BLOCKS, "a pool is filled with blocks");
+    ok(gone_free(&scene, stack, blocks[0]), "one of them is freed on a stream that is destroyed, and is to write it");
+    ok(tide_allocate(stack, MIB, 256, (tide_stream)scene.second, &again) == TIDE_OK,
+       "a stream that cannot take it over gets one from the pool, to which it has gone back");
+    ok(gone_comes_last(&scene, again), "and writes that last");
+out:
+    gone_close(&scene);
+    /* Also what is still out goes back, though the stream that took it is gone. */
+    tide_resource_release(stack);
+    tide_resource_release(&gate->base);
 }
 
 static struct tide_resource *
@@ -143,12 +282,14 @@ main(void)
 
     if (reason != NULL)
         skip_all(reason);
-    plan(12 + 2 * REUSE_TESTS + CONTRACTS * CONTRACT_TESTS);
+    plan(12 + 2 * REUSE_TESTS + GONE_TESTS + GONE_PRESSED_TESTS + CONTRACTS * CONTRACT_TESTS);
     gpu_diag();
     test_text();
     test_figures();
     test_reuse("fixed(1MiB) | driver");
     test_reuse("binning(64KiB..4MiB) | driver");
+    test_gone();
+    test_gone_pressed();
     check_contract("statistics", "statistics | driver");
     check_contract("limit", "limit(8GiB) | driver(release_threshold=1GiB)");
     check_contract("fixed", "fixed(1MiB) | driver");
