@@ -134,6 +134,16 @@ feed_close(sqlite3_vtab_cursor *cursor)
     return SQLITE_OK;
 }
 
+/* How many rows ahead memory is asked for: frees lie anywhere in the slice, live allocations anywhere at all. */
+#define FEED_AHEAD 12
+
+static void
+feed_prefetch_free(const struct tidei_pair *pair, uint32_t free)
+{
+    if (free != TIDEI_NO_FREE)
+        __builtin_prefetch(tidei_half_record(pair->file, pair->half, free));
+}
+
 /* Stand at a new row. */
 static void
 feed_new_load(struct feed_cursor *cursor)
@@ -144,6 +154,8 @@ feed_new_load(struct feed_cursor *cursor)
 
     if (cursor->row >= pair->row_count)
         return;
+    if (cursor->row + FEED_AHEAD < pair->row_count)
+        feed_prefetch_free(pair, pair->rows[cursor->row + FEED_AHEAD].free);
     row = &pair->rows[cursor->row];
     feed_live_of(store, cursor->row, &cursor->alloc);
     cursor->status = tidei_half_record(pair->file, pair->half, row->alloc)->status;
@@ -159,6 +171,12 @@ feed_closed_load(struct feed_cursor *cursor)
 
     if (cursor->row >= pair->closing_count)
         return;
+    if (cursor->row + FEED_AHEAD < pair->closing_count) {
+        closing = &pair->closings[cursor->row + FEED_AHEAD];
+        __builtin_prefetch(&pair->live[closing->live]);
+        __builtin_prefetch((const char *)&pair->live[closing->live] + 64);
+        feed_prefetch_free(pair, closing->free);
+    }
     closing = &pair->closings[cursor->row];
     cursor->alloc = pair->live[closing->live];
     cursor->status = TIDE_OK;
