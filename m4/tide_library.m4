@@ -10,6 +10,7 @@ AC_MSG_CHECKING([for $2 >= $3])
 AS_IF([test -n "$$1_CFLAGS$$1_LIBS"], [
     $1_source='from $1_CFLAGS, $1_LIBS'
     test -n "$$1_LIBS" || $1_LIBS='$6'
+    TIDE_LIBRARY_PATHS([$1_LIBS])
 ], [test -n "$PKG_CONFIG" && $PKG_CONFIG --exists '$2' 2>/dev/null], [
     $1_source="from $PKG_CONFIG in `$PKG_CONFIG --variable=libdir $2`"
     $1_CFLAGS=`$PKG_CONFIG --cflags '$2'`
@@ -38,6 +39,18 @@ AS_IF([test -z "$$1_version"], [
     tide_missing="$tide_missing $8(>=$3)"],
     [AC_MSG_RESULT([$$1_version $$1_source])], [AC_MSG_RESULT([$$1_version $$1_source])])
 ])
+])
+
+dnl TIDE_LIBRARY_PATHS(VARIABLE): libtool forgets a library that is named by its path, so name it by its folder.
+AC_DEFUN([TIDE_LIBRARY_PATHS], [
+tide_words=
+for tide_word in $$1; do
+    AS_CASE([$tide_word], [/*.so|/*.so.*], [
+        tide_word="-L`dirname $tide_word` -Wl,-rpath,`dirname $tide_word` -l:`basename $tide_word`"
+    ])
+    tide_words="$tide_words $tide_word"
+done
+$1=$tide_words
 ])
 
 dnl End configure where a library is missing, with the names of the Debian packages.
