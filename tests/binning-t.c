@@ -306,7 +306,7 @@ check_base(const struct base_maker *maker)
 {
     struct tide_resource *base = maker->create(0), *binning;
     uint64_t used = 0;
-    void *small, *large;
+    void *small = NULL, *large = NULL;
 
     diag("bins over %s", maker->name);
     if (tide_binning_create_range(base, 256, 16 * KIB, &binning) != TIDE_OK)

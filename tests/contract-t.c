@@ -14,8 +14,8 @@ static void
 check_knobs(struct upstream *upstream)
 {
     void *const chosen[] = { (void *)0x7000, (void *)0x9000 };
-    void *first;
-    void *second;
+    void *first = NULL;
+    void *second = NULL;
 
     upstream->fail_allocate = 2;
     ok(tide_allocate(&upstream->base, 8, 8, 0, &first) == TIDE_OK &&

@@ -54,7 +54,7 @@ static void
 check_bound(const struct base_maker *base)
 {
     struct tide_resource *limit = over(base->create(0), 10 * MIB, 1);
-    void *first, *second, *third = &third;
+    void *first = NULL, *second = NULL, *third = &third;
 
     diag("the bound over %s", base->name);
     ok(take(limit, 4 * MIB, &first) == TIDE_OK && take(limit, 4 * MIB, &second) == TIDE_OK, "4 + 4 of 10 MiB pass");

@@ -97,6 +97,7 @@ ringfile_add_segment(struct tidei_ringfile *file, uint64_t bytes, uint64_t *offs
 {
     int error = ringfile_allocate(file->fd, file->size, bytes);
 
+    *offset = 0;
     *address = NULL;
     if (error != 0)
         return ringfile_error(file->path, "no space for another segment", error);
