@@ -170,6 +170,17 @@ log_define(struct log_walk *walk, struct tide_resource *resource, uint32_t id, u
     tidei_recorder_define_layer(walk->recorder, id, upstream_id, tide_resource_name(resource), config, (int64_t)device);
 }
 
+/* A log that records into this trace already, from a stack of before: it and all below it have their numbers. */
+static uint32_t
+log_known(const struct log_walk *walk, struct tide_resource *resource)
+{
+    struct log *log = (struct log *)resource;
+
+    if (resource->ops != &log_ops || atomic_load_explicit(&log->recorder, memory_order_acquire) != walk->recorder)
+        return 0;
+    return log->layer_id;
+}
+
 /* Number a resource and all below it. Returns its number; 0 where host memory is short. */
 static uint32_t
 log_number(struct log_walk *walk, struct tide_resource *resource)
@@ -182,6 +193,9 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
         if (walk->seen[i] == resource)
             return walk->ids[i];
     }
+    id = log_known(walk, resource);
+    if (id != 0)
+        return id;
     if (walk->count % 16 == 0) {
         void *seen = realloc(walk->seen, (walk->count + 16) * sizeof(*walk->seen));
         void *ids = realloc(walk->ids, (walk->count + 16) * sizeof(*walk->ids));
