@@ -34,9 +34,10 @@ static const struct field ring_fields[] = {
     FIELD(tidei_ring, head),           FIELD(tidei_ring, open),
     FIELD(tidei_ring, waits),          FIELD(tidei_ring, longest_wait_ns),
     FIELD(tidei_ring, dropped_allocs), FIELD(tidei_ring, dropped_frees),
-    FIELD(tidei_ring, dropped_marks),  FIELD(tidei_ring, tail),
-    FIELD(tidei_ring, next_publish),   FIELD(tidei_ring, next_tail),
-    FIELD(tidei_ring, state),          FIELD(tidei_ring, thread_id),
+    FIELD(tidei_ring, dropped_marks),  FIELD(tidei_ring, told),
+    FIELD(tidei_ring, tail),           FIELD(tidei_ring, next_publish),
+    FIELD(tidei_ring, next_tail),      FIELD(tidei_ring, state),
+    FIELD(tidei_ring, thread_id),
 };
 
 static const struct field record_fields[] = {

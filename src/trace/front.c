@@ -23,8 +23,11 @@ static TIDEI_TLS struct tidei_front *front_list;
 static pthread_key_t front_key;
 static pthread_once_t front_once = PTHREAD_ONCE_INIT;
 
-/* Tell the trace what this thread has dropped; its ring is about to be somebody else's. */
-static void
+/*
+ * Tell the trace what this thread has dropped; its ring is about to be somebody else's. A kill in between counts it
+ * once: by the record where that was published, by the counters where it was not. False where the recording has ended.
+ */
+static bool
 front_report_drops(struct tidei_front *front)
 {
     struct tidei_ring *ring = front->ring;
@@ -34,11 +37,19 @@ front_report_drops(struct tidei_front *front)
     record.size = atomic_load_explicit(&ring->dropped_frees, memory_order_relaxed);
     record.stream = atomic_load_explicit(&ring->dropped_marks, memory_order_relaxed);
     if (record.address + record.size + record.stream == 0)
-        return;
-    tidei_front_text(front, &record, "", 0);
-    atomic_store_explicit(&ring->dropped_allocs, 0, memory_order_relaxed);
-    atomic_store_explicit(&ring->dropped_frees, 0, memory_order_relaxed);
-    atomic_store_explicit(&ring->dropped_marks, 0, memory_order_relaxed);
+        return true;
+    /* The releases keep the order for who comes after a kill; the writer of this process reads them at the end. */
+    atomic_store_explicit(&ring->told, front->head + 1, memory_order_release);
+    if (!tidei_front_text(front, &record, "", 0)) {
+        atomic_store_explicit(&ring->told, 0, memory_order_release);
+        return false;
+    }
+    TIDEI_TEST_POINT("front.told");
+    atomic_store_explicit(&ring->dropped_allocs, 0, memory_order_release);
+    atomic_store_explicit(&ring->dropped_frees, 0, memory_order_release);
+    atomic_store_explicit(&ring->dropped_marks, 0, memory_order_release);
+    atomic_store_explicit(&ring->told, 0, memory_order_release);
+    return true;
 }
 
 /* The thread ends: its rings are the writer's, where their recorders are still there. */
@@ -55,9 +66,9 @@ front_thread_ends(void *unused)
         struct tidei_recorder *recorder = tidei_recorder_lock_serial(front->serial);
 
         if (recorder != NULL) {
-            front_report_drops(front);
-            /* Pairs with the acquire in the merge: who sees the end sees the last head. */
-            atomic_store_explicit(&front->ring->state, TIDEI_RING_ENDED, memory_order_release);
+            /* Pairs with the acquire in front_take_ring: who takes the ring goes on behind the last head. */
+            if (front_report_drops(front))
+                atomic_store_explicit(&front->ring->state, TIDEI_RING_FREE, memory_order_release);
             tidei_recorder_unlock(recorder);
         }
         free(front);
@@ -73,25 +84,36 @@ front_make_key(void)
         abort();
 }
 
-/* Take a ring for this thread: one that another has left, or a new one. The recorder's lock is held. */
+/*
+ * Take a ring for this thread: of those that others have left the one that holds the least, or a new one. The
+ * recorder's lock is held.
+ */
 static struct tidei_ring *
 front_take_ring(struct tidei_recorder *recorder)
 {
     struct tidei_ringfile *file = recorder->file;
     uint32_t count = atomic_load_explicit(&file->header->ring_count, memory_order_acquire);
     struct tidei_ring *ring = NULL;
+    uint64_t least = UINT64_MAX;
 
-    for (uint32_t i = 0; i < count; i++) {
-        /* Pairs with the release in the merge: the writer is done with the ring before it is free. */
-        if (atomic_load_explicit(&file->rings[i]->state, memory_order_acquire) == TIDEI_RING_FREE) {
-            ring = file->rings[i];
-            break;
+    for (uint32_t i = 0; i < count && least != 0; i++) {
+        struct tidei_ring *other = file->rings[i];
+        uint64_t holds;
+
+        /* Pairs with the release in front_thread_ends. */
+        if (atomic_load_explicit(&other->state, memory_order_acquire) != TIDEI_RING_FREE)
+            continue;
+        holds = atomic_load_explicit(&other->head, memory_order_relaxed) -
+                atomic_load_explicit(&other->tail, memory_order_relaxed);
+        if (holds < least) {
+            ring = other;
+            least = holds;
         }
     }
     if (ring == NULL && tidei_ringfile_add_ring(file, &ring) != TIDE_OK)
         return NULL;
     ring->thread_id = ++recorder->next_thread_id;
-    atomic_store_explicit(&ring->state, TIDEI_RING_TAKEN, memory_order_release);
+    atomic_store_explicit(&ring->state, TIDEI_RING_TAKEN, memory_order_relaxed); /* read under the lock alone */
     return ring;
 }
 
@@ -99,7 +121,7 @@ front_take_ring(struct tidei_recorder *recorder)
 static void
 front_introduce(struct tidei_front *front)
 {
-    struct tidei_record record = { .kind = TIDEI_RECORD_THREAD, .address = front->ring->thread_id };
+    struct tidei_record record = { .kind = TIDEI_RECORD_THREAD, .address = front->thread_id };
     char name[17] = "";
 
     record.size = (uint64_t)syscall(SYS_gettid);
@@ -122,6 +144,7 @@ front_new(struct tidei_recorder *recorder, uint64_t serial)
         return NULL;
     }
     front->records = tidei_ring_records(front->ring);
+    front->thread_id = front->ring->thread_id;
     front->head = atomic_load_explicit(&front->ring->head, memory_order_relaxed);
     front->tail = atomic_load_explicit(&front->ring->tail, memory_order_acquire);
     front->mask = recorder->file->header->ring_bytes / sizeof(struct tidei_record) - 1;
@@ -244,20 +267,33 @@ tidei_front_drops_free(struct tidei_front *front, uint16_t layer, uint64_t addre
     return true;
 }
 
-void
+size_t
+tidei_utf8_cut(const char *text, size_t most)
+{
+    size_t length = most;
+
+    while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
+        length--;
+    return most - length <= 3 ? length : most; /* else it is no UTF-8 */
+}
+
+bool
 tidei_front_text(struct tidei_front *front, struct tidei_record *record, const char *text, size_t length)
 {
     uint64_t most = front->mask; /* records of text that the ring can hold beside the first */
     uint64_t records;
 
-    if (length > TIDEI_TEXT_MAX)
-        length = TIDEI_TEXT_MAX;
-    if (length > most * TIDEI_TEXT_BYTES)
-        length = most * TIDEI_TEXT_BYTES;
+    most = most * TIDEI_TEXT_BYTES < TIDEI_TEXT_MAX ? most * TIDEI_TEXT_BYTES : TIDEI_TEXT_MAX;
+    if (length > most)
+        length = tidei_utf8_cut(text, most);
     records = (length + TIDEI_TEXT_BYTES - 1) / TIDEI_TEXT_BYTES;
-    if (!front_has_room(front, records + 1) && !front_wait(front, records + 1))
-        return;
+    if (!front_has_room(front, records + 1) && !front_wait(front, records + 1)) {
+        if (record->kind == TIDEI_RECORD_MARK)
+            front_count(&front->ring->dropped_marks);
+        return false;
+    }
     record->text_records = (uint16_t)records;
+    record->thread = front->thread_id;
     tidei_front_open(front, tidei_front_ticks(front));
     record->ticks = tidei_front_ticks(front);
     front->records[front->head & front->mask] = *record;
@@ -271,6 +307,7 @@ tidei_front_text(struct tidei_front *front, struct tidei_record *record, const c
         memcpy(&front->records[(front->head + 1 + i) & front->mask], &part, sizeof(part));
     }
     tidei_front_publish(front, records + 1);
+    return true;
 }
 
 void

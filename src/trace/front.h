@@ -27,6 +27,7 @@ struct tidei_front {
     uint64_t head;
     uint64_t tail; /* as last seen */
     uint64_t mask;
+    uint32_t thread_id;
     bool tsc;
     bool fence;
     bool drop;
@@ -120,11 +121,18 @@ tidei_front_event(struct tidei_front *front, const struct tidei_record *event, u
     record->ticks = now;
     record->duration_ticks = now - begin;
     record->tag = tidei_tag_current;
+    record->thread = front->thread_id;
     tidei_front_publish(front, 1);
 }
 
-/* Record something with text; it waits for room also where events are dropped. */
-void tidei_front_text(struct tidei_front *front, struct tidei_record *record, const char *text, size_t length);
+/*
+ * Record something with text; it waits for room also where events are dropped. Text that the ring has no room for is
+ * cut where a character of UTF-8 ends. False where the recording has ended.
+ */
+bool tidei_front_text(struct tidei_front *front, struct tidei_record *record, const char *text, size_t length);
+
+/* The most bytes of a longer text, up to `most`, that end where a character of UTF-8 does. */
+size_t tidei_utf8_cut(const char *text, size_t most);
 
 /* This process was forked off: its only thread lets go of what it had of the parent's recorders. */
 void tidei_front_forked(void);

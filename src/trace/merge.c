@@ -75,34 +75,26 @@ merge_bound(struct tidei_merge *merge, uint32_t index, uint64_t open, uint64_t n
     return open < now ? open : now;
 }
 
-/* A ring whose thread has ended and that is empty may be taken by another. */
-static void
-merge_free_ring(struct tidei_ring *ring, uint32_t state)
-{
-    if (state != TIDEI_RING_ENDED)
-        return;
-    /* Pairs with the acquire in front_take_ring. */
-    atomic_store_explicit(&ring->state, TIDEI_RING_FREE, memory_order_release);
-}
-
 /* Find the rings that have records, and the tick up to which they may be merged. Returns how many rings. */
 static uint32_t
 merge_look(struct tidei_merge *merge)
 {
-    uint32_t rings = atomic_load_explicit(&merge->file->header->ring_count, memory_order_acquire);
-    uint64_t now = merge->post_mortem ? UINT64_MAX : tidei_clock_ticks(merge->tsc);
-    uint32_t found = 0;
+    uint32_t found = 0, rings;
+    uint64_t now;
 
+    TIDEI_TEST_POINT("merge.look");
+    now = merge->post_mortem ? UINT64_MAX : tidei_clock_ticks(merge->tsc);
     merge->watermark = now;
     /* See front.h: a thread that is seen with open == 0 behind this barrier reads its clock after `now`. */
     if (merge->membarrier)
         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
     else
         atomic_thread_fence(memory_order_seq_cst);
+    /* Behind the barrier, too: a ring that is not counted yet gets its first record after `now`. */
+    rings = atomic_load_explicit(&merge->file->header->ring_count, memory_order_acquire);
     for (uint32_t i = 0; i < rings; i++) {
         struct tidei_ring *ring = merge->file->rings[i];
-        /* Pair with the releases in front.c and front.h, in the reverse of their order: the end, open, head. */
-        uint32_t state = atomic_load_explicit(&ring->state, memory_order_acquire);
+        /* Pair with the releases in front.h, in the reverse of their order: open, head. */
         uint64_t open = merge->post_mortem ? 0 : atomic_load_explicit(&ring->open, memory_order_acquire);
         uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
         uint64_t tail = merge_tail(merge, ring);
@@ -111,10 +103,8 @@ merge_look(struct tidei_merge *merge)
 
         if (bound < merge->watermark)
             merge->watermark = bound;
-        if (head == tail) {
-            merge_free_ring(ring, state);
+        if (head == tail)
             continue;
-        }
         if (head - tail > merge->file->header->ring_bytes / sizeof(struct tidei_record))
             continue; /* a damaged file */
         cursor->ring = ring;
@@ -182,7 +172,6 @@ merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
         return false;
     to = tidei_half_record(merge->file, merge->half, merge->count);
     *to = *from;
-    to->thread = cursor->ring->thread_id;
     if (to->ticks < merge->last_ticks) {
         to->ticks = merge->last_ticks;
         merge->late++;

@@ -39,7 +39,7 @@ struct tidei_record {
     uint8_t alignment_log2;
     uint8_t reserved;
     uint16_t text_records; /* how many TEXT records follow */
-    uint32_t thread;       /* set by the merge */
+    uint32_t thread;       /* who wrote it: a ring goes from a thread that ends straight to the next */
     uint32_t reserved2;
 };
 

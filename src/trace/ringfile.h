@@ -32,9 +32,8 @@
 #define TIDEI_CHUNK_RECORDS (TIDEI_CHUNK_BYTES / sizeof(struct tidei_record))
 
 enum tidei_ring_state {
-    TIDEI_RING_FREE = 0,  /* to be had: set by the writer, once all that was in it is in the backlog */
+    TIDEI_RING_FREE = 0,  /* to be had, what is in it or not: set by the thread that ends */
     TIDEI_RING_TAKEN = 1, /* a thread's: set under the recorder's lock */
-    TIDEI_RING_ENDED = 2, /* its thread has ended: set by that thread */
 };
 
 /* The header of a ring: one page, in three parts that are each written by one side alone. */
@@ -47,6 +46,7 @@ struct tidei_ring {
     _Atomic uint64_t dropped_allocs;
     _Atomic uint64_t dropped_frees;
     _Atomic uint64_t dropped_marks;
+    _Atomic uint64_t told; /* not 0: once `head` is there, a record tells of what was dropped */
 
     /* Written by the writer; see merge.c for the order of the three. */
     _Alignas(64) _Atomic uint64_t tail; /* records taken over into the backlog; released after they were read */
@@ -55,7 +55,7 @@ struct tidei_ring {
 
     /* Written under the recorder's lock by the thread that takes the ring. */
     _Alignas(64) _Atomic uint32_t state;
-    uint32_t thread_id;
+    uint32_t thread_id; /* whose drops are counted here */
 };
 
 _Static_assert(sizeof(struct tidei_ring) <= TIDEI_PAGE, "a ring's header is one page");

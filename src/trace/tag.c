@@ -15,6 +15,7 @@
 #include "trace/tag.h"
 
 #define TAG_NAME_MAX   255
+#define MARK_TEXT_MAX  1023
 #define TAG_CACHE_SIZE 64
 
 struct tag {
@@ -137,18 +138,12 @@ tag_find(uint32_t parent, const char *name, size_t length, const char **kept)
     return id;
 }
 
-/* Names are cut where a character of UTF-8 ends. */
 static size_t
-tag_length(const char *name)
+tag_length(const char *text, size_t most)
 {
-    size_t length = strnlen(name, TAG_NAME_MAX + 1);
+    size_t length = strnlen(text, most + 1);
 
-    if (length <= TAG_NAME_MAX)
-        return length;
-    length = TAG_NAME_MAX;
-    while (length > 0 && ((unsigned char)name[length] & 0xc0) == 0x80)
-        length--;
-    return length;
+    return length <= most ? length : tidei_utf8_cut(text, most);
 }
 
 static struct tag_thread *
@@ -194,7 +189,7 @@ tide_tag_push(const char *name)
     if (mine->cache[slot].id != 0 && mine->cache[slot].parent == parent && strcmp(mine->cache[slot].name, name) == 0)
         id = mine->cache[slot].id;
     if (id == 0) {
-        id = tag_find(parent, name, tag_length(name), &mine->cache[slot].name);
+        id = tag_find(parent, name, tag_length(name, TAG_NAME_MAX), &mine->cache[slot].name);
         if (id == 0) {
             mine->depth--;
             mine->cache[slot].id = 0;
@@ -221,7 +216,7 @@ mark_one(struct tidei_recorder *recorder, void *context)
     struct tidei_front *front = tidei_front_get(recorder);
 
     if (front != NULL)
-        tidei_front_text(front, &record, context, strnlen(context, 1023));
+        tidei_front_text(front, &record, context, tag_length(context, MARK_TEXT_MAX));
 }
 
 enum tide_status

@@ -363,6 +363,8 @@ writer_write_losses(struct tidei_writer *writer)
     for (uint32_t i = 0; status == TIDE_OK && i < rings; i++) {
         struct tidei_ring *ring = writer->file->rings[i];
 
+        if (ring->told != 0 && ring->head >= ring->told)
+            continue; /* the record is among those that were written */
         status = tidei_store_loss(store, ring->thread_id, "dropped allocation", ring->dropped_allocs);
         if (status == TIDE_OK)
             status = tidei_store_loss(store, ring->thread_id, "dropped free", ring->dropped_frees);
