@@ -175,6 +175,20 @@ tests_ringfile_layout_t_SOURCES = tests/ringfile-layout-t.c
 tests_ringfile_layout_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 TESTS += tests/ringfile-layout-t
 
+# What the tests of the recorder need besides.
+EXTRA_DIST += tests/trace.h
+
+trace_test = tests/trace.c tests/gate.c tests/upstream.c
+trace_test_cppflags = $(AM_CPPFLAGS) -I$(srcdir)/src
+trace_test_cflags = $(AM_CFLAGS) $(SQLITE_CFLAGS)
+
+check_PROGRAMS += tests/recorder-t
+tests_recorder_t_SOURCES = tests/recorder-t.c $(trace_test)
+tests_recorder_t_CFLAGS = $(trace_test_cflags)
+tests_recorder_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/recorder-t
+THREADED_TESTS += tests/recorder-t
+
 # Kills with SIGKILL; `make torture` does it a thousand times.
 check_PROGRAMS += tests/torture-t
 tests_torture_t_SOURCES = tests/torture-t.c

@@ -37,3 +37,11 @@ libtidemark_la_SOURCES += \
 	src/trace/writer.h \
 	src/testpoint.c \
 	src/testpoint.h
+
+# The library once more with its test points, for tests that stop at them or need what is not exported. It brings the
+# sources of every folder along.
+check_LTLIBRARIES = libtidemark-test.la
+libtidemark_test_la_SOURCES = $(libtidemark_la_SOURCES)
+libtidemark_test_la_CPPFLAGS = $(libtidemark_la_CPPFLAGS) -DTIDEI_TEST_POINTS
+libtidemark_test_la_CFLAGS = $(libtidemark_la_CFLAGS)
+libtidemark_test_la_LIBADD = $(libtidemark_la_LIBADD)

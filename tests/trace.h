@@ -1,0 +1,53 @@
+/* What tests of the recorder share: a folder of their own, stacks as text, and questions to a trace. */
+#ifndef TESTS_TRACE_H
+#define TESTS_TRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tidemark/tidemark.h>
+
+/* The name of a file in this test program's own folder; the folder goes at the end, unless a test has failed. */
+const char *scratch(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* How many files lie in the folder that begin with `prefix`. */
+unsigned scratch_count(const char *prefix);
+
+/* A stack from text; ends the program where it cannot be made. */
+struct tide_resource *stack_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Allocate, or free, with the default alignment on stream 0; ends the program where that fails. */
+void *take(struct tide_resource *stack, size_t bytes);
+void give(struct tide_resource *stack, void *pointer, size_t bytes);
+
+/* The number, or the text, that a query over a trace gives; INT64_MIN, or "", where it fails. Any thread. */
+int64_t sql_number(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *sql_text(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * What holds in every trace: integrity, ids that grow with alloc_ns, frees after allocations, and lives of one address
+ * at one layer that never overlap. Says what does not.
+ */
+bool trace_is_sound(const char *path);
+
+/* The trace is complete, sound, has lost nothing and matched every free. */
+bool trace_is_whole(const char *path);
+
+/* Run `function` in a forked child that leaves through _exit with what it returns. The status as waitpid gives it. */
+int in_child(int (*function)(void *), void *argument);
+
+/* Keeps what the message sink hears. */
+struct heard {
+    unsigned errors;
+    unsigned others;
+    char text[512]; /* of the latest error */
+};
+void hear(struct heard *heard); /* NULL: no more */
+
+/* The next of a xorshift sequence (Marsaglia, 2003); *state is never 0. */
+uint64_t next_random(uint64_t *state);
+
+/* A seed for a random test: from the environment variable, else from the clock; it is printed. */
+uint64_t random_seed(const char *variable);
+
+#endif
