@@ -36,6 +36,12 @@ struct log {
 
 static const struct tide_resource_ops log_ops;
 
+static uint8_t
+log_log2(size_t alignment)
+{
+    return (uint8_t)__builtin_ctzll(alignment);
+}
+
 static enum tide_status
 log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
@@ -53,15 +59,8 @@ log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
     }
     begin = tidei_front_ticks(front);
     status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
-    tidei_front_event(front,
-                      &(struct tidei_record){ .address = (uintptr_t)*out,
-                                              .size = bytes,
-                                              .stream = stream,
-                                              .layer = log->layer_id,
-                                              .kind = TIDEI_RECORD_ALLOC,
-                                              .status = (uint8_t)status,
-                                              .alignment_log2 = (uint8_t)__builtin_ctzll(alignment) },
-                      begin);
+    tidei_front_event(front, begin, (uintptr_t)*out, bytes, stream,
+                      tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)));
     return status;
 }
 
@@ -83,15 +82,8 @@ log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
         return tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
     begin = tidei_front_ticks(front);
     status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
-    tidei_front_event(front,
-                      &(struct tidei_record){ .address = (uintptr_t)pointer,
-                                              .size = bytes,
-                                              .stream = stream,
-                                              .layer = log->layer_id,
-                                              .kind = TIDEI_RECORD_FREE,
-                                              .status = (uint8_t)status,
-                                              .alignment_log2 = (uint8_t)__builtin_ctzll(alignment) },
-                      begin);
+    tidei_front_event(front, begin, (uintptr_t)pointer, bytes, stream,
+                      tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)));
     return status;
 }
 

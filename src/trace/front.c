@@ -239,16 +239,19 @@ front_count(_Atomic uint64_t *counter)
 }
 
 void
-tidei_front_dropped(struct tidei_front *front, const struct tidei_record *event)
+tidei_front_dropped(struct tidei_front *front, uint64_t address, uint64_t word)
 {
+    struct tidei_record event;
+
+    memcpy(&event.layer, &word, sizeof(word));
     if (!front->drop) {
-        tidei_recorder_lost(front->recorder, event->kind);
+        tidei_recorder_lost(front->recorder, event.kind);
         return;
     }
-    if (event->kind == TIDEI_RECORD_ALLOC) {
+    if (event.kind == TIDEI_RECORD_ALLOC) {
         front_count(&front->ring->dropped_allocs);
-        if (event->status == TIDE_OK)
-            tidei_drops_add(front->recorder->drops, event->layer, event->address);
+        if (event.status == TIDE_OK)
+            tidei_drops_add(front->recorder->drops, event.layer, address);
     } else {
         front_count(&front->ring->dropped_frees);
     }

@@ -43,6 +43,25 @@ struct tidei_record {
     uint32_t reserved2;
 };
 
+/* The eight bytes from `layer` on, as one word (little-endian or not: both ways are the same struct). */
+static inline uint64_t
+tidei_record_word(uint16_t layer, uint8_t kind, uint8_t status, uint8_t alignment_log2)
+{
+    union {
+        struct {
+            uint16_t layer;
+            uint8_t kind;
+            uint8_t status;
+            uint8_t alignment_log2;
+            uint8_t reserved;
+            uint16_t text_records;
+        } fields;
+        uint64_t word;
+    } both = { .fields = { layer, kind, status, alignment_log2, 0, 0 } };
+
+    return both.word;
+}
+
 #define TIDEI_TEXT_BYTES 48
 
 struct tidei_text_record {
