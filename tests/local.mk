@@ -189,6 +189,14 @@ tests_recorder_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/recorder-t
 THREADED_TESTS += tests/recorder-t
 
+# Damages what a killed program has left.
+check_PROGRAMS += tests/ringfile-t
+tests_ringfile_t_SOURCES = tests/ringfile-t.c
+tests_ringfile_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+tests_ringfile_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
+tests_ringfile_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/ringfile-t
+
 # Kills with SIGKILL; `make torture` does it a thousand times.
 check_PROGRAMS += tests/torture-t
 tests_torture_t_SOURCES = tests/torture-t.c

@@ -59,10 +59,22 @@ struct tidei_clock_line {
 struct tidei_clock_line tidei_clock_line_between(struct tidei_clock_sample from, struct tidei_clock_sample to,
                                                  double fallback_ns_per_tick);
 
+/* A number of ticks, which may be negative, in nanoseconds; what a damaged record names stays within 73 years. */
+static inline int64_t
+tidei_clock_duration_ns(const struct tidei_clock_line *line, int64_t ticks)
+{
+    double ns = (double)ticks * line->ns_per_tick;
+
+    return ns < 0x1p61 ? (int64_t)(ns > -0x1p61 ? ns : -0x1p61) : INT64_C(1) << 61;
+}
+
+/* The moment of a tick on CLOCK_MONOTONIC; 0 for one before that began. */
 static inline uint64_t
 tidei_clock_ns(const struct tidei_clock_line *line, uint64_t ticks)
 {
-    return line->base.ns + (int64_t)((double)(int64_t)(ticks - line->base.ticks) * line->ns_per_tick);
+    int64_t ns = (int64_t)line->base.ns + tidei_clock_duration_ns(line, (int64_t)(ticks - line->base.ticks));
+
+    return ns > 0 ? (uint64_t)ns : 0;
 }
 
 #endif

@@ -47,7 +47,7 @@ create_check(const struct tidei_recorder *recorder, const char *rings)
     struct tidei_ringfile *file;
     enum tide_status status;
     struct stat info;
-    uint32_t pid;
+    struct tidei_ring_holder holder;
 
     if (lstat(recorder->path, &info) != 0) {
         if (errno == ENOENT)
@@ -56,11 +56,12 @@ create_check(const struct tidei_recorder *recorder, const char *rings)
     }
     if (tidei_recorder_owns_locked(rings))
         return tide_error_set(TIDE_EBUSY, "log: %s: this process is still completing it", recorder->path);
-    status = tidei_ringfile_open(rings, &file, &pid);
+    status = tidei_ringfile_open(rings, &file, &holder);
     if (status == TIDE_OK)
         tidei_ringfile_close(file, false);
     if (status == TIDE_EBUSY)
-        return tide_error_set(TIDE_EBUSY, "log: %s: process %u records there", recorder->path, pid);
+        return tide_error_set(TIDE_EBUSY, "log: %s: process %u %s", recorder->path, holder.pid,
+                              holder.recovers ? "is recovering it" : "records there");
     if (!recorder->options.overwrite)
         return tide_error_set(TIDE_EEXIST, "log: %s exists; overwrite=true replaces it", recorder->path);
     if (!S_ISREG(info.st_mode) || !create_is_trace(recorder->path))
@@ -224,7 +225,7 @@ tidei_recorder_create_files(struct tidei_recorder *recorder)
         store = NULL; /* the writer's */
         recorder->fence = !tidei_merge_register_barrier();
         recorder->writer->merge->membarrier = !recorder->fence;
-        recorder->file->header->ready = 1;
+        recorder->file->header->ready = TIDEI_RINGS_READY;
         status = tidei_writer_start(recorder->writer);
     }
     if (status != TIDE_OK) {

@@ -32,7 +32,7 @@ extras_text(const struct tidei_store *store, uint64_t index, size_t *length)
     char *text = calloc(records + 1, TIDEI_TEXT_BYTES);
 
     *length = 0;
-    for (unsigned i = 1; text != NULL && i <= records; i++) {
+    for (unsigned i = 1; text != NULL && i <= records && index + i < store->pair->end; i++) {
         const struct tidei_text_record *part = (const struct tidei_text_record *)extras_record(store, index + i);
 
         if (part->kind != TIDEI_RECORD_TEXT || part->length > TIDEI_TEXT_BYTES)
@@ -141,7 +141,9 @@ extras_stack(struct tidei_store *store, const struct tidei_record *record, const
     /* The first one is meta.stack; an application's further stacks into one trace are stack.2, stack.3, ... */
     if (record->address > 1)
         snprintf(key, sizeof(key), "stack.%u", (unsigned)record->address);
-    return tidei_store_meta_text(store, key, text);
+    sqlite3_bind_text(store->stack, 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_text(store->stack, 2, text, -1, SQLITE_STATIC);
+    return extras_run(store, store->stack, "meta");
 }
 
 static enum tide_status
@@ -177,7 +179,8 @@ extras_other(struct tidei_store *store, uint64_t index)
         status = extras_stack(store, record, text);
         break;
     default:
-        break; /* a damaged file, or a later format's */
+        store->unreadable++; /* a damaged file */
+        break;
     }
     free(text);
     return status;
@@ -221,8 +224,11 @@ tidei_extras_write(struct tidei_store *store)
     const struct tidei_pair *pair = store->pair;
     enum tide_status status = TIDE_OK;
 
+    store->unreadable = 0;
     for (size_t i = 0; status == TIDE_OK && i < pair->other.count; i++)
         status = extras_other(store, pair->other.items[i]);
+    if (status == TIDE_OK)
+        status = tidei_store_loss(store, 0, "unreadable record", store->unreadable);
     for (size_t i = 0; status == TIDE_OK && i < pair->unmatched.count; i++)
         status = extras_unmatched(store, pair->unmatched.items[i]);
     for (size_t i = 0; status == TIDE_OK && i < pair->odd.count; i++)

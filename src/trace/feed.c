@@ -58,7 +58,9 @@ static const char feed_schema[] = "CREATE TABLE feed(allocation_id, layer_id, ad
 static uint64_t
 feed_duration(const struct tidei_store *store, uint64_t ticks)
 {
-    return (uint64_t)((double)ticks * store->line.ns_per_tick);
+    int64_t ns = tidei_clock_duration_ns(&store->line, (int64_t)ticks);
+
+    return ns > 0 ? (uint64_t)ns : 0;
 }
 
 /* The row of an allocation in this half. */
@@ -318,7 +320,7 @@ feed_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
         sqlite3_result_int64(context, (int64_t)alloc->size);
         break;
     case FEED_ALIGNMENT:
-        sqlite3_result_int64(context, (int64_t)((uint64_t)1 << alloc->alignment_log2));
+        sqlite3_result_int64(context, (int64_t)((uint64_t)1 << (alloc->alignment_log2 & 63)));
         break;
     case FEED_STATUS:
         sqlite3_result_int64(context, cursor->status);

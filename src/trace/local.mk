@@ -23,6 +23,7 @@ libtidemark_la_SOURCES += \
 	src/trace/recorder.c \
 	src/trace/recorder.h \
 	src/trace/recover.c \
+	src/trace/ringcheck.c \
 	src/trace/ringfile.c \
 	src/trace/ringfile.h \
 	src/trace/sampler.c \

@@ -47,8 +47,8 @@ merge_tail(const struct tidei_merge *merge, const struct tidei_ring *ring)
 {
     uint64_t published = atomic_load_explicit(&merge->file->header->published, memory_order_relaxed);
 
-    if (merge->post_mortem && ring->next_publish != 0 && ring->next_publish <= TIDEI_PUBLISHED_NUMBER(published))
-        return ring->next_tail;
+    if (merge->post_mortem)
+        return tidei_ring_left_tail(ring, TIDEI_PUBLISHED_NUMBER(published));
     return atomic_load_explicit(&ring->tail, memory_order_relaxed);
 }
 
@@ -105,8 +105,6 @@ merge_look(struct tidei_merge *merge)
             merge->watermark = bound;
         if (head == tail)
             continue;
-        if (head - tail > merge->file->header->ring_bytes / sizeof(struct tidei_record))
-            continue; /* a damaged file */
         cursor->ring = ring;
         cursor->position = tail;
         cursor->head = head;
@@ -116,11 +114,26 @@ merge_look(struct tidei_merge *merge)
 }
 
 static struct tidei_record *
-merge_at(const struct tidei_merge *merge, const struct tidei_merge_cursor *cursor)
+merge_at_offset(const struct tidei_merge *merge, const struct tidei_merge_cursor *cursor, uint64_t offset)
 {
     uint64_t mask = merge->file->header->ring_bytes / sizeof(struct tidei_record) - 1;
 
-    return &tidei_ring_records(cursor->ring)[cursor->position & mask];
+    return &tidei_ring_records(cursor->ring)[(cursor->position + offset) & mask];
+}
+
+static struct tidei_record *
+merge_at(const struct tidei_merge *merge, const struct tidei_merge_cursor *cursor)
+{
+    return merge_at_offset(merge, cursor, 0);
+}
+
+/* The record's tick. Below the watermark of a recovery, also in a damaged file: it must come to an end. */
+static uint64_t
+merge_ticks(const struct tidei_merge *merge, const struct tidei_merge_cursor *cursor)
+{
+    uint64_t ticks = merge_at(merge, cursor)->ticks;
+
+    return ticks < INT64_MAX ? ticks : INT64_MAX;
 }
 
 /* Restore the heap below `i`: the cursor with the earliest record stands at 0. */
@@ -163,15 +176,19 @@ static inline bool
 merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
 {
     struct tidei_record *from = merge_at(merge, cursor);
-    uint64_t records = 1 + (uint64_t)from->text_records;
+    uint64_t records = 1;
     struct tidei_record *to;
 
-    if (records > cursor->head - cursor->position)
-        records = cursor->head - cursor->position; /* a damaged file */
+    /* In a damaged file there may be less than was said. */
+    while (records <= from->text_records && records < cursor->head - cursor->position &&
+           merge_at_offset(merge, cursor, records)->kind == TIDEI_RECORD_TEXT)
+        records++;
     if (!merge_room(merge, records))
         return false;
     to = tidei_half_record(merge->file, merge->half, merge->count);
     *to = *from;
+    to->text_records = (uint16_t)(records - 1);
+    to->ticks = cursor->ticks;
     if (to->ticks < merge->last_ticks) {
         to->ticks = merge->last_ticks;
         merge->late++;
@@ -209,7 +226,7 @@ merge_run(struct tidei_merge *merge, uint32_t *count)
         }
         if (first->position == first->head)
             break;
-        first->ticks = merge_at(merge, first)->ticks;
+        first->ticks = merge_ticks(merge, first);
     }
     if (first->position == first->head) {
         struct tidei_merge_cursor spent = *first;
@@ -247,6 +264,26 @@ merge_publish(struct tidei_merge *merge, uint32_t rings)
     }
 }
 
+void
+tidei_merge_take_up(struct tidei_merge *merge)
+{
+    const struct tidei_ring_header *header = merge->file->header;
+    uint64_t published = atomic_load_explicit(&header->published, memory_order_acquire);
+
+    merge->post_mortem = true;
+    merge->half = TIDEI_PUBLISHED_HALF(published);
+    merge->count = TIDEI_PUBLISHED_COUNT(published);
+    merge->number = TIDEI_PUBLISHED_NUMBER(published);
+    for (uint64_t i = merge->count; i-- > 0;) {
+        const struct tidei_record *record = tidei_half_record(merge->file, merge->half, i);
+
+        if (record->kind != TIDEI_RECORD_TEXT) {
+            merge->last_ticks = record->ticks;
+            break;
+        }
+    }
+}
+
 uint64_t
 tidei_merge_drain(struct tidei_merge *merge)
 {
@@ -258,7 +295,7 @@ tidei_merge_drain(struct tidei_merge *merge)
     if (rings == 0)
         return 0;
     for (uint32_t i = 0; i < rings; i++)
-        merge->cursors[i].ticks = merge_at(merge, &merge->cursors[i])->ticks;
+        merge->cursors[i].ticks = merge_ticks(merge, &merge->cursors[i]);
     for (uint32_t i = rings / 2; i-- > 0;)
         merge_sift(merge, i, rings);
     while (merge_run(merge, &active))

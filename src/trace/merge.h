@@ -42,6 +42,9 @@ void tidei_merge_free(struct tidei_merge *merge);
 /* Threads have no fence of their own: the writer has them pass a barrier. False: they need one. */
 bool tidei_merge_register_barrier(void);
 
+/* Go on where the process of a ring file that has been checked was killed. */
+void tidei_merge_take_up(struct tidei_merge *merge);
+
 /* Move what can be moved; returns the number of records. Nothing waits, and a kill at any moment loses nothing. */
 uint64_t tidei_merge_drain(struct tidei_merge *merge);
 

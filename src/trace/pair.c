@@ -246,6 +246,7 @@ bool
 tidei_pair_run(struct tidei_pair *pair, unsigned half, uint64_t from, uint64_t end)
 {
     pair->half = half;
+    pair->end = end;
     pair->first_id = pair->next_id;
     pair->row_count = pair->closing_count = 0;
     pair->unmatched.count = pair->odd.count = pair->other.count = 0;

@@ -74,6 +74,7 @@ struct tidei_pair {
 
     /* Of the part of a half that was paired last. */
     unsigned half;
+    uint64_t end; /* of the part */
     uint64_t first_id;
     struct tidei_row *rows;
     size_t row_count;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <tidemark/trace.h>
@@ -17,12 +18,15 @@
 #include "trace/recorder.h"
 #include "trace/writer.h"
 
+/* For how many steps of 5 ms another process may take over what is to be had: 10 s. */
+#define RECOVER_TRIES 2000
+
 /* Which trace this is, and whether it has everything already. */
 static enum tide_status
 recover_check(struct tidei_store *store, const struct tidei_ringfile *file, bool *closed)
 {
     enum tide_status status;
-    int64_t trace_id;
+    int64_t trace_id, epoch, records;
 
     *closed = false;
     status = tidei_store_meta_read(store, "trace_id", &trace_id);
@@ -30,7 +34,14 @@ recover_check(struct tidei_store *store, const struct tidei_ringfile *file, bool
         return status;
     if ((uint64_t)trace_id != file->header->trace_id)
         return tide_error_set(TIDE_EFORMAT, "%s: belongs to another trace than %s", file->path, store->path);
-    return tidei_store_has_ended(store, closed);
+    status = tidei_store_meta_has(store, "ended", closed);
+    if (status == TIDE_OK && !*closed)
+        status = tidei_store_meta_read(store, "epoch", &epoch);
+    if (status == TIDE_OK && !*closed)
+        status = tidei_store_meta_read(store, "epoch_records", &records);
+    if (status == TIDE_OK && !*closed)
+        status = tidei_ringfile_check_epochs(file, (uint64_t)epoch, (uint64_t)records);
+    return status;
 }
 
 /* Everything but the file names: the trace is open. */
@@ -59,6 +70,7 @@ recover_store(struct tidei_store *store, struct tidei_ringfile *file, struct tid
         tidei_ringfile_close(file, false);
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     }
+    file->header->ready = TIDEI_RINGS_BEING_RECOVERED;
     status = tidei_store_load(store);
     if (status == TIDE_OK)
         status = tidei_writer_take_up(writer, &out->events);
@@ -75,48 +87,84 @@ recover_store(struct tidei_store *store, struct tidei_ringfile *file, struct tid
 static bool
 recover_was_never_ready(struct tidei_ringfile *file)
 {
-    if (file->header->ready != 0)
+    if (file->header != NULL && file->header->ready != TIDEI_RINGS_BEING_MADE)
         return false;
     tidei_ringfile_unlink(file);
     tidei_ringfile_close(file, false);
     return true;
 }
 
+/* The ring file is open, and nobody else's. */
 static enum tide_status
-recover_files(const char *path, const char *rings, struct tide_trace_recovery *out)
+recover_opened(const char *path, struct tidei_ringfile *file, struct tide_trace_recovery *out)
 {
-    struct tidei_ringfile *file;
     struct tidei_store *store;
     enum tide_status status;
-    struct stat info;
 
-    if (lstat(rings, &info) != 0)
-        return errno == ENOENT ? TIDE_OK : tide_error_set(TIDE_EIO, "%s: %s", rings, strerror(errno));
-    if (tidei_recorder_owns(rings)) {
-        out->state = TIDE_TRACE_RECORDING;
-        out->pid = (uint32_t)getpid();
-        return TIDE_OK;
-    }
-    status = tidei_ringfile_open(rings, &file, &out->pid);
-    if (status == TIDE_EBUSY) {
-        out->state = TIDE_TRACE_RECORDING;
-        return TIDE_OK;
-    }
-    if (status != TIDE_OK)
-        return status;
-    out->pid = file->header->pid;
     if (recover_was_never_ready(file))
         return TIDE_OK;
-    if (access(path, F_OK) != 0) {
-        tidei_ringfile_close(file, false);
-        return tide_error_set(TIDE_EIO, "%s: %s", path, strerror(errno));
-    }
-    status = tidei_store_open(path, &store);
+    out->pid = file->header->pid;
+    status = tidei_ringfile_check(file);
+    if (status == TIDE_OK && access(path, F_OK) != 0)
+        status = tide_error_set(TIDE_EIO, "%s: %s", path, strerror(errno));
+    if (status == TIDE_OK)
+        status = tidei_store_open(path, &store);
     if (status != TIDE_OK) {
         tidei_ringfile_close(file, false);
         return status;
     }
     return recover_store(store, file, out);
+}
+
+/* Open the ring file, once another process that is recovering it has done so. NULL: there is none (any more). */
+static enum tide_status
+recover_open(const char *rings, struct tidei_ringfile **file, struct tidei_ring_holder *holder)
+{
+    const struct timespec pause = { 0, 5000000 };
+    enum tide_status status;
+    struct stat info;
+
+    *file = NULL;
+    *holder = (struct tidei_ring_holder){ 0 };
+    for (int tries = 0; tries < RECOVER_TRIES; tries++) {
+        if (lstat(rings, &info) != 0)
+            return errno == ENOENT ? TIDE_OK : tide_error_set(TIDE_EIO, "%s: %s", rings, strerror(errno));
+        status = tidei_ringfile_open(rings, file, holder);
+        if (status == TIDE_OK && tidei_ringfile_is_at(*file))
+            return TIDE_OK;
+        if (status == TIDE_OK) {
+            /* Recovered or replaced between open and lock. */
+            tidei_ringfile_close(*file, false);
+            *file = NULL;
+        } else if (status != TIDE_EBUSY || !holder->recovers) {
+            return status;
+        } else {
+            nanosleep(&pause, NULL);
+        }
+    }
+    return TIDE_EBUSY;
+}
+
+static enum tide_status
+recover_files(const char *path, const char *rings, struct tide_trace_recovery *out)
+{
+    struct tidei_ring_holder holder;
+    struct tidei_ringfile *file;
+    enum tide_status status;
+
+    if (tidei_recorder_owns(rings)) {
+        out->state = TIDE_TRACE_RECORDING;
+        out->pid = (uint32_t)getpid();
+        return TIDE_OK;
+    }
+    status = recover_open(rings, &file, &holder);
+    if (status == TIDE_OK)
+        return file != NULL ? recover_opened(path, file, out) : TIDE_OK;
+    out->pid = holder.pid;
+    if (status != TIDE_EBUSY || holder.recovers)
+        return status;
+    out->state = TIDE_TRACE_RECORDING;
+    return TIDE_OK;
 }
 
 enum tide_status

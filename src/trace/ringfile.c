@@ -144,12 +144,12 @@ tidei_ringfile_add_chunk(struct tidei_ringfile *file, unsigned half)
     void *address;
     uint32_t count;
 
-    if (file->half_chunks[half] == file->half_chunks_max)
-        return status;
+    count = atomic_load_explicit(&file->header->chunk_count, memory_order_relaxed);
+    if (file->half_chunks[half] >= file->half_chunks_max || count >= TIDEI_MAX_CHUNKS)
+        return tide_error_set(status, "log: %s: the backlog is as large as it may be", file->path);
     pthread_mutex_lock(&file->lock);
     status = ringfile_add_segment(file, TIDEI_CHUNK_BYTES, &offset, &address);
     if (status == TIDE_OK) {
-        count = atomic_load_explicit(&file->header->chunk_count, memory_order_relaxed);
         file->directory->chunks[count] = offset | half;
         file->chunks[half][file->half_chunks[half]++] = address;
         /* Pairs with the acquire in tidei_ringfile_open. */
@@ -189,9 +189,8 @@ ringfile_map_prefix(struct tidei_ringfile *file)
     return TIDE_OK;
 }
 
-/* The name still leads to the file that is locked: nobody removed it between open and lock. */
-static bool
-ringfile_is_at(const struct tidei_ringfile *file)
+bool
+tidei_ringfile_is_at(const struct tidei_ringfile *file)
 {
     struct stat here, there;
 
@@ -219,7 +218,7 @@ ringfile_claim(struct tidei_ringfile *file)
             return ringfile_error(file->path, "open", errno);
         if (!ringfile_lock(file->fd, &pid))
             return tide_error_set(TIDE_EBUSY, "log: %s: process %u records there", file->path, pid);
-        if (ringfile_is_at(file)) {
+        if (tidei_ringfile_is_at(file)) {
             if (created)
                 return TIDE_OK;
             if (unlink(file->path) != 0)
@@ -282,20 +281,36 @@ ringfile_check_header(const struct tidei_ringfile *file)
                               header->format, TIDEI_RING_FORMAT);
     if (!tidei_is_power_of_two(header->ring_bytes) || header->ring_bytes < TIDEI_PAGE ||
         header->ring_bytes > (uint64_t)1 << 30)
-        return ringfile_damaged(file, "ring file with an impossible ring size");
+        return ringfile_damaged(file, "damaged ring file: the size of its rings is impossible");
     if (header->ring_count > TIDEI_MAX_RINGS || header->chunk_count > TIDEI_MAX_CHUNKS)
-        return ringfile_damaged(file, "ring file with an impossible number of segments");
+        return ringfile_damaged(file, "damaged ring file: the number of its segments is impossible");
+    if (header->ready > TIDEI_RINGS_BEING_RECOVERED ||
+        (header->ready == TIDEI_RINGS_BEING_MADE && header->ring_count != 0))
+        return ringfile_damaged(file, "damaged ring file: it is and is not ready");
     return TIDE_OK;
 }
 
-/* Map one segment that the directory names, if it lies in the file. */
-static void *
-ringfile_map_segment(struct tidei_ringfile *file, uint64_t offset, uint64_t bytes)
+/*
+ * Map one segment that the directory names, if it lies in the file. Its blocks are allocated where they are not: a copy
+ * of a ring file may have holes, and a store into one is a signal where the disk is full.
+ */
+static enum tide_status
+ringfile_map_segment(struct tidei_ringfile *file, uint64_t offset, uint64_t bytes, void *out)
 {
+    void *address;
+    int error;
+
     if (offset % TIDEI_PAGE != 0 || offset < TIDEI_RING_PREFIX_BYTES || offset > file->size ||
         bytes > file->size - offset)
-        return NULL;
-    return ringfile_map(file->fd, offset, bytes);
+        return ringfile_damaged(file, "damaged ring file: a segment lies outside of it");
+    error = ringfile_allocate(file->fd, offset, bytes);
+    if (error != 0)
+        return ringfile_error(file->path, "no space", error);
+    address = ringfile_map(file->fd, offset, bytes);
+    if (address == NULL)
+        return ringfile_error(file->path, "mmap", errno);
+    memcpy(out, &address, sizeof(address));
+    return TIDE_OK;
 }
 
 static enum tide_status
@@ -303,57 +318,86 @@ ringfile_map_segments(struct tidei_ringfile *file)
 {
     uint32_t rings = atomic_load_explicit(&file->header->ring_count, memory_order_acquire);
     uint32_t chunks = atomic_load_explicit(&file->header->chunk_count, memory_order_acquire);
+    enum tide_status status = TIDE_OK;
 
-    for (uint32_t i = 0; i < rings; i++) {
-        file->rings[i] = ringfile_map_segment(file, file->directory->rings[i], TIDEI_PAGE + file->header->ring_bytes);
-        if (file->rings[i] == NULL)
-            return ringfile_damaged(file, "ring file with a ring that lies outside of it");
-    }
-    for (uint32_t i = 0; i < chunks; i++) {
+    for (uint32_t i = 0; status == TIDE_OK && i < rings; i++)
+        status = ringfile_map_segment(file, file->directory->rings[i], TIDEI_PAGE + file->header->ring_bytes,
+                                      &file->rings[i]);
+    for (uint32_t i = 0; status == TIDE_OK && i < chunks; i++) {
         unsigned half = file->directory->chunks[i] & 1;
-        void *chunk = ringfile_map_segment(file, file->directory->chunks[i] & ~(uint64_t)1, TIDEI_CHUNK_BYTES);
 
-        if (chunk == NULL)
-            return ringfile_damaged(file, "ring file with a chunk that lies outside of it");
-        file->chunks[half][file->half_chunks[half]++] = chunk;
+        status = ringfile_map_segment(file, file->directory->chunks[i] & ~(uint64_t)1, TIDEI_CHUNK_BYTES,
+                                      &file->chunks[half][file->half_chunks[half]]);
+        file->half_chunks[half] += status == TIDE_OK;
     }
     file->half_chunks_max = TIDEI_MAX_CHUNKS / 2;
-    return TIDE_OK;
+    /* Not the file's end: a kill may have left a segment there that the directory does not have. It is used again. */
+    file->size = TIDEI_RING_PREFIX_BYTES + rings * (TIDEI_PAGE + file->header->ring_bytes) + chunks * TIDEI_CHUNK_BYTES;
+    return status;
+}
+
+/* Nothing was recorded: the process was killed before the header was there, and then there are no segments. */
+static bool
+ringfile_is_unborn(const struct tidei_ringfile *file)
+{
+    char magic[8] = "";
+
+    return file->size <= TIDEI_RING_PREFIX_BYTES && pread(file->fd, magic, sizeof(magic), 0) >= 0 &&
+           memcmp(magic, "\0\0\0\0\0\0\0", sizeof(magic)) == 0;
+}
+
+/* Another process has the file: which, and what it does with it. */
+static enum tide_status
+ringfile_busy(const struct tidei_ringfile *file, struct tidei_ring_holder *holder)
+{
+    uint32_t ready = TIDEI_RINGS_READY;
+
+    if (pread(file->fd, &ready, sizeof(ready), offsetof(struct tidei_ring_header, ready)) == (ssize_t)sizeof(ready))
+        holder->recovers = ready == TIDEI_RINGS_BEING_RECOVERED;
+    return tide_error_set(TIDE_EBUSY, "%s: process %u %s", file->path, holder->pid,
+                          holder->recovers ? "is recovering it" : "records there");
+}
+
+static enum tide_status
+ringfile_open_locked(struct tidei_ringfile *file)
+{
+    enum tide_status status;
+    struct stat info;
+
+    if (fstat(file->fd, &info) != 0)
+        return ringfile_error(file->path, "fstat", errno);
+    file->size = (uint64_t)info.st_size;
+    if (ringfile_is_unborn(file))
+        return TIDE_OK;
+    if (file->size < TIDEI_RING_PREFIX_BYTES)
+        return ringfile_damaged(file, "damaged ring file: it is cut off");
+    status = ringfile_map_prefix(file);
+    if (status == TIDE_OK)
+        status = ringfile_check_header(file);
+    return status == TIDE_OK ? ringfile_map_segments(file) : status;
 }
 
 enum tide_status
-tidei_ringfile_open(const char *path, struct tidei_ringfile **out, uint32_t *pid)
+tidei_ringfile_open(const char *path, struct tidei_ringfile **out, struct tidei_ring_holder *holder)
 {
     struct tidei_ringfile *file = ringfile_new(path);
     enum tide_status status;
     struct stat info;
 
     *out = NULL;
-    *pid = 0;
+    *holder = (struct tidei_ring_holder){ 0 };
     if (file == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    file->fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (file->fd < 0 || fstat(file->fd, &info) != 0) {
+    /* Not blocking: what has the name may be a pipe. */
+    file->fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file->fd < 0 || fstat(file->fd, &info) != 0)
         status = ringfile_error(path, "open", errno);
-        goto out;
-    }
-    file->size = (uint64_t)info.st_size;
-    if (!S_ISREG(info.st_mode) || file->size < TIDEI_RING_PREFIX_BYTES) {
-        status = ringfile_lock(file->fd, pid) ? ringfile_damaged(file, "ring file that is cut off")
-                                              : tide_error_set(TIDE_EBUSY, "%s: process %u records there", path, *pid);
-        goto out;
-    }
-    status = ringfile_map_prefix(file);
-    if (status != TIDE_OK)
-        goto out;
-    if (!ringfile_lock(file->fd, pid)) {
-        status = tide_error_set(TIDE_EBUSY, "%s: process %u records there", path, *pid);
-        goto out;
-    }
-    status = ringfile_check_header(file);
-    if (status == TIDE_OK)
-        status = ringfile_map_segments(file);
-out:
+    else if (!S_ISREG(info.st_mode))
+        status = ringfile_damaged(file, "no regular file");
+    else if (!ringfile_lock(file->fd, &holder->pid))
+        status = ringfile_busy(file, holder);
+    else
+        status = ringfile_open_locked(file);
     if (status != TIDE_OK) {
         tidei_ringfile_close(file, false);
         return status;
@@ -365,7 +409,7 @@ out:
 void
 tidei_ringfile_unlink(struct tidei_ringfile *file)
 {
-    if (file->fd >= 0 && ringfile_is_at(file))
+    if (file->fd >= 0 && tidei_ringfile_is_at(file))
         unlink(file->path);
 }
 

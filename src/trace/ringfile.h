@@ -71,6 +71,13 @@ struct tidei_half {
 #define TIDEI_PUBLISHED_HALF(word)           ((unsigned)((word) >> 28 & 1))
 #define TIDEI_PUBLISHED_COUNT(word)          ((word)&0xfffffffu)
 
+/* What the files are good for; grows only. */
+enum tidei_ring_ready {
+    TIDEI_RINGS_BEING_MADE = 0, /* nothing has been recorded */
+    TIDEI_RINGS_READY = 1,
+    TIDEI_RINGS_BEING_RECOVERED = 2, /* who has the lock is no recorder */
+};
+
 struct tidei_ring_header {
     char magic[8];
     uint32_t format;
@@ -79,7 +86,7 @@ struct tidei_ring_header {
     uint64_t ring_bytes;             /* records of one ring */
     uint64_t start_ns;               /* CLOCK_MONOTONIC at meta.start_unix_ns */
     uint32_t tsc;                    /* 1: ticks are the TSC's; 0: nanoseconds */
-    uint32_t ready;                  /* 1 once the header is complete */
+    uint32_t ready;                  /* enum tidei_ring_ready */
     struct tidei_clock_sample first; /* at creation */
     struct tidei_clock_sample last;  /* at the end of the latest filling that was sealed */
     double ns_per_tick;              /* from `first` to the latest sample */
@@ -100,6 +107,12 @@ struct tidei_ring_directory {
 #define TIDEI_RING_PREFIX_BYTES                                                                                        \
     ((TIDEI_PAGE + sizeof(struct tidei_ring_directory) + TIDEI_PAGE - 1) / TIDEI_PAGE * TIDEI_PAGE)
 
+/* Who has a ring file's lock. */
+struct tidei_ring_holder {
+    uint32_t pid;  /* 0: not known */
+    bool recovers; /* it records nothing, it takes over what another has left */
+};
+
 struct tidei_ringfile {
     int fd;
     char *path; /* owned */
@@ -119,6 +132,18 @@ tidei_ring_records(struct tidei_ring *ring)
     return (struct tidei_record *)((char *)ring + TIDEI_PAGE);
 }
 
+/*
+ * Where a ring whose process is gone is read on: at its tail, or at the next one where the publication that makes that
+ * good has happened.
+ */
+static inline uint64_t
+tidei_ring_left_tail(const struct tidei_ring *ring, uint64_t latest_publication)
+{
+    if (ring->next_publish != 0 && ring->next_publish <= latest_publication)
+        return ring->next_tail;
+    return atomic_load_explicit(&ring->tail, memory_order_relaxed);
+}
+
 static inline struct tidei_record *
 tidei_half_record(struct tidei_ringfile *file, unsigned half, uint64_t index)
 {
@@ -134,10 +159,22 @@ enum tide_status tidei_ringfile_create(const char *path, uint64_t ring_bytes, ui
 
 /*
  * Open what a process left behind and lock it. Not for a file of this process: see ringfile_try_lock.
- * Errors: TIDE_EBUSY (that process lives; *pid is its id), TIDE_EFORMAT (no ring file, a newer one, a damaged one),
- * TIDE_EIO, TIDE_ENOMEM.
+ * A file that was killed while it was being made has a header that is not ready, or none.
+ * Errors: TIDE_EBUSY (another process has it: *holder), TIDE_EFORMAT (no ring file, a newer one, a damaged
+ * one), TIDE_EIO, TIDE_ENOMEM.
  */
-enum tide_status tidei_ringfile_open(const char *path, struct tidei_ringfile **out, uint32_t *pid);
+enum tide_status tidei_ringfile_open(const char *path, struct tidei_ringfile **out, struct tidei_ring_holder *holder);
+
+/* The name still leads to this file: nobody has removed or replaced it. */
+bool tidei_ringfile_is_at(const struct tidei_ringfile *file);
+
+/* All that its reader relies on, the records themselves apart. Errors: TIDE_EFORMAT, TIDE_ENOMEM. */
+enum tide_status tidei_ringfile_check(const struct tidei_ringfile *file);
+
+/*
+ * The trace has all epochs before `epoch`, and `records` of that: does the file go on from there? Errors: TIDE_EFORMAT.
+ */
+enum tide_status tidei_ringfile_check_epochs(const struct tidei_ringfile *file, uint64_t epoch, uint64_t records);
 
 /* Remove the file's name, if it still leads to this file. */
 void tidei_ringfile_unlink(struct tidei_ringfile *file);

@@ -13,6 +13,11 @@
 #include "trace/schema.h"
 #include "trace/store.h"
 
+/* 146 years: a record with a later time is of a damaged file, and sums of times have room. */
+#define STORE_NS_MOST ((uint64_t)1 << 62)
+
+#define STORE_LOSS_MOST ((uint64_t)1 << 40)
+
 #define STORE_COLUMNS                                                                                                  \
     "(allocation_id, layer_id, address, size, alignment, status, tag_id, callstack_id, alloc_ns,"                      \
     " alloc_duration_ns, alloc_thread_id, alloc_stream_id, free_ns, free_duration_ns, free_thread_id, free_stream_id)"
@@ -63,13 +68,15 @@ store_prepare(struct tidei_store *store)
         { &store->insert_rows, "INSERT INTO allocation" STORE_COLUMNS " SELECT * FROM tidei_new" },
         { &store->insert_closed, "INSERT OR REPLACE INTO allocation" STORE_COLUMNS " SELECT * FROM tidei_closed" },
         { &store->meta, "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)" },
+        { &store->stack, "INSERT INTO meta(key, value) VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = ?2"
+                         " WHERE value = ''" },
         { &store->unmatched, "INSERT INTO unmatched_free VALUES (?1, ?2, ?3, ?4, ?5, ?6)" },
         { &store->mark, "INSERT INTO mark(ns, thread_id, kind, text, value) VALUES (?1, ?2, ?3, ?4, ?5)" },
         { &store->tag, "INSERT OR IGNORE INTO tag VALUES (?1, ?2, ?3)" },
-        { &store->layer, "INSERT OR REPLACE INTO layer VALUES (?1, ?2, ?3, ?4, ?5)" },
+        { &store->layer, "INSERT OR IGNORE INTO layer VALUES (?1, ?2, ?3, ?4, ?5)" },
         { &store->bin, "INSERT INTO layer_bin VALUES (?1, ?2, ?3)" },
-        { &store->thread, "INSERT OR REPLACE INTO thread VALUES (?1, ?2, ?3)" },
-        { &store->stream, "INSERT OR REPLACE INTO stream VALUES (?1, ?2, ?3)" },
+        { &store->thread, "INSERT OR IGNORE INTO thread VALUES (?1, ?2, ?3)" },
+        { &store->stream, "INSERT OR IGNORE INTO stream VALUES (?1, ?2, ?3)" },
         { &store->loss, "INSERT INTO loss VALUES (?1, ?2, ?3)" },
         { &store->sample, "INSERT INTO pool_sample VALUES (?1, ?2, ?3, ?4)" },
     };
@@ -294,11 +301,11 @@ tidei_store_meta_read(struct tidei_store *store, const char *key, int64_t *out)
 }
 
 enum tide_status
-tidei_store_has_ended(struct tidei_store *store, bool *out)
+tidei_store_meta_has(struct tidei_store *store, const char *key, bool *out)
 {
     int64_t ignored;
 
-    return store_meta_find(store, "ended", &ignored, out);
+    return store_meta_find(store, key, &ignored, out);
 }
 
 enum tide_status
@@ -328,7 +335,9 @@ tidei_store_since_start(const struct tidei_store *store, uint64_t monotonic_ns)
 uint64_t
 tidei_store_ns(const struct tidei_store *store, uint64_t ticks)
 {
-    return tidei_store_since_start(store, tidei_clock_ns(&store->line, ticks));
+    uint64_t ns = tidei_store_since_start(store, tidei_clock_ns(&store->line, ticks));
+
+    return ns < STORE_NS_MOST ? ns : STORE_NS_MOST;
 }
 
 int64_t
@@ -442,6 +451,9 @@ tidei_store_loss(struct tidei_store *store, uint32_t thread_id, const char *reas
 {
     if (events == 0)
         return TIDE_OK;
+    /* The sum of them all has room in SQLite's integers, also where a damaged file names huge numbers. */
+    if (events > STORE_LOSS_MOST)
+        events = STORE_LOSS_MOST;
     if (thread_id != 0)
         sqlite3_bind_int64(store->loss, 1, thread_id);
     sqlite3_bind_text(store->loss, 2, reason, -1, SQLITE_STATIC);

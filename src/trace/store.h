@@ -24,8 +24,8 @@ struct tidei_stream {
 struct tidei_store {
     sqlite3 *db;
     char *path; /* owned */
-    sqlite3_stmt *begin, *commit, *rollback, *insert_rows, *insert_closed, *meta, *unmatched, *mark, *tag, *layer, *bin,
-        *thread, *stream, *loss, *sample;
+    sqlite3_stmt *begin, *commit, *rollback, *insert_rows, *insert_closed, *meta, *stack, *unmatched, *mark, *tag,
+        *layer, *bin, *thread, *stream, *loss, *sample;
     uint64_t start_ns;
     struct tidei_clock_line line; /* for the half that is being written */
     uint64_t floor_ns;            /* alloc_ns never falls below that of the half before, whose line had another slope */
@@ -36,6 +36,7 @@ struct tidei_store {
     uint32_t stream_latest; /* index of the one that was looked up last */
     int64_t *layer_devices; /* by layer id */
     uint32_t layer_capacity;
+    uint64_t unreadable; /* records of the slice that are none */
     bool no_memory;
     /* Called while a long transaction runs and while it waits for a lock; false: give up. */
     bool (*poll)(void *context, uint64_t waited_ns);
@@ -55,8 +56,8 @@ enum tide_status tidei_store_meta_text(struct tidei_store *store, const char *ke
 enum tide_status tidei_store_meta_number(struct tidei_store *store, const char *key, int64_t value);
 enum tide_status tidei_store_meta_read(struct tidei_store *store, const char *key, int64_t *out);
 
-/* The trace has its last transaction: it was closed, or recovered. */
-enum tide_status tidei_store_has_ended(struct tidei_store *store, bool *out);
+/* Whether meta has the key: with "ended" the trace has its last transaction. Errors: TIDE_EIO. */
+enum tide_status tidei_store_meta_has(struct tidei_store *store, const char *key, bool *out);
 
 /* Take up the live allocations, streams, layers and numbers of a trace that was opened again. */
 enum tide_status tidei_store_load(struct tidei_store *store);

@@ -89,8 +89,10 @@ writer_fail(struct tidei_writer *writer)
     if (writer->failure[0] != '\0')
         return;
     snprintf(writer->failure, sizeof(writer->failure), "%s", tide_error_text());
-    if (writer->recorder != NULL)
-        tidei_recorder_fail(writer->recorder);
+    /* A recovery that fails can be run again: its caller hears of it, and the trace stays as it is. */
+    if (writer->recorder == NULL)
+        return;
+    tidei_recorder_fail(writer->recorder);
     writer_note_failure(writer);
     pthread_mutex_lock(&writer->lock);
     writer->failed = true;
@@ -180,6 +182,7 @@ writer_write_sealed(struct tidei_writer *writer)
         }
         status = writer_write(writer);
     } while (status == TIDE_OK && sealed->done < sealed->count);
+    sealed->pending = status != TIDE_OK;
     return status;
 }
 
@@ -190,13 +193,16 @@ writer_commit(struct tidei_writer *writer)
     struct tidei_ring_header *header = writer->file->header;
     struct tidei_clock_sample now;
 
+    if (writer->merge->full && writer->merge->count == 0)
+        return TIDE_EIO; /* not even one: the half has no chunk and gets none, as tidei_ringfile_add_chunk has said */
     if (!writer->merge->post_mortem) {
         now = tidei_clock_sample_now(writer->tsc);
         writer->store->line = tidei_clock_line_between(header->last, now, header->ns_per_tick);
         header->last = now;
         header->ns_per_tick = tidei_clock_line_between(header->first, now, header->ns_per_tick).ns_per_tick;
     }
-    writer->sealed = (struct tidei_sealed){ .half = writer->merge->half, .count = writer->merge->count };
+    writer->sealed =
+        (struct tidei_sealed){ .half = writer->merge->half, .count = writer->merge->count, .pending = true };
     writer->sealed.epoch = tidei_merge_seal(writer->merge);
     writer->first_ns = 0;
     return writer_write_sealed(writer);
@@ -405,7 +411,7 @@ writer_write_figures(struct tidei_writer *writer, const char *ended)
     if (status == TIDE_OK && writer->failure[0] != '\0')
         status = tidei_store_meta_text(store, "failure", writer->failure);
     if (status == TIDE_OK)
-        status = tidei_store_meta_number(store, "complete", writer->failure[0] == '\0');
+        status = tidei_store_meta_number(store, "complete", writer->failure[0] == '\0' && !writer->had_failed);
     return status;
 }
 
@@ -433,7 +439,7 @@ writer_write_rest(struct tidei_writer *writer)
     /* Without memory a half was not paired: whoever opens the trace takes it up from the ring file. */
     if (writer->pair->no_memory || writer->store->no_memory)
         return tide_error_set(TIDE_ENOMEM, "%s", writer->failure);
-    if (writer->sealed.done < writer->sealed.count)
+    if (writer->sealed.pending)
         status = writer_write_sealed(writer);
     if (status == TIDE_OK)
         status = writer_settle(writer);
@@ -481,15 +487,6 @@ tidei_writer_free(struct tidei_writer *writer)
     free(writer);
 }
 
-/* How many records a half really has: no more than its chunks hold. */
-static uint64_t
-writer_half_count(const struct tidei_writer *writer, unsigned half, uint64_t count)
-{
-    uint64_t most = writer->file->half_chunks[half] * TIDEI_CHUNK_RECORDS;
-
-    return count < most ? count : most;
-}
-
 /* The half that was being written, where the trace does not have all of it. */
 static enum tide_status
 writer_take_up_sealed(struct tidei_writer *writer, unsigned half, uint64_t epoch, uint64_t done, uint64_t *events)
@@ -500,36 +497,34 @@ writer_take_up_sealed(struct tidei_writer *writer, unsigned half, uint64_t epoch
     if (written->epoch < epoch)
         return TIDE_OK;
     *sealed = (struct tidei_sealed){ .half = half, .epoch = written->epoch };
-    sealed->count = writer_half_count(writer, half, written->count);
+    sealed->count = written->count;
     sealed->done = sealed->paired = written->epoch == epoch && done <= sealed->count ? done : 0;
     *events += sealed->count - sealed->done;
-    return sealed->done < sealed->count ? writer_write_sealed(writer) : TIDE_OK;
+    /* An empty one too, so that epochs follow each other. */
+    return sealed->done < sealed->count || sealed->epoch == epoch + 1 ? writer_write_sealed(writer) : TIDE_OK;
 }
 
 enum tide_status
 tidei_writer_take_up(struct tidei_writer *writer, uint64_t *events)
 {
-    struct tidei_ring_header *header = writer->file->header;
-    uint64_t published = atomic_load_explicit(&header->published, memory_order_acquire);
-    unsigned filling = TIDEI_PUBLISHED_HALF(published);
+    const struct tidei_ring_header *header = writer->file->header;
     struct tidei_merge *merge = writer->merge;
     enum tide_status status;
     int64_t epoch, done;
 
     *events = 0;
-    merge->post_mortem = true;
-    merge->half = filling;
-    merge->number = TIDEI_PUBLISHED_NUMBER(published);
-    merge->count = writer_half_count(writer, filling, TIDEI_PUBLISHED_COUNT(published));
+    tidei_merge_take_up(merge);
     writer->store->line = (struct tidei_clock_line){ .base = header->last, .ns_per_tick = header->ns_per_tick };
     status = tidei_store_meta_read(writer->store, "epoch", &epoch);
     if (status == TIDE_OK)
         status = tidei_store_meta_read(writer->store, "epoch_records", &done);
     if (status == TIDE_OK)
-        status = writer_take_up_sealed(writer, 1 - filling, (uint64_t)epoch, (uint64_t)done, events);
+        status = tidei_store_meta_has(writer->store, "failure", &writer->had_failed);
+    if (status == TIDE_OK)
+        status = writer_take_up_sealed(writer, 1 - merge->half, (uint64_t)epoch, (uint64_t)done, events);
     while (status == TIDE_OK) {
         tidei_merge_drain(merge);
-        if (merge->count == 0)
+        if (merge->count == 0 && !merge->full)
             break;
         *events += merge->count;
         status = writer_commit(writer);

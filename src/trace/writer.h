@@ -21,6 +21,7 @@ struct tidei_sealed {
     uint64_t epoch;
     uint64_t count;  /* records */
     uint64_t done;   /* of them the trace has */
+    bool pending;    /* the trace does not have all of it yet */
     uint64_t paired; /* up to here they are paired; past `done` where a transaction has failed */
 };
 
@@ -36,6 +37,7 @@ struct tidei_writer {
     uint64_t slice;    /* how many records go into a transaction */
     uint64_t first_ns; /* when the oldest record of the filling half came */
     uint64_t busy_limit_ns;
+    bool had_failed;   /* before the process that recorded was killed */
     char failure[256]; /* why the recording ended; "" while it goes on. The writer's */
 
     pthread_t thread;
