@@ -15,6 +15,7 @@
 
 #include "resource.h"
 #include "trace/create.h"
+#include "trace/filelimit.h"
 #include "trace/path.h"
 #include "trace/schema.h"
 #include "trace/writer.h"
@@ -49,13 +50,13 @@ create_check(const struct tidei_recorder *recorder, const char *rings)
     struct stat info;
     struct tidei_ring_holder holder;
 
+    if (tidei_recorder_owns_locked(rings))
+        return tide_error_set(TIDE_EBUSY, "log: %s: this process is still completing it", recorder->path);
     if (lstat(recorder->path, &info) != 0) {
         if (errno == ENOENT)
             return TIDE_OK;
         return tide_error_set(TIDE_EIO, "log: %s: %s", recorder->path, strerror(errno));
     }
-    if (tidei_recorder_owns_locked(rings))
-        return tide_error_set(TIDE_EBUSY, "log: %s: this process is still completing it", recorder->path);
     status = tidei_ringfile_open(rings, &file, &holder);
     if (status == TIDE_OK)
         tidei_ringfile_close(file, false);
@@ -192,8 +193,8 @@ create_header(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
     return TIDE_OK;
 }
 
-enum tide_status
-tidei_recorder_create_files(struct tidei_recorder *recorder)
+static enum tide_status
+create_files(struct tidei_recorder *recorder)
 {
     char *rings = tidei_trace_path_beside(recorder->path, TIDEI_RINGS_SUFFIX);
     struct tidei_store *store = NULL;
@@ -241,5 +242,17 @@ tidei_recorder_create_files(struct tidei_recorder *recorder)
         recorder->writer = NULL;
         recorder->file = NULL;
     }
+    return status;
+}
+
+enum tide_status
+tidei_recorder_create_files(struct tidei_recorder *recorder)
+{
+    enum tide_status status;
+    sigset_t before;
+
+    tidei_filelimit_hold(&before);
+    status = create_files(recorder);
+    tidei_filelimit_let_go(&before);
     return status;
 }

@@ -184,6 +184,14 @@ tidei_front_find(struct tidei_recorder *recorder)
     return front;
 }
 
+struct tidei_front *
+tidei_front_get_recording(struct tidei_recorder *recorder)
+{
+    if (atomic_load_explicit(&recorder->mode, memory_order_acquire) != TIDEI_RECORDING)
+        return NULL;
+    return tidei_front_get(recorder);
+}
+
 /* Read the tail anew. */
 static bool
 front_has_room(struct tidei_front *front, uint64_t records)

@@ -70,6 +70,9 @@ tidei_front_get(struct tidei_recorder *recorder)
     return tidei_front_find(recorder);
 }
 
+/* The same where no forked process may begin a trace of its own: the registry's lock is held. */
+struct tidei_front *tidei_front_get_recording(struct tidei_recorder *recorder);
+
 static inline uint64_t
 tidei_front_ticks(const struct tidei_front *front)
 {

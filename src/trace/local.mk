@@ -10,6 +10,8 @@ libtidemark_la_SOURCES += \
 	src/trace/drops.h \
 	src/trace/extras.c \
 	src/trace/feed.c \
+	src/trace/filelimit.c \
+	src/trace/filelimit.h \
 	src/trace/front.c \
 	src/trace/front.h \
 	src/trace/load.c \

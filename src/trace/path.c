@@ -59,6 +59,8 @@ path_expand(const char *pattern, char *path, size_t capacity)
     for (const char *at = pattern; *at != '\0'; at++) {
         char text[HOST_NAME_MAX + 1] = { *at, '\0' };
 
+        if (*at == '%' && at[1] == '\0')
+            return tide_error_set(TIDE_EINVAL, "log: %s ends in %%, expected %%p, %%h, %%r or %%%%", pattern);
         if (*at == '%') {
             status = path_letter(pattern, *++at, text, sizeof(text));
             if (status != TIDE_OK)

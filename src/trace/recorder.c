@@ -24,6 +24,21 @@ static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tidei_recorder *registry;
 static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
 
+/*
+ * One thread at a time makes the files of a trace or recovers those of another process: locks on files are the
+ * process's and keep no two of its threads apart. Taken before registry_lock.
+ */
+static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* What a child has of its parent's recorders and never gives back, since the parent's threads are not there to stop. */
+struct recorder_left {
+    struct recorder_left *next;
+    struct tidei_ringfile *file;
+    struct tidei_writer *writer;
+    struct tidei_drops *drops;
+};
+static struct recorder_left *recorder_left_behind;
+
 /* No two states of any recorder ever have the same serial. */
 static _Atomic uint64_t latest_serial;
 
@@ -48,6 +63,8 @@ recorder_before_fork(void)
     tidei_tags_lock();
     pthread_mutex_lock(&registry_lock);
     for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next) {
+        if (recorder->writer != NULL)
+            tidei_writer_hold(recorder->writer);
         pthread_mutex_lock(&recorder->lock);
         if (recorder->file != NULL)
             pthread_mutex_lock(&recorder->file->lock);
@@ -61,6 +78,8 @@ recorder_after_fork(void)
         if (recorder->file != NULL)
             pthread_mutex_unlock(&recorder->file->lock);
         pthread_mutex_unlock(&recorder->lock);
+        if (recorder->writer != NULL)
+            tidei_writer_let_go(recorder->writer);
     }
     pthread_mutex_unlock(&registry_lock);
     tidei_tags_unlock();
@@ -73,18 +92,21 @@ recorder_after_fork(void)
 static void
 recorder_in_child(void)
 {
+    pthread_mutex_init(&files_lock, NULL); /* whoever held it is not in this process */
     for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next) {
         struct tidei_ringfile *file = recorder->file;
         int mode = atomic_load_explicit(&recorder->mode, memory_order_relaxed);
 
-        if (file == NULL || (mode != TIDEI_RECORDING && mode != TIDEI_RECORDER_FAILED))
+        if (file == NULL || mode == TIDEI_RECORDER_FORKED)
             continue;
         for (uint32_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++)
             mmap(file->rings[i], TIDEI_PAGE + file->header->ring_bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         close(file->fd);
         file->fd = -1;
-        recorder_set_mode(recorder, TIDEI_RECORDER_FORKED);
+        /* One that another thread of the parent was closing is nobody's here. */
+        if (mode != TIDEI_RECORDER_CLOSED)
+            recorder_set_mode(recorder, TIDEI_RECORDER_FORKED);
     }
     tidei_front_forked();
     recorder_after_fork();
@@ -110,6 +132,22 @@ recorder_at_exit(void)
         tidei_writer_stop(recorder->writer, "exit");
     }
     pthread_mutex_unlock(&registry_lock);
+}
+
+/* Keep what is the parent's out of the way. registry_lock is held. */
+static bool
+recorder_leave_behind(struct tidei_recorder *recorder)
+{
+    struct recorder_left *left = malloc(sizeof(*left));
+
+    if (left == NULL)
+        return false;
+    *left = (struct recorder_left){ recorder_left_behind, recorder->file, recorder->writer, recorder->drops };
+    recorder_left_behind = left;
+    recorder->file = NULL;
+    recorder->writer = NULL;
+    recorder->drops = NULL;
+    return true;
 }
 
 /* Replace what is 0 by its default, and refuse what cannot be. */
@@ -155,6 +193,7 @@ recorder_free(struct tidei_recorder *recorder)
     for (size_t i = 0; i < recorder->definition_count; i++)
         free(recorder->definitions[i].text);
     free(recorder->definitions);
+    free(recorder->watches);
     tidei_drops_free(recorder->drops);
     pthread_mutex_destroy(&recorder->lock);
     free(recorder->path);
@@ -211,6 +250,7 @@ tidei_recorder_open(const struct tide_log_options *options, struct tidei_recorde
     status = tidei_trace_path(options->path, &path);
     if (status != TIDE_OK)
         return status;
+    pthread_mutex_lock(&files_lock);
     pthread_mutex_lock(&registry_lock);
     for (recorder = registry; recorder != NULL; recorder = recorder->next) {
         int mode = atomic_load_explicit(&recorder->mode, memory_order_relaxed);
@@ -232,6 +272,7 @@ tidei_recorder_open(const struct tide_log_options *options, struct tidei_recorde
         }
     }
     pthread_mutex_unlock(&registry_lock);
+    pthread_mutex_unlock(&files_lock);
     if (status != TIDE_OK)
         return status;
     if (is_new)
@@ -273,6 +314,8 @@ tidei_recorder_release(struct tidei_recorder *recorder)
     mode = atomic_load_explicit(&recorder->mode, memory_order_acquire);
     if (last)
         recorder_set_mode(recorder, TIDEI_RECORDER_CLOSED);
+    if (last && mode == TIDEI_RECORDER_FORKED)
+        recorder_leave_behind(recorder);
     pthread_mutex_unlock(&registry_lock);
     if (!last)
         return;
@@ -282,7 +325,6 @@ tidei_recorder_release(struct tidei_recorder *recorder)
         recorder_unlist(recorder);
         tidei_writer_free(recorder->writer);
     } else {
-        /* The writer of a parent is the parent's: this copy of its connection to the file is left alone. */
         recorder_unlist(recorder);
     }
     recorder_free(recorder);
@@ -373,26 +415,57 @@ tidei_recorder_define_stack(struct tidei_recorder *recorder, const char *text)
     recorder_define(recorder, &record, text, strlen(text));
 }
 
+/* The sampler is this process's. */
+static bool
+recorder_samples(const struct tidei_recorder *recorder)
+{
+    return recorder->writer != NULL &&
+           atomic_load_explicit(&recorder->mode, memory_order_acquire) != TIDEI_RECORDER_FORKED;
+}
+
 void
 tidei_recorder_watch(struct tidei_recorder *recorder, struct tide_resource *resource, uint32_t layer_id)
 {
-    tidei_sampler_watch(recorder->writer->sampler, resource, layer_id);
+    struct tidei_watch *moved;
+
+    pthread_mutex_lock(&recorder->lock);
+    moved = realloc(recorder->watches, (recorder->watch_count + 1) * sizeof(*moved));
+    if (moved != NULL) {
+        recorder->watches = moved;
+        moved[recorder->watch_count++] = (struct tidei_watch){ resource, layer_id };
+        if (recorder_samples(recorder))
+            tidei_sampler_watch(recorder->writer->sampler, resource, layer_id);
+    }
+    pthread_mutex_unlock(&recorder->lock);
 }
 
 void
 tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource)
 {
-    if (atomic_load_explicit(&recorder->mode, memory_order_acquire) != TIDEI_RECORDER_FORKED)
+    pthread_mutex_lock(&recorder->lock);
+    for (size_t i = 0; i < recorder->watch_count; i++) {
+        if (recorder->watches[i].resource == resource) {
+            recorder->watches[i] = recorder->watches[--recorder->watch_count];
+            break;
+        }
+    }
+    pthread_mutex_unlock(&recorder->lock);
+    /* Without the lock: this asks the resource, which has locks of its own. */
+    if (recorder_samples(recorder))
         tidei_sampler_unwatch(recorder->writer->sampler, resource);
 }
 
 enum tide_status
 tidei_recorder_flush(struct tidei_recorder *recorder)
 {
-    int mode = atomic_load_explicit(&recorder->mode, memory_order_acquire);
+    int mode;
 
+    tidei_recorder_revive(recorder);
+    mode = atomic_load_explicit(&recorder->mode, memory_order_acquire);
     if (mode != TIDEI_RECORDING && mode != TIDEI_RECORDER_FAILED)
-        return tide_error_set(TIDE_EIO, "log: %s: the recording has ended", recorder->path);
+        return tide_error_set(TIDE_EIO, "log: %s: %s", recorder->path,
+                              mode == TIDEI_RECORDER_FORKED ? "the parent process records there"
+                                                            : "the recording has ended");
     return tidei_writer_flush(recorder->writer);
 }
 
@@ -475,38 +548,96 @@ tidei_recorder_unlock(struct tidei_recorder *recorder)
     pthread_mutex_unlock(&registry_lock);
 }
 
-/* Write what layers there are into a trace that has just begun. */
+/* Write what there is already into a trace that has just begun. */
 static void
 recorder_define_again(struct tidei_recorder *recorder)
 {
     for (size_t i = 0; i < recorder->definition_count; i++)
         recorder_write_definition(recorder, &recorder->definitions[i]);
+    tidei_tags_define_locked(recorder);
+    pthread_mutex_lock(&recorder->lock);
+    for (size_t i = 0; i < recorder->watch_count; i++)
+        tidei_sampler_watch(recorder->writer->sampler, recorder->watches[i].resource, recorder->watches[i].layer_id);
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+/* Begin a trace of this process's own, in place of the parent's. The locks of tags and registry are held. */
+static enum tide_status
+recorder_begin_anew(struct tidei_recorder *recorder)
+{
+    enum tide_status status;
+    char *path;
+
+    if (!recorder_leave_behind(recorder) || (recorder->drops = tidei_drops_new()) == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    recorder->next_thread_id = 0;
+    status = tidei_trace_path(recorder->path_pattern, &path);
+    if (status != TIDE_OK)
+        return status;
+    free(recorder->path);
+    recorder->path = path;
+    status = tidei_recorder_create_files(recorder);
+    if (status != TIDE_OK)
+        return status;
+    recorder_set_mode(recorder, TIDEI_RECORDING);
+    recorder_define_again(recorder);
+    return TIDE_OK;
 }
 
 bool
 tidei_recorder_revive(struct tidei_recorder *recorder)
 {
-    int forked = TIDEI_RECORDER_FORKED;
-    char *path;
+    enum tide_status status = TIDE_OK;
+    int mode;
 
-    if (!tidei_trace_path_is_own(recorder->path_pattern))
+    if (atomic_load_explicit(&recorder->mode, memory_order_acquire) != TIDEI_RECORDER_FORKED ||
+        !tidei_trace_path_is_own(recorder->path_pattern))
         return false;
-    /* One thread revives it; until it is done the others record nothing, as between fork and here. */
-    if (!atomic_compare_exchange_strong_explicit(&recorder->mode, &forked, TIDEI_RECORDER_CLOSED, memory_order_acquire,
-                                                 memory_order_relaxed))
-        return false;
-    recorder->file = NULL; /* the parent's, and its writer's */
-    recorder->writer = NULL;
-    recorder->next_thread_id = 0;
-    if (tidei_trace_path(recorder->path_pattern, &path) != TIDE_OK)
-        return false;
-    free(recorder->path);
-    recorder->path = path;
-    if (tidei_recorder_create_files(recorder) != TIDE_OK) {
-        tidei_message(TIDE_ERROR, "%s; this process records nothing", tide_error_text());
-        return false;
+    tidei_tags_lock();
+    pthread_mutex_lock(&registry_lock);
+    if (atomic_load_explicit(&recorder->mode, memory_order_relaxed) == TIDEI_RECORDER_FORKED) {
+        status = recorder_begin_anew(recorder);
+        if (status != TIDE_OK)
+            recorder_set_mode(recorder, TIDEI_RECORDER_CLOSED);
     }
-    recorder_set_mode(recorder, TIDEI_RECORDING);
-    recorder_define_again(recorder);
-    return true;
+    mode = atomic_load_explicit(&recorder->mode, memory_order_relaxed);
+    pthread_mutex_unlock(&registry_lock);
+    tidei_tags_unlock();
+    if (status != TIDE_OK)
+        tidei_message(TIDE_ERROR, "%s; this process records nothing", tide_error_text());
+    return mode == TIDEI_RECORDING;
+}
+
+void
+tidei_recorder_revive_all(void)
+{
+    struct tidei_recorder *recorder;
+
+    do {
+        pthread_mutex_lock(&registry_lock);
+        for (recorder = registry; recorder != NULL; recorder = recorder->next) {
+            if (atomic_load_explicit(&recorder->mode, memory_order_relaxed) == TIDEI_RECORDER_FORKED &&
+                tidei_trace_path_is_own(recorder->path_pattern)) {
+                recorder->references++;
+                break;
+            }
+        }
+        pthread_mutex_unlock(&registry_lock);
+        if (recorder != NULL) {
+            tidei_recorder_revive(recorder);
+            tidei_recorder_release(recorder);
+        }
+    } while (recorder != NULL);
+}
+
+void
+tidei_recorder_files_lock(void)
+{
+    pthread_mutex_lock(&files_lock);
+}
+
+void
+tidei_recorder_files_unlock(void)
+{
+    pthread_mutex_unlock(&files_lock);
 }

@@ -32,6 +32,12 @@ struct tidei_definition {
     size_t length;
 };
 
+/* A resource that is asked now and then what it holds. */
+struct tidei_watch {
+    struct tide_resource *resource; /* borrowed */
+    uint32_t layer_id;
+};
+
 struct tidei_recorder {
     /* Read for each event, written when recording begins and ends. */
     _Atomic uint64_t serial; /* of what the fronts hold; changes when they must look again */
@@ -49,6 +55,8 @@ struct tidei_recorder {
     uint32_t next_stack;
     struct tidei_definition *definitions;
     size_t definition_count;
+    struct tidei_watch *watches;
+    size_t watch_count;
     struct tidei_drops *drops; /* what overflow=drop has dropped and may still see freed */
 
     /* Set at creation. */
@@ -106,7 +114,15 @@ bool tidei_recorder_owns_locked(const char *path); /* from within tidei_recorder
 struct tidei_recorder *tidei_recorder_lock_serial(uint64_t serial);
 void tidei_recorder_unlock(struct tidei_recorder *recorder);
 
-/* A recorder of the parent's in a forked process: begin a trace of its own where the path has %p. */
+/*
+ * A recorder of the parent's in a forked process: begin a trace of its own where the path has %p. Whether it records
+ * now. Takes the locks of tags and registry.
+ */
 bool tidei_recorder_revive(struct tidei_recorder *recorder);
+void tidei_recorder_revive_all(void);
+
+/* Around a recovery: see files_lock. */
+void tidei_recorder_files_lock(void);
+void tidei_recorder_files_unlock(void);
 
 #endif

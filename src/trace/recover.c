@@ -14,6 +14,7 @@
 #include "resource.h"
 #include "testpoint.h"
 #include "trace/create.h"
+#include "trace/filelimit.h"
 #include "trace/path.h"
 #include "trace/recorder.h"
 #include "trace/writer.h"
@@ -171,15 +172,25 @@ enum tide_status
 tide_trace_recover(const char *path, struct tide_trace_recovery *out)
 {
     enum tide_status status;
-    char *rings;
+    char *rings, *real;
+    sigset_t before;
 
     *out = (struct tide_trace_recovery){ .state = TIDE_TRACE_CLOSED };
     if (path == NULL)
         return tide_error_set(TIDE_EINVAL, "trace: the path is NULL");
-    rings = tidei_trace_path_beside(path, TIDEI_RINGS_SUFFIX);
-    if (rings == NULL)
+    /* The ring file lies beside the file that SQLite opens. */
+    real = realpath(path, NULL);
+    rings = tidei_trace_path_beside(real != NULL ? real : path, TIDEI_RINGS_SUFFIX);
+    if (rings == NULL) {
+        free(real);
         return tide_error_set(TIDE_ENOMEM, "trace: no host memory");
-    status = recover_files(path, rings, out);
+    }
+    tidei_filelimit_hold(&before);
+    tidei_recorder_files_lock();
+    status = recover_files(real != NULL ? real : path, rings, out);
+    tidei_recorder_files_unlock();
+    tidei_filelimit_let_go(&before);
     free(rings);
+    free(real);
     return status;
 }

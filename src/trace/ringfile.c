@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "resource.h"
+#include "trace/filelimit.h"
 #include "trace/ringfile.h"
 
 static enum tide_status
@@ -58,28 +59,18 @@ ringfile_lock(int fd, uint32_t *pid)
     return false;
 }
 
-/*
- * Allocate blocks for [offset, offset + bytes). A file size limit is an error here and not the end of the program:
- * its signal is held back and taken out.
- */
+/* Allocate blocks for [offset, offset + bytes). */
 static int
 ringfile_allocate(int fd, uint64_t offset, uint64_t bytes)
 {
-    const struct timespec at_once = { 0, 0 };
-    sigset_t limit, before;
+    sigset_t before;
     int error;
 
-    sigemptyset(&limit);
-    sigaddset(&limit, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &limit, &before);
+    tidei_filelimit_hold(&before);
     do {
         error = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
     } while (error == EINTR);
-    if (error == EFBIG && !sigismember(&before, SIGXFSZ)) {
-        while (sigtimedwait(&limit, NULL, &at_once) < 0 && errno == EINTR)
-            ;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    tidei_filelimit_let_go(&before);
     return error;
 }
 
@@ -198,6 +189,17 @@ tidei_ringfile_is_at(const struct tidei_ringfile *file)
            here.st_ino == there.st_ino;
 }
 
+/* What has the name is a ring file, or was to be one; anything else is somebody's and stays. */
+static bool
+ringfile_may_go(int fd)
+{
+    char magic[sizeof(TIDEI_RING_MAGIC) - 1] = "";
+    struct stat info;
+
+    return fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && pread(fd, magic, sizeof(magic), 0) >= 0 &&
+           (memcmp(magic, TIDEI_RING_MAGIC, sizeof(magic)) == 0 || memcmp(magic, "\0\0\0\0\0\0\0", sizeof(magic)) == 0);
+}
+
 /* Open the name anew and lock it; what a dead process left under it goes. */
 static enum tide_status
 ringfile_claim(struct tidei_ringfile *file)
@@ -210,12 +212,14 @@ ringfile_claim(struct tidei_ringfile *file)
         file->fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (file->fd < 0 && errno == EEXIST) {
             created = false;
-            file->fd = open(file->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+            file->fd = open(file->path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
             if (file->fd < 0 && errno == ENOENT)
                 continue;
         }
         if (file->fd < 0)
             return ringfile_error(file->path, "open", errno);
+        if (!created && !ringfile_may_go(file->fd))
+            return tide_error_set(TIDE_EEXIST, "log: %s exists and is no ring file: it stays", file->path);
         if (!ringfile_lock(file->fd, &pid))
             return tide_error_set(TIDE_EBUSY, "log: %s: process %u records there", file->path, pid);
         if (tidei_ringfile_is_at(file)) {

@@ -68,18 +68,24 @@ tag_define(struct tidei_recorder *recorder, void *context)
 {
     uint32_t id = *(uint32_t *)context;
     struct tidei_record record = { .kind = TIDEI_RECORD_TAG, .address = id, .size = tags[id - 1].parent };
-    struct tidei_front *front = tidei_front_get(recorder);
+    struct tidei_front *front = tidei_front_get_recording(recorder);
 
     if (front != NULL)
         tidei_front_text(front, &record, tags[id - 1].name, strlen(tags[id - 1].name));
 }
 
 void
+tidei_tags_define_locked(struct tidei_recorder *recorder)
+{
+    for (uint32_t id = 1; id <= tag_count; id++)
+        tag_define(recorder, &id);
+}
+
+void
 tidei_tags_define(struct tidei_recorder *recorder)
 {
     pthread_mutex_lock(&tag_lock);
-    for (uint32_t id = 1; id <= tag_count; id++)
-        tag_define(recorder, &id);
+    tidei_tags_define_locked(recorder);
     pthread_mutex_unlock(&tag_lock);
 }
 
@@ -213,7 +219,7 @@ static void
 mark_one(struct tidei_recorder *recorder, void *context)
 {
     struct tidei_record record = { .kind = TIDEI_RECORD_MARK };
-    struct tidei_front *front = tidei_front_get(recorder);
+    struct tidei_front *front = tidei_front_get_recording(recorder);
 
     if (front != NULL)
         tidei_front_text(front, &record, context, tag_length(context, MARK_TEXT_MAX));
@@ -224,6 +230,7 @@ tide_mark(const char *text)
 {
     if (text == NULL)
         return tide_error_set(TIDE_EINVAL, "mark: the text is NULL");
+    tidei_recorder_revive_all();
     tidei_recorder_each(mark_one, (void *)text);
     return TIDE_OK;
 }

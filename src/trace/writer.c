@@ -16,6 +16,7 @@
 
 #include "resource.h"
 #include "testpoint.h"
+#include "trace/filelimit.h"
 #include "trace/recorder.h"
 #include "trace/writer.h"
 
@@ -25,12 +26,44 @@
 #define WRITER_SLICE_LEAST   32768u
 #define WRITER_SLICE_MOST    1048576u
 #define WRITER_LOCK_LIMIT_NS 10000000000u /* how long a lock that another holds on the trace is waited for */
+/* And how long one that keeps the log from being folded in at the end: who holds it, or opens the trace next, does. */
+#define WRITER_FINISH_LIMIT_NS 100000000u
+
+void
+tidei_writer_hold(struct tidei_writer *writer)
+{
+    /* Relaxed: the gate orders what is behind it. */
+    atomic_fetch_add_explicit(&writer->holders, 1, memory_order_relaxed);
+    pthread_mutex_lock(&writer->gate);
+}
+
+void
+tidei_writer_let_go(struct tidei_writer *writer)
+{
+    pthread_mutex_unlock(&writer->gate);
+    atomic_fetch_sub_explicit(&writer->holders, 1, memory_order_relaxed);
+}
+
+/* Let those through who wait to fork. SQLite holds no lock of its own where it calls back. */
+static void
+writer_open_gate(struct tidei_writer *writer)
+{
+    const struct timespec pause = { 0, 20000 };
+
+    if (atomic_load_explicit(&writer->holders, memory_order_relaxed) == 0)
+        return;
+    pthread_mutex_unlock(&writer->gate);
+    while (atomic_load_explicit(&writer->holders, memory_order_relaxed) != 0)
+        nanosleep(&pause, NULL);
+    pthread_mutex_lock(&writer->gate);
+}
 
 static bool
 writer_poll(void *context, uint64_t waited_ns)
 {
     struct tidei_writer *writer = context;
 
+    writer_open_gate(writer);
     if (!writer->merge->post_mortem)
         tidei_merge_drain(writer->merge);
     return waited_ns < writer->busy_limit_ns;
@@ -55,6 +88,7 @@ tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, s
         return NULL;
     }
     pthread_mutex_init(&writer->lock, NULL);
+    pthread_mutex_init(&writer->gate, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&writer->wake, &monotonic);
@@ -78,8 +112,10 @@ static void
 writer_note_failure(struct tidei_writer *writer)
 {
     writer->busy_limit_ns = 0;
+    pthread_mutex_lock(&writer->gate);
     if (tidei_store_begin(writer->store) == TIDE_OK)
         tidei_store_end(writer->store, tidei_store_meta_text(writer->store, "failure", writer->failure));
+    pthread_mutex_unlock(&writer->gate);
 }
 
 /* The recording has ended: threads go on without it, and the message sink hears of it once. */
@@ -130,7 +166,9 @@ writer_write(struct tidei_writer *writer)
 
     TIDEI_TEST_POINT("writer.before-write");
     taken = tidei_sampler_take(writer->sampler, &sample_count);
+    pthread_mutex_lock(&writer->gate);
     status = tidei_store_write(writer->store, sealed->epoch, sealed->paired, taken, sample_count);
+    pthread_mutex_unlock(&writer->gate);
     if (status != TIDE_OK)
         return status;
     TIDEI_TEST_POINT("writer.after-write");
@@ -419,15 +457,19 @@ writer_write_figures(struct tidei_writer *writer, const char *ended)
 static enum tide_status
 writer_complete(struct tidei_writer *writer, const char *ended)
 {
-    enum tide_status status = tidei_store_begin(writer->store);
+    enum tide_status status;
 
-    if (status != TIDE_OK)
-        return status;
-    status = writer_write_losses(writer);
-    if (status == TIDE_OK)
-        status = writer_write_figures(writer, ended);
-    TIDEI_TEST_POINT("writer.before-complete");
-    return tidei_store_end(writer->store, status);
+    pthread_mutex_lock(&writer->gate);
+    status = tidei_store_begin(writer->store);
+    if (status == TIDE_OK) {
+        status = writer_write_losses(writer);
+        if (status == TIDE_OK)
+            status = writer_write_figures(writer, ended);
+        TIDEI_TEST_POINT("writer.before-complete");
+        status = tidei_store_end(writer->store, status);
+    }
+    pthread_mutex_unlock(&writer->gate);
+    return status;
 }
 
 /* Everything that is left goes to SQLite; after a failure too, since the disk may have room again. */
@@ -446,10 +488,34 @@ writer_write_rest(struct tidei_writer *writer)
     return status;
 }
 
+/* What is left, the last transaction, one file. */
+static enum tide_status
+writer_finish(struct tidei_writer *writer, const char *ended)
+{
+    enum tide_status status = writer_write_rest(writer);
+
+    if (status == TIDE_OK)
+        status = writer_complete(writer, ended);
+    if (status != TIDE_OK) {
+        writer_fail(writer);
+        return status;
+    }
+    TIDEI_TEST_POINT("writer.before-unlink");
+    tidei_ringfile_unlink(writer->file);
+    writer->busy_limit_ns = WRITER_FINISH_LIMIT_NS;
+    pthread_mutex_lock(&writer->gate);
+    status = tidei_store_finish(writer->store);
+    pthread_mutex_unlock(&writer->gate);
+    if (status != TIDE_OK)
+        tidei_message(TIDE_WARNING, "%s; the write-ahead log stays until its reader is gone", tide_error_text());
+    return TIDE_OK;
+}
+
 enum tide_status
 tidei_writer_stop(struct tidei_writer *writer, const char *ended)
 {
     enum tide_status status;
+    sigset_t before;
 
     if (writer->running) {
         pthread_mutex_lock(&writer->lock);
@@ -459,18 +525,15 @@ tidei_writer_stop(struct tidei_writer *writer, const char *ended)
         pthread_join(writer->thread, NULL);
         writer->running = false;
     }
-    status = writer_write_rest(writer);
-    if (status == TIDE_OK)
-        status = writer_complete(writer, ended);
-    if (status != TIDE_OK) {
-        writer_fail(writer);
-        return status;
-    }
-    TIDEI_TEST_POINT("writer.before-unlink");
-    tidei_ringfile_unlink(writer->file);
-    if (tidei_store_finish(writer->store) != TIDE_OK)
-        tidei_message(TIDE_WARNING, "%s; the write-ahead log stays until its reader is gone", tide_error_text());
-    return TIDE_OK;
+    /* This thread is the application's. */
+    tidei_filelimit_hold(&before);
+    status = writer_finish(writer, ended);
+    pthread_mutex_lock(&writer->gate);
+    tidei_store_close(writer->store);
+    writer->store = NULL;
+    pthread_mutex_unlock(&writer->gate);
+    tidei_filelimit_let_go(&before);
+    return status;
 }
 
 void
@@ -482,6 +545,7 @@ tidei_writer_free(struct tidei_writer *writer)
     tidei_sampler_free(writer->sampler);
     tidei_ringfile_close(writer->file, false);
     pthread_mutex_destroy(&writer->lock);
+    pthread_mutex_destroy(&writer->gate);
     pthread_cond_destroy(&writer->wake);
     pthread_cond_destroy(&writer->flushed);
     free(writer);

@@ -3,6 +3,7 @@
 #define TIDEI_TRACE_WRITER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -40,6 +41,9 @@ struct tidei_writer {
     bool had_failed;   /* before the process that recorded was killed */
     char failure[256]; /* why the recording ended; "" while it goes on. The writer's */
 
+    pthread_mutex_t gate;     /* held where SQLite is at work: see tidei_writer_hold */
+    _Atomic unsigned holders; /* threads that wait for the gate, or have it */
+
     pthread_t thread;
     pthread_mutex_t lock; /* for the fields below */
     pthread_cond_t wake;
@@ -59,13 +63,20 @@ struct tidei_writer *tidei_writer_new(struct tidei_recorder *recorder, struct ti
 /* Begin to write on a thread of its own. Errors: TIDE_ENOMEM. */
 enum tide_status tidei_writer_start(struct tidei_writer *writer);
 
+/*
+ * Around fork(): SQLite is not at work in between, so that the child finds none of its locks taken by a thread that it
+ * does not have. Waits for some milliseconds at the most while rows are written.
+ */
+void tidei_writer_hold(struct tidei_writer *writer);
+void tidei_writer_let_go(struct tidei_writer *writer);
+
 /* Have the thread look at once; for a full ring. */
 void tidei_writer_wake(struct tidei_writer *writer);
 
 /* Wait until all that was recorded before is in the file. Errors: TIDE_EIO (the recording has ended). */
 enum tide_status tidei_writer_flush(struct tidei_writer *writer);
 
-/* Write what is left, complete the trace, stop the thread. The writer is still to be freed. */
+/* Write what is left, complete the trace and close it, stop the thread. The writer is still to be freed. */
 enum tide_status tidei_writer_stop(struct tidei_writer *writer, const char *ended);
 
 /* Close the trace; the ring file goes where the trace has everything. */
