@@ -43,8 +43,8 @@ tests_scan_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 tests_scan_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/scan-t
 
-dist_check_SCRIPTS += tests/bad-trace-t.sh tests/query-t.sh tests/recover-t.sh tests/replay-t.sh tests/summary-t.sh
-TESTS += tests/bad-trace-t.sh tests/query-t.sh tests/recover-t.sh tests/replay-t.sh tests/summary-t.sh
+dist_check_SCRIPTS += tests/bad-trace-t.sh tests/query-t.sh tests/replay-t.sh tests/summary-t.sh
+TESTS += tests/bad-trace-t.sh tests/query-t.sh tests/replay-t.sh tests/summary-t.sh
 THREADED_TESTS += tests/replay-t.sh
 endif
 
@@ -196,6 +196,18 @@ tests_ringfile_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 tests_ringfile_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
 tests_ringfile_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/ringfile-t
+
+check_PROGRAMS += tests/log-t
+tests_log_t_SOURCES = tests/log-t.c $(trace_test)
+tests_log_t_CFLAGS = $(trace_test_cflags)
+tests_log_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/log-t
+
+check_PROGRAMS += tests/process-t
+tests_process_t_SOURCES = tests/process-t.c $(trace_test)
+tests_process_t_CFLAGS = $(trace_test_cflags)
+tests_process_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/process-t
 
 # Kills with SIGKILL; `make torture` does it a thousand times.
 check_PROGRAMS += tests/torture-t

@@ -189,9 +189,10 @@ trace_is_sound(const char *path)
     good &= sound(path, sql_number(path, "SELECT count(*) FROM allocation WHERE free_ns < alloc_ns"), 0,
                   "rows freed before they were allocated");
     good &= sound(path,
-                  sql_number(path, "SELECT count(*) FROM (SELECT alloc_ns < lag(coalesce(free_ns, 1 << 62)) OVER"
+                  sql_number(path, "SELECT count(*) FROM (SELECT alloc_ns < lag(coalesce(free_ns, open)) OVER"
                                    " (PARTITION BY layer_id, address ORDER BY allocation_id) AS over"
-                                   " FROM allocation WHERE status = 0 AND address <> 0) WHERE over"),
+                                   " FROM allocation, (SELECT iif(count(*), 0, 1 << 62) AS open FROM loss"
+                                   " WHERE reason = 'dropped free') WHERE status = 0 AND address <> 0) WHERE over"),
                   0, "lives that overlap another of their address");
     return good;
 }

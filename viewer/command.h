@@ -19,7 +19,6 @@ struct command {
 };
 
 extern const struct command command_query;
-extern const struct command command_recover;
 extern const struct command command_replay;
 extern const struct command command_summary;
 

@@ -1,0 +1,272 @@
+/* Where a log records to: its options, its path, and what may lie there already. */
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fcntl.h>
+
+#include "tap.h"
+#include "trace.h"
+
+static struct tide_resource *sim;
+
+/* What creating a log with these options gives; a log that was made is released again. */
+static enum tide_status
+create(struct tide_log_options options)
+{
+    struct tide_resource *log = sim;
+    enum tide_status status;
+
+    options.struct_size = sizeof(options);
+    status = tide_log_create(sim, &options, &log);
+    if (status == TIDE_OK)
+        tide_resource_release(log);
+    else if (log != NULL)
+        diag("*out is not NULL");
+    return status;
+}
+
+static enum tide_status
+create_at(const char *path)
+{
+    return create((struct tide_log_options){ .path = path });
+}
+
+static void
+write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    fputs(text, file);
+    fclose(file);
+}
+
+/* The file holds just the text. */
+static bool
+holds(const char *path, const char *text)
+{
+    char seen[256] = "";
+    FILE *file = fopen(path, "r");
+    size_t length = file != NULL ? fread(seen, 1, sizeof(seen) - 1, file) : 0;
+
+    if (file != NULL)
+        fclose(file);
+    return file != NULL && length == strlen(text) && strcmp(seen, text) == 0;
+}
+
+static void
+test_options(void)
+{
+    const char *path = scratch("options.db");
+    const struct {
+        struct tide_log_options options;
+        const char *words;
+    } bad[] = {
+        { { .path = path, .ring_bytes = 4095 }, "expected a power of two from 4 KiB to 1 GiB" },
+        { { .path = path, .ring_bytes = 2048 }, "expected a power of two from 4 KiB to 1 GiB" },
+        { { .path = path, .ring_bytes = 6144 }, "ring of 6 KiB" },
+        { { .path = path, .ring_bytes = (uint64_t)2 << 30 }, "ring of 2 GiB" },
+        { { .path = path, .backlog_bytes = 1000 }, "backlog of 1000 B, expected 1 MiB to 16 GiB" },
+        { { .path = path, .backlog_bytes = (uint64_t)17 << 30 }, "backlog of 17 GiB" },
+        { { .path = path, .clock = (enum tide_clock)3 }, "unknown clock" },
+        { { .path = path, .clock = (enum tide_clock) - 1 }, "unknown clock" },
+        { { .path = path, .overflow = (enum tide_overflow)2 }, "overflow" },
+        { { .path = "" }, "the path is empty" },
+        { { .path = "trace-%q.db" }, "%q is unknown, expected %p, %h, %r or %%" },
+        { { .path = "trace.db%" }, "ends in %, expected %p, %h, %r or %%" },
+        { { .path = "/tmp/" }, "is a directory" },
+    };
+    struct tide_resource *log = sim;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        is_i64(create(bad[i].options), TIDE_EINVAL, "options that cannot be");
+        has_words(tide_error_text(), bad[i].words, "say what was expected");
+    }
+    ok(tide_log_create(NULL, NULL, &log) == TIDE_EINVAL && log == NULL, "a log has an upstream");
+    is_u64(scratch_count("options"), 0, "nothing is left behind");
+    is_i64(create((struct tide_log_options){ .path = path, .ring_bytes = 4096, .backlog_bytes = 1 << 20 }), TIDE_OK,
+           "the smallest ring and backlog");
+    is_i64(tide_stack_parse("log(x.db, ring=64KiB, clock=sundial) | sim", &log), TIDE_ESYNTAX,
+           "stack text names the clocks there are");
+    has_words(tide_error_text(), "auto, tsc or monotonic", "in its message");
+}
+
+static void
+test_without_a_trace(void)
+{
+    struct tide_resource *log;
+
+    ok(tide_log_create(sim, NULL, &log) == TIDE_OK, "a log without a path");
+    give(log, take(log, 1), 1);
+    is_i64(tide_log_flush(log), TIDE_EINVAL, "has nothing to flush");
+    has_words(tide_error_text(), "no trace: none above it has a path", "and says so");
+    is_i64(tide_log_flush(sim), TIDE_EINVAL, "what is no log neither");
+    tide_resource_release(log);
+}
+
+static void
+test_existing(void)
+{
+    const char *path = scratch("existing.db"), *text = scratch("notes.txt"), *rings = scratch("new.db-rings");
+    struct tide_resource *log = stack_of("log(%s) | sim", path);
+
+    give(log, take(log, 1), 1);
+    tide_resource_release(log);
+    is_i64(create_at(path), TIDE_EEXIST, "an existing trace is not overwritten");
+    has_words(tide_error_text(), "overwrite=true replaces it", "and the message says what would");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 1, "it is as it was");
+    is_i64(create((struct tide_log_options){ .path = path, .overwrite = true }), TIDE_OK, "overwrite=true replaces it");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 0, "it is a new one");
+    write_file(text, "not a trace, but somebody's notes, which are longer than the hundred bytes that SQLite's header"
+                     " has in each of its files");
+    is_i64(create((struct tide_log_options){ .path = text, .overwrite = true }), TIDE_EEXIST,
+           "what is no trace is never overwritten");
+    has_words(tide_error_text(), "is no trace", "and the message says why");
+    write_file(text, "short notes");
+    is_i64(create((struct tide_log_options){ .path = text, .overwrite = true }), TIDE_EEXIST, "a short file neither");
+    ok(holds(text, "short notes"), "it is as it was");
+    write_file(rings, "somebody's notes about rings");
+    is_i64(create_at(scratch("new.db")), TIDE_EEXIST, "nor is a file that has the name of the ring file");
+    has_words(tide_error_text(), "is no ring file", "and the message says why");
+    ok(holds(rings, "somebody's notes about rings"), "it is as it was");
+    unlink(rings);
+    mkfifo(rings, 0600);
+    is_i64(create_at(scratch("new.db")), TIDE_EEXIST, "nor a pipe there");
+    ok(access(rings, F_OK) == 0, "it is as it was");
+    unlink(rings);
+    write_file(rings, "");
+    is_i64(create_at(scratch("new.db")), TIDE_OK, "one that a killed process has begun and not filled goes");
+    is_u64(scratch_count("new.db"), 1, "and the trace is made");
+}
+
+static void
+test_links(void)
+{
+    const char *path = scratch("link.db"), *rings = scratch("link.db-rings"), *target = scratch("target.txt");
+    struct stat info;
+
+    write_file(target, "precious");
+    if (symlink("target.txt", path) != 0)
+        abort();
+    is_i64(create((struct tide_log_options){ .path = path, .overwrite = true }), TIDE_EEXIST,
+           "a symbolic link in place of the trace is not followed");
+    ok(holds(target, "precious"), "what it leads to is as it was");
+    unlink(path);
+    if (symlink("nowhere.txt", path) != 0)
+        abort();
+    is_i64(create((struct tide_log_options){ .path = path, .overwrite = true }), TIDE_EEXIST,
+           "nor one that leads nowhere");
+    ok(access(scratch("nowhere.txt"), F_OK) != 0, "nothing was made there");
+    unlink(path);
+    if (symlink("target.txt", rings) != 0)
+        abort();
+    ok(create_at(path) != TIDE_OK, "a symbolic link in place of the ring file is not followed");
+    ok(holds(target, "precious") && lstat(rings, &info) == 0, "what it leads to is as it was, and so is the link");
+    ok(access(path, F_OK) != 0, "no trace is left behind");
+    unlink(rings);
+}
+
+static int
+create_as_nobody(void *path)
+{
+    if (setgid(65534) != 0 || setuid(65534) != 0)
+        return 77;
+    return create_at(path) == TIDE_EIO && strstr(tide_error_text(), "Permission denied") != NULL ? 0 : 1;
+}
+
+static void
+test_unwritable(void)
+{
+    int status;
+
+    is_i64(create_at(scratch("no-such-folder/t.db")), TIDE_EIO, "a folder that is not there");
+    has_words(tide_error_text(), "No such file or directory", "is named");
+    mkdir(scratch("shut"), 0555);
+    status = in_child(create_as_nobody, (void *)scratch("shut/t.db"));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip(1, "needs root, to become somebody else");
+    else
+        ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a folder that may not be written to");
+    rmdir(scratch("shut"));
+}
+
+static void
+test_modes(void)
+{
+    const char *path = scratch("modes.db"), *rings = scratch("modes.db-rings");
+    mode_t before = umask(0);
+    struct tide_resource *log = stack_of("log(%s) | sim", path);
+    struct stat info = { 0 };
+
+    umask(before);
+    stat(rings, &info);
+    is_u64(info.st_mode & 07777, 0600, "the ring file is for its owner alone");
+    tide_resource_release(log);
+}
+
+static void
+test_again_in_this_process(void)
+{
+    const char *path = scratch("again.db");
+    struct tide_resource *log = stack_of("log(%s, ring=8KiB) | sim", path);
+
+    is_i64(create((struct tide_log_options){ .path = path, .ring_bytes = 8192 }), TIDE_OK,
+           "the same path with the same options joins the trace");
+    is_i64(create((struct tide_log_options){ .path = path, .ring_bytes = 4096 }), TIDE_EINVAL,
+           "with others it is refused");
+    has_words(tide_error_text(), "already open in this process with other options", "and the message says why");
+    give(log, take(log, 9), 9);
+    is_i64(tide_log_flush(log), TIDE_OK, "the trace goes on");
+    tide_resource_release(log);
+    ok(trace_is_whole(path), "and is whole");
+}
+
+/* The only file in the folder that begins with `prefix` is `name`. */
+static void
+test_name(const char *pattern, const char *name)
+{
+    is_i64(create_at(scratch("%s", pattern)), TIDE_OK, "a path that stands for another");
+    ok(access(scratch("%s", name), F_OK) == 0, "%s is %s", pattern, name);
+}
+
+static void
+test_names(void)
+{
+    char host[256] = "", name[512];
+
+    gethostname(host, sizeof(host) - 1);
+    snprintf(name, sizeof(name), "n-%ld-%s.db", (long)getpid(), host);
+    test_name("n-%p-%h.db", name);
+    test_name("a%%b.db", "a%b.db");
+    unsetenv("OMPI_COMM_WORLD_RANK");
+    unsetenv("PMI_RANK");
+    unsetenv("SLURM_PROCID");
+    test_name("rank-%r.db", "rank-0.db");
+    setenv("SLURM_PROCID", "3", 1);
+    test_name("rank-%r.db", "rank-3.db");
+    setenv("PMI_RANK", "2", 1);
+    test_name("rank-%r.db", "rank-2.db");
+    setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+    test_name("rank-%r.db", "rank-1.db");
+    setenv("OMPI_COMM_WORLD_RANK", "../../x", 1);
+    unlink(scratch("rank-2.db"));
+    test_name("rank-%r.db", "rank-2.db");
+}
+
+int
+main(void)
+{
+    plan(81);
+    tide_sim_create(NULL, &sim);
+    test_options();
+    test_without_a_trace();
+    test_existing();
+    test_links();
+    test_unwritable();
+    test_modes();
+    test_again_in_this_process();
+    test_names();
+    tide_resource_release(sim);
+    return done();
+}

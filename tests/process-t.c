@@ -1,0 +1,482 @@
+/* Traces and processes: fork, exec, spawn, crashes, two processes on one path, and recovery beside the living. */
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tap.h"
+#include "trace.h"
+
+extern char **environ;
+
+static bool
+left_well(int status)
+{
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        diag("the child ended with status 0x%x", status);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+struct fork_case {
+    struct tide_resource *stack;
+    void *block;
+};
+
+static int
+fork_child(void *argument)
+{
+    struct fork_case *fork_case = argument;
+
+    tide_tag_push("child");
+    give(fork_case->stack, take(fork_case->stack, 100), 100);
+    give(fork_case->stack, fork_case->block, 10);
+    tide_mark("in the child");
+    take(fork_case->stack, 101);
+    if (tide_log_flush(fork_case->stack) == TIDE_OK)
+        return 1;
+    tide_resource_release(fork_case->stack);
+    return 0;
+}
+
+static void
+test_fork(void)
+{
+    const char *path = scratch("fork.db");
+    struct fork_case fork_case = { .stack = stack_of("log(%s) | statistics | log | sim", path) };
+
+    fork_case.block = take(fork_case.stack, 10);
+    ok(left_well(in_child(fork_child, &fork_case)), "a child's stack works, also without a trace");
+    give(fork_case.stack, fork_case.block, 10);
+    take(fork_case.stack, 20);
+    tide_resource_release(fork_case.stack);
+    is_string(sql_text(path, "SELECT group_concat(size || iif(free_ns IS NULL, '', ':1'), ' ') FROM allocation"
+                             " WHERE layer_id = 1"),
+              "10:1 20", "nothing of the child is in the parent's trace");
+    is_i64(sql_number(path, "SELECT count(*) FROM mark"), 0, "not its mark either");
+    ok(trace_is_whole(path), "which is whole");
+}
+
+static int
+own_child(void *argument)
+{
+    struct fork_case *fork_case = argument;
+
+    tide_tag_push("inner");
+    give(fork_case->stack, take(fork_case->stack, 100), 100);
+    tide_tag_pop();
+    take(fork_case->stack, 200);
+    give(fork_case->stack, fork_case->block, 10);
+    if (tide_log_flush(fork_case->stack) != TIDE_OK)
+        return 1;
+    tide_resource_release(fork_case->stack);
+    return 0;
+}
+
+static void
+test_fork_own(void)
+{
+    char path[256], own[256];
+    struct fork_case fork_case;
+    int status;
+    pid_t pid;
+
+    snprintf(path, sizeof(path), "%s", scratch("own-%ld.db", (long)getpid()));
+    tide_tag_push("outer");
+    fork_case.stack = stack_of("log(%s) | statistics | log | host", scratch("own-%%p.db"));
+    fork_case.block = take(fork_case.stack, 10);
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0)
+        _exit(own_child(&fork_case));
+    waitpid(pid, &status, 0);
+    ok(left_well(status), "a child whose path has %%p records");
+    snprintf(own, sizeof(own), "%s", scratch("own-%ld.db", (long)pid));
+    give(fork_case.stack, fork_case.block, 10);
+    tide_tag_pop();
+    tide_resource_release(fork_case.stack);
+    is_string(sql_text(path, "SELECT group_concat(size) FROM allocation WHERE layer_id = 1"), "10",
+              "the parent's trace has the parent's");
+    is_string(sql_text(own, "SELECT group_concat(layer_id || ':' || size, ' ') FROM allocation"),
+              "3:100 1:100 3:200 1:200", "the child's own trace has the child's, at each log");
+    is_string(sql_text(own, "SELECT group_concat(layer_id || kind || ifnull(upstream_layer_id, ''), ' ') FROM layer"),
+              "1log2 2statistics3 3log4 4host", "with the layers");
+    is_string(sql_text(own, "SELECT value FROM meta WHERE key = 'stack'"),
+              sql_text(path, "SELECT value FROM meta WHERE key = 'stack'"), "and the stack");
+    is_string(sql_text(own, "SELECT group_concat(size || ':' || name, ' ') FROM allocation JOIN tag USING (tag_id)"
+                            " WHERE layer_id = 1"),
+              "100:inner 200:outer", "and the tags, also those of before the fork");
+    is_i64(sql_number(own, "SELECT count(*) FROM unmatched_free WHERE size = 10"), 2,
+           "what the parent had allocated is an unmatched free at each log");
+    is_i64(sql_number(own, "SELECT value FROM meta WHERE key = 'pid'"), pid, "meta.pid is the child's");
+    is_i64(sql_number(own, "SELECT os_tid FROM thread"), pid, "and so is its thread");
+    ok(sql_number(own, "SELECT max(used_bytes) FROM pool_sample") >= 200, "pools are sampled there, too");
+    is_i64(sql_number(own, "SELECT value FROM meta WHERE key = 'complete'"), 1, "it is complete");
+    ok(trace_is_sound(own) && trace_is_whole(path), "both are sound");
+}
+
+struct storm {
+    struct tide_resource *stack;
+    _Atomic bool stop;
+    _Atomic uint64_t pairs;
+};
+
+static void *
+storm_work(void *argument)
+{
+    struct storm *storm = argument;
+
+    while (!atomic_load_explicit(&storm->stop, memory_order_relaxed)) {
+        give(storm->stack, take(storm->stack, 64), 64);
+        atomic_fetch_add_explicit(&storm->pairs, 1, memory_order_relaxed);
+    }
+    return NULL;
+}
+
+static int
+storm_child(void *argument)
+{
+    struct storm *storm = argument;
+
+    for (int i = 0; i < 500; i++)
+        give(storm->stack, take(storm->stack, 77), 77);
+    return 0;
+}
+
+/* A child that hangs is ended, and said so. */
+static int
+in_child_for(unsigned seconds, int (*function)(void *), void *argument)
+{
+    int status = -1;
+    pid_t pid;
+
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        signal(SIGALRM, SIG_DFL);
+        alarm(seconds);
+        _exit(function(argument));
+    }
+    waitpid(pid, &status, 0);
+    return status;
+}
+
+static void
+storm_of(const char *pattern, const char *options, bool own, const char *sentence)
+{
+    struct storm storm = { 0 };
+    pthread_t threads[3];
+    char path[256];
+    int bad = 0, children = 25, sound = 0;
+
+    snprintf(path, sizeof(path), pattern, (long)getpid());
+    if (own)
+        storm.stack = stack_of("log(%s%%p%s) | statistics | sim", scratch("storm-"), options);
+    else
+        storm.stack = stack_of("log(%s%s) | statistics | sim", scratch("%s", path), options);
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, storm_work, &storm);
+    for (int i = 0; i < children; i++) {
+        fflush(stdout);
+        if (!left_well(in_child_for(60, storm_child, &storm)))
+            bad++;
+    }
+    atomic_store(&storm.stop, true);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    tide_resource_release(storm.stack);
+    ok(bad == 0, "%s: no child hangs or fails", sentence);
+    snprintf(path, sizeof(path), "%s", own ? scratch("storm-%ld", (long)getpid()) : scratch("%s", path));
+    is_i64(sql_number(path, "SELECT (SELECT count(*) FROM allocation) + (SELECT ifnull(sum(events), 0) FROM loss WHERE"
+                            " reason = 'dropped allocation')"),
+           (int64_t)atomic_load(&storm.pairs), "the parent's trace has the parent's calls, all and no others");
+    sound = trace_is_sound(path) && sql_number(path, "SELECT count(*) FROM allocation WHERE size <> 64") == 0;
+    ok(sound, "and is sound");
+}
+
+static int
+child_of_storm(void *argument)
+{
+    struct storm *storm = argument;
+    char path[256];
+    bool good;
+
+    storm_child(storm);
+    snprintf(path, sizeof(path), "%s", scratch("exact-%ld", (long)getpid()));
+    tide_log_flush(storm->stack);
+    good = sql_number(path, "SELECT count(*) FROM allocation WHERE size = 77 AND free_ns IS NOT NULL") == 500 &&
+           sql_number(path, "SELECT count(*) FROM allocation") == 500;
+    _exit(good ? 0 : 3);
+}
+
+static void
+test_storm_exact(void)
+{
+    struct storm storm = { .stack = stack_of("log(%s%%p) | statistics | sim", scratch("exact-")) };
+    pthread_t thread;
+    int bad = 0;
+
+    pthread_create(&thread, NULL, storm_work, &storm);
+    for (int i = 0; i < 10; i++)
+        bad += !left_well(in_child_for(60, child_of_storm, &storm));
+    atomic_store(&storm.stop, true);
+    pthread_join(thread, NULL);
+    tide_resource_release(storm.stack);
+    ok(bad == 0, "children forked in the storm have just their own calls in traces of their own");
+}
+
+static void
+test_exec_and_spawn(void)
+{
+    const char *path = scratch("exec.db");
+    struct tide_resource *stack = stack_of("log(%s) | sim", path);
+    char *arguments[] = { (char *)"true", NULL };
+    int status;
+    pid_t pid;
+
+    take(stack, 1);
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        take(stack, 2);
+        execv("/bin/true", arguments);
+        _exit(1);
+    }
+    waitpid(pid, &status, 0);
+    ok(left_well(status), "fork and exec");
+    take(stack, 3);
+    status = posix_spawn(&pid, "/bin/true", NULL, NULL, arguments, environ);
+    if (status == 0)
+        waitpid(pid, &status, 0);
+    ok(left_well(status), "posix_spawn");
+    take(stack, 4);
+    pid = vfork();
+    if (pid == 0) {
+        execv("/bin/true", arguments);
+        _exit(1);
+    }
+    waitpid(pid, &status, 0);
+    ok(left_well(status), "vfork and exec");
+    take(stack, 5);
+    tide_resource_release(stack);
+    is_string(sql_text(path, "SELECT group_concat(size) FROM allocation"), "1,3,4,5", "leave the trace alone");
+    ok(trace_is_whole(path), "which is whole");
+}
+
+struct end_case {
+    const char *name;
+    const char *path;
+    void (*end)(void);
+};
+
+static void
+end_by_fault(void)
+{
+    signal(SIGSEGV, SIG_DFL);
+    raise(SIGSEGV);
+}
+
+static void
+end_by_abort(void)
+{
+    signal(SIGABRT, SIG_DFL);
+    abort();
+}
+
+static void
+end_by_leaving(void)
+{
+    _exit(0);
+}
+
+static void
+end_by_exec(void)
+{
+    execl("/bin/true", "true", (char *)NULL);
+}
+
+static void
+end_by_kill(void)
+{
+    raise(SIGKILL);
+}
+
+static int
+end_child(void *argument)
+{
+    struct end_case *end_case = argument;
+    struct tide_resource *stack = stack_of("log(%s) | sim", end_case->path);
+
+    for (int i = 0; i < 1000; i++)
+        give(stack, take(stack, 32), 32);
+    take(stack, 33);
+    end_case->end();
+    return 1;
+}
+
+static void
+test_ends(void)
+{
+    struct end_case cases[] = {
+        { "SIGSEGV", NULL, end_by_fault }, { "abort", NULL, end_by_abort },  { "_exit", NULL, end_by_leaving },
+        { "execve", NULL, end_by_exec },   { "SIGKILL", NULL, end_by_kill },
+    };
+    struct tide_trace_recovery recovery;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *path = scratch("end-%zu.db", i);
+
+        cases[i].path = path;
+        in_child(end_child, &cases[i]);
+        is_i64(tide_trace_recover(path, &recovery), TIDE_OK, "a trace is recovered");
+        ok(recovery.state == TIDE_TRACE_RECOVERED && recovery.pid != 0, "after %s", cases[i].name);
+        ok(trace_is_whole(path) && sql_number(path, "SELECT count(*) FROM allocation") == 1001 &&
+               sql_number(path, "SELECT count(*) FROM live") == 1 && scratch_count("end-") == i + 1,
+           "it is whole and one file");
+        ok(tide_trace_recover(path, &recovery) == TIDE_OK && recovery.state == TIDE_TRACE_CLOSED, "and closed");
+    }
+}
+
+/* A second process at the path of the first. */
+static int
+second_child(void *path)
+{
+    struct tide_trace_recovery recovery;
+    struct tide_resource *sim, *log;
+    struct tide_log_options options = { TIDE_OPTIONS(options), .path = path };
+    char words[64];
+
+    snprintf(words, sizeof(words), "process %ld records there", (long)getppid());
+    if (tide_sim_create(NULL, &sim) != TIDE_OK)
+        return 1;
+    if (tide_log_create(sim, &options, &log) != TIDE_EBUSY || strstr(tide_error_text(), words) == NULL)
+        return 2;
+    options.overwrite = true;
+    if (tide_log_create(sim, &options, &log) != TIDE_EBUSY || strstr(tide_error_text(), words) == NULL)
+        return 3;
+    if (tide_trace_recover(path, &recovery) != TIDE_OK || recovery.state != TIDE_TRACE_RECORDING ||
+        recovery.pid != (uint32_t)getppid())
+        return 4;
+    return 0;
+}
+
+static void
+test_two_processes(void)
+{
+    const char *path = scratch("two.db");
+    struct tide_resource *stack = stack_of("log(%s) | sim", path);
+    struct tide_trace_recovery recovery;
+    int status = -1;
+    pid_t pid;
+
+    take(stack, 1);
+    status = in_child(second_child, (void *)path);
+    ok(left_well(status), "a second process gets TIDE_EBUSY and the first's id, and recovers nothing");
+    is_i64(tide_trace_recover(path, &recovery), TIDE_OK, "nor does this one");
+    ok(recovery.state == TIDE_TRACE_RECORDING && recovery.pid == (uint32_t)getpid(), "and it says who records");
+    ok(left_well(in_child(second_child, (void *)path)), "the first one still holds it");
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        /* The child of a child: not a copy of the one that records, as far as the first can tell. */
+        status = in_child(second_child, (void *)path);
+        _exit(WIFEXITED(status) && WEXITSTATUS(status) == 2 ? 0 : 1);
+    }
+    waitpid(pid, &status, 0);
+    ok(left_well(status), "for all others");
+    take(stack, 2);
+    tide_resource_release(stack);
+    is_string(sql_text(path, "SELECT group_concat(size) FROM allocation"), "1,2", "the first one was not disturbed");
+    ok(trace_is_whole(path), "and its trace is whole");
+}
+
+struct recovering {
+    const char *path;
+    pthread_barrier_t *barrier;
+    enum tide_status status;
+    struct tide_trace_recovery recovery;
+};
+
+static void *
+recover_work(void *argument)
+{
+    struct recovering *recovering = argument;
+
+    pthread_barrier_wait(recovering->barrier);
+    recovering->status = tide_trace_recover(recovering->path, &recovering->recovery);
+    return NULL;
+}
+
+static int
+big_child(void *path)
+{
+    struct tide_resource *stack = stack_of("log(%s) | sim", (const char *)path);
+
+    for (int i = 0; i < 100000; i++)
+        give(stack, take(stack, 32), 32);
+    raise(SIGKILL);
+    return 1;
+}
+
+static void
+test_recover_at_once(void)
+{
+    const char *path = scratch("at-once.db");
+    struct recovering threads[4];
+    pthread_barrier_t barrier;
+    pthread_t ids[4];
+    int recovered = 0, failed = 0;
+
+    in_child(big_child, (void *)path);
+    pthread_barrier_init(&barrier, NULL, 4);
+    for (int i = 0; i < 4; i++) {
+        threads[i] = (struct recovering){ .path = path, .barrier = &barrier };
+        pthread_create(&ids[i], NULL, recover_work, &threads[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(ids[i], NULL);
+        recovered += threads[i].recovery.state == TIDE_TRACE_RECOVERED;
+        failed += threads[i].status != TIDE_OK;
+    }
+    ok(recovered == 1 && failed == 0, "of four threads that recover a trace at once, one does");
+    is_i64(sql_number(path, "SELECT count(free_ns) FROM allocation"), 100000, "everything is there once");
+    ok(trace_is_whole(path), "and whole");
+}
+
+static void
+test_recover_by_link(void)
+{
+    const char *path = scratch("linked.db"), *name = scratch("link-to.db");
+    struct end_case end_case = { NULL, path, end_by_kill };
+    struct tide_trace_recovery recovery;
+
+    in_child(end_child, &end_case);
+    if (symlink("linked.db", name) != 0)
+        abort();
+    ok(tide_trace_recover(name, &recovery) == TIDE_OK && recovery.state == TIDE_TRACE_RECOVERED,
+       "a trace is recovered through a symbolic link to it");
+    ok(trace_is_whole(path) && scratch_count("linked.db") == 1, "and is whole and one file");
+    ok(tide_trace_recover(scratch("none.db"), &recovery) == TIDE_OK && recovery.state == TIDE_TRACE_CLOSED,
+       "where there is no trace nothing is to be recovered");
+}
+
+int
+main(void)
+{
+    plan(64);
+    test_fork();
+    test_fork_own();
+    storm_of("storm-a-%ld", "", false, "fork in a storm");
+    storm_of("storm-b-%ld", "", true, "fork in a storm, with %p");
+    storm_of("storm-c-%ld", ", overflow=drop, ring=4KiB, overwrite=true", true, "fork in a storm, with %p and drops");
+    test_storm_exact();
+    test_exec_and_spawn();
+    test_ends();
+    test_two_processes();
+    test_recover_at_once();
+    test_recover_by_link();
+    return done();
+}
