@@ -19,6 +19,7 @@ struct command {
 };
 
 extern const struct command command_query;
+extern const struct command command_recover;
 extern const struct command command_replay;
 extern const struct command command_summary;
 

@@ -36,6 +36,7 @@ tidemark_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 tidemark_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 tidemark_SOURCES = \
 	viewer/cmd-query.c \
+	viewer/cmd-recover.c \
 	viewer/cmd-replay.c \
 	viewer/cmd-summary.c \
 	viewer/main.c \

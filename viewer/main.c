@@ -20,8 +20,8 @@
 /* In alphabetical order. */
 static const struct command *const commands[] = {
     &command_query,
+    &command_recover,
     &command_replay,
-
     &command_summary,
 };
 

@@ -1,0 +1,182 @@
+# `tidemark recover`, and what every command does with what a killed program has left beside its trace.
+. "$top_srcdir/tests/tap.sh"
+tidemark=${TIDEMARK:-$top_builddir/tidemark}
+
+# recover ARGUMENT...: what it prints, and its messages; the exit status is its own.
+recover() {
+    "$tidemark" recover "$@" 2>&1
+}
+
+# answer COMMAND...: what it prints, its messages, and its exit status.
+answer() {
+    "$@" >"$scratch/said" 2>&1
+    tap_status=$?
+    echo "$(cat "$scratch/said") $tap_status"
+}
+
+# left NAME: a folder with the files of the killed replay; its trace is $trace then.
+left() {
+    mkdir "$scratch/$1"
+    for tap_suffix in '' -wal -rings; do
+        cp "$scratch/killed.db$tap_suffix" "$scratch/$1/t.db$tap_suffix"
+    done
+    trace=$scratch/$1/t.db
+}
+
+# byte FILE OFFSET OCTAL: overwrite one byte.
+byte() {
+    printf "\\$3" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
+}
+
+counts() {
+    "$tidemark" query --csv "$1" 'SELECT count(*), count(free_ns), max(alloc_ns) FROM allocation' 2>/dev/null | tail -n 1
+}
+
+sums() {
+    cksum "$1" "$1-wal" "$1-rings" 2>&1
+}
+
+# refused NAME WORDS: the trace $trace is not recovered, its files stay, and it can be read.
+refused() {
+    tap_before=$(cksum "$trace-rings" 2>&1)
+    tap_seen=$(recover "$trace")
+    is "$? $(cksum "$trace-rings" 2>&1)" "2 $tap_before" "$1 is an error, and is not touched"
+    has_words "$tap_seen" "$2" 'the message says what is wrong'
+    tap_seen=$("$tidemark" summary "$trace" 2>&1)
+    is $? 3 'the trace can be read, and is cut off'
+    has_words "$tap_seen" 'what was left beside it is not taken in' 'a message says that something was left'
+}
+
+plan 51
+
+"$top_builddir/tests/make-trace" "$scratch/whole.db" || exit 99
+is "$(answer recover "$scratch/whole.db")" "$scratch/whole.db: nothing was left: the trace is complete 0" \
+    'a complete trace needs nothing'
+is "$(recover --json "$scratch/whole.db")" '{"format_version":1,"state":"closed","process":0,"records":0,"complete":true}' \
+    'as an object'
+"$top_builddir/tests/make-trace" "$scratch/cut.db" "UPDATE meta SET value = 0 WHERE key = 'complete'" || exit 99
+has_words "$(answer recover "$scratch/cut.db")" 'nothing was left: the trace is cut off, and nothing is there of what it lacks 0' \
+    'one that was cut off and has nothing beside it stays so'
+has_words "$(answer recover "$scratch/none.db")" 'No such file or directory 2' 'a trace that is not there is an error'
+echo 'no trace' >"$scratch/text"
+has_words "$(answer recover "$scratch/text")" 'not an SQLite file 2' 'so is a file that is none'
+recover >/dev/null
+is $? 2 'no trace is wrong use'
+recover "$scratch/whole.db" "$scratch/cut.db" >/dev/null
+is $? 2 'two are wrong use'
+
+# A program that records: it has made three allocations and waits.
+live=$scratch/live.db
+mkfifo "$scratch/in" "$scratch/out"
+"$top_builddir/tests/recording" "$live" <"$scratch/in" >"$scratch/out" &
+recording=$!
+exec 3>"$scratch/in" 4<"$scratch/out"
+read -r ready <&4
+before=$(sums "$live")
+seen=$(recover "$live")
+has_words "$? $ready $seen" "0 ready $live: process " 'a program that records is named'
+has_words "$seen" ' still records: nothing was touched' 'and left alone'
+has_words "$(recover --json "$live")" '"state":"recording"' 'the object says so'
+has_words "$(answer "$tidemark" summary "$live" | tr "\n" " ")" "in progress" 'a summary says that it is in progress'
+"$tidemark" query "$live" 'SELECT * FROM event' >/dev/null 2>&1
+is $? 3 'a query gives 3'
+is "$(sums "$live")" "$before" 'none of them has changed a byte of the trace, its log or its rings'
+exec 3>&- 4<&-
+wait "$recording"
+is $? 0 'the program has noticed nothing'
+is "$(recover "$live")" "$live: nothing was left: the trace is complete" 'its trace is complete'
+has_words "$("$tidemark" summary --json "$live")" '"allocations":4,"frees":2' 'and has what came after'
+
+# A replay that is killed in the middle of a long input.
+gzip -dc "$top_srcdir/tests/data/gpt_train.csv.gz" >"$scratch/once.csv"
+{
+    cat "$scratch/once.csv"
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+        sed 1d "$scratch/once.csv"
+    done
+} >"$scratch/long.csv"
+killed=$scratch/killed.db
+"$tidemark" replay --stack "log($killed, ring=4MiB) | sim" "$scratch/long.csv" >/dev/null 2>&1 &
+replay=$!
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+    test -s "$killed-wal" && break
+    sleep 0.3
+done
+sleep 0.1
+kill -9 "$replay"
+wait "$replay" 2>/dev/null
+is $? 137 'a replay is killed'
+ok 'it leaves its rings' test -s "$killed-rings"
+
+left plain
+seen=$(recover --json "$trace")
+is $? 0 'what it left is taken over'
+has_words "$seen" '"state":"recovered"' 'the object says so'
+has_words "$seen" '"complete":true' 'and that the trace is complete now'
+case $seen in
+*'"records":0,'*) ok 'and how many records there were' false ;;
+*) ok 'and how many records there were' true ;;
+esac
+is "$(ls "$scratch/plain")" t.db 'only the trace is there now'
+has_words "$(answer "$tidemark" summary --json "$trace")" '"complete":true,"unmatched_frees":0,"lost_events":0' \
+    'a summary finds nothing missing'
+wanted=$(counts "$trace")
+if test -n "$SQLITE3"; then
+    is "$("$SQLITE3" "$trace" 'PRAGMA integrity_check') $("$SQLITE3" "$trace" "SELECT value FROM meta WHERE key = 'ended'")" \
+        'ok recovered' 'the file is sound, and says that it was recovered'
+    # The replay allocates in the order of its input: each row has the size that stands there.
+    "$SQLITE3" "$trace" 'SELECT size FROM allocation ORDER BY allocation_id' >"$scratch/sizes"
+    "$AWK" -F, '$3 == "allocate" { print $5 }' "$scratch/long.csv" | head -n "$(wc -l <"$scratch/sizes")" |
+        cmp - "$scratch/sizes" >"$scratch/differ" 2>&1
+    is "$(cat "$scratch/differ")" '' 'its allocations are the first ones of the input, without a gap'
+else
+    skip 2 'the machine has no sqlite3'
+fi
+is "$(recover "$trace")" "$trace: nothing was left: the trace is complete" 'a second time there is nothing to do'
+
+left again
+seen=$(recover "$trace")
+has_words "$seen" "records of process $replay were taken over" 'it says how many records of which process'
+is "$(counts "$trace")" "$wanted" 'a copy of the files gives the same trace'
+
+left summary
+ok 'a summary takes over what was left, and is not incomplete' "$tidemark" summary "$trace"
+is "$(ls "$scratch/summary") $(counts "$trace")" "t.db $wanted" 'and the trace has all of it'
+left query
+is "$(counts "$trace") $(ls "$scratch/query")" "$wanted t.db" 'so does a query'
+left replay
+ok 'a replay of the trace does, too' "$tidemark" replay --stack sim "$trace"
+is "$(ls "$scratch/replay") $(counts "$trace")" "t.db $wanted" 'and the trace has all of it'
+
+left many
+for i in 1 2 3; do
+    { recover "$trace" >/dev/null; echo $? >"$scratch/status$i"; } &
+done
+wait
+is "$(cat "$scratch/status1" "$scratch/status2" "$scratch/status3" | tr '\n' ' ')" '0 0 0 ' \
+    'three that recover at once wait for each other'
+is "$(counts "$trace")" "$wanted" 'and nothing is taken over twice'
+
+left damaged
+byte "$trace-rings" 3 130
+refused 'a damaged ring file' 'no ring file of a trace'
+left newer
+byte "$trace-rings" 8 002
+refused 'a ring file of a newer format' 'ring file of format 2, this version reads format 1'
+left other
+byte "$trace-rings" 16 177
+byte "$trace-rings" 17 177
+refused 'a ring file of another trace' 'belongs to another trace'
+left folder
+rm "$trace-rings" && mkdir "$trace-rings"
+has_words "$(answer recover "$trace")" 'directory 2' 'a folder in place of the ring file is an error'
+left permission
+if test "$(id -u)" -eq 0; then
+    skip 2 'root may do anything'
+else
+    chmod 0 "$trace-rings"
+    has_words "$(answer recover "$trace")" 'Permission denied 2' 'a ring file that may not be read is an error'
+    "$tidemark" summary "$trace" >/dev/null 2>&1
+    is $? 3 'the trace can be read, and is cut off'
+fi
+done_testing
