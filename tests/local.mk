@@ -191,7 +191,7 @@ THREADED_TESTS += tests/recorder-t
 
 # Damages what a killed program has left.
 check_PROGRAMS += tests/ringfile-t
-tests_ringfile_t_SOURCES = tests/ringfile-t.c
+tests_ringfile_t_SOURCES = tests/ringfile-t.c tests/left-behind.c tests/left-behind.h
 tests_ringfile_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 tests_ringfile_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
 tests_ringfile_t_LDADD = libtidemark.la $(SQLITE_LIBS)

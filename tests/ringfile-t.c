@@ -7,33 +7,17 @@
  */
 #include "config.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <sqlite3.h>
 
 #include <tidemark/tidemark.h>
 
 #include "trace/ringfile.h"
 
+#include "left-behind.h"
 #include "tap.h"
-
-#define THREADS 3
-
-/* What a killed program has left: the ring file, the trace, its write-ahead log. */
-struct file {
-    unsigned char *bytes;
-    size_t length;
-};
-
-static char folder[] = "ringfile-XXXXXX";
-static struct file left_rings, left_trace, left_log;
-static char trace_path[64], rings_path[80], log_path[80], index_path[80], base_path[64];
 
 static uint64_t
 next_random(uint64_t *state)
@@ -44,164 +28,6 @@ next_random(uint64_t *state)
     return *state;
 }
 
-/* 40 allocations of which every third is freed, with a tag. */
-static void *
-work(void *stack)
-{
-    static _Thread_local void *held[40];
-
-    tide_tag_push("work");
-    for (size_t i = 0; i < 40; i++) {
-        if (tide_allocate(stack, 1000 + i, 256, i % 2, &held[i]) != TIDE_OK)
-            abort();
-    }
-    for (size_t i = 0; i < 40; i += 3)
-        tide_deallocate(stack, held[i], 1000 + i, 256, 0);
-    tide_tag_pop();
-    return NULL;
-}
-
-static void
-work_on_threads(struct tide_resource *stack)
-{
-    pthread_t threads[THREADS];
-
-    for (size_t i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, work, stack);
-    for (size_t i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-}
-
-/* Records into the trace, into the backlog and into its rings, and is killed. */
-static _Noreturn void
-child(void)
-{
-    struct tide_log_options options = { TIDE_OPTIONS(options), .path = trace_path, .ring_bytes = 16384 };
-    struct tide_resource *base, *stack;
-
-    options.backlog_bytes = 1 << 20;
-    if (tide_sim_create(NULL, &base) != TIDE_OK || tide_log_create(base, &options, &stack) != TIDE_OK)
-        _exit(9);
-    work_on_threads(stack);
-    tide_mark("a mark whose text is so long that it takes more than one record to hold, which is 48 bytes");
-    if (tide_log_flush(stack) != TIDE_OK)
-        _exit(9);
-    work_on_threads(stack);
-    usleep(30000); /* for the merge; a transaction is due after half a second */
-    tide_mark("between two halves of the work there is a mark of more than one record");
-    work(stack);
-    kill(getpid(), SIGKILL);
-    abort();
-}
-
-static struct file
-read_file(const char *path)
-{
-    struct file file = { NULL, 0 };
-    FILE *stream = fopen(path, "rb");
-    long length;
-
-    if (stream == NULL)
-        return file;
-    fseek(stream, 0, SEEK_END);
-    length = ftell(stream);
-    rewind(stream);
-    file.bytes = malloc((size_t)length + 1);
-    if (file.bytes != NULL)
-        file.length = fread(file.bytes, 1, (size_t)length, stream);
-    fclose(stream);
-    return file;
-}
-
-static void
-write_file(const char *path, const unsigned char *bytes, size_t length)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-
-    if (fd < 0 || write(fd, bytes, length) != (ssize_t)length)
-        abort();
-    close(fd);
-}
-
-/* The trace as it was left, with this ring file beside it. */
-static void
-lay_out(const unsigned char *rings, size_t length)
-{
-    unlink(index_path);
-    unlink(rings_path);
-    write_file(trace_path, left_trace.bytes, left_trace.length);
-    write_file(log_path, left_log.bytes, left_log.length);
-    if (rings != NULL)
-        write_file(rings_path, rings, length);
-}
-
-/* The number that a query gives; -1 where it fails. */
-static int64_t
-number_of(sqlite3 *db, const char *sql)
-{
-    sqlite3_stmt *statement;
-    int64_t value = -1;
-
-    if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK) {
-        diag("%s: %s", sql, sqlite3_errmsg(db));
-        return -1;
-    }
-    if (sqlite3_step(statement) == SQLITE_ROW)
-        value = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return value;
-}
-
-/* Nothing that the trace had when it was left is missing or different. Live allocations may have been freed. */
-static bool
-keeps_what_it_had(bool untouched)
-{
-    static const char *const tables[] = { "status", "layer",       "layer_bin", "thread",         "stream",
-                                          "tag",    "pool_sample", "mark",      "unmatched_free", "loss" };
-    bool good = true;
-    char sql[512];
-    sqlite3 *db;
-
-    if (sqlite3_open_v2(trace_path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
-        sqlite3_close(db);
-        return false;
-    }
-    snprintf(sql, sizeof(sql), "ATTACH '%s' AS base", base_path);
-    good = sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;
-    good = good && number_of(db, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'") == 1;
-    for (size_t i = 0; good && i < sizeof(tables) / sizeof(tables[0]); i++) {
-        snprintf(sql, sizeof(sql), "SELECT count(*) FROM (SELECT * FROM base.%s EXCEPT SELECT * FROM main.%s)",
-                 tables[i], tables[i]);
-        good = number_of(db, sql) == 0;
-    }
-    good = good && number_of(db, "SELECT count(*) FROM (SELECT * FROM base.allocation WHERE free_ns IS NOT NULL"
-                                 " EXCEPT SELECT * FROM main.allocation)") == 0;
-#define LIVE                                                                                                           \
-    "allocation_id, layer_id, address, size, alignment, status, tag_id, alloc_ns, alloc_duration_ns,"                  \
-    " alloc_thread_id, alloc_stream_id"
-    good = good && number_of(db, "SELECT count(*) FROM (SELECT " LIVE " FROM base.allocation"
-                                 " EXCEPT SELECT " LIVE " FROM main.allocation)") == 0;
-    good = good && number_of(db, "SELECT count(*) FROM (SELECT * FROM base.meta WHERE value <> '' AND key NOT IN"
-                                 " ('complete', 'epoch', 'epoch_records') EXCEPT SELECT * FROM main.meta)") == 0;
-    if (untouched)
-        good = good && number_of(db, "SELECT count(*) FROM (SELECT * FROM main.allocation"
-                                     " EXCEPT SELECT * FROM base.allocation)") == 0;
-    good = good && number_of(db, "SELECT count(*) FROM allocation WHERE alloc_ns < 0 OR free_ns < alloc_ns") == 0;
-    sqlite3_close(db);
-    return good;
-}
-
-/* Whether the ring file is still what it was. */
-static bool
-rings_are(const unsigned char *bytes, size_t length)
-{
-    struct file now = read_file(rings_path);
-    bool same = now.bytes != NULL && now.length == length && memcmp(now.bytes, bytes, length) == 0;
-
-    free(now.bytes);
-    return same;
-}
-
 /* Recover, and check whatever can be said of any ring file. */
 static bool
 recover_any(const unsigned char *rings, size_t length, enum tide_status *status, struct tide_trace_recovery *found)
@@ -209,13 +35,13 @@ recover_any(const unsigned char *rings, size_t length, enum tide_status *status,
     struct tide_trace_recovery again;
     bool good;
 
-    lay_out(rings, length);
-    *status = tide_trace_recover(trace_path, found);
+    left_lay_out(rings, length);
+    *status = tide_trace_recover(left.trace_path, found);
     if (*status == TIDE_OK) {
-        good = access(rings_path, F_OK) != 0 && keeps_what_it_had(false) &&
-               tide_trace_recover(trace_path, &again) == TIDE_OK && again.state == TIDE_TRACE_CLOSED;
+        good = access(left.rings_path, F_OK) != 0 && left_keeps_what_it_had(false) &&
+               tide_trace_recover(left.trace_path, &again) == TIDE_OK && again.state == TIDE_TRACE_CLOSED;
     } else {
-        good = *status == TIDE_EFORMAT && rings_are(rings, length) && keeps_what_it_had(true);
+        good = *status == TIDE_EFORMAT && left_rings_are(rings, length) && left_keeps_what_it_had(true);
     }
     if (!good)
         diag("status %d: %s", *status, *status != TIDE_OK ? tide_error_text() : "");
@@ -226,11 +52,11 @@ recover_any(const unsigned char *rings, size_t length, enum tide_status *status,
 static unsigned char *
 copy_rings(void)
 {
-    unsigned char *copy = malloc(left_rings.length);
+    unsigned char *copy = malloc(left.rings.length);
 
     if (copy == NULL)
         abort();
-    memcpy(copy, left_rings.bytes, left_rings.length);
+    memcpy(copy, left.rings.bytes, left.rings.length);
     return copy;
 }
 
@@ -253,9 +79,9 @@ put(unsigned char *rings, size_t offset, uint64_t value, size_t bytes)
 static size_t
 somewhere(uint64_t *random)
 {
-    const struct tidei_ring_header *header = (const struct tidei_ring_header *)left_rings.bytes;
-    size_t ring = directory_entry(left_rings.bytes, next_random(random) % header->ring_count);
-    size_t chunk = directory_entry(left_rings.bytes, TIDEI_MAX_RINGS + next_random(random) % header->chunk_count);
+    const struct tidei_ring_header *header = (const struct tidei_ring_header *)left.rings.bytes;
+    size_t ring = directory_entry(left.rings.bytes, next_random(random) % header->ring_count);
+    size_t chunk = directory_entry(left.rings.bytes, TIDEI_MAX_RINGS + next_random(random) % header->chunk_count);
 
     switch (next_random(random) % 6) {
     case 0:
@@ -302,23 +128,23 @@ damage(unsigned char *rings, uint64_t *random)
     case 0:
     case 1:
         rings[offset] ^= (unsigned char)(1u << next_random(random) % 8);
-        return left_rings.length;
+        return left.rings.length;
     case 2:
     case 3:
         put(rings, offset & ~(size_t)7, word_of_interest(random), 8);
-        return left_rings.length;
+        return left.rings.length;
     case 4:
         put(rings, offset & ~(size_t)3, word_of_interest(random), 4);
-        return left_rings.length;
+        return left.rings.length;
     case 5:
-        for (size_t i = 0; i < 64 && offset + i < left_rings.length; i++)
+        for (size_t i = 0; i < 64 && offset + i < left.rings.length; i++)
             rings[offset + i] = (unsigned char)next_random(random);
-        return left_rings.length;
+        return left.rings.length;
     case 6:
         memset(rings + (offset & ~(size_t)63), next_random(random) % 2 == 0 ? 0 : 255, 64);
-        return left_rings.length;
+        return left.rings.length;
     default:
-        return next_random(random) % left_rings.length;
+        return next_random(random) % left.rings.length;
     }
 }
 
@@ -328,7 +154,7 @@ round_in_child(uint64_t number)
 {
     uint64_t random = number * 0x9e3779b97f4a7c15u | 1;
     unsigned char *rings = copy_rings();
-    size_t length = left_rings.length;
+    size_t length = left.rings.length;
     struct tide_trace_recovery found;
     enum tide_status status;
     bool good;
@@ -383,7 +209,7 @@ test_refused(size_t offset, uint64_t value, size_t bytes, const char *words, con
     enum tide_status status;
 
     put(rings, offset, value, bytes);
-    ok(recover_any(rings, left_rings.length, &status, &found) && status == TIDE_EFORMAT &&
+    ok(recover_any(rings, left.rings.length, &status, &found) && status == TIDE_EFORMAT &&
            strstr(tide_error_text(), words) != NULL,
        "%s", sentence);
     if (status != TIDE_EFORMAT || strstr(tide_error_text(), words) == NULL)
@@ -396,8 +222,8 @@ test_refused(size_t offset, uint64_t value, size_t bytes, const char *words, con
 static void
 test_each_check(void)
 {
-    const struct tidei_ring_header *header = (const struct tidei_ring_header *)left_rings.bytes;
-    uint64_t ring = directory_entry(left_rings.bytes, 0);
+    const struct tidei_ring_header *header = (const struct tidei_ring_header *)left.rings.bytes;
+    uint64_t ring = directory_entry(left.rings.bytes, 0);
     unsigned filling = TIDEI_PUBLISHED_HALF(header->published);
     uint64_t epoch = header->halves[filling].epoch;
     uint64_t nan = UINT64_C(0x7ff8000000000000);
@@ -433,7 +259,7 @@ test_other_moment(void)
 
     header->halves[0].epoch += 10;
     header->halves[1].epoch += 10;
-    ok(recover_any(rings, left_rings.length, &status, &found) && status == TIDE_EFORMAT &&
+    ok(recover_any(rings, left.rings.length, &status, &found) && status == TIDE_EFORMAT &&
            strstr(tide_error_text(), "another moment") != NULL,
        "a ring file of a later moment than the trace is refused: something between the two is missing");
     free(rings);
@@ -451,15 +277,15 @@ test_no_files(void)
        "an empty file was killed while it was made: it is removed");
     ok(recover_any(zeros, sizeof(zeros), &status, &found) && status == TIDE_OK && found.state == TIDE_TRACE_CLOSED,
        "so is one that has no header yet");
-    ok(recover_any(left_rings.bytes, 5000, &status, &found) && status == TIDE_EFORMAT, "a file cut short is refused");
-    lay_out(NULL, 0);
-    ok(mkfifo(rings_path, 0600) == 0 && tide_trace_recover(trace_path, &found) == TIDE_EFORMAT &&
-           keeps_what_it_had(true),
+    ok(recover_any(left.rings.bytes, 5000, &status, &found) && status == TIDE_EFORMAT, "a file cut short is refused");
+    left_lay_out(NULL, 0);
+    ok(mkfifo(left.rings_path, 0600) == 0 && tide_trace_recover(left.trace_path, &found) == TIDE_EFORMAT &&
+           left_keeps_what_it_had(true),
        "a pipe is refused, and not waited for");
-    unlink(rings_path);
-    ok(symlink("/dev/null", rings_path) == 0 && tide_trace_recover(trace_path, &found) == TIDE_EIO,
+    unlink(left.rings_path);
+    ok(symlink("/dev/null", left.rings_path) == 0 && tide_trace_recover(left.trace_path, &found) == TIDE_EIO,
        "a symbolic link is not followed");
-    unlink(rings_path);
+    unlink(left.rings_path);
 }
 
 static void
@@ -468,10 +294,48 @@ test_sound(uint64_t *events)
     struct tide_trace_recovery found;
     enum tide_status status;
 
-    ok(recover_any(left_rings.bytes, left_rings.length, &status, &found) && status == TIDE_OK &&
+    ok(recover_any(left.rings.bytes, left.rings.length, &status, &found) && status == TIDE_OK &&
            found.state == TIDE_TRACE_RECOVERED && found.events >= 200,
        "what was left is taken over, and the trace keeps what it had");
     *events = found.events;
+}
+
+/* NULL where it went well. */
+static void *
+recover_on_thread(void *found)
+{
+    if (tide_trace_recover(left.trace_path, found) == TIDE_OK)
+        return NULL;
+    diag("%s", tide_error_text());
+    return found;
+}
+
+/* Locks of POSIX do not keep the threads of a process apart. */
+static void
+test_threads(uint64_t events)
+{
+    struct tide_trace_recovery found[4];
+    pthread_t threads[4];
+    bool good = true;
+    uint64_t sum = 0;
+    int64_t rows;
+
+    left_lay_out(left.rings.bytes, left.rings.length);
+    tide_trace_recover(left.trace_path, &found[0]);
+    rows = left_number("SELECT count(*) + count(free_ns) FROM allocation");
+    left_lay_out(left.rings.bytes, left.rings.length);
+    for (size_t i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, recover_on_thread, &found[i]);
+    for (size_t i = 0; i < 4; i++) {
+        void *failed;
+
+        pthread_join(threads[i], &failed);
+        good = good && failed == NULL;
+        sum += found[i].events;
+    }
+    ok(good && sum == events && left_number("SELECT count(*) + count(free_ns) FROM allocation") == rows &&
+           left_keeps_what_it_had(false),
+       "four threads that recover at once take over each record once");
 }
 
 /* A record that is none is counted, and those around it are kept. */
@@ -482,7 +346,6 @@ test_unreadable_record(uint64_t events)
     const struct tidei_ring_header *header = (const struct tidei_ring_header *)rings;
     struct tide_trace_recovery found;
     enum tide_status status;
-    sqlite3 *db = NULL;
     uint64_t offset = 0;
 
     for (uint32_t i = 0; i < header->ring_count && offset == 0; i++) {
@@ -493,45 +356,12 @@ test_unreadable_record(uint64_t events)
             offset = at + TIDEI_PAGE + (ring->head - 2) % (header->ring_bytes / 64) * 64;
     }
     rings[offset + offsetof(struct tidei_record, kind)] = 200;
-    ok(offset != 0 && recover_any(rings, left_rings.length, &status, &found) && status == TIDE_OK &&
+    ok(offset != 0 && recover_any(rings, left.rings.length, &status, &found) && status == TIDE_OK &&
            found.events == events,
        "a ring file with a record that is none is taken over");
-    sqlite3_open_v2(trace_path, &db, SQLITE_OPEN_READONLY, NULL);
-    ok(number_of(db, "SELECT sum(events) FROM loss WHERE reason = 'unreadable record'") == 1,
+    ok(left_number("SELECT sum(events) FROM loss WHERE reason = 'unreadable record'") == 1,
        "and the table of losses counts that record");
-    sqlite3_close(db);
     free(rings);
-}
-
-/* The program that was killed; false where it was not. */
-static bool
-leave_behind(void)
-{
-    pid_t pid;
-    int status;
-    sqlite3 *db;
-    char sql[128];
-
-    fflush(stdout);
-    pid = fork();
-    if (pid == 0)
-        child();
-    waitpid(pid, &status, 0);
-    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
-        return false;
-    left_rings = read_file(rings_path);
-    left_trace = read_file(trace_path);
-    left_log = read_file(log_path);
-    if (left_rings.length < TIDEI_RING_PREFIX_BYTES || left_trace.bytes == NULL || left_log.bytes == NULL)
-        return false;
-    /* What the trace had, to be compared with. */
-    lay_out(NULL, 0);
-    if (sqlite3_open(trace_path, &db) != SQLITE_OK)
-        return false;
-    snprintf(sql, sizeof(sql), "VACUUM INTO '%s'", base_path);
-    status = sqlite3_exec(db, sql, NULL, NULL, NULL);
-    sqlite3_close(db);
-    return status == SQLITE_OK;
 }
 
 int
@@ -540,30 +370,16 @@ main(void)
     const char *rounds = getenv("RINGFILE_ROUNDS"), *first = getenv("RINGFILE_FIRST");
     uint64_t events = 0;
 
-    plan(30);
-    if (mkdtemp(folder) == NULL)
-        return 2;
-    snprintf(trace_path, sizeof(trace_path), "%s/t.db", folder);
-    snprintf(rings_path, sizeof(rings_path), "%s-rings", trace_path);
-    snprintf(log_path, sizeof(log_path), "%s-wal", trace_path);
-    snprintf(index_path, sizeof(index_path), "%s-shm", trace_path);
-    snprintf(base_path, sizeof(base_path), "%s/base.db", folder);
+    plan(31);
     if (!ok(leave_behind(), "a program that records is killed and leaves its files"))
         return done();
     test_sound(&events);
+    test_threads(events);
     test_unreadable_record(events);
     test_each_check();
     test_other_moment();
     test_rounds(first != NULL ? strtoull(first, NULL, 10) : 1, rounds != NULL ? strtoull(rounds, NULL, 10) : 250);
     test_no_files();
-    free(left_rings.bytes);
-    free(left_trace.bytes);
-    free(left_log.bytes);
-    unlink(trace_path);
-    unlink(rings_path);
-    unlink(log_path);
-    unlink(index_path);
-    unlink(base_path);
-    rmdir(folder);
+    left_remove();
     return done();
 }

@@ -226,7 +226,7 @@ create_files(struct tidei_recorder *recorder)
         store = NULL; /* the writer's */
         recorder->fence = !tidei_merge_register_barrier();
         recorder->writer->merge->membarrier = !recorder->fence;
-        recorder->file->header->ready = TIDEI_RINGS_READY;
+        recorder->file->header->ready = 1;
         status = tidei_writer_start(recorder->writer);
     }
     if (status != TIDE_OK) {

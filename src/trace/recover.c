@@ -71,7 +71,6 @@ recover_store(struct tidei_store *store, struct tidei_ringfile *file, struct tid
         tidei_ringfile_close(file, false);
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     }
-    file->header->ready = TIDEI_RINGS_BEING_RECOVERED;
     status = tidei_store_load(store);
     if (status == TIDE_OK)
         status = tidei_writer_take_up(writer, &out->events);
@@ -88,7 +87,7 @@ recover_store(struct tidei_store *store, struct tidei_ringfile *file, struct tid
 static bool
 recover_was_never_ready(struct tidei_ringfile *file)
 {
-    if (file->header != NULL && file->header->ready != TIDEI_RINGS_BEING_MADE)
+    if (file->header != NULL && file->header->ready != 0)
         return false;
     tidei_ringfile_unlink(file);
     tidei_ringfile_close(file, false);
@@ -137,6 +136,8 @@ recover_open(const char *rings, struct tidei_ringfile **file, struct tidei_ring_
             /* Recovered or replaced between open and lock. */
             tidei_ringfile_close(*file, false);
             *file = NULL;
+        } else if (status != TIDE_EBUSY && lstat(rings, &info) != 0 && errno == ENOENT) {
+            return TIDE_OK; /* it went in between */
         } else if (status != TIDE_EBUSY || !holder->recovers) {
             return status;
         } else {

@@ -26,11 +26,21 @@ ringfile_error(const char *path, const char *what, int error)
  * stay as long as the kernel takes to tear down the mappings (100 ms and more were seen on Linux 6.18). The price:
  * this process must never open the file of a recorder of its own, since closing it would drop the lock; who might
  * asks tidei_recorder_owns first.
+ *
+ * A recorder locks all bytes below RINGFILE_RECOVERY, who opens what was left that byte first, and then the others. So
+ * it finds one that has the file for the same reason, as no recorder.
  */
+#define RINGFILE_RECOVERY ((off_t)1 << 62)
+
 static bool
-ringfile_try_lock(int fd, uint32_t *pid)
+ringfile_try_lock(int fd, off_t first, uint32_t *pid)
 {
-    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    struct flock lock = {
+        .l_type = F_WRLCK,
+        .l_whence = SEEK_SET,
+        .l_start = first,
+        .l_len = first == 0 ? RINGFILE_RECOVERY : 1,
+    };
 
     if (fcntl(fd, F_SETLK, &lock) == 0)
         return true;
@@ -43,12 +53,12 @@ ringfile_try_lock(int fd, uint32_t *pid)
 
 /* Where the holder's process is gone or has just let go, its lock is too in a moment. */
 static bool
-ringfile_lock(int fd, uint32_t *pid)
+ringfile_lock(int fd, off_t first, uint32_t *pid)
 {
     const struct timespec pause = { 0, 5000000 };
 
     for (int tries = 0; tries < 200; tries++) {
-        if (ringfile_try_lock(fd, pid))
+        if (ringfile_try_lock(fd, first, pid))
             return true;
         if (errno != EAGAIN || (*pid != 0 && (kill((pid_t)*pid, 0) == 0 || errno != ESRCH))) {
             errno = EAGAIN;
@@ -220,7 +230,7 @@ ringfile_claim(struct tidei_ringfile *file)
             return ringfile_error(file->path, "open", errno);
         if (!created && !ringfile_may_go(file->fd))
             return tide_error_set(TIDE_EEXIST, "log: %s exists and is no ring file: it stays", file->path);
-        if (!ringfile_lock(file->fd, &pid))
+        if (!ringfile_lock(file->fd, 0, &pid))
             return tide_error_set(TIDE_EBUSY, "log: %s: process %u records there", file->path, pid);
         if (tidei_ringfile_is_at(file)) {
             if (created)
@@ -288,8 +298,7 @@ ringfile_check_header(const struct tidei_ringfile *file)
         return ringfile_damaged(file, "damaged ring file: the size of its rings is impossible");
     if (header->ring_count > TIDEI_MAX_RINGS || header->chunk_count > TIDEI_MAX_CHUNKS)
         return ringfile_damaged(file, "damaged ring file: the number of its segments is impossible");
-    if (header->ready > TIDEI_RINGS_BEING_RECOVERED ||
-        (header->ready == TIDEI_RINGS_BEING_MADE && header->ring_count != 0))
+    if (header->ready > 1 || (header->ready == 0 && header->ring_count != 0))
         return ringfile_damaged(file, "damaged ring file: it is and is not ready");
     return TIDE_OK;
 }
@@ -350,14 +359,13 @@ ringfile_is_unborn(const struct tidei_ringfile *file)
            memcmp(magic, "\0\0\0\0\0\0\0", sizeof(magic)) == 0;
 }
 
-/* Another process has the file: which, and what it does with it. */
+/* Lock what was left, or say which process has it and what it does with it. */
 static enum tide_status
-ringfile_busy(const struct tidei_ringfile *file, struct tidei_ring_holder *holder)
+ringfile_lock_left(const struct tidei_ringfile *file, struct tidei_ring_holder *holder)
 {
-    uint32_t ready = TIDEI_RINGS_READY;
-
-    if (pread(file->fd, &ready, sizeof(ready), offsetof(struct tidei_ring_header, ready)) == (ssize_t)sizeof(ready))
-        holder->recovers = ready == TIDEI_RINGS_BEING_RECOVERED;
+    holder->recovers = !ringfile_lock(file->fd, RINGFILE_RECOVERY, &holder->pid);
+    if (!holder->recovers && ringfile_lock(file->fd, 0, &holder->pid))
+        return TIDE_OK;
     return tide_error_set(TIDE_EBUSY, "%s: process %u %s", file->path, holder->pid,
                           holder->recovers ? "is recovering it" : "records there");
 }
@@ -398,9 +406,9 @@ tidei_ringfile_open(const char *path, struct tidei_ringfile **out, struct tidei_
         status = ringfile_error(path, "open", errno);
     else if (!S_ISREG(info.st_mode))
         status = ringfile_damaged(file, "no regular file");
-    else if (!ringfile_lock(file->fd, &holder->pid))
-        status = ringfile_busy(file, holder);
     else
+        status = ringfile_lock_left(file, holder);
+    if (status == TIDE_OK)
         status = ringfile_open_locked(file);
     if (status != TIDE_OK) {
         tidei_ringfile_close(file, false);

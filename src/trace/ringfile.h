@@ -71,13 +71,6 @@ struct tidei_half {
 #define TIDEI_PUBLISHED_HALF(word)           ((unsigned)((word) >> 28 & 1))
 #define TIDEI_PUBLISHED_COUNT(word)          ((word)&0xfffffffu)
 
-/* What the files are good for; grows only. */
-enum tidei_ring_ready {
-    TIDEI_RINGS_BEING_MADE = 0, /* nothing has been recorded */
-    TIDEI_RINGS_READY = 1,
-    TIDEI_RINGS_BEING_RECOVERED = 2, /* who has the lock is no recorder */
-};
-
 struct tidei_ring_header {
     char magic[8];
     uint32_t format;
@@ -86,7 +79,7 @@ struct tidei_ring_header {
     uint64_t ring_bytes;             /* records of one ring */
     uint64_t start_ns;               /* CLOCK_MONOTONIC at meta.start_unix_ns */
     uint32_t tsc;                    /* 1: ticks are the TSC's; 0: nanoseconds */
-    uint32_t ready;                  /* enum tidei_ring_ready */
+    uint32_t ready;                  /* 1 once both files are complete; before, nothing is recorded */
     struct tidei_clock_sample first; /* at creation */
     struct tidei_clock_sample last;  /* at the end of the latest filling that was sealed */
     double ns_per_tick;              /* from `first` to the latest sample */

@@ -18,6 +18,8 @@
 
 #define STORE_LOSS_MOST ((uint64_t)1 << 40)
 
+#define STORE_OPEN_LIMIT_NS 10000000000u /* how long who opens a trace waits for a reader that has just come */
+
 #define STORE_COLUMNS                                                                                                  \
     "(allocation_id, layer_id, address, size, alignment, status, tag_id, callstack_id, alloc_ns,"                      \
     " alloc_duration_ns, alloc_thread_id, alloc_stream_id, free_ns, free_duration_ns, free_thread_id, free_stream_id)"
@@ -48,11 +50,13 @@ store_busy(void *context, int tries)
 {
     struct tidei_store *store = context;
     struct timespec pause = { 0, 2000000 };
+    uint64_t waited_ns;
 
     if (tries == 0)
         store->busy_since_ns = tidei_monotonic_ns();
     nanosleep(&pause, NULL);
-    return store->poll != NULL && store->poll(store->poll_context, tidei_monotonic_ns() - store->busy_since_ns);
+    waited_ns = tidei_monotonic_ns() - store->busy_since_ns;
+    return store->poll != NULL ? store->poll(store->poll_context, waited_ns) : waited_ns < STORE_OPEN_LIMIT_NS;
 }
 
 static enum tide_status

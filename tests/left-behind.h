@@ -1,0 +1,44 @@
+/* What a program that recorded has left when it was killed: its files, to be laid out again as often as needed. */
+#ifndef TESTS_LEFT_BEHIND_H
+#define TESTS_LEFT_BEHIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct left_file {
+    unsigned char *bytes;
+    size_t length;
+};
+
+struct left {
+    char folder[32];
+    char trace_path[48], rings_path[64], log_path[64], index_path[64];
+    char base_path[48]; /* a trace with what the trace had when it was left */
+    struct left_file rings, trace, log;
+};
+
+extern struct left left;
+
+/* Have a program record and be killed. It leaves records in the trace, in the backlog and in its rings. */
+bool leave_behind(void);
+
+/* Put the trace there as it was left, with this ring file beside it; NULL: none. */
+void left_lay_out(const unsigned char *rings, size_t length);
+
+/* The ring file is still what it was. */
+bool left_rings_are(const unsigned char *bytes, size_t length);
+
+/*
+ * Nothing that the trace had when it was left is missing or different, and it is sound. Live allocations may have been
+ * freed, and more come, unless it must be untouched.
+ */
+bool left_keeps_what_it_had(bool untouched);
+
+/* The number that a query over the trace gives; -1 where it fails. */
+int64_t left_number(const char *sql);
+
+/* Remove all files. */
+void left_remove(void);
+
+#endif
