@@ -500,10 +500,36 @@ test_exit(void)
     ok(trace_is_whole(path), "the trace is whole");
 }
 
+static int
+closed_output_child(void *path)
+{
+    static const char text[4096];
+    struct tide_resource *stack;
+
+    fflush(stdout);
+    close(STDOUT_FILENO);
+    stack = stack_of("log(%s) | sim", (const char *)path);
+    take(stack, 77);
+    (void)!write(STDOUT_FILENO, text, sizeof(text));
+    tide_resource_release(stack);
+    return 0;
+}
+
+static void
+test_closed_output(void)
+{
+    const char *path = scratch("closed-output.db");
+    int status = in_child(closed_output_child, (void *)path);
+
+    ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a program without a standard output records and prints");
+    ok(sql_number(path, "SELECT sum(size) FROM allocation") == 77 && trace_is_whole(path),
+       "and what it prints goes into no file of the trace");
+}
+
 int
 main(void)
 {
-    plan(91);
+    plan(93);
     test_one_stack();
     test_meta();
     test_describe();
@@ -518,5 +544,6 @@ main(void)
     test_small_ring();
     test_tags_and_marks();
     test_exit();
+    test_closed_output();
     return done();
 }

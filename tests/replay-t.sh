@@ -35,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 64
+plan 70
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES, as the data's own description has them.
 data() {
@@ -168,8 +168,21 @@ is "$(query "$trace" 'SELECT count(*) FROM stream')" 8 'a log layer has the stre
 replay --stack "log($scratch/threads.db) | sim" "$scratch/crlf.csv" >/dev/null
 is "$(query "$scratch/threads.db" "$peak_sql") $(query "$scratch/threads.db" 'SELECT count(DISTINCT alloc_thread_id) FROM allocation')" \
     '560877059,46,33660 15' 'fifteen threads leave the same peak at the same event in a trace'
-replay --stack "log($trace) | sim" "$csv" >/dev/null
+replay --stack "log($trace) | sim" "$scratch/crlf.csv" >/dev/null
 is $? 2 'a trace that exists is not overwritten'
+make_trace "$scratch/other.db" "PRAGMA application_id = 0; INSERT INTO life VALUES (1, 1, 100, 10, 50);"
+cp "$scratch/other.db" "$scratch/other.copy"
+replay --stack "log($scratch/other.db, overwrite=true) | sim" "$scratch/crlf.csv" >/dev/null
+is $? 2 "another program's SQLite file is not overwritten, not even with overwrite=true"
+ok 'and stays as it is' cmp "$scratch/other.db" "$scratch/other.copy"
+replay --stack "log($trace, overwrite=true) | sim" "$scratch/crlf.csv" >/dev/null
+is $? 0 'a trace is, where it may be'
+
+"$tidemark" replay --stack "log($scratch/closed.db) | sim" "$scratch/crlf.csv" >&- 2>"$scratch/err"
+is "$?" 2 'a standard output that is closed is noticed'
+has_words "$("$tidemark" summary --json "$scratch/closed.db")" '"complete":true' 'and the trace is whole'
+is "$("$tidemark" query --csv "$trace" 'SELECT * FROM allocation' 2>&1 >/dev/full | wc -l)" 1 \
+    'a full disk is one message'
 
 make_trace "$csv" "
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (3, 1, 'log', ''); INSERT INTO unmatched_free VALUES (1, 3, 1, 1, 1, 1);

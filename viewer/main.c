@@ -1,6 +1,7 @@
 /* The `tidemark` command: finds the command that was asked for and runs it. */
 #include "config.h"
 
+#include <fcntl.h>
 #include <getopt.h>
 #include <locale.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <sqlite3.h>
 #include <tidemark/tidemark.h>
@@ -172,6 +174,22 @@ main_run(const struct command *command, int argc, char **argv)
     return status == COMMAND_FINE && atomic_load_explicit(&failed, memory_order_relaxed) ? COMMAND_INCOMPLETE : status;
 }
 
+/*
+ * A standard descriptor that was closed is taken, so that no file that is opened later gets what is printed. It cannot
+ * be read or written either, which is noticed as ever.
+ */
+static void
+main_take_descriptors(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_PATH);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -183,6 +201,7 @@ main(int argc, char **argv)
     const struct command *command;
     int option;
 
+    main_take_descriptors();
     /* Of the locale only the characters: numbers are printed for programs too. */
     setlocale(LC_CTYPE, "");
     while ((option = getopt_long(argc, argv, "+hV", options, NULL)) != -1) {

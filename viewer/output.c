@@ -211,7 +211,12 @@ output_table_print(struct libscols_table *table)
 int
 output_finish(int status)
 {
+    static bool said;
+
+    if (said)
+        return COMMAND_WRONG;
     if (fflush(stdout) != 0 || ferror(stdout)) {
+        said = true;
         fprintf(stderr, "tidemark: standard output cannot be written: %s\n", strerror(errno));
         return COMMAND_WRONG;
     }

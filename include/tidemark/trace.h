@@ -28,7 +28,7 @@ struct tide_trace_recovery {
  * that file. Whoever reads a trace calls it first; it does nothing where nothing is left, or while the process
  * lives. It may be killed and called again.
  *
- * `out` is defined on every return. Errors: TIDE_EFORMAT (the ring file is damaged, of a newer format, or belongs to
+ * `out` is defined on every return. Errors: TIDE_EINVAL (NULL), TIDE_EFORMAT (the ring file is damaged, of a newer format, or belongs to
  * another trace), TIDE_EIO, TIDE_EBUSY (another process is recovering it), TIDE_ENOMEM; then trace and ring file
  * stay as they are.
  * Thread safety: any thread. Since 0.1.

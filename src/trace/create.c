@@ -20,7 +20,10 @@
 #include "trace/schema.h"
 #include "trace/writer.h"
 
-/* The file is a trace, by the application id in SQLite's header (file format, 1.3), or empty. */
+/*
+ * The file is a trace, by the application id in SQLite's header (file format, 1.3), or empty: all that is there of a
+ * trace whose process was killed before the id was.
+ */
 static bool
 create_is_trace(const char *path)
 {
@@ -36,9 +39,8 @@ create_is_trace(const char *path)
     close(fd);
     if (length == 0)
         return true;
-    /* A trace whose schema was still in the write-ahead log has no id in the file itself yet. */
     return length == (ssize_t)sizeof(header) && memcmp(header, "SQLite format 3", 16) == 0 &&
-           (memcmp(header + 68, id, sizeof(id)) == 0 || memcmp(header + 68, "\0\0\0\0", 4) == 0);
+           memcmp(header + 68, id, sizeof(id)) == 0;
 }
 
 /* May a trace be made at this path? A trace that is there stays unless it may be overwritten. */

@@ -176,6 +176,8 @@ tide_trace_recover(const char *path, struct tide_trace_recovery *out)
     char *rings, *real;
     sigset_t before;
 
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "trace: no place for what was found");
     *out = (struct tide_trace_recovery){ .state = TIDE_TRACE_CLOSED };
     if (path == NULL)
         return tide_error_set(TIDE_EINVAL, "trace: the path is NULL");

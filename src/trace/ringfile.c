@@ -210,6 +210,25 @@ ringfile_may_go(int fd)
            (memcmp(magic, TIDEI_RING_MAGIC, sizeof(magic)) == 0 || memcmp(magic, "\0\0\0\0\0\0\0", sizeof(magic)) == 0);
 }
 
+/*
+ * As open(), never as one of the first three descriptors: where the program has closed its standard output, whatever
+ * it prints would go into the rings.
+ */
+static int
+ringfile_open_high(const char *path, int flags)
+{
+    int fd = open(path, flags | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int high, error;
+
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    error = errno;
+    close(fd);
+    errno = error;
+    return high;
+}
+
 /* Open the name anew and lock it; what a dead process left under it goes. */
 static enum tide_status
 ringfile_claim(struct tidei_ringfile *file)
@@ -219,10 +238,10 @@ ringfile_claim(struct tidei_ringfile *file)
     for (int tries = 0; tries < 100; tries++) {
         bool created = true;
 
-        file->fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        file->fd = ringfile_open_high(file->path, O_RDWR | O_CREAT | O_EXCL);
         if (file->fd < 0 && errno == EEXIST) {
             created = false;
-            file->fd = open(file->path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+            file->fd = ringfile_open_high(file->path, O_RDWR | O_NONBLOCK);
             if (file->fd < 0 && errno == ENOENT)
                 continue;
         }
@@ -401,7 +420,7 @@ tidei_ringfile_open(const char *path, struct tidei_ringfile **out, struct tidei_
     if (file == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     /* Not blocking: what has the name may be a pipe. */
-    file->fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    file->fd = ringfile_open_high(path, O_RDWR | O_NONBLOCK);
     if (file->fd < 0 || fstat(file->fd, &info) != 0)
         status = ringfile_error(path, "open", errno);
     else if (!S_ISREG(info.st_mode))

@@ -155,16 +155,20 @@ store_fill_status(struct tidei_store *store)
 static enum tide_status
 store_create_schema(struct tidei_store *store)
 {
-    enum tide_status status = store_exec(store, "PRAGMA page_size = 16384", "page size");
-    char sql[64];
+    enum tide_status status;
+    char sql[128];
 
+    /*
+     * The id before there is a write-ahead log: so it stands in the file itself from the first page on, and another
+     * program's file, which has none, is never taken for a trace that may be overwritten.
+     */
+    sqlite3_snprintf(sizeof(sql), sql, "PRAGMA page_size = 16384; PRAGMA synchronous = OFF; PRAGMA application_id = %d",
+                     TIDEI_TRACE_APPLICATION_ID);
+    status = store_exec(store, sql, "application id");
     if (status == TIDE_OK)
         status = store_configure(store);
     if (status == TIDE_OK)
         status = store_exec(store, "BEGIN IMMEDIATE", "schema");
-    sqlite3_snprintf(sizeof(sql), sql, "PRAGMA application_id = %d", TIDEI_TRACE_APPLICATION_ID);
-    if (status == TIDE_OK)
-        status = store_exec(store, sql, "schema");
     if (status == TIDE_OK)
         status = store_exec(store, tidei_trace_schema, "schema");
     if (status == TIDE_OK)
