@@ -473,6 +473,7 @@ static const struct tidei_argument fixed_arguments[] = {
                       .type = TIDEI_ARGUMENT_SIZE,
                       .positional = true,
                       .required = true,
+                      .least = 1,
                       .expected = "a size such as 256KiB" },
     [FIXED_PREALLOCATE] = { .key = "preallocate", .type = TIDEI_ARGUMENT_COUNT, .expected = "a number of blocks" },
 };

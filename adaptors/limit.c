@@ -215,7 +215,10 @@ static const struct tidei_argument limit_arguments[] = {
                       .required = true,
                       .share = true,
                       .expected = "a size such as 4GiB, or a share such as 25%" },
-    [LIMIT_ALIGNMENT] = { .key = "alignment", .type = TIDEI_ARGUMENT_SIZE, .expected = "a power of two such as 256" },
+    [LIMIT_ALIGNMENT] = { .key = "alignment",
+                          .type = TIDEI_ARGUMENT_SIZE,
+                          .power_of_two = true,
+                          .expected = "a power of two such as 256" },
 };
 
 static enum tide_status

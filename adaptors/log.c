@@ -283,6 +283,8 @@ tide_log_create(struct tide_resource *upstream, const struct tide_log_options *o
     enum tide_status status;
     struct log *log;
 
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "log: no place for the resource");
     *out = NULL;
     if (upstream == NULL)
         return tide_error_set(TIDE_EINVAL, "log: upstream is NULL");
@@ -326,12 +328,21 @@ tide_log_flush(struct tide_resource *log)
 }
 
 static const struct tidei_argument log_arguments[] = {
-    { .key = "path", .type = TIDEI_ARGUMENT_WORD, .positional = true, .expected = "the path of a trace" },
+    { .key = "path", .type = TIDEI_ARGUMENT_WORD, .positional = true, .least = 1, .expected = "the path of a trace" },
     { .key = "overwrite", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
     { .key = "clock", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_clocks, .expected = "auto, tsc or monotonic" },
     { .key = "overflow", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_overflows, .expected = "wait or drop" },
-    { .key = "ring", .type = TIDEI_ARGUMENT_SIZE, .expected = "a size such as 1MiB" },
-    { .key = "backlog", .type = TIDEI_ARGUMENT_SIZE, .expected = "a size such as 128MiB" },
+    { .key = "ring",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .power_of_two = true,
+      .least = UINT64_C(4) << 10,
+      .most = UINT64_C(1) << 30,
+      .expected = "a power of two from 4KiB to 1GiB" },
+    { .key = "backlog",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .least = UINT64_C(1) << 20,
+      .most = UINT64_C(16) << 30,
+      .expected = "a size from 1MiB to 16GiB" },
 };
 
 static enum tide_status

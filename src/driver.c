@@ -428,11 +428,14 @@ tide_driver_create(const struct tide_driver_options *options, struct tide_resour
 enum { DRIVER_DEVICE, DRIVER_RELEASE_THRESHOLD, DRIVER_MAXIMUM, DRIVER_DEFAULT };
 
 static const struct tidei_argument driver_arguments[] = {
-    [DRIVER_DEVICE] = { .key = "device", .type = TIDEI_ARGUMENT_COUNT, .expected = "a CUDA ordinal such as 0" },
+    [DRIVER_DEVICE] = { .key = "device",
+                        .type = TIDEI_ARGUMENT_COUNT,
+                        .most = INT_MAX,
+                        .expected = "a CUDA ordinal such as 0" },
     [DRIVER_RELEASE_THRESHOLD] = { .key = "release_threshold",
                                    .type = TIDEI_ARGUMENT_SIZE,
                                    .expected = "a size such as 1GiB" },
-    [DRIVER_MAXIMUM] = { .key = "maximum", .type = TIDEI_ARGUMENT_SIZE, .expected = "a size such as 8GiB" },
+    [DRIVER_MAXIMUM] = { .key = "maximum", .type = TIDEI_ARGUMENT_SIZE, .least = 1, .expected = "a size such as 8GiB" },
     [DRIVER_DEFAULT] = { .key = "default", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
 };
 
@@ -444,10 +447,6 @@ driver_create(const struct tidei_arguments *arguments, struct tide_resource *ups
 
     (void)upstream;
     *out = NULL;
-    if (values[DRIVER_DEVICE].number > INT_MAX)
-        return tide_error_set(TIDE_EINVAL, "driver: no device %" PRIu64, values[DRIVER_DEVICE].number);
-    if (values[DRIVER_MAXIMUM].given && values[DRIVER_MAXIMUM].number == 0)
-        return tide_error_set(TIDE_EINVAL, "driver: a maximum of 0, expected at least 1 byte");
     options.device = (int)values[DRIVER_DEVICE].number;
     options.set_release_threshold = values[DRIVER_RELEASE_THRESHOLD].given;
     options.release_threshold_bytes = values[DRIVER_RELEASE_THRESHOLD].number;

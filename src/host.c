@@ -150,7 +150,7 @@ tide_host_create(const struct tide_host_options *options, struct tide_resource *
 }
 
 static const struct tidei_argument host_arguments[] = {
-    { .key = "capacity", .type = TIDEI_ARGUMENT_SIZE, .expected = "a size such as 1GiB" },
+    { .key = "capacity", .type = TIDEI_ARGUMENT_SIZE, .least = 1, .expected = "a size such as 1GiB" },
 };
 
 static enum tide_status
@@ -160,8 +160,6 @@ host_create(const struct tidei_arguments *arguments, struct tide_resource *upstr
 
     (void)upstream;
     *out = NULL;
-    if (arguments->values[0].given && options.capacity_bytes == 0)
-        return tide_error_set(TIDE_EINVAL, "host: a capacity of 0, expected at least 1 byte");
     return tide_host_create(&options, out);
 }
 

@@ -2,8 +2,8 @@
  * How a kind of layer presents itself to stack text: one const struct each, listed in src/registry.c and nowhere
  * else.
  *
- * The parser knows arguments by their tables alone; a constructor gets values that have the right type, and checks
- * their range.
+ * The parser knows arguments by their tables alone; a constructor gets values that have the right type and lie within
+ * what the table says, and checks what depends on anything else.
  */
 #ifndef TIDEI_KIND_H
 #define TIDEI_KIND_H
@@ -25,6 +25,9 @@ struct tidei_argument {
     bool positional; /* may stand without its key, in table order */
     bool required;
     bool share;                 /* SIZE: a share of the device's memory is allowed; resolved by the parser */
+    bool power_of_two;          /* SIZE: nothing else is taken */
+    uint64_t least;             /* SIZE, COUNT: nothing smaller is taken; WORD: 1 where it may not be empty */
+    uint64_t most;              /* SIZE, COUNT: nothing larger is taken; 0: no bound */
     const char *const *choices; /* CHOICE: ends in NULL */
     const char *expected;       /* for messages: "a size such as 4GiB" */
 };

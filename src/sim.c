@@ -334,8 +334,11 @@ tide_sim_create(const struct tide_sim_options *options, struct tide_resource **o
 }
 
 static const struct tidei_argument sim_arguments[] = {
-    { .key = "capacity", .type = TIDEI_ARGUMENT_SIZE, .expected = "a size such as 80GiB" },
-    { .key = "granularity", .type = TIDEI_ARGUMENT_SIZE, .expected = "a power of two such as 2MiB" },
+    { .key = "capacity", .type = TIDEI_ARGUMENT_SIZE, .least = 1, .expected = "a size such as 80GiB" },
+    { .key = "granularity",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .power_of_two = true,
+      .expected = "a power of two such as 2MiB" },
 };
 
 static enum tide_status
@@ -349,10 +352,6 @@ sim_create(const struct tidei_arguments *arguments, struct tide_resource *upstre
 
     (void)upstream;
     *out = NULL;
-    if (arguments->values[0].given && options.capacity_bytes == 0)
-        return tide_error_set(TIDE_EINVAL, "sim: a capacity of 0, expected at least 1 byte");
-    if (arguments->values[1].given && options.granularity_bytes == 0)
-        return tide_error_set(TIDE_EINVAL, "sim: a granularity of 0, expected a power of two");
     return tide_sim_create(&options, out);
 }
 

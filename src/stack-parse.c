@@ -197,6 +197,8 @@ stack_read_bin(struct stack_parser *parser, struct stack_layer *layer, const str
     status = tidei_stack_size(name, argument, size->word, strlen(size->word), size->column, &bin->limit_bytes);
     if (status != TIDE_OK)
         return status;
+    if (bin->limit_bytes == 0)
+        return tidei_stack_fail(size->column, name, "a bin of up to 0 bytes, expected %s", argument->expected);
     bin->smallest_bytes = bin->limit_bytes;
     if (parser->token.type != STACK_BRACE_OPEN)
         return stack_unexpected(parser, name, "'{' and the bin's layers");
@@ -229,6 +231,10 @@ stack_read_range(struct stack_parser *parser, struct stack_layer *layer, const s
     if (status == TIDE_OK)
         status = tidei_stack_size(name, argument, dots + 2, strlen(dots + 2), token->column + (unsigned)length + 2,
                                   &bin->limit_bytes);
+    if (status == TIDE_OK && (!tidei_is_power_of_two(bin->smallest_bytes) || !tidei_is_power_of_two(bin->limit_bytes) ||
+                              bin->smallest_bytes > bin->limit_bytes))
+        status = tidei_stack_fail(token->column, name, "a range of %s to %s, expected powers of two that rise",
+                                  tidei_size_text(bin->smallest_bytes), tidei_size_text(bin->limit_bytes));
     return status;
 }
 

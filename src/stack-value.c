@@ -161,6 +161,26 @@ value_share(const char *layer, const struct tidei_argument *argument, const char
     return TIDE_OK;
 }
 
+/* What is wrong with a number by what its table says; NULL where nothing is. */
+static const char *
+value_range_fault(const struct tidei_argument *argument, uint64_t number)
+{
+    if (argument->power_of_two && !tidei_is_power_of_two(number))
+        return "is no power of two";
+    if (number < argument->least)
+        return "is too small";
+    return argument->most != 0 && number > argument->most ? "is too large" : NULL;
+}
+
+static enum tide_status
+value_in_range(const char *layer, const struct tidei_argument *argument, const char *word,
+               const struct tidei_value *value)
+{
+    const char *fault = value_range_fault(argument, value->number);
+
+    return fault == NULL ? TIDE_OK : value_fail(layer, argument, value->column, word, strlen(word), fault);
+}
+
 static enum tide_status
 value_count(const char *layer, const struct tidei_argument *argument, const char *word, unsigned column, uint64_t *out)
 {
@@ -198,18 +218,23 @@ tidei_stack_value(const char *layer, const struct tidei_argument *argument, cons
                   struct stack_share *share)
 {
     size_t length = strlen(word);
+    enum tide_status status;
 
     switch (argument->type) {
     case TIDEI_ARGUMENT_SIZE:
         if (argument->share && length != 0 && word[length - 1] == '%')
             return value_share(layer, argument, word, out->column, share);
-        return tidei_stack_size(layer, argument, word, length, out->column, &out->number);
+        status = tidei_stack_size(layer, argument, word, length, out->column, &out->number);
+        return status == TIDE_OK ? value_in_range(layer, argument, word, out) : status;
     case TIDEI_ARGUMENT_COUNT:
-        return value_count(layer, argument, word, out->column, &out->number);
+        status = value_count(layer, argument, word, out->column, &out->number);
+        return status == TIDE_OK ? value_in_range(layer, argument, word, out) : status;
     case TIDEI_ARGUMENT_FLAG:
     case TIDEI_ARGUMENT_CHOICE:
         return value_choice(layer, argument, word, out->column, &out->number);
     case TIDEI_ARGUMENT_WORD:
+        if (length < argument->least)
+            return value_fail(layer, argument, out->column, word, length, "is empty");
         out->word = word;
         return TIDE_OK;
     case TIDEI_ARGUMENT_BIN:

@@ -132,7 +132,7 @@ static const struct tidei_argument bound_arguments[] = {
       .required = true,
       .share = true,
       .expected = "a size such as 4GiB" },
-    { .key = "alignment", .type = TIDEI_ARGUMENT_SIZE, .expected = "a power of two" },
+    { .key = "alignment", .type = TIDEI_ARGUMENT_SIZE, .power_of_two = true, .expected = "a power of two" },
 };
 
 static const char *const tape_clocks[] = { "auto", "tsc", "monotonic", NULL };
@@ -141,7 +141,7 @@ static const struct tidei_argument tape_arguments[] = {
     { .key = "path", .type = TIDEI_ARGUMENT_WORD, .positional = true, .expected = "a path" },
     { .key = "overwrite", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
     { .key = "clock", .type = TIDEI_ARGUMENT_CHOICE, .choices = tape_clocks, .expected = "a clock" },
-    { .key = "depth", .type = TIDEI_ARGUMENT_COUNT, .expected = "a whole number" },
+    { .key = "depth", .type = TIDEI_ARGUMENT_COUNT, .least = 2, .most = 9, .expected = "a whole number from 2 to 9" },
 };
 
 static const struct tidei_argument split_arguments[] = {
@@ -338,9 +338,10 @@ static const struct {
       "did you mean depth?" },
     { "tape(a, overwrite=yes) | ground", "19: tape: argument 'overwrite': 'yes' is unknown, expected false or true" },
     { "tape(a, clock=sun) | ground", "15: tape: argument 'clock': 'sun' is unknown, expected auto, tsc or monotonic" },
-    { "tape(a, depth=1.5) | ground", "15: tape: argument 'depth': '1.5' is no whole number, expected a whole number" },
+    { "tape(a, depth=1.5) | ground",
+      "15: tape: argument 'depth': '1.5' is no whole number, expected a whole number from 2 to 9" },
     { "tape(a, depth=1KiB) | ground",
-      "15: tape: argument 'depth': '1KiB' is no whole number, expected a whole number" },
+      "15: tape: argument 'depth': '1KiB' is no whole number, expected a whole number from 2 to 9" },
     { "tape(a, overwrite, overwrite) | ground", "20: tape: argument 'overwrite' is given twice, expected it once" },
     { "tape | ground", "1: tape: argument 'path' is missing, expected it here or in a tape above" },
     { "tape | tape(a) | ground", "1: tape: argument 'path' is missing, expected it here or in a tape above" },
@@ -360,6 +361,18 @@ static const struct {
     { "split(1..) | ground",
       "10: split: argument 'bin': '' begins with no digit, expected a bin such as 1KiB={fixed}" },
     { "split(1KiB) | ground", "7: split: '1KiB' without a key, expected a bin such as 1KiB={fixed}" },
+    { "split(0={plain}) | ground", "7: split: a bin of up to 0 bytes, expected a bin such as 1KiB={fixed}" },
+    { "split(3..8) | ground", "7: split: a range of 3 B to 8 B, expected powers of two that rise" },
+    { "split(2..7) | ground", "7: split: a range of 2 B to 7 B, expected powers of two that rise" },
+    { "split(8..4) | ground", "7: split: a range of 8 B to 4 B, expected powers of two that rise" },
+    { "bound(1, alignment=3) | ground",
+      "20: bound: argument 'alignment': '3' is no power of two, expected a power of two" },
+    { "bound(1, alignment=0) | ground",
+      "20: bound: argument 'alignment': '0' is no power of two, expected a power of two" },
+    { "tape(a, depth=1) | ground",
+      "15: tape: argument 'depth': '1' is too small, expected a whole number from 2 to 9" },
+    { "tape(a, depth=10) | ground",
+      "15: tape: argument 'depth': '10' is too large, expected a whole number from 2 to 9" },
     { "split({plain}) | ground", "7: split: found '{', expected an argument" },
     { "split(1={split(1={split(1={split(1={split(1={split(1={split(1={split(1={split(1={plain",
       "81: split: braces nest "
