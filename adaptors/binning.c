@@ -203,7 +203,8 @@ tide_binning_create(struct tide_resource *upstream, const struct tide_upstream *
         return tide_error_set(TIDE_EINVAL, "binning: no upstream");
     if (bins == NULL && bin_count > 0)
         return tide_error_set(TIDE_EINVAL, "binning: no bins where %zu are named", bin_count);
-    sorted = calloc(bin_count + 1, sizeof(*sorted));
+    /* One more than bins, so that none at all is no allocation of 0 bytes; without wrapping round to one. */
+    sorted = bin_count < SIZE_MAX ? calloc(bin_count + 1, sizeof(*sorted)) : NULL;
     if (sorted == NULL)
         return tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", bin_count);
     if (bin_count > 0)
