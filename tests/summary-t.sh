@@ -12,7 +12,7 @@ summary() {
     "$tidemark" summary "$@" 2>"$scratch/err"
 }
 
-plan 19
+plan 20
 
 make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 1, 200, 20, NULL), (3, 1, 300, 30, 40), (4, 1, 0, 60, 60);
@@ -21,6 +21,9 @@ make_trace "$trace" "
     INSERT INTO loss VALUES (1, 'overflow', 3), (NULL, 'disk', 4);"
 is "$(summary --json "$trace")" '{"format_version":1,"complete":true,"unmatched_frees":2,"lost_events":7,"layers":[{"layer_id":1,"kind":"log","allocations":4,"frees":3,"failures":1,"total_bytes":600,"peak_bytes":600,"peak_ns":30,"peak_count":3,"live_bytes":200,"live_count":1}],"in_progress":false,"duration_ns":70}' \
     'one object has every figure; a failure is no allocation'
+summary "$trace" >/dev/null
+is "$? $(cat "$scratch/err")" "3 $trace: 7 events could not be recorded: the answer is without them" \
+    'a trace with losses is not relied on'
 has_words "$(summary "$trace")" '600 B 30 ns' 'the table has the peak and its time'
 has_words "$(summary "$trace")" 'complete' 'the table says that the trace is complete'
 

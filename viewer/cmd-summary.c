@@ -47,7 +47,7 @@ summary_json(const struct summary *summary)
     json_object_set_new(object, "format_version", json_integer(1));
     json_object_set_new(object, "complete", json_boolean(summary->trace->complete));
     json_object_set_new(object, "unmatched_frees", json_integer(summary->unmatched_frees));
-    json_object_set_new(object, "lost_events", json_integer(summary->lost_events));
+    json_object_set_new(object, "lost_events", json_integer(summary->trace->lost_events));
     json_object_set_new(object, "layers", layers);
     json_object_set_new(object, "in_progress", json_boolean(summary->trace->in_progress));
     json_object_set_new(object, "duration_ns", json_integer(summary->end_ns));
@@ -78,8 +78,8 @@ summary_print_head(const struct summary *summary)
     printf("%-10s%s, %s\n", "recorded", output_time(&duration, summary->end_ns), state);
     if (summary->unmatched_frees != 0)
         printf("%-10s%lld frees of pointers that were never seen\n", "unmatched", (long long)summary->unmatched_frees);
-    if (summary->lost_events != 0)
-        printf("%-10s%lld events were not recorded\n", "lost", (long long)summary->lost_events);
+    if (summary->trace->lost_events != 0)
+        printf("%-10s%lld events were not recorded\n", "lost", (long long)summary->trace->lost_events);
     putchar('\n');
 }
 

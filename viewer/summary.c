@@ -165,8 +165,6 @@ summary_make(const struct trace *trace, const struct trace_layers *layers, struc
         status = summary_samples(out);
     if (status == COMMAND_FINE)
         status = trace_integer(trace, "SELECT count(*) FROM unmatched_free", &out->unmatched_frees);
-    if (status == COMMAND_FINE)
-        status = trace_integer(trace, "SELECT sum(events) FROM loss", &out->lost_events);
     if (status != COMMAND_FINE)
         summary_free(out);
     return status;

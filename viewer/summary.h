@@ -35,7 +35,6 @@ struct summary {
     size_t last; /* the layer of the last event */
     int64_t end_ns;
     int64_t unmatched_frees;
-    int64_t lost_events;
 };
 
 /*

@@ -326,6 +326,8 @@ trace_read_state(struct trace *trace)
     int64_t complete;
     int status = trace_integer(trace, "SELECT value FROM meta WHERE key = 'complete'", &complete);
 
+    if (status == COMMAND_FINE)
+        status = trace_integer(trace, "SELECT sum(events) FROM loss", &trace->lost_events);
     trace->complete = complete == 1;
     /* It may have come to its end since trace_prepare. */
     trace->in_progress = trace->in_progress && !trace->complete;
@@ -384,8 +386,13 @@ trace_close(struct trace *trace)
 int
 trace_verdict(const struct trace *trace)
 {
-    if (trace->complete)
+    if (trace->complete && trace->lost_events == 0)
         return COMMAND_FINE;
+    if (trace->lost_events != 0)
+        fprintf(stderr, "%s: %" PRId64 " events could not be recorded: the answer is without them\n", trace->path,
+                trace->lost_events);
+    if (trace->complete)
+        return COMMAND_INCOMPLETE;
     if (trace->in_progress)
         fprintf(stderr, "%s: the recording is in progress (process %" PRIu32 "): the answer is of this moment\n",
                 trace->path, trace->process);

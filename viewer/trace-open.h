@@ -13,6 +13,7 @@ struct trace {
     bool complete;
     bool in_progress; /* not complete, and the process that records is still there */
     uint32_t process; /* its id; 0 where it is not known */
+    int64_t lost_events;
 };
 
 /*
@@ -25,7 +26,7 @@ int trace_open(const char *path, struct trace *out);
 
 void trace_close(struct trace *trace);
 
-/* COMMAND_FINE where the recording is complete; else say what it is, and COMMAND_INCOMPLETE. */
+/* COMMAND_FINE where the recording is complete and has lost nothing; else say what it is, and COMMAND_INCOMPLETE. */
 int trace_verdict(const struct trace *trace);
 
 /* Say what SQLite's last error on this trace is. Returns COMMAND_WRONG. */
