@@ -35,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 70
+plan 73
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES, as the data's own description has them.
 data() {
@@ -117,6 +117,13 @@ rows '1,,allocate,0x100,10,'
 broken 'a stream that is missing' 2 'column 6 (Stream): expected a hexadecimal handle, seen ""'
 rows '1,,allocate,0x100,10,0x0' '' '1,,free,0x100,10,0x0'
 broken 'an empty line in the middle' 3 'the line is empty'
+rows '1,,allocate,0x100,10,0x0' '' '' ''
+is "$(figures "$(replay --json "$csv")" events)" '1 ' 'empty lines at the end mean nothing'
+replay --stack "log($scratch/x%) | sim" "$csv" >/dev/null
+has_words "$(cat "$scratch/err")" 'x% ends in %, expected %p, %h, %r or %%' 'a % at the end of a path is named'
+echo text >"$scratch/text"
+replay --stack "log($scratch/text) | sim" "$csv" >/dev/null
+has_words "$(cat "$scratch/err")" 'exists and is no trace' 'overwrite=true is not offered for what is no trace'
 rows "1,,$(printf '\033')[31m,0x100,10,0x0"
 broken 'control characters do not reach the terminal' 2 \
     'column 3 (Action): expected allocate, allocate failure, free or deallocate, seen "\x1b[31m"'

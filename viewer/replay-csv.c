@@ -326,11 +326,11 @@ csv_rows(struct csv *csv, uint64_t file_bytes)
 
     progress_begin(&progress, "reading");
     while ((status = csv_line(csv, &text, &length)) == COMMAND_FINE && text != NULL) {
-        if (csv->blank) {
+        if (length == 0) {
+            csv->blank = true;
+        } else if (csv->blank) {
             csv->line--;
             status = csv_broken(csv, "the line is empty");
-        } else if (length == 0) {
-            csv->blank = true;
         } else {
             status = csv_row(csv, text, length);
         }

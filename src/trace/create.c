@@ -65,10 +65,10 @@ create_check(const struct tidei_recorder *recorder, const char *rings)
     if (status == TIDE_EBUSY)
         return tide_error_set(TIDE_EBUSY, "log: %s: process %u %s", recorder->path, holder.pid,
                               holder.recovers ? "is recovering it" : "records there");
-    if (!recorder->options.overwrite)
-        return tide_error_set(TIDE_EEXIST, "log: %s exists; overwrite=true replaces it", recorder->path);
     if (!S_ISREG(info.st_mode) || !create_is_trace(recorder->path))
         return tide_error_set(TIDE_EEXIST, "log: %s exists and is no trace: it is not overwritten", recorder->path);
+    if (!recorder->options.overwrite)
+        return tide_error_set(TIDE_EEXIST, "log: %s exists; overwrite=true replaces it", recorder->path);
     return TIDE_OK;
 }
 
