@@ -191,10 +191,57 @@ left_number(const char *sql)
     return number;
 }
 
+uint32_t
+left_pending_ring(void)
+{
+    const struct tidei_ring_header *header = (const struct tidei_ring_header *)left.rings.bytes;
+    const struct tidei_ring_directory *directory = (const struct tidei_ring_directory *)(left.rings.bytes + TIDEI_PAGE);
+
+    for (uint32_t i = 0; i < header->ring_count; i++) {
+        const struct tidei_ring *ring = (const struct tidei_ring *)(left.rings.bytes + directory->rings[i]);
+
+        if (ring->head > ring->tail + 5)
+            return i;
+    }
+    return UINT32_MAX;
+}
+
+static void
+free_files(void)
+{
+    free(left.rings.bytes);
+    free(left.trace.bytes);
+    free(left.log.bytes);
+}
+
+/* One program, one kill. */
+static bool
+kill_one(void)
+{
+    pid_t pid;
+    int status;
+
+    unlink(left.trace_path);
+    unlink(left.rings_path);
+    unlink(left.log_path);
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0)
+        child();
+    waitpid(pid, &status, 0);
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+        return false;
+    free_files();
+    left.rings = read_file(left.rings_path);
+    left.trace = read_file(left.trace_path);
+    left.log = read_file(left.log_path);
+    return left.rings.length >= TIDEI_RING_PREFIX_BYTES && left.trace.bytes != NULL && left.log.bytes != NULL;
+}
+
 bool
 leave_behind(void)
 {
-    pid_t pid;
+    bool killed;
     int status;
     sqlite3 *db;
     char sql[128];
@@ -206,17 +253,13 @@ leave_behind(void)
     snprintf(left.rings_path, sizeof(left.rings_path), "%s-rings", left.trace_path);
     snprintf(left.log_path, sizeof(left.log_path), "%s-wal", left.trace_path);
     snprintf(left.index_path, sizeof(left.index_path), "%s-shm", left.trace_path);
-    fflush(stdout);
-    pid = fork();
-    if (pid == 0)
-        child();
-    waitpid(pid, &status, 0);
-    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
-        return false;
-    left.rings = read_file(left.rings_path);
-    left.trace = read_file(left.trace_path);
-    left.log = read_file(left.log_path);
-    if (left.rings.length < TIDEI_RING_PREFIX_BYTES || left.trace.bytes == NULL || left.log.bytes == NULL)
+    /* On a busy machine the recorder may have emptied all rings before the kill. */
+    for (int tries = 0; tries < 50; tries++) {
+        killed = kill_one();
+        if (!killed || left_pending_ring() != UINT32_MAX)
+            break;
+    }
+    if (!killed || left_pending_ring() == UINT32_MAX)
         return false;
     /* What the trace had, to be compared with. */
     left_lay_out(NULL, 0);
@@ -231,9 +274,7 @@ leave_behind(void)
 void
 left_remove(void)
 {
-    free(left.rings.bytes);
-    free(left.trace.bytes);
-    free(left.log.bytes);
+    free_files();
     unlink(left.trace_path);
     unlink(left.rings_path);
     unlink(left.log_path);

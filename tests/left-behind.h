@@ -20,8 +20,11 @@ struct left {
 
 extern struct left left;
 
-/* Have a program record and be killed. It leaves records in the trace, in the backlog and in its rings. */
+/* Have a program record and be killed. It leaves records in the trace, in the backlog and in a ring. */
 bool leave_behind(void);
+
+/* The number of a ring that was left with records; UINT32_MAX: there is none. */
+uint32_t left_pending_ring(void);
 
 /* Put the trace there as it was left, with this ring file beside it; NULL: none. */
 void left_lay_out(const unsigned char *rings, size_t length);

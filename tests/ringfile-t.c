@@ -338,29 +338,48 @@ test_threads(uint64_t events)
        "four threads that recover at once take over each record once");
 }
 
+/* The last record but one of a ring that was left with some. */
+static struct tidei_record *
+pending_record(unsigned char *rings)
+{
+    const struct tidei_ring_header *header = (const struct tidei_ring_header *)rings;
+    uint64_t at = directory_entry(rings, left_pending_ring());
+    const struct tidei_ring *ring = (const struct tidei_ring *)(rings + at);
+
+    return (struct tidei_record *)(rings + at + TIDEI_PAGE) +
+           (ring->head - 2) % (header->ring_bytes / sizeof(struct tidei_record));
+}
+
 /* A record that is none is counted, and those around it are kept. */
 static void
 test_unreadable_record(uint64_t events)
 {
     unsigned char *rings = copy_rings();
-    const struct tidei_ring_header *header = (const struct tidei_ring_header *)rings;
     struct tide_trace_recovery found;
     enum tide_status status;
-    uint64_t offset = 0;
 
-    for (uint32_t i = 0; i < header->ring_count && offset == 0; i++) {
-        uint64_t at = directory_entry(rings, i);
-        const struct tidei_ring *ring = (const struct tidei_ring *)(rings + at);
-
-        if (ring->head > ring->tail + 5)
-            offset = at + TIDEI_PAGE + (ring->head - 2) % (header->ring_bytes / 64) * 64;
-    }
-    rings[offset + offsetof(struct tidei_record, kind)] = 200;
-    ok(offset != 0 && recover_any(rings, left.rings.length, &status, &found) && status == TIDE_OK &&
-           found.events == events,
+    pending_record(rings)->kind = 200;
+    ok(recover_any(rings, left.rings.length, &status, &found) && status == TIDE_OK && found.events == events,
        "a ring file with a record that is none is taken over");
     ok(left_number("SELECT sum(events) FROM loss WHERE reason = 'unreadable record'") == 1,
        "and the table of losses counts that record");
+    free(rings);
+}
+
+/* A record that defines what the trace has already: as it was. */
+static void
+test_second_definition(uint8_t kind, const char *what)
+{
+    unsigned char *rings = copy_rings();
+    struct tidei_record *record = pending_record(rings);
+    struct tide_trace_recovery found;
+    enum tide_status status;
+
+    record->kind = kind;
+    record->address = 1;
+    record->size = 77;
+    ok(recover_any(rings, left.rings.length, &status, &found) && status == TIDE_OK,
+       "a second definition of the first %s changes nothing", what);
     free(rings);
 }
 
@@ -370,12 +389,16 @@ main(void)
     const char *rounds = getenv("RINGFILE_ROUNDS"), *first = getenv("RINGFILE_FIRST");
     uint64_t events = 0;
 
-    plan(31);
+    plan(35);
     if (!ok(leave_behind(), "a program that records is killed and leaves its files"))
         return done();
     test_sound(&events);
     test_threads(events);
     test_unreadable_record(events);
+    test_second_definition(TIDEI_RECORD_LAYER, "layer");
+    test_second_definition(TIDEI_RECORD_THREAD, "thread");
+    test_second_definition(TIDEI_RECORD_TAG, "tag");
+    test_second_definition(TIDEI_RECORD_STACK, "stack");
     test_each_check();
     test_other_moment();
     test_rounds(first != NULL ? strtoull(first, NULL, 10) : 1, rounds != NULL ? strtoull(rounds, NULL, 10) : 250);
