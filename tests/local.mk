@@ -159,13 +159,23 @@ tests_binning_t_LDADD = libtidemark.la
 TESTS += tests/binning-t
 THREADED_TESTS += tests/binning-t
 
-# Beside the sources that it tests, which the library does not export.
+# Beside the sources that they test, which the library does not export.
+EXTRA_DIST += tests/guarded.h
+lock_test = src/lock.c src/message.c src/status.c src/testpoint.c src/text.c
+
 check_PROGRAMS += tests/lock-t
-tests_lock_t_SOURCES = src/lock.c src/message.c src/status.c src/text.c tests/lock-t.c
-tests_lock_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
+tests_lock_t_SOURCES = tests/lock-t.c $(lock_test)
+tests_lock_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src -DTIDEI_TEST_POINTS
 tests_lock_t_LDADD = -lpthread
 TESTS += tests/lock-t
 THREADED_TESTS += tests/lock-t
+
+check_PROGRAMS += tests/lock-fork-t
+tests_lock_fork_t_SOURCES = tests/lock-fork-t.c $(lock_test)
+tests_lock_fork_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src -DTIDEI_TEST_POINTS
+tests_lock_fork_t_LDADD = -lpthread
+TESTS += tests/lock-fork-t
+THREADED_TESTS += tests/lock-fork-t
 
 include tests/gpu/local.mk
 

@@ -1,135 +1,314 @@
-/* Tests src/lock.c. */
-#include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
+/* Tests src/lock.c, with its test points; what fork() does to it is in lock-fork-t.c. */
+#include <sched.h>
 
-#include "lock.h"
+#include "guarded.h"
 #include "tap.h"
 
 #define THREADS 8
 #define STEPS   20000
+#define ROUNDS  200
 
-static struct tidei_lock older, newer;
-static uint64_t counter; /* guarded by `newer` */
-static pthread_barrier_t barrier;
+#define BIAS_TESTS 6
+
+static void
+check_bias(void)
+{
+    struct guarded guarded;
+
+    guarded_init(&guarded);
+    ok(owner_of(&guarded) == TIDEI_LOCK_NEW, "nobody owns a new lock");
+    count(&guarded);
+    count(&guarded);
+    ok(owner_of(&guarded) == tidei_lock_self, "the first thread that takes it owns it");
+    tidei_lock_take(&guarded.lock);
+    ok(guarded.lock.busy == 1 && guarded.lock.held == 0, "and comes in through the plain word");
+    tidei_lock_give(&guarded.lock);
+    elsewhere(run_count, &guarded);
+    ok(owner_of(&guarded) == TIDEI_LOCK_SHARED, "a second thread ends that");
+    tidei_lock_take(&guarded.lock);
+    ok(guarded.lock.busy == 0 && guarded.lock.held == 1, "then the first comes in the common way, too");
+    tidei_lock_give(&guarded.lock);
+    is_u64(guarded.first, 3, "all three have counted");
+    tidei_lock_fini(&guarded.lock);
+}
+
+struct adder {
+    pthread_t thread;
+    struct guarded *guarded;
+    uint64_t from;  /* begins when the first thread has done so many steps */
+    uint64_t steps; /* to do */
+    bool leads;
+    pthread_barrier_t *begin;
+    bool alone; /* does without the lock where it is shared: `sum` */
+    _Atomic uint64_t *sum;
+};
+
+/* As limit does it: a load and a store inside, a read-modify-write where the lock is shared. */
+static void
+add_alone(struct guarded *guarded, _Atomic uint64_t *sum)
+{
+    if (tidei_lock_take_alone(&guarded->lock)) {
+        uint64_t before = atomic_load_explicit(sum, memory_order_relaxed);
+
+        guarded->first++;
+        atomic_store_explicit(sum, before + 1, memory_order_relaxed);
+        tidei_lock_give(&guarded->lock);
+    } else {
+        atomic_fetch_add_explicit(sum, 1, memory_order_relaxed);
+    }
+}
 
 static void *
-count(void *context)
+run_add(void *context)
 {
-    (void)context;
-    for (int i = 0; i < STEPS; i++) {
-        tidei_lock_take(&newer);
-        counter++;
-        tidei_lock_give(&newer);
+    struct adder *adder = context;
+    struct guarded *guarded = adder->guarded;
+
+    pthread_barrier_wait(adder->begin);
+    while (atomic_load_explicit(&guarded->steps, memory_order_relaxed) < adder->from)
+        sched_yield();
+    for (uint64_t i = 0; i < adder->steps; i++) {
+        if (adder->alone)
+            add_alone(guarded, adder->sum);
+        else
+            count(guarded);
+        if (adder->leads)
+            atomic_store_explicit(&guarded->steps, i + 1, memory_order_relaxed);
     }
     return NULL;
 }
+
+/* Rounds with a lock of their own each, whose bias all other threads end at once, at a random step of its owner. */
+static uint64_t
+add_in_rounds(unsigned rounds, uint64_t steps, bool alone)
+{
+    struct adder adders[THREADS];
+    uint64_t random = 88172645463325252u, wrong = 0;
+    pthread_barrier_t begin;
+
+    pthread_barrier_init(&begin, NULL, THREADS);
+    for (unsigned round = 0; round < rounds; round++) {
+        struct guarded guarded;
+        _Atomic uint64_t sum = 0;
+        uint64_t seen;
+
+        guarded_init(&guarded);
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        for (int i = 0; i < THREADS; i++) {
+            adders[i] = (struct adder){ .guarded = &guarded,
+                                        .from = i == 0 ? 0 : 1 + (random >> 33) % steps,
+                                        .steps = steps,
+                                        .leads = i == 0,
+                                        .begin = &begin,
+                                        .alone = alone,
+                                        .sum = &sum };
+            pthread_create(&adders[i].thread, NULL, run_add, &adders[i]);
+        }
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(adders[i].thread, NULL);
+        seen = alone ? sum : guarded.first;
+        wrong += seen != THREADS * steps || owner_of(&guarded) != TIDEI_LOCK_SHARED;
+        tidei_lock_fini(&guarded.lock);
+    }
+    pthread_barrier_destroy(&begin);
+    return wrong;
+}
+
+#define DUELS 500
+
+/* Ends the bias of one lock after the other, while its owner goes in and out. */
+static void *
+run_duels(void *context)
+{
+    struct guarded *duels = context;
+
+    for (int i = 0; i < DUELS; i++) {
+        while (atomic_load_explicit(&duels[i].steps, memory_order_relaxed) < 20 + (uint64_t)i % 50)
+            ;
+        for (int step = 0; step < 4; step++)
+            count(&duels[i]);
+        atomic_store_explicit(&duels[i].stop, true, memory_order_relaxed);
+    }
+    return NULL;
+}
+
+/* Without the barrier, up to a quarter of the duels lose a count, since processors delay stores behind loads. */
+static uint64_t
+duels_lost(void)
+{
+    static struct guarded duels[DUELS];
+    pthread_t other;
+    uint64_t lost = 0;
+
+    for (int i = 0; i < DUELS; i++)
+        guarded_init(&duels[i]);
+    pthread_create(&other, NULL, run_duels, duels);
+    for (int i = 0; i < DUELS; i++) {
+        for (uint64_t steps = 0; !atomic_load_explicit(&duels[i].stop, memory_order_relaxed);) {
+            for (int step = 0; step < 5; step++)
+                count(&duels[i]);
+            steps += 5;
+            duels[i].owned = steps;
+            atomic_store_explicit(&duels[i].steps, steps, memory_order_relaxed);
+        }
+    }
+    pthread_join(other, NULL);
+    for (int i = 0; i < DUELS; i++) {
+        lost += duels[i].first != duels[i].owned + 4 || duels[i].second != duels[i].first;
+        tidei_lock_fini(&duels[i].lock);
+    }
+    return lost;
+}
+
+#define EXCLUSION_TESTS 4
 
 static void
 check_exclusion(void)
 {
-    pthread_t threads[THREADS];
-
-    for (int i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, count, NULL);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    is_u64(counter, THREADS * STEPS, "eight threads add up, one at a time");
+    is_u64(add_in_rounds(1, STEPS, false), 0, "eight threads add up, one at a time");
+    is_u64(add_in_rounds(ROUNDS, 400, false), 0, "also where seven end the bias of the eighth, at any moment");
+    is_u64(duels_lost(), 0, "also where one ends it while the owner goes in and out");
+    is_u64(add_in_rounds(ROUNDS, 400, true), 0, "also where they go on without the lock");
 }
 
-/* Holds the lock long enough that others come to yield and to sleep, and that fork() comes in between. */
-static void *
-hold(void *context)
+#define WAITING_TESTS 1
+
+/* Long enough that others come to yield and to sleep. */
+static void
+check_waiting(bool shared)
 {
-    (void)context;
-    tidei_lock_take(&newer);
-    counter = 1;
-    pthread_barrier_wait(&barrier);
-    usleep(50000);
-    tidei_lock_take(&older);
-    counter = 2;
-    tidei_lock_give(&older);
-    tidei_lock_give(&newer);
-    pthread_barrier_wait(&barrier);
+    struct pair pair;
+    pthread_t thread = pair_start(&pair, shared);
+
+    tidei_lock_take(&pair.newer.lock);
+    is_u64(pair.newer.first - pair.newer.second, 0,
+           shared ? "who waits for long comes after the holder" : "and after an owner");
+    tidei_lock_give(&pair.newer.lock);
+    pair_end(&pair, thread);
+}
+
+/* Owns the lock, and is inside until it may go on. */
+static void *
+run_own_inside(void *context)
+{
+    struct guarded *guarded = context;
+
+    count(guarded);
+    tidei_lock_take(&guarded->lock);
+    guarded->first++;
+    my_stop = &owner_stop;
+    stop_here(owner_stop.label);
+    guarded->second++;
+    guarded->owned++;
+    tidei_lock_give(&guarded->lock);
     return NULL;
 }
 
-static void
-check_waiting(void)
-{
-    pthread_t thread;
+/* Asks whether it is alone, and then reads what the owner wrote. */
+struct look {
+    struct guarded *guarded;
+    _Atomic bool done; /* relaxed: whether it has an answer, which is read behind a join */
+    bool alone;
+    uint64_t seen;
+};
 
-    pthread_create(&thread, NULL, hold, NULL);
-    pthread_barrier_wait(&barrier);
-    tidei_lock_take(&newer);
-    is_u64(counter, 2, "who waits for long comes after the holder");
-    tidei_lock_give(&newer);
-    pthread_barrier_wait(&barrier);
-    pthread_join(thread, NULL);
+static void *
+run_look(void *context)
+{
+    struct look *look = context;
+
+    look->alone = tidei_lock_take_alone(&look->guarded->lock);
+    look->seen = look->guarded->owned;
+    atomic_store_explicit(&look->done, true, memory_order_relaxed);
+    return NULL;
 }
 
-/* A lock that its holder has in the parent would be held by nobody in the child, for ever. */
-static void
-check_fork(void)
-{
-    pthread_t thread;
-    int status = -1;
-    pid_t child;
+#define WINDOW_TESTS 7
 
-    pthread_create(&thread, NULL, hold, NULL);
-    pthread_barrier_wait(&barrier);
-    child = fork();
-    if (child == 0) {
-        alarm(20);
-        tidei_lock_take(&older);
-        tidei_lock_take(&newer);
-        _exit(counter == 2 ? 0 : 1);
-    }
-    waitpid(child, &status, 0);
-    pthread_barrier_wait(&barrier);
-    pthread_join(thread, NULL);
-    is_i64(status, 0, "a child of fork() finds the locks free, and what they guard whole");
-    tidei_lock_take(&newer);
-    tidei_lock_give(&newer);
-    ok(true, "and so does the parent");
+/* The owner between its store and its look, while the other has passed the barrier. */
+static void
+check_owner_looks(void)
+{
+    pthread_t owner, other;
+    struct guarded guarded;
+
+    guarded_init(&guarded);
+    stop_init(&owner_stop, "lock.busy");
+    stop_init(&other_stop, "lock.revoked");
+    pthread_create(&owner, NULL, run_own_stopped, &guarded);
+    sem_wait(&owner_stop.reached);
+    pthread_create(&other, NULL, run_count_stopped, &guarded);
+    sem_wait(&other_stop.reached);
+    ok(guarded.lock.busy == 1 && guarded.lock.held == 1, "the owner is about to look, the other behind its barrier");
+    sem_post(&owner_stop.go);
+    while (guarded.lock.busy != 0)
+        usleep(100);
+    ok(guarded.first == 1, "the owner sees that it is none any more, and steps back");
+    sem_post(&other_stop.go);
+    pthread_join(owner, NULL);
+    pthread_join(other, NULL);
+    is_u64(guarded.first, 3, "both come in, one after the other");
+    tidei_lock_fini(&guarded.lock);
 }
 
-/* Enough that the list of them grows, gone in an order that is neither first nor last. */
+/* The owner inside, the other before its barrier, then waiting, and a third thread that asks whether it is alone. */
 static void
-check_many(void)
+check_owner_inside(void)
 {
-    static struct tidei_lock locks[200];
-    int status = -1;
-    pid_t child;
+    pthread_t owner, other, third;
+    struct guarded guarded;
+    struct look look = { .guarded = &guarded };
 
-    for (int i = 0; i < 200; i++) {
-        if (tidei_lock_init(&locks[i]) != TIDE_OK)
-            diag("no lock %d", i);
-    }
-    for (int i = 0; i < 200; i++)
-        tidei_lock_fini(&locks[i * 7 % 200]);
-    tidei_lock_take(&locks[5]);
-    child = fork();
-    if (child == 0)
-        _exit(0);
-    waitpid(child, &status, 0);
-    is_i64(status, 0, "fork() does not wait for a lock that is gone");
+    guarded_init(&guarded);
+    stop_init(&owner_stop, "inside");
+    stop_init(&other_stop, "lock.revoking");
+    pthread_create(&owner, NULL, run_own_inside, &guarded);
+    sem_wait(&owner_stop.reached);
+    pthread_create(&other, NULL, run_count_stopped, &guarded);
+    sem_wait(&other_stop.reached);
+    pthread_create(&third, NULL, run_look, &look);
+    usleep(20000);
+    ok(!look.done, "nobody takes a lock for shared before its bias has ended");
+    sem_post(&other_stop.go);
+    usleep(20000);
+    ok(!look.done && owner_of(&guarded) == TIDEI_LOCK_REVOKING, "which it has not while the owner is inside");
+    sem_post(&owner_stop.go);
+    pthread_join(owner, NULL);
+    pthread_join(other, NULL);
+    pthread_join(third, NULL);
+    ok(guarded.first == 3 && guarded.second == 3, "then all have counted");
+    ok(!look.alone && look.seen == 1, "and who does without the lock sees what the owner wrote");
+    tidei_lock_fini(&guarded.lock);
+}
+
+static void
+check_windows(void)
+{
+    atomic_store_explicit(&tidei_test_point, stop_here, memory_order_release);
+    check_owner_looks();
+    check_owner_inside();
+    atomic_store_explicit(&tidei_test_point, NULL, memory_order_release);
 }
 
 int
 main(void)
 {
-    plan(5);
-    alarm(100); /* where fork() takes them in the wrong order, nothing else ends this */
-    pthread_barrier_init(&barrier, NULL, 2);
-    if (tidei_lock_init(&older) != TIDE_OK || tidei_lock_init(&newer) != TIDE_OK)
-        return 1;
+    struct guarded guarded;
+    bool biased;
+
+    plan(EXCLUSION_TESTS + 2 * WAITING_TESTS + BIAS_TESTS + WINDOW_TESTS);
+    alarm(200); /* where a thread waits for ever, nothing else ends this */
+    guarded_init(&guarded);
+    biased = owner_of(&guarded) == TIDEI_LOCK_NEW;
+    tidei_lock_fini(&guarded.lock);
     check_exclusion();
-    check_waiting();
-    check_fork();
-    check_many();
-    tidei_lock_fini(&older);
-    tidei_lock_fini(&newer);
-    pthread_barrier_destroy(&barrier);
+    check_waiting(true);
+    check_waiting(false);
+    if (biased) {
+        check_bias();
+        check_windows();
+    } else {
+        skip(BIAS_TESTS + WINDOW_TESTS, "the kernel has no membarrier");
+    }
     return done();
 }

@@ -1,0 +1,173 @@
+/* A lock with what it guards, and threads that are stopped at test points: for the tests of src/lock.c. */
+#ifndef TESTS_GUARDED_H
+#define TESTS_GUARDED_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lock.h"
+
+/* A lock, and two plain counters that it guards, equal where nobody is inside. */
+struct guarded {
+    struct tidei_lock lock;
+    uint64_t first, second;
+    uint64_t owned;         /* written by the owner alone */
+    _Atomic uint64_t steps; /* of the first thread; relaxed: a hint when to begin */
+    _Atomic bool stop;      /* relaxed: tells nothing else */
+};
+
+static inline void
+guarded_init(struct guarded *guarded)
+{
+    memset(guarded, 0, sizeof(*guarded));
+    if (tidei_lock_init(&guarded->lock) != TIDE_OK)
+        abort();
+}
+
+static inline void
+count(struct guarded *guarded)
+{
+    tidei_lock_take(&guarded->lock);
+    guarded->first++;
+    guarded->second++;
+    tidei_lock_give(&guarded->lock);
+}
+
+static inline uint32_t
+owner_of(struct guarded *guarded)
+{
+    return atomic_load_explicit(&guarded->lock.owner, memory_order_relaxed);
+}
+
+static inline void *
+run_count(void *context)
+{
+    count(context);
+    return NULL;
+}
+
+/* Have another thread run to its end. */
+static inline void
+elsewhere(void *(*function)(void *), void *context)
+{
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, function, context);
+    pthread_join(thread, NULL);
+}
+
+static inline int
+status_of(pid_t child)
+{
+    int status = -1;
+
+    waitpid(child, &status, 0);
+    return status;
+}
+
+/* Holds the newer lock for long, and then an older one inside. */
+struct pair {
+    struct guarded older, newer;
+    pthread_barrier_t barrier;
+};
+
+static inline void *
+run_hold(void *context)
+{
+    struct pair *pair = context;
+
+    tidei_lock_take(&pair->newer.lock);
+    pair->newer.first++;
+    pthread_barrier_wait(&pair->barrier);
+    usleep(50000);
+    tidei_lock_take(&pair->older.lock);
+    pair->newer.second++;
+    tidei_lock_give(&pair->older.lock);
+    tidei_lock_give(&pair->newer.lock);
+    pthread_barrier_wait(&pair->barrier);
+    return NULL;
+}
+
+static inline pthread_t
+pair_start(struct pair *pair, bool shared)
+{
+    pthread_t thread;
+
+    guarded_init(&pair->older);
+    guarded_init(&pair->newer);
+    if (shared) {
+        count(&pair->newer);
+        elsewhere(run_count, &pair->newer);
+        count(&pair->older);
+        elsewhere(run_count, &pair->older);
+    }
+    pthread_barrier_init(&pair->barrier, NULL, 2);
+    pthread_create(&thread, NULL, run_hold, pair);
+    pthread_barrier_wait(&pair->barrier);
+    return thread;
+}
+
+static inline void
+pair_end(struct pair *pair, pthread_t thread)
+{
+    pthread_barrier_wait(&pair->barrier);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&pair->barrier);
+    tidei_lock_fini(&pair->newer.lock);
+    tidei_lock_fini(&pair->older.lock);
+}
+
+/* Two threads that are stopped at labels: who stops at one says so, and waits there. */
+static struct stop {
+    const char *label;
+    sem_t reached;
+    sem_t go;
+} owner_stop, other_stop;
+
+/* Which of the two this thread stops at, once. */
+static _Thread_local struct stop *my_stop;
+
+static inline void
+stop_here(const char *label)
+{
+    struct stop *stop = my_stop;
+
+    if (stop == NULL || strcmp(stop->label, label) != 0)
+        return;
+    my_stop = NULL;
+    sem_post(&stop->reached);
+    while (sem_wait(&stop->go) != 0)
+        ;
+}
+
+static inline void
+stop_init(struct stop *stop, const char *label)
+{
+    stop->label = label;
+    sem_init(&stop->reached, 0, 0);
+    sem_init(&stop->go, 0, 0);
+}
+
+static inline void *
+run_count_stopped(void *context)
+{
+    my_stop = &other_stop;
+    count(context);
+    return NULL;
+}
+
+/* Owns the lock, and is stopped where its next section begins. */
+static inline void *
+run_own_stopped(void *context)
+{
+    count(context);
+    my_stop = &owner_stop;
+    count(context);
+    return NULL;
+}
+
+#endif
