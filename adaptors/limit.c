@@ -9,9 +9,10 @@
  * Example: what runs below never holds more than 4 GiB of the device at once, as a program on a smaller card would:
  *     log(trace.db) | limit(4GiB) | driver
  *
- * A request reserves its bytes with one compare-exchange that takes place only where they fit. So no request is
- * refused because of another one that was refused, and the bytes outstanding below never pass the bound at any
- * moment: they are reserved before upstream is called, and given back once upstream has taken the memory back.
+ * A request reserves its bytes in one step that takes place only where they fit. So no request is refused because of
+ * another one that was refused, and the bytes outstanding below never pass the bound at any moment: they are reserved
+ * before upstream is called, and given back once upstream has taken the memory back. The step is a load and a store
+ * while a single thread has come here, else a compare-exchange.
  *
  * LIMITATIONS
  *  - A deallocation gives its bytes back only when upstream's has returned. Until then another thread may be refused,
@@ -25,13 +26,15 @@
 #include <tidemark/limit.h>
 
 #include "kind.h"
+#include "lock.h"
 #include "resource.h"
 
 #define LIMIT_DEFAULT_ALIGNMENT 256
 
 struct limit {
     struct tide_resource base;
-    _Atomic uint64_t used; /* bytes that count now, never over limit_bytes; written by every thread that passes */
+    struct tidei_lock lock; /* for who is alone; never held in the common way */
+    _Atomic uint64_t used;  /* bytes that count now, never over limit_bytes; written by every thread that passes */
     uint64_t limit_bytes;
     uint64_t alignment;
 };
@@ -46,37 +49,68 @@ limit_count(const struct limit *limit, size_t bytes, uint64_t *counted)
                           tidei_size_text(limit->alignment));
 }
 
-static enum tide_status
-limit_reserve(struct limit *limit, uint64_t counted)
+/* Where they fit; *used is what was found. */
+static bool
+limit_reserve_shared(struct limit *limit, uint64_t counted, uint64_t *used)
 {
-    /* Relaxed: a hint, the compare-exchange decides. */
-    uint64_t used = atomic_load_explicit(&limit->used, memory_order_relaxed);
-
+    *used = atomic_load_explicit(&limit->used, memory_order_relaxed); /* relaxed: a hint, the exchange decides */
     /*
      * Acquire: pairs with the release in limit_give_back, so that upstream has the memory back before it is asked
      * for what took its place.
      */
     do {
-        if (counted > limit->limit_bytes - used)
-            return tide_error_set(TIDE_ELIMIT, "limit: %s request exceeds %s limit (%s in use)",
-                                  tidei_size_text(counted), tidei_size_text(limit->limit_bytes), tidei_size_text(used));
-    } while (!atomic_compare_exchange_weak_explicit(&limit->used, &used, used + counted, memory_order_acquire,
+        if (counted > limit->limit_bytes - *used)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&limit->used, used, *used + counted, memory_order_acquire,
                                                     memory_order_relaxed));
-    return TIDE_OK;
+    return true;
+}
+
+static enum tide_status
+limit_reserve(struct limit *limit, uint64_t counted)
+{
+    uint64_t used;
+    bool fits;
+
+    if (tidei_lock_take_alone(&limit->lock)) {
+        /* Relaxed: nobody else writes while this thread is inside, and the lock orders it before those who come. */
+        used = atomic_load_explicit(&limit->used, memory_order_relaxed);
+        fits = counted <= limit->limit_bytes - used;
+        if (fits)
+            atomic_store_explicit(&limit->used, used + counted, memory_order_relaxed);
+        tidei_lock_give(&limit->lock);
+    } else {
+        fits = limit_reserve_shared(limit, counted, &used);
+    }
+    if (fits)
+        return TIDE_OK;
+    return tide_error_set(TIDE_ELIMIT, "limit: %s request exceeds %s limit (%s in use)", tidei_size_text(counted),
+                          tidei_size_text(limit->limit_bytes), tidei_size_text(used));
+}
+
+/* Never below 0, which wrong frees of several threads at once could reach, and from where all would pass. */
+static uint64_t
+limit_left(uint64_t used, uint64_t counted)
+{
+    return used > counted ? used - counted : 0;
 }
 
 static void
 limit_give_back(struct limit *limit, uint64_t counted)
 {
-    uint64_t used = atomic_load_explicit(&limit->used, memory_order_relaxed); /* relaxed: a hint, as in limit_reserve */
-    uint64_t left;
+    uint64_t used;
 
-    /* Never below 0, which wrong frees of several threads at once could reach, and from where all would pass. */
-    do {
-        left = used > counted ? used - counted : 0;
-        /* Release: pairs with the acquire in limit_reserve. */
-    } while (
-        !atomic_compare_exchange_weak_explicit(&limit->used, &used, left, memory_order_release, memory_order_relaxed));
+    if (tidei_lock_take_alone(&limit->lock)) {
+        used = atomic_load_explicit(&limit->used, memory_order_relaxed); /* relaxed: as in limit_reserve */
+        atomic_store_explicit(&limit->used, limit_left(used, counted), memory_order_relaxed);
+        tidei_lock_give(&limit->lock);
+        return;
+    }
+    used = atomic_load_explicit(&limit->used, memory_order_relaxed); /* relaxed: a hint, the exchange decides */
+    /* Release: pairs with the acquire in limit_reserve_shared. */
+    while (!atomic_compare_exchange_weak_explicit(&limit->used, &used, limit_left(used, counted), memory_order_release,
+                                                  memory_order_relaxed))
+        ;
 }
 
 static enum tide_status
@@ -150,6 +184,7 @@ limit_describe(struct tide_resource *self, struct tide_text *text)
 static void
 limit_destroy(struct tide_resource *self)
 {
+    tidei_lock_fini(&((struct limit *)self)->lock);
     tide_resource_fini(self);
     free(self);
 }
@@ -185,13 +220,20 @@ tide_limit_create(struct tide_resource *upstream, uint64_t limit_bytes, uint64_t
     atomic_init(&limit->used, 0);
     limit->limit_bytes = limit_bytes;
     limit->alignment = alignment;
+    status = tidei_lock_init(&limit->lock);
+    if (status != TIDE_OK)
+        goto free_limit;
     status = tide_resource_init(&limit->base, &limit_ops, upstream);
-    if (status != TIDE_OK) {
-        free(limit);
-        return status;
-    }
+    if (status != TIDE_OK)
+        goto fini_lock;
     *out = &limit->base;
     return TIDE_OK;
+
+fini_lock:
+    tidei_lock_fini(&limit->lock);
+free_limit:
+    free(limit);
+    return status;
 }
 
 enum tide_status

@@ -16,7 +16,7 @@ extern "C" {
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
  * Errors: TIDE_EINVAL (alignment, NULL), TIDE_ENOMEM (host memory). Its allocations: TIDE_ELIMIT, TIDE_EOVERFLOW.
- * Thread safety: any thread; lock-free. Since 0.1.
+ * Thread safety: any thread; lock-free, but that the second thread to come waits once for the first. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_limit_create(struct tide_resource *upstream, uint64_t limit_bytes, uint64_t alignment,
                                                struct tide_resource **out);
