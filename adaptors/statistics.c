@@ -16,6 +16,7 @@
  *  - Bytes are as requested; what alignment, bins and pools add is seen by another `statistics` below them.
  *  - It knows no pointers: a wrong size given back is not noticed here.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include <tidemark/statistics.h>
@@ -69,6 +70,16 @@ counter_take_off(struct tide_counter *counter, int64_t value)
     counter->current = counter_sum(counter->current, -value);
 }
 
+/*
+ * Keeps two counters' figures out of one vector: a load across what was just stored in two pieces, by a deallocation,
+ * waits until these are in the cache, behind all stores before them.
+ */
+static inline void
+counter_part(void)
+{
+    atomic_signal_fence(memory_order_acq_rel);
+}
+
 /* Fold what was counted inside a push into the counter around it. */
 static void
 counter_fold(struct tide_counter *counter, const struct tide_counter *inner)
@@ -91,6 +102,7 @@ statistics_allocate(struct tide_resource *self, size_t bytes, size_t alignment, 
         return status;
     tidei_lock_take(&statistics->lock);
     counter_add(&statistics->innermost.bytes, (int64_t)bytes);
+    counter_part();
     counter_add(&statistics->innermost.count, 1);
     tidei_lock_give(&statistics->lock);
     return TIDE_OK;
@@ -129,6 +141,7 @@ statistics_deallocate(struct tide_resource *self, void *pointer, size_t bytes, s
 
     tidei_lock_take(&statistics->lock);
     counter_take_off(&statistics->innermost.bytes, (int64_t)bytes);
+    counter_part();
     counter_take_off(&statistics->innermost.count, 1);
     serial = statistics->serial;
     tidei_lock_give(&statistics->lock);

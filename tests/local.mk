@@ -142,6 +142,12 @@ tests_limit_t_LDADD = libtidemark.la
 TESTS += tests/limit-t
 THREADED_TESTS += tests/limit-t
 
+check_PROGRAMS += tests/second-thread-t
+tests_second_thread_t_SOURCES = tests/second-thread-t.c $(contract_test)
+tests_second_thread_t_LDADD = libtidemark.la
+TESTS += tests/second-thread-t
+THREADED_TESTS += tests/second-thread-t
+
 check_PROGRAMS += tests/fixed-t
 tests_fixed_t_SOURCES = tests/fixed-t.c $(adaptor_test)
 tests_fixed_t_LDADD = libtidemark.la
