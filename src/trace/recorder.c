@@ -364,7 +364,9 @@ recorder_define(struct tidei_recorder *recorder, const struct tidei_record *reco
     memcpy(definition.text, text, length);
     recorder_write_definition(recorder, &definition);
     pthread_mutex_lock(&recorder->lock);
-    moved = realloc(recorder->definitions, (recorder->definition_count + 1) * sizeof(*moved));
+    moved = recorder->definitions;
+    if ((recorder->definition_count & (recorder->definition_count - 1)) == 0) /* doubled at each power of two, from 0 */
+        moved = realloc(moved, (recorder->definition_count * 2 + 1) * sizeof(*moved));
     if (moved != NULL) {
         recorder->definitions = moved;
         moved[recorder->definition_count++] = definition;
