@@ -106,7 +106,7 @@ binning_upstream_at(struct tide_resource *self, size_t index, struct tide_upstre
         return tide_pass_upstream_at(self, 0, out);
     *out = (struct tide_upstream){ 0 };
     if (index > binning->bin_count)
-        return tide_error_set(TIDE_EINVAL, "binning: no upstream at %zu, %zu bins", index, binning->bin_count);
+        return TIDE_EINVAL; /* where every walk ends: as in tide_pass_upstream_at */
     *out = (struct tide_upstream){ binning->resources[index - 1], binning->limits[index - 1] };
     return TIDE_OK;
 }
