@@ -131,6 +131,7 @@ struct log_walk {
     struct tide_resource **seen;
     uint32_t *ids;
     size_t count;
+    enum tide_status status; /* of the first resource that got no number */
 };
 
 /* Two stacks that share a log may both be made at once. */
@@ -173,7 +174,7 @@ log_known(const struct log_walk *walk, struct tide_resource *resource)
     return log->layer_id;
 }
 
-/* Number a resource and all below it. Returns its number; 0 where host memory is short. */
+/* Number a resource and all below it. Returns its number; 0, and walk->status, where that cannot be. */
 static uint32_t
 log_number(struct log_walk *walk, struct tide_resource *resource)
 {
@@ -194,10 +195,16 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
 
         walk->seen = seen != NULL ? seen : walk->seen;
         walk->ids = ids != NULL ? ids : walk->ids;
-        if (seen == NULL || ids == NULL)
+        if (seen == NULL || ids == NULL) {
+            walk->status = TIDE_ENOMEM;
             return 0;
+        }
     }
     id = tidei_recorder_new_layer(walk->recorder);
+    if (id > UINT16_MAX) {
+        walk->status = TIDE_EINVAL;
+        return 0;
+    }
     walk->seen[walk->count] = resource;
     walk->ids[walk->count++] = id;
     if (resource->ops == &log_ops)
@@ -238,9 +245,13 @@ log_open(struct log *log)
     if (status != TIDE_OK)
         return status;
     log->watches = true;
-    if (log_number(&walk, &log->base) == 0)
-        status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
+    log_number(&walk, &log->base);
+    status = walk.status;
+    if (status == TIDE_ENOMEM)
+        tide_error_set(status, "log: no host memory");
+    else if (status != TIDE_OK)
+        tide_error_set(status, "log: no more than %d layers fit into the trace %s", UINT16_MAX, log->options.path);
+    else if (tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
         tidei_recorder_define_stack(walk.recorder, text);
     free(walk.seen);
     free(walk.ids);

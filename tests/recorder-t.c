@@ -526,10 +526,51 @@ test_closed_output(void)
        "and what it prints goes into no file of the trace");
 }
 
+/* Stacks over many bins, which are layers each, until a trace has as many layers as its records can tell apart. */
+static void
+test_many_layers(void)
+{
+    enum { BINS = 4000, STACKS = 17 };
+    const char *path = scratch("layers.db");
+    struct tide_log_options options = { TIDE_OPTIONS(options), .path = path };
+    struct tide_resource *keep = stack_of("log(%s) | sim", path), *binning, *base, *log = keep;
+    static struct tide_upstream bins[BINS];
+    enum tide_status status = TIDE_OK;
+    int made = 0;
+
+    tide_host_create(NULL, &base);
+    for (size_t i = 0; i < BINS; i++) {
+        tide_host_create(NULL, &bins[i].resource);
+        bins[i].limit_bytes = i + 1;
+    }
+    tide_binning_create(base, bins, BINS, &binning);
+    while (status == TIDE_OK && made < STACKS) {
+        status = tide_log_create(binning, &options, &log);
+        if (status == TIDE_OK) {
+            give(log, take(log, 5000), 5000);
+            tide_resource_release(log);
+            made++;
+        }
+    }
+    ok(status == TIDE_EINVAL && log == NULL, "a trace refuses a stack that it has no layer numbers for");
+    has_words(tide_error_text(), "no more than 65535 layers", "with words that say so");
+    tide_resource_release(binning);
+    tide_resource_release(base);
+    for (size_t i = 0; i < BINS; i++)
+        tide_resource_release(bins[i].resource);
+    give(keep, take(keep, 1), 1);
+    tide_resource_release(keep);
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE size = 5000"), made, "the others are recorded");
+    is_i64(sql_number(path, "SELECT count(DISTINCT layer_id) FROM allocation JOIN layer USING (layer_id)"
+                            " WHERE kind = 'log'"),
+           made + 1, "each at a layer of its own");
+    ok(tide_log_create(NULL, NULL, NULL) == TIDE_EINVAL, "a log wants a place for itself");
+}
+
 int
 main(void)
 {
-    plan(93);
+    plan(98);
     test_one_stack();
     test_meta();
     test_describe();
@@ -543,6 +584,7 @@ main(void)
     test_visible();
     test_small_ring();
     test_tags_and_marks();
+    test_many_layers();
     test_exit();
     test_closed_output();
     return done();

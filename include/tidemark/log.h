@@ -40,8 +40,8 @@ struct tide_log_options {
  * The trace is complete once the last `log` that records into it is released, or the process has exited.
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, ring_bytes, backlog_bytes), TIDE_EEXIST (the file exists), TIDE_EBUSY (another
- * process records there), TIDE_EIO, TIDE_EUNSUPPORTED (clock), TIDE_ENOMEM.
+ * Errors: TIDE_EINVAL (NULL, ring_bytes, backlog_bytes, more than 65,535 layers in one trace), TIDE_EEXIST (the
+ * file exists), TIDE_EBUSY (another process records there), TIDE_EIO, TIDE_EUNSUPPORTED (clock), TIDE_ENOMEM.
  * Thread safety: any thread; recording an event takes no lock and no system call. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_log_create(struct tide_resource *upstream, const struct tide_log_options *options,
