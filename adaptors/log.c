@@ -1,8 +1,8 @@
 /*
  * log: record what passes through into an SQLite trace.
  *
- * Usage: log(PATH, overwrite=false, clock=auto|tsc|monotonic, overflow=wait|drop, ring=1MiB, backlog=128MiB), or
- * log alone below another: it records into the trace of the one above.
+ * Usage: log(PATH, overwrite=false, clock=auto|tsc|monotonic, overflow=wait|drop, cupti=auto|calls|off, ring=1MiB,
+ * backlog=128MiB), or log alone below another: it records into the trace of the one above.
  *
  * Example: log(trace.db) | statistics | limit(4GiB) | log | driver
  *
@@ -88,6 +88,7 @@ log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
 }
 
 static const char *const log_clocks[] = { "auto", "tsc", "monotonic", NULL };
+static const char *const log_cuptis[] = { "auto", "calls", "off", NULL };
 static const char *const log_overflows[] = { "wait", "drop", NULL };
 
 static void
@@ -104,6 +105,8 @@ log_describe(struct tide_resource *self, struct tide_text *text)
         tide_text_format(text, ", clock=%s", log_clocks[options->clock]);
     if (options->overflow != TIDE_OVERFLOW_WAIT)
         tide_text_format(text, ", overflow=%s", log_overflows[options->overflow]);
+    if (options->cupti != TIDE_CUPTI_AUTO)
+        tide_text_format(text, ", cupti=%s", log_cuptis[options->cupti]);
     if (options->ring_bytes != 0) {
         tide_text_format(text, ", ring=");
         tide_text_size(text, options->ring_bytes);
@@ -223,6 +226,21 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
     return id;
 }
 
+/* Have the driver's calls recorded for each log that is the last one above a base of device memory. */
+static void
+log_watch_calls(struct log_walk *walk, struct tide_resource *resource, uint32_t nearest)
+{
+    struct tide_upstream edge;
+    uint64_t device;
+
+    if (resource->ops == &log_ops)
+        nearest = ((struct log *)resource)->layer_id;
+    if (resource->upstream == NULL && tide_query(resource, TIDE_QUERY_DEVICE, &device) == TIDE_OK)
+        tidei_recorder_watch_calls(walk->recorder, nearest);
+    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
+        log_watch_calls(walk, edge.resource, nearest);
+}
+
 static void
 log_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource)
 {
@@ -251,7 +269,9 @@ log_open(struct log *log)
         tide_error_set(status, "log: no host memory");
     else if (status != TIDE_OK)
         tide_error_set(status, "log: no more than %d layers fit into the trace %s", UINT16_MAX, log->options.path);
-    else if (tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
+    else
+        log_watch_calls(&walk, &log->base, 0);
+    if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
         tidei_recorder_define_stack(walk.recorder, text);
     free(walk.seen);
     free(walk.ids);
@@ -343,6 +363,7 @@ static const struct tidei_argument log_arguments[] = {
     { .key = "overwrite", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
     { .key = "clock", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_clocks, .expected = "auto, tsc or monotonic" },
     { .key = "overflow", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_overflows, .expected = "wait or drop" },
+    { .key = "cupti", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_cuptis, .expected = "auto, calls or off" },
     { .key = "ring",
       .type = TIDEI_ARGUMENT_SIZE,
       .power_of_two = true,
@@ -366,8 +387,9 @@ log_create(const struct tidei_arguments *arguments, struct tide_resource *upstre
     options.overwrite = values[1].given && values[1].number != 0;
     options.clock = values[2].given ? (enum tide_clock)values[2].number : TIDE_CLOCK_AUTO;
     options.overflow = values[3].given ? (enum tide_overflow)values[3].number : TIDE_OVERFLOW_WAIT;
-    options.ring_bytes = values[4].given ? values[4].number : 0;
-    options.backlog_bytes = values[5].given ? values[5].number : 0;
+    options.cupti = values[4].given ? (enum tide_cupti)values[4].number : TIDE_CUPTI_AUTO;
+    options.ring_bytes = values[5].given ? values[5].number : 0;
+    options.backlog_bytes = values[6].given ? values[6].number : 0;
     return tide_log_create(upstream, &options, out);
 }
 

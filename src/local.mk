@@ -7,6 +7,8 @@ libtidemark_la_LIBADD = $(SQLITE_LIBS) -ldl
 libtidemark_la_SOURCES = \
 	src/blocks.c \
 	src/blocks.h \
+	src/cupti-table.c \
+	src/cupti-table.h \
 	src/describe.h \
 	src/driver-load.c \
 	src/driver-order.c \

@@ -235,3 +235,10 @@ TESTS += tests/torture-t
 .PHONY: torture
 torture: tests/torture-t
 	TORTURE_KILLS=$${TORTURE_KILLS:-1000} tests/torture-t
+
+check_PROGRAMS += tests/join-t
+tests_join_t_SOURCES = tests/join-t.c
+tests_join_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+tests_join_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
+tests_join_t_LDADD = libtidemark-test.la
+TESTS += tests/join-t

@@ -21,6 +21,12 @@ enum tide_overflow {
     TIDE_OVERFLOW_DROP = 1, /* what does not fit is dropped and counted in the table loss */
 };
 
+enum tide_cupti {
+    TIDE_CUPTI_AUTO = 0,  /* as TIDE_CUPTI_CALLS */
+    TIDE_CUPTI_CALLS = 1, /* the driver's own times of its calls, in the table driver_call, where CUPTI can be had */
+    TIDE_CUPTI_OFF = 2,   /* CUPTI is not loaded */
+};
+
 struct tide_log_options {
     size_t struct_size;
     const char *path; /* of the trace; %p process id, %h host name, %r rank; NULL: see below */
@@ -29,6 +35,7 @@ struct tide_log_options {
     enum tide_overflow overflow;
     uint64_t ring_bytes;    /* for each thread; a power of two from 4 KiB to 1 GiB; 0: 1 MiB */
     uint64_t backlog_bytes; /* the most that waits for SQLite, 1 MiB to 16 GiB; 0: 128 MiB */
+    enum tide_cupti cupti;  /* for stacks over device memory; meta.cupti says what came of it */
 };
 
 /*

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "resource.h"
+#include "trace/join.h"
 #include "trace/store.h"
 
 static enum tide_status
@@ -92,6 +93,8 @@ extras_bin(struct tidei_store *store, const struct tidei_record *record)
 static enum tide_status
 extras_thread(struct tidei_store *store, const struct tidei_record *record, const char *text)
 {
+    if (store->join != NULL)
+        tidei_join_add_thread(store->join, (uint32_t)record->address, (uint32_t)record->size);
     sqlite3_bind_int64(store->thread, 1, (int64_t)record->address);
     sqlite3_bind_int64(store->thread, 2, (int64_t)record->size);
     sqlite3_bind_text(store->thread, 3, text, -1, SQLITE_STATIC);

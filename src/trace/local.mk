@@ -2,18 +2,25 @@
 libtidemark_la_SOURCES += \
 	src/trace/addressmap.c \
 	src/trace/addressmap.h \
+	src/trace/calls.c \
+	src/trace/calls.h \
 	src/trace/clock.c \
 	src/trace/clock.h \
 	src/trace/create.c \
 	src/trace/create.h \
 	src/trace/drops.c \
 	src/trace/drops.h \
+	src/trace/drivercalls.c \
+	src/trace/drivercalls.h \
 	src/trace/extras.c \
 	src/trace/feed.c \
+	src/trace/feed-calls.c \
 	src/trace/filelimit.c \
 	src/trace/filelimit.h \
 	src/trace/front.c \
 	src/trace/front.h \
+	src/trace/join.c \
+	src/trace/join.h \
 	src/trace/load.c \
 	src/trace/merge.c \
 	src/trace/merge.h \

@@ -165,8 +165,9 @@ recorder_check(struct tide_log_options *options)
     if (options->backlog_bytes < (uint64_t)1 << 20 || options->backlog_bytes > (uint64_t)16 << 30)
         return tide_error_set(TIDE_EINVAL, "log: backlog of %s, expected 1 MiB to 16 GiB",
                               tidei_size_text(options->backlog_bytes));
-    if (options->clock > TIDE_CLOCK_MONOTONIC || options->overflow > TIDE_OVERFLOW_DROP)
-        return tide_error_set(TIDE_EINVAL, "log: unknown clock or overflow");
+    if (options->clock > TIDE_CLOCK_MONOTONIC || options->overflow > TIDE_OVERFLOW_DROP ||
+        options->cupti > TIDE_CUPTI_OFF)
+        return tide_error_set(TIDE_EINVAL, "log: unknown clock, overflow or cupti");
     if (options->clock == TIDE_CLOCK_TSC && !tidei_clock_tsc_is_invariant())
         return tide_error_set(TIDE_EUNSUPPORTED, "log: clock=tsc: this machine has no invariant time stamp counter");
     return TIDE_OK;
@@ -181,7 +182,8 @@ recorder_check_same(const struct tidei_recorder *recorder, const struct tide_log
     if ((options->ring_bytes != 0 && options->ring_bytes != open->ring_bytes) ||
         (options->backlog_bytes != 0 && options->backlog_bytes != open->backlog_bytes) ||
         (options->clock != TIDE_CLOCK_AUTO && options->clock != open->clock) ||
-        (options->overflow != TIDE_OVERFLOW_WAIT && options->overflow != open->overflow))
+        (options->overflow != TIDE_OVERFLOW_WAIT && options->overflow != open->overflow) ||
+        (options->cupti != TIDE_CUPTI_AUTO && options->cupti != open->cupti))
         return tide_error_set(TIDE_EINVAL, "log: %s is already open in this process with other options",
                               recorder->path);
     return TIDE_OK;
@@ -455,6 +457,13 @@ tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *re
     /* Without the lock: this asks the resource, which has locks of its own. */
     if (recorder_samples(recorder))
         tidei_sampler_unwatch(recorder->writer->sampler, resource);
+}
+
+void
+tidei_recorder_watch_calls(struct tidei_recorder *recorder, uint32_t layer_id)
+{
+    if (recorder->options.cupti != TIDE_CUPTI_OFF)
+        tidei_driver_calls_watch(recorder->writer->calls, layer_id);
 }
 
 enum tide_status

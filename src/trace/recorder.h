@@ -94,6 +94,9 @@ void tidei_recorder_define_stack(struct tidei_recorder *recorder, const char *te
 void tidei_recorder_watch(struct tidei_recorder *recorder, struct tide_resource *resource, uint32_t layer_id);
 void tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource);
 
+/* Record the driver's own calls of a layer, where CUPTI can be had and the options want it. */
+void tidei_recorder_watch_calls(struct tidei_recorder *recorder, uint32_t layer_id);
+
 /* Everything whose call has returned is in the file when this returns. Errors: TIDE_EIO. */
 enum tide_status tidei_recorder_flush(struct tidei_recorder *recorder);
 

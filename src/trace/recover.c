@@ -56,9 +56,10 @@ recover_store(struct tidei_store *store, struct tidei_ringfile *file, struct tid
     status = recover_check(store, file, &closed);
     if (status != TIDE_OK || closed) {
         if (closed) {
-            tidei_ringfile_unlink(file); /* killed between the last transaction and this */
+            /* Killed between the last transaction and this. */
             if (tidei_store_finish(store) != TIDE_OK)
                 tidei_message(TIDE_WARNING, "%s", tide_error_text());
+            tidei_ringfile_unlink(file);
             out->state = TIDE_TRACE_RECOVERED;
         }
         tidei_store_close(store);

@@ -7,7 +7,7 @@
 #include "trace/clock.h"
 #include "trace/sampler.h"
 
-#define SAMPLER_PERIOD_NS 10000000u
+#define SAMPLER_PERIOD_NS 1000000u
 #define SAMPLER_MOST      65536u /* between two transactions */
 
 struct sampler_watch {

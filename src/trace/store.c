@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "resource.h"
+#include "trace/join.h"
 #include "trace/schema.h"
 #include "trace/store.h"
 
@@ -82,6 +83,8 @@ store_prepare(struct tidei_store *store)
         { &store->thread, "INSERT OR IGNORE INTO thread VALUES (?1, ?2, ?3)" },
         { &store->stream, "INSERT OR IGNORE INTO stream VALUES (?1, ?2, ?3)" },
         { &store->loss, "INSERT INTO loss VALUES (?1, ?2, ?3)" },
+        { &store->insert_calls, "INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns,"
+                                " thread_id, result) SELECT * FROM tidei_calls" },
         { &store->sample, "INSERT INTO pool_sample VALUES (?1, ?2, ?3, ?4)" },
     };
 
@@ -104,7 +107,7 @@ store_configure(struct tidei_store *store)
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_busy_handler(store->db, store_busy, store);
-    if (tidei_feed_register(store) != SQLITE_OK)
+    if (tidei_feed_register(store) != SQLITE_OK || tidei_feed_calls_register(store) != SQLITE_OK)
         return tidei_store_error(store, "virtual tables");
     /*
      * Without fsync: what is lost with the power is not what this file is for, and a killed process loses nothing.
@@ -423,6 +426,25 @@ store_write_samples(struct tidei_store *store, const struct tidei_pool_sample *s
 }
 
 enum tide_status
+tidei_store_write_calls(struct tidei_store *store)
+{
+    size_t count = 0;
+
+    if (store->join != NULL)
+        tidei_join_rows(store->join, &count);
+    return count == 0 ? TIDE_OK : store_run(store, store->insert_calls, "driver_call");
+}
+
+enum tide_status
+tidei_store_calls_cut_off(struct tidei_store *store)
+{
+    return store_exec(store,
+                      "UPDATE meta SET value = 'calls, but for those that CUPTI still had when the process was killed'"
+                      " WHERE key = 'cupti' AND value = 'calls'",
+                      "meta");
+}
+
+enum tide_status
 tidei_store_write(struct tidei_store *store, uint64_t epoch, uint64_t records, const struct tidei_pool_sample *samples,
                   size_t sample_count)
 {
@@ -437,6 +459,8 @@ tidei_store_write(struct tidei_store *store, uint64_t epoch, uint64_t records, c
     if (status == TIDE_OK && store->pair->row_count != 0)
         status = store_run(store, store->insert_rows, "allocation");
     if (status == TIDE_OK)
+        status = tidei_store_write_calls(store);
+    if (status == TIDE_OK)
         status = store_write_streams(store);
     if (status == TIDE_OK)
         status = store_write_samples(store, samples, sample_count);
@@ -450,6 +474,8 @@ tidei_store_write(struct tidei_store *store, uint64_t epoch, uint64_t records, c
     if (status == TIDE_OK) {
         for (uint32_t i = 0; i < store->stream_count; i++)
             store->streams[i].written = true;
+        if (store->join != NULL)
+            tidei_join_written(store->join);
     }
     return status;
 }

@@ -21,15 +21,18 @@ struct tidei_stream {
     bool written;
 };
 
+struct tidei_join;
+
 struct tidei_store {
     sqlite3 *db;
     char *path; /* owned */
     sqlite3_stmt *begin, *commit, *rollback, *insert_rows, *insert_closed, *meta, *stack, *unmatched, *mark, *tag,
-        *layer, *bin, *thread, *stream, *loss, *sample;
+        *layer, *bin, *thread, *stream, *loss, *sample, *insert_calls;
     uint64_t start_ns;
     struct tidei_clock_line line; /* for the half that is being written */
     uint64_t floor_ns;            /* alloc_ns never falls below that of the half before, whose line had another slope */
     struct tidei_pair *pair;
+    struct tidei_join *join; /* borrowed; NULL without CUPTI */
     struct tidei_stream *streams;
     uint32_t stream_count;
     uint32_t stream_capacity;
@@ -73,6 +76,12 @@ enum tide_status tidei_store_end(struct tidei_store *store, enum tide_status sta
 enum tide_status tidei_store_write(struct tidei_store *store, uint64_t epoch, uint64_t records,
                                    const struct tidei_pool_sample *samples, size_t sample_count);
 
+/* Write the calls that store->join has tied, within a transaction. */
+enum tide_status tidei_store_write_calls(struct tidei_store *store);
+
+/* The process was killed: where meta.cupti is "calls", it says that what CUPTI had is missing. */
+enum tide_status tidei_store_calls_cut_off(struct tidei_store *store);
+
 /* Add to the table of losses; nothing where `events` is 0. */
 enum tide_status tidei_store_loss(struct tidei_store *store, uint32_t thread_id, const char *reason, uint64_t events);
 
@@ -93,8 +102,9 @@ int64_t tidei_store_device(const struct tidei_store *store, uint32_t layer_id);
 /* SQLite has failed: this thread's error text says what. */
 enum tide_status tidei_store_error(struct tidei_store *store, const char *what);
 
-/* The virtual tables that feed the bulk statements; feed.c. */
+/* The virtual tables that feed the bulk statements; feed.c and feed-calls.c. */
 int tidei_feed_register(struct tidei_store *store);
+int tidei_feed_calls_register(struct tidei_store *store);
 
 /* Keep the rows of the half that live beyond it. */
 bool tidei_feed_keep_live(struct tidei_store *store);

@@ -80,10 +80,12 @@ tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, s
     writer->merge = tidei_merge_new(file, tsc);
     writer->pair = tidei_pair_new(file);
     writer->sampler = tidei_sampler_new();
-    if (writer->merge == NULL || writer->pair == NULL || writer->sampler == NULL) {
+    writer->calls = tidei_driver_calls_new(tsc);
+    if (writer->merge == NULL || writer->pair == NULL || writer->sampler == NULL || writer->calls == NULL) {
         tidei_merge_free(writer->merge);
         tidei_pair_free(writer->pair);
         tidei_sampler_free(writer->sampler);
+        tidei_driver_calls_free(writer->calls);
         free(writer);
         return NULL;
     }
@@ -101,6 +103,7 @@ tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, s
     writer->busy_limit_ns = WRITER_LOCK_LIMIT_NS;
     writer->slice = WRITER_SLICE_LEAST;
     store->pair = writer->pair;
+    store->join = tidei_driver_calls_join(writer->calls);
     store->start_ns = file->header->start_ns;
     store->poll = writer_poll;
     store->poll_context = writer;
@@ -154,6 +157,13 @@ writer_adapt(struct tidei_writer *writer)
         writer->slice /= 2;
 }
 
+static enum tide_status
+writer_no_memory(struct tidei_writer *writer)
+{
+    writer->pair->no_memory = true;
+    return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->store->path);
+}
+
 /* Write the slice that is paired. */
 static enum tide_status
 writer_write(struct tidei_writer *writer)
@@ -172,14 +182,14 @@ writer_write(struct tidei_writer *writer)
     if (status != TIDE_OK)
         return status;
     TIDEI_TEST_POINT("writer.after-write");
+    if (!tidei_join_add_events(writer->store->join, writer->store, sealed->done, sealed->paired))
+        return writer_no_memory(writer);
     sealed->done = sealed->paired;
     tidei_sampler_written(writer->sampler);
     writer_adapt(writer);
     tidei_pair_forget_closed(pair);
-    if (!tidei_feed_keep_live(writer->store)) {
-        pair->no_memory = true;
-        return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->store->path);
-    }
+    if (!tidei_feed_keep_live(writer->store))
+        return writer_no_memory(writer);
     if (pair->row_count != 0) {
         const struct tidei_record *last =
             tidei_half_record(pair->file, pair->half, pair->rows[pair->row_count - 1].alloc);
@@ -221,7 +231,20 @@ writer_write_sealed(struct tidei_writer *writer)
         status = writer_write(writer);
     } while (status == TIDE_OK && sealed->done < sealed->count);
     sealed->pending = status != TIDE_OK;
+    if (status == TIDE_OK)
+        tidei_driver_calls_round(writer->calls, sealed->until);
     return status;
+}
+
+/* Say in meta whether CUPTI is there, once that is known. Within a transaction. */
+static enum tide_status
+writer_write_cupti(struct tidei_writer *writer)
+{
+    char text[256];
+
+    if (!tidei_driver_calls_state(writer->calls, text, sizeof(text)))
+        return TIDE_OK;
+    return tidei_store_meta_text(writer->store, "cupti", text);
 }
 
 /* Write the half that fills; the other one fills from now on. */
@@ -241,6 +264,7 @@ writer_commit(struct tidei_writer *writer)
     }
     writer->sealed =
         (struct tidei_sealed){ .half = writer->merge->half, .count = writer->merge->count, .pending = true };
+    writer->sealed.until = writer->merge->full ? writer->merge->last_ticks : writer->merge->watermark;
     writer->sealed.epoch = tidei_merge_seal(writer->merge);
     writer->first_ns = 0;
     return writer_write_sealed(writer);
@@ -453,16 +477,35 @@ writer_write_figures(struct tidei_writer *writer, const char *ended)
     return status;
 }
 
+/* The last of the driver's calls, and what is to be said of them. Within a transaction. */
+static enum tide_status
+writer_write_calls(struct tidei_writer *writer)
+{
+    enum tide_status status = tidei_store_write_calls(writer->store);
+
+    if (status == TIDE_OK)
+        status = writer_write_cupti(writer);
+    if (status == TIDE_OK && writer->merge->post_mortem)
+        status = tidei_store_calls_cut_off(writer->store);
+    if (status == TIDE_OK)
+        status = tidei_store_loss(writer->store, 0, "driver call dropped by CUPTI",
+                                  tidei_driver_calls_dropped(writer->calls));
+    return status;
+}
+
 /* The last transaction. */
 static enum tide_status
 writer_complete(struct tidei_writer *writer, const char *ended)
 {
     enum tide_status status;
 
+    tidei_driver_calls_end(writer->calls);
     pthread_mutex_lock(&writer->gate);
     status = tidei_store_begin(writer->store);
     if (status == TIDE_OK) {
-        status = writer_write_losses(writer);
+        status = writer_write_calls(writer);
+        if (status == TIDE_OK)
+            status = writer_write_losses(writer);
         if (status == TIDE_OK)
             status = writer_write_figures(writer, ended);
         TIDEI_TEST_POINT("writer.before-complete");
@@ -500,14 +543,15 @@ writer_finish(struct tidei_writer *writer, const char *ended)
         writer_fail(writer);
         return status;
     }
-    TIDEI_TEST_POINT("writer.before-unlink");
-    tidei_ringfile_unlink(writer->file);
     writer->busy_limit_ns = WRITER_FINISH_LIMIT_NS;
     pthread_mutex_lock(&writer->gate);
     status = tidei_store_finish(writer->store);
     pthread_mutex_unlock(&writer->gate);
     if (status != TIDE_OK)
         tidei_message(TIDE_WARNING, "%s; the write-ahead log stays until its reader is gone", tide_error_text());
+    /* Last: as long as the ring file is there, whoever opens the trace sees to the write-ahead log, too. */
+    TIDEI_TEST_POINT("writer.before-unlink");
+    tidei_ringfile_unlink(writer->file);
     return TIDE_OK;
 }
 
@@ -543,6 +587,7 @@ tidei_writer_free(struct tidei_writer *writer)
     tidei_merge_free(writer->merge);
     tidei_pair_free(writer->pair);
     tidei_sampler_free(writer->sampler);
+    tidei_driver_calls_free(writer->calls);
     tidei_ringfile_close(writer->file, false);
     pthread_mutex_destroy(&writer->lock);
     pthread_mutex_destroy(&writer->gate);

@@ -9,6 +9,7 @@
 
 #include <tidemark/resource.h>
 
+#include "trace/drivercalls.h"
 #include "trace/merge.h"
 #include "trace/pair.h"
 #include "trace/sampler.h"
@@ -23,6 +24,7 @@ struct tidei_sealed {
     uint64_t count;  /* records */
     uint64_t done;   /* of them the trace has */
     bool pending;    /* the trace does not have all of it yet */
+    uint64_t until;  /* tick: everything before it is in this half or was in one of before */
     uint64_t paired; /* up to here they are paired; past `done` where a transaction has failed */
 };
 
@@ -33,6 +35,7 @@ struct tidei_writer {
     struct tidei_pair *pair;
     struct tidei_store *store;
     struct tidei_sampler *sampler;
+    struct tidei_driver_calls *calls;
     bool tsc;
     struct tidei_sealed sealed;
     uint64_t slice;    /* how many records go into a transaction */
