@@ -28,9 +28,9 @@ struct tide_trace_recovery {
  * that file. Whoever reads a trace calls it first; it does nothing where nothing is left, or while the process
  * lives. It may be killed and called again.
  *
- * `out` is defined on every return. Errors: TIDE_EINVAL (NULL), TIDE_EFORMAT (the ring file is damaged, of a newer format, or belongs to
- * another trace), TIDE_EIO, TIDE_EBUSY (another process is recovering it), TIDE_ENOMEM; then trace and ring file
- * stay as they are.
+ * `out` is defined on every return. Errors: TIDE_EINVAL (NULL), TIDE_EFORMAT (the ring file is damaged, of a newer
+ * format, or belongs to another trace or to another moment of this one), TIDE_EIO, TIDE_EBUSY (another process has been
+ * recovering it for ten seconds), TIDE_ENOMEM; then trace and ring file stay as they are.
  * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_trace_recover(const char *path, struct tide_trace_recovery *out);
