@@ -60,7 +60,7 @@ log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
     begin = tidei_front_ticks(front);
     status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
     tidei_front_event(front, begin, (uintptr_t)*out, bytes, stream,
-                      tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)));
+                      tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)), true);
     return status;
 }
 
@@ -80,10 +80,10 @@ log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     }
     if (__builtin_expect(front->drop, 0) && tidei_front_drops_free(front, log->layer_id, (uintptr_t)pointer))
         return tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
-    begin = tidei_front_ticks(front);
+    begin = tidei_front_ticks_settled(front);
     status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
     tidei_front_event(front, begin, (uintptr_t)pointer, bytes, stream,
-                      tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)));
+                      tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)), false);
     return status;
 }
 

@@ -7,6 +7,8 @@
 
 #ifdef TIDEI_TEST_POINTS
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 
 typedef void (*tidei_test_point_function)(const char *label);
 extern _Atomic(tidei_test_point_function) tidei_test_point;
@@ -17,8 +19,22 @@ extern _Atomic(tidei_test_point_function) tidei_test_point;
         if (function_ != NULL)                                                                                         \
             function_(label);                                                                                          \
     } while (0)
+
+/* Limits that a test may set; 0 leaves them. */
+extern _Atomic uint64_t tidei_test_patience_ns; /* how long a record that was begun holds up all others */
+extern _Atomic uint64_t tidei_test_busy_ns;     /* how long the writer waits for another's lock */
+
+#define TIDEI_TEST_LIMIT(name, limit)                                                                                  \
+    (atomic_load_explicit(&tidei_test_##name, memory_order_relaxed) != 0                                               \
+         ? atomic_load_explicit(&tidei_test_##name, memory_order_relaxed)                                              \
+         : (limit))
+
+/* What a test has in place of CLOCK_MONOTONIC as ticks, such as a clock that is coarse; NULL leaves it. */
+typedef uint64_t (*tidei_test_clock_function)(void);
+extern _Atomic(tidei_test_clock_function) tidei_test_clock;
 #else
-#define TIDEI_TEST_POINT(label) ((void)0)
+#define TIDEI_TEST_POINT(label)       ((void)0)
+#define TIDEI_TEST_LIMIT(name, limit) (limit)
 #endif
 
 #endif

@@ -27,7 +27,7 @@ tidei_clock_sample_now(bool tsc)
     uint64_t narrowest = UINT64_MAX;
 
     if (!tsc) {
-        best.ns = best.ticks = tidei_monotonic_ns();
+        best.ns = best.ticks = tidei_clock_ticks(false);
         return best;
     }
     for (int i = 0; i < 5; i++) {

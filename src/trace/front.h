@@ -79,16 +79,25 @@ tidei_front_ticks(const struct tidei_front *front)
     return tidei_clock_ticks(front->tsc);
 }
 
+/* The moment at which a free begins: after the allocation, whichever thread that was made on. */
+static inline uint64_t
+tidei_front_ticks_settled(const struct tidei_front *front)
+{
+    return tidei_clock_ticks_settled(front->tsc);
+}
+
 /* Have the record at `head` begin: nothing later than `since` is merged until tidei_front_publish. */
 static inline void
 tidei_front_open(struct tidei_front *front, uint64_t since)
 {
     /* Read by the merge with acquire; ordered before the clock by the writer's membarrier or by this fence. */
     atomic_store_explicit(&front->ring->open, since | 1, memory_order_relaxed);
-    if (front->fence)
+    if (front->fence) {
         atomic_thread_fence(memory_order_seq_cst);
-    else
+        tidei_clock_settle();
+    } else {
         atomic_signal_fence(memory_order_seq_cst);
+    }
 }
 
 static inline void
@@ -105,12 +114,13 @@ tidei_front_publish(struct tidei_front *front, uint64_t records)
 
 /*
  * Record an allocation or a free whose call began at `begin` and has just returned; `word` is tidei_record_word of it.
+ * An allocation is `settled`: its life begins after the free that gave its address back, on whichever thread.
  * Each field is stored once, in place: a record that is put together on the stack and copied is slower on a Xeon,
  * which waits for narrow stores to be done before it loads them as one vector.
  */
 static inline void
 tidei_front_event(struct tidei_front *front, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,
-                  uint64_t word)
+                  uint64_t word, bool settled)
 {
     struct tidei_record *record;
     uint64_t now;
@@ -129,7 +139,7 @@ tidei_front_event(struct tidei_front *front, uint64_t begin, uint64_t address, u
     record->thread = front->thread_id;
     tidei_front_open(front, begin);
     TIDEI_TEST_POINT("front.open");
-    now = tidei_front_ticks(front);
+    now = settled ? tidei_front_ticks_settled(front) : tidei_front_ticks(front);
     record->ticks = now;
     record->duration_ticks = now - begin;
     tidei_front_publish(front, 1);

@@ -70,9 +70,10 @@ merge_bound(struct tidei_merge *merge, uint32_t index, uint64_t open, uint64_t n
         merge->open_seen[index] = open;
         merge->open_since_ns[index] = ns;
     }
-    if (ns - merge->open_since_ns[index] > TIDEI_MERGE_PATIENCE_NS)
+    if (ns - merge->open_since_ns[index] > TIDEI_TEST_LIMIT(patience_ns, TIDEI_MERGE_PATIENCE_NS))
         return now;
-    return open < now ? open : now;
+    /* The record may have the very tick at which its call began, and `open` is one more where that was even. */
+    return open - 1 < now ? open - 1 : now;
 }
 
 /* Find the rings that have records, and the tick up to which they may be merged. Returns how many rings. */
@@ -86,10 +87,12 @@ merge_look(struct tidei_merge *merge)
     now = merge->post_mortem ? UINT64_MAX : tidei_clock_ticks(merge->tsc);
     merge->watermark = now;
     /* See front.h: a thread that is seen with open == 0 behind this barrier reads its clock after `now`. */
-    if (merge->membarrier)
+    if (merge->membarrier) {
         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-    else
+    } else {
+        tidei_clock_settle();
         atomic_thread_fence(memory_order_seq_cst);
+    }
     /* Behind the barrier, too: a ring that is not counted yet gets its first record after `now`. */
     rings = atomic_load_explicit(&merge->file->header->ring_count, memory_order_acquire);
     for (uint32_t i = 0; i < rings; i++) {
@@ -190,6 +193,8 @@ merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
     to->text_records = (uint16_t)(records - 1);
     to->ticks = cursor->ticks;
     if (to->ticks < merge->last_ticks) {
+        /* When its call began stays, by which frees are paired. */
+        to->duration_ticks += merge->last_ticks - to->ticks;
         to->ticks = merge->last_ticks;
         merge->late++;
     }

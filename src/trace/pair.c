@@ -6,6 +6,9 @@
  * A free belongs to the latest allocation that was there when its call began: the contract says that a layer
  * forgets an address before it calls upstream, so of one address everything happens in this order: allocated (its
  * call returned), freed (its call began), allocated again (its call returned).
+ *
+ * Where the clock is coarse, all of that may have one tick, and records of one tick come in the order of the rings.
+ * Then the earlier of two allocations is freed first, and a free may come before the allocation that it ends.
  */
 #include "config.h"
 
@@ -125,6 +128,32 @@ pair_null_pop(struct tidei_pair *pair, uint32_t layer)
     return 0;
 }
 
+/*
+ * A free of the same tick and size that found nothing belongs to this allocation, which is that of the latest row:
+ * its ring came first. True where there is one.
+ */
+static bool
+pair_freed_before(struct tidei_pair *pair, const struct tidei_record *record)
+{
+    struct tidei_index_list *list = &pair->unmatched;
+    struct tidei_row *row = &pair->rows[pair->row_count - 1];
+
+    for (size_t i = list->count; i-- > 0;) {
+        const struct tidei_record *free = pair_record(pair, list->items[i]);
+
+        if (free->ticks != record->ticks)
+            break;
+        if (free->status != TIDE_OK || free->address != record->address || free->layer != record->layer ||
+            free->size != record->size)
+            continue;
+        row->free = list->items[i];
+        memmove(&list->items[i], &list->items[i + 1], (list->count - i - 1) * sizeof(*list->items));
+        list->count--;
+        return true;
+    }
+    return false;
+}
+
 static void
 pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
 {
@@ -139,6 +168,8 @@ pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
     pair->row_count++;
     if (record->status != TIDE_OK)
         return;
+    if (pair->unmatched.count != 0 && pair_freed_before(pair, record))
+        return;
     if (address == 0) {
         address = pair_null_push(pair, record->layer);
         record->reserved2 = pair->next_null;
@@ -147,25 +178,44 @@ pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
         pair->no_memory = true;
 }
 
+static uint64_t
+pair_size(const struct tidei_pair *pair, uint32_t value)
+{
+    if (value & PAIR_LIVE)
+        return pair->live[value & ~PAIR_LIVE].size;
+    return pair_record(pair, pair->rows[value - 1].alloc)->size;
+}
+
+/*
+ * Of two allocations of one address, whether a free belongs to the first: it has the size that is freed and the other
+ * one has not, or it is the later one of those before the free began, or the earlier one where neither was.
+ */
+static bool
+pair_is_better(const struct tidei_pair *pair, const struct tidei_record *free, uint32_t one, uint32_t other)
+{
+    uint64_t began = free->ticks - free->duration_ticks;
+    uint64_t one_ticks = pair_ticks(pair, one), other_ticks = pair_ticks(pair, other);
+    bool one_fits = pair_size(pair, one) == free->size, other_fits = pair_size(pair, other) == free->size;
+
+    if (one_fits != other_fits)
+        return one_fits;
+    if (one_ticks < began)
+        return other_ticks >= began || one_ticks > other_ticks;
+    return other_ticks >= began && one_ticks < other_ticks;
+}
+
 /* The table's entry of the allocation that a free ends; TIDEI_ADDRESS_NONE where there is none. */
 static size_t
 pair_match(const struct tidei_pair *pair, const struct tidei_record *record, uint64_t address)
 {
     size_t best = tidei_address_map_first(&pair->map, address, record->layer);
-    uint64_t began = record->ticks - record->duration_ticks;
-    uint64_t best_ticks;
     size_t i;
 
     if (best == TIDEI_ADDRESS_NONE || (i = tidei_address_map_next(&pair->map, best)) == TIDEI_ADDRESS_NONE)
         return best;
-    best_ticks = pair_ticks(pair, pair->map.entries[best].value);
     for (; i != TIDEI_ADDRESS_NONE; i = tidei_address_map_next(&pair->map, i)) {
-        uint64_t ticks = pair_ticks(pair, pair->map.entries[i].value);
-
-        if (ticks <= began ? (best_ticks > began || ticks > best_ticks) : (best_ticks > began && ticks < best_ticks)) {
+        if (pair_is_better(pair, record, pair->map.entries[i].value, pair->map.entries[best].value))
             best = i;
-            best_ticks = ticks;
-        }
     }
     return best;
 }

@@ -100,7 +100,7 @@ tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, s
     writer->file = file;
     writer->store = store;
     writer->tsc = tsc;
-    writer->busy_limit_ns = WRITER_LOCK_LIMIT_NS;
+    writer->busy_limit_ns = TIDEI_TEST_LIMIT(busy_ns, WRITER_LOCK_LIMIT_NS);
     writer->slice = WRITER_SLICE_LEAST;
     store->pair = writer->pair;
     store->join = tidei_driver_calls_join(writer->calls);
@@ -201,7 +201,13 @@ writer_write(struct tidei_writer *writer)
     return TIDE_OK;
 }
 
-/* Where a slice that begins at `from` ends: never between a record and its text. */
+static bool
+writer_is_together(const struct tidei_record *record, const struct tidei_record *next)
+{
+    return next->kind == TIDEI_RECORD_TEXT || (record->kind != TIDEI_RECORD_TEXT && record->ticks == next->ticks);
+}
+
+/* Where a slice that begins at `from` ends: never between a record and its text, or two records of one tick. */
 static uint64_t
 writer_slice_end(const struct tidei_writer *writer, uint64_t from)
 {
@@ -210,7 +216,8 @@ writer_slice_end(const struct tidei_writer *writer, uint64_t from)
 
     if (end >= sealed->count)
         return sealed->count;
-    while (end < sealed->count && tidei_half_record(writer->file, sealed->half, end)->kind == TIDEI_RECORD_TEXT)
+    while (end < sealed->count && writer_is_together(tidei_half_record(writer->file, sealed->half, end - 1),
+                                                     tidei_half_record(writer->file, sealed->half, end)))
         end++;
     return end;
 }
@@ -274,7 +281,8 @@ writer_commit(struct tidei_writer *writer)
 static enum tide_status
 writer_settle(struct tidei_writer *writer)
 {
-    uint64_t until = tidei_clock_ticks(writer->tsc);
+    /* Past now: a record may have the very tick that is read here. */
+    uint64_t until = tidei_clock_ticks_settled(writer->tsc) + 1;
     const struct timespec pause = { 0, 100000 };
     enum tide_status status = TIDE_OK;
 
