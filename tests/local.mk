@@ -192,7 +192,7 @@ tests_ringfile_layout_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 TESTS += tests/ringfile-layout-t
 
 # What the tests of the recorder need besides.
-EXTRA_DIST += tests/trace.h
+EXTRA_DIST += tests/point.h tests/trace.h
 
 trace_test = tests/trace.c tests/gate.c tests/upstream.c
 trace_test_cppflags = $(AM_CPPFLAGS) -I$(srcdir)/src
@@ -224,6 +224,17 @@ tests_process_t_SOURCES = tests/process-t.c $(trace_test)
 tests_process_t_CFLAGS = $(trace_test_cflags)
 tests_process_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/process-t
+
+# These stop at test points.
+point_test = tests/point.c $(trace_test)
+
+check_PROGRAMS += tests/merge-t
+tests_merge_t_SOURCES = tests/merge-t.c $(point_test)
+tests_merge_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_merge_t_CFLAGS = $(trace_test_cflags)
+tests_merge_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/merge-t
+THREADED_TESTS += tests/merge-t
 
 # Kills with SIGKILL; `make torture` does it a thousand times.
 check_PROGRAMS += tests/torture-t

@@ -188,12 +188,13 @@ trace_is_sound(const char *path)
                   0, "rows whose alloc_ns falls");
     good &= sound(path, sql_number(path, "SELECT count(*) FROM allocation WHERE free_ns < alloc_ns"), 0,
                   "rows freed before they were allocated");
-    good &= sound(path,
-                  sql_number(path, "SELECT count(*) FROM (SELECT alloc_ns < lag(coalesce(free_ns, open)) OVER"
-                                   " (PARTITION BY layer_id, address ORDER BY allocation_id) AS over"
-                                   " FROM allocation, (SELECT iif(count(*), 0, 1 << 62) AS open FROM loss"
-                                   " WHERE reason = 'dropped free') WHERE status = 0 AND address <> 0) WHERE over"),
-                  0, "lives that overlap another of their address");
+    good &=
+        sound(path,
+              sql_number(path, "SELECT count(*) FROM (SELECT alloc_ns < lag(coalesce(free_ns, open)) OVER"
+                               " (PARTITION BY layer_id, address ORDER BY alloc_ns, coalesce(free_ns, 1 << 62)) AS over"
+                               " FROM allocation, (SELECT iif(count(*), 0, 1 << 62) AS open FROM loss"
+                               " WHERE reason = 'dropped free') WHERE status = 0 AND address <> 0) WHERE over"),
+              0, "lives that overlap another of their address");
     return good;
 }
 
