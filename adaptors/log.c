@@ -284,12 +284,15 @@ log_destroy(struct tide_resource *self)
 {
     struct log *log = (struct log *)self;
     struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+    struct tidei_error error;
 
+    tidei_error_save(&error);
     if (recorder != NULL) {
         if (log->watches)
             log_unwatch(recorder, self);
         tidei_recorder_release(recorder);
     }
+    tidei_error_restore(&error);
     tide_resource_fini(self);
     free((char *)log->options.path);
     free(log);
@@ -307,10 +310,12 @@ static const struct tide_resource_ops log_ops = {
     .destroy = log_destroy,
 };
 
-enum tide_status
-tide_log_create(struct tide_resource *upstream, const struct tide_log_options *options, struct tide_resource **out)
+/* As tide_log_create, but that the trace is not kept yet. */
+static enum tide_status
+log_make(struct tide_resource *upstream, const struct tide_log_options *options, struct tide_resource **out)
 {
     struct tide_log_options given;
+    struct tidei_error error;
     enum tide_status status;
     struct log *log;
 
@@ -335,14 +340,35 @@ tide_log_create(struct tide_resource *upstream, const struct tide_log_options *o
         free(log);
         return status;
     }
+    tidei_error_save(&error);
     if (log->options.path != NULL)
         status = log_open(log);
     if (status != TIDE_OK) {
         log_destroy(&log->base);
         return status;
     }
+    tidei_error_restore(&error);
     *out = &log->base;
     return TIDE_OK;
+}
+
+static void
+log_complete(struct tide_resource *self)
+{
+    struct log *log = (struct log *)self;
+
+    if (log->watches)
+        tidei_recorder_keep(atomic_load_explicit(&log->recorder, memory_order_acquire));
+}
+
+enum tide_status
+tide_log_create(struct tide_resource *upstream, const struct tide_log_options *options, struct tide_resource **out)
+{
+    enum tide_status status = log_make(upstream, options, out);
+
+    if (status == TIDE_OK)
+        log_complete(*out);
+    return status;
 }
 
 enum tide_status
@@ -390,7 +416,7 @@ log_create(const struct tidei_arguments *arguments, struct tide_resource *upstre
     options.cupti = values[4].given ? (enum tide_cupti)values[4].number : TIDE_CUPTI_AUTO;
     options.ring_bytes = values[5].given ? values[5].number : 0;
     options.backlog_bytes = values[6].given ? values[6].number : 0;
-    return tide_log_create(upstream, &options, out);
+    return log_make(upstream, &options, out);
 }
 
 const struct tidei_kind tidei_log_kind = {
@@ -399,4 +425,5 @@ const struct tidei_kind tidei_log_kind = {
     .argument_count = TIDEI_COUNT_OF(log_arguments),
     .inherits = "path",
     .create = log_create,
+    .complete = log_complete,
 };

@@ -69,6 +69,11 @@ struct tidei_kind {
     /* `upstream` (borrowed; NULL for a base). On failure *out is NULL and the error text is set. */
     enum tide_status (*create)(const struct tidei_arguments *arguments, struct tide_resource *upstream,
                                struct tide_resource **out);
+    /*
+     * The whole stack is there: do for good what is undone where a layer above cannot be built. Called once for each
+     * layer, the lower ones first; NULL where there is nothing to do.
+     */
+    void (*complete)(struct tide_resource *resource);
 };
 
 #define TIDEI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))

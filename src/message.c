@@ -6,7 +6,7 @@
 
 #include "resource.h"
 
-#define MESSAGE_CAPACITY 512
+#define MESSAGE_CAPACITY sizeof(((struct tidei_error *)NULL)->text)
 
 static _Thread_local char error_text[MESSAGE_CAPACITY];
 static _Thread_local int error_driver;
@@ -86,6 +86,20 @@ void
 tidei_error_driver_set(int result)
 {
     error_driver = result;
+}
+
+void
+tidei_error_save(struct tidei_error *error)
+{
+    memcpy(error->text, error_text, sizeof(error->text));
+    error->driver = error_driver;
+}
+
+void
+tidei_error_restore(const struct tidei_error *error)
+{
+    memcpy(error_text, error->text, sizeof(error->text));
+    error_driver = error->driver;
 }
 
 void

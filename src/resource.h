@@ -73,6 +73,17 @@ const char *tidei_size_text(uint64_t bytes);
 /* Tell the message sink, where there is one. */
 void tidei_message(enum tide_severity severity, const char *format, ...) TIDE_PRINTF(2, 3);
 
+/*
+ * This thread's last failure, kept across calls whose own failures are none to the caller: what asks for a figure that
+ * a layer may not know, within a call that succeeds.
+ */
+struct tidei_error {
+    char text[512];
+    int driver;
+};
+void tidei_error_save(struct tidei_error *error);
+void tidei_error_restore(const struct tidei_error *error);
+
 /* Set this thread's last driver error beside the text that tide_error_set gives. */
 void tidei_error_driver_set(int result);
 

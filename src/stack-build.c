@@ -7,12 +7,12 @@
 #include "stack-error.h"
 #include "stack-parse.h"
 
-static enum tide_status build_stack(const struct stack_layer *bottom, struct tide_resource *upstream,
+static enum tide_status build_stack(struct stack_layer *bottom, struct tide_resource *upstream,
                                     struct tide_resource **out);
 
 /* Bins are built over what the layer itself is built over; *bins holds a reference to each, also on failure. */
 static enum tide_status
-build_bins(const struct stack_layer *layer, struct tide_resource *upstream, struct tidei_bin *bins)
+build_bins(struct stack_layer *layer, struct tide_resource *upstream, struct tidei_bin *bins)
 {
     enum tide_status status = TIDE_OK;
     size_t index = 0;
@@ -49,7 +49,7 @@ build_shares(const struct stack_layer *layer, struct tide_resource *upstream, st
 }
 
 static enum tide_status
-build_layer(const struct stack_layer *layer, struct tide_resource *upstream, struct tide_resource **out)
+build_layer(struct stack_layer *layer, struct tide_resource *upstream, struct tide_resource **out)
 {
     struct tidei_bin *bins = calloc(layer->bin_count + 1, sizeof(*bins));
     struct tidei_arguments arguments = { .bins = bins, .bin_count = layer->bin_count };
@@ -69,17 +69,18 @@ build_layer(const struct stack_layer *layer, struct tide_resource *upstream, str
     for (size_t i = 0; i < layer->bin_count; i++)
         tide_resource_release(bins[i].resource);
     free(bins);
+    layer->resource = *out;
     return status;
 }
 
 /* The layers from `bottom` up over `upstream` (borrowed; NULL where the bottom is a base). */
 static enum tide_status
-build_stack(const struct stack_layer *bottom, struct tide_resource *upstream, struct tide_resource **out)
+build_stack(struct stack_layer *bottom, struct tide_resource *upstream, struct tide_resource **out)
 {
     struct tide_resource *below = tide_resource_retain(upstream);
     enum tide_status status = TIDE_OK;
 
-    for (const struct stack_layer *layer = bottom; status == TIDE_OK && layer != NULL; layer = layer->above) {
+    for (struct stack_layer *layer = bottom; status == TIDE_OK && layer != NULL; layer = layer->above) {
         struct tide_resource *built;
 
         status = build_layer(layer, below, &built);
@@ -88,6 +89,18 @@ build_stack(const struct stack_layer *bottom, struct tide_resource *upstream, st
     }
     *out = below;
     return status;
+}
+
+/* Nothing can fail any more. */
+static void
+build_complete(const struct stack_layer *bottom)
+{
+    for (const struct stack_layer *layer = bottom; layer != NULL; layer = layer->above) {
+        for (const struct stack_bin *bin = layer->bins; bin != NULL; bin = bin->next)
+            build_complete(bin->bottom);
+        if (layer->kind->complete != NULL)
+            layer->kind->complete(layer->resource);
+    }
 }
 
 enum tide_status
@@ -104,6 +117,8 @@ tide_stack_parse(const char *text, struct tide_resource **out)
     status = tidei_stack_read(text, &tree);
     if (status == TIDE_OK)
         status = build_stack(tree.bottom, NULL, out);
+    if (status == TIDE_OK)
+        build_complete(tree.bottom);
     tidei_stack_tree_free(&tree);
     return status;
 }

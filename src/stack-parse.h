@@ -24,6 +24,7 @@ struct stack_layer {
     struct stack_share shares[TIDEI_MAX_ARGUMENTS]; /* beside the values; whole is 0 where it is none */
     struct stack_bin *bins;
     size_t bin_count;
+    struct tide_resource *resource; /* borrowed; once it is built, as long as those above it are */
 };
 
 struct stack_block;

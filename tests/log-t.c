@@ -167,6 +167,20 @@ test_links(void)
     unlink(rings);
 }
 
+/* Record, and go without an end. */
+static int
+leave(void *path)
+{
+    struct tide_log_options options = { TIDE_OPTIONS(options), .path = path };
+    struct tide_resource *log;
+
+    if (tide_log_create(sim, &options, &log) != TIDE_OK)
+        return 1;
+    for (int i = 0; i < 7; i++)
+        take(log, 10);
+    return 0;
+}
+
 static int
 create_as_nobody(void *path)
 {
@@ -254,10 +268,103 @@ test_names(void)
     test_name("rank-%r.db", "rank-2.db");
 }
 
+/* Stacks that cannot be built, over a log that can. */
+static const char *const unbuildable[] = {
+    "log(%1$s) | log(%2$s%3$s) | sim",
+    "fixed(1GiB, preallocate=100) | log(%2$s%3$s) | sim(capacity=1GiB)",
+    "log(%1$s) | binning(1KiB={log(%2$s%3$s)}) | sim",
+    "log(%1$s) | binning(1KiB={log(%2$s%3$s)}) | log | sim",
+};
+
+static enum tide_status
+build(const char *format, const char *top, const char *lower, const char *options)
+{
+    struct tide_resource *stack = sim;
+    enum tide_status status;
+    char text[512];
+
+    snprintf(text, sizeof(text), format, top, lower, options);
+    status = tide_stack_parse(text, &stack);
+    if (status == TIDE_OK)
+        tide_resource_release(stack);
+    else if (stack != NULL)
+        diag("*out is not NULL");
+    return status;
+}
+
+static void
+test_unbuildable(void)
+{
+    const char *there = scratch("there.db"), *lower = scratch("lower.db");
+    unsigned left = 0, other = 0, changed = 0;
+
+    is_i64(create_at(there), TIDE_OK, "a trace that is there");
+    for (size_t i = 0; i < sizeof(unbuildable) / sizeof(unbuildable[0]); i++) {
+        enum tide_status status = build(unbuildable[i], there, lower, "");
+
+        other += status != (i == 1 ? TIDE_ECAPACITY : TIDE_EEXIST);
+        left += scratch_count("lower.db");
+    }
+    is_u64(other, 0, "stacks that cannot be built");
+    is_u64(left, 0, "leave no trace of a log further down");
+    tide_resource_release(stack_of("log(%s) | limit(1KiB) | log | sim", lower));
+    for (size_t i = 0; i < sizeof(unbuildable) / sizeof(unbuildable[0]); i++) {
+        build(unbuildable[i], there, lower, ", overwrite=true");
+        changed += !trace_is_whole(lower) || sql_number(lower, "SELECT count(*) FROM layer") != 4;
+        left += scratch_count("lower.db") - 1;
+    }
+    is_u64(changed, 0, "and the one that overwrite=true was to replace there is as it was");
+    is_u64(left, 0, "with nothing beside it");
+    is_i64(build("log(%1$s/x.db, overwrite=true) | log(%2$s, overwrite=true) | sim", scratch("nowhere"), lower, ""),
+           TIDE_EIO, "nor does a folder that is not there cost it");
+    is_i64(sql_number(lower, "SELECT count(*) FROM layer"), 4, "it is as it was");
+    tide_resource_release(stack_of("fixed(1KiB, preallocate=3) | log(%s, overwrite=true) | sim", lower));
+    is_i64(sql_number(lower, "SELECT count(*) FROM allocation"), 3, "a stack that can be built replaces it");
+    ok(trace_is_whole(lower) && scratch_count("lower.db") == 1, "and has in it what was allocated meanwhile");
+}
+
+/* What a killed process has left beside a trace stays with it. */
+static void
+test_unbuildable_over_left(void)
+{
+    const char *path = scratch("left.db");
+    int status = in_child(leave, (void *)path);
+    struct tide_trace_recovery found;
+
+    ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a process that records and goes without an end");
+    is_i64(build("log(%1$s) | log(%2$s, overwrite=true) | sim", scratch("there.db"), path, ""), TIDE_EEXIST,
+           "a stack that was to replace its trace, and cannot be built");
+    ok(tide_trace_recover(path, &found) == TIDE_OK && found.state == TIDE_TRACE_RECOVERED, "loses nothing of it");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 7, "not what only the ring file had");
+    ok(trace_is_sound(path) && scratch_count("left.db") == 1, "the trace is sound");
+    status = in_child(leave, (void *)path);
+    is_i64(WEXITSTATUS(status), 1, "it is there now, and stays");
+    write_file(scratch("left.db-replaced"), "notes");
+    is_i64(create((struct tide_log_options){ .path = path, .overwrite = true }), TIDE_EEXIST,
+           "somebody's file is not overwritten where the trace is kept meanwhile");
+    ok(holds(scratch("left.db-replaced"), "notes") && trace_is_sound(path), "it is as it was, and so is the trace");
+    unlink(scratch("left.db-replaced"));
+}
+
+/* A successful call leaves the text of the last failure alone. */
+static void
+test_error_text(void)
+{
+    struct tide_resource *log;
+
+    tide_error_set(TIDE_EINVAL, "the last failure");
+    log = stack_of("log(%s) | log | sim", scratch("text.db"));
+    is_string(tide_error_text(), "the last failure", "a log that is made leaves the error text alone");
+    give(log, take(log, 1), 1);
+    tide_log_flush(log);
+    tide_resource_release(log);
+    is_string(tide_error_text(), "the last failure", "and so does one that goes");
+}
+
 int
 main(void)
 {
-    plan(81);
+    plan(100);
     tide_sim_create(NULL, &sim);
     test_options();
     test_without_a_trace();
@@ -267,6 +374,9 @@ main(void)
     test_modes();
     test_again_in_this_process();
     test_names();
+    test_unbuildable();
+    test_unbuildable_over_left();
+    test_error_text();
     tide_resource_release(sim);
     return done();
 }

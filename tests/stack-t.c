@@ -9,7 +9,8 @@
 #include "kind.h"
 #include "tap.h"
 
-static int live_count; /* layers that have not been destroyed */
+static int live_count;     /* layers that have not been destroyed */
+static char completed[64]; /* the first letters of the layers that were completed, in that order */
 
 enum { BINS_MOST = 8 };
 
@@ -155,6 +156,18 @@ static const struct tidei_argument split_arguments[] = {
         .describe = layer_describe, .upstream_at = layer_upstream_at, .destroy = layer_destroy                         \
     }
 
+/* Note that the layer was completed. */
+static void
+layer_complete(struct tide_resource *resource)
+{
+    size_t length = strlen(completed);
+
+    if (length + 1 < sizeof(completed)) {
+        completed[length] = tide_resource_name(resource)[0];
+        completed[length + 1] = '\0';
+    }
+}
+
 #define TEST_KIND(word, table, count, base, given_above)                                                               \
     static const struct tidei_kind word##_kind;                                                                        \
     static const struct tide_resource_ops word##_ops = TEST_OPS(#word);                                                \
@@ -168,7 +181,8 @@ static const struct tidei_argument split_arguments[] = {
                                                    .arguments = table,                                                 \
                                                    .argument_count = count,                                            \
                                                    .inherits = given_above,                                            \
-                                                   .create = word##_create };
+                                                   .create = word##_create,                                            \
+                                                   .complete = layer_complete };
 
 TEST_KIND(bound, bound_arguments, 2, false, NULL)
 TEST_KIND(ground, ground_arguments, 1, true, NULL)
@@ -458,6 +472,20 @@ check_interface(void)
 }
 
 static void
+check_complete(void)
+{
+    struct tide_resource *stack;
+
+    completed[0] = '\0';
+    tide_stack_parse("split(1KiB={bound(1) | tape(a.db)}, 2..4) | plain | ground", &stack);
+    is_string(completed, "gptbs", "each layer is completed once, the lower ones first");
+    tide_resource_release(stack);
+    completed[0] = '\0';
+    tide_stack_parse("split(1KiB={faulty}) | plain | ground", &stack);
+    is_string(completed, "", "none is where one cannot be built");
+}
+
+static void
 check_many_layers(void)
 {
     static char text[512 * 8];
@@ -523,12 +551,13 @@ check_mutations(void)
 int
 main(void)
 {
-    plan((int)TIDEI_COUNT_OF(good) + (int)TIDEI_COUNT_OF(bad) + 11 + 3 + 2);
+    plan((int)TIDEI_COUNT_OF(good) + (int)TIDEI_COUNT_OF(bad) + 11 + 2 + 3 + 2);
     for (size_t i = 0; i < TIDEI_COUNT_OF(good); i++)
         check_good(good[i].text, good[i].printed != NULL ? good[i].printed : good[i].text);
     for (size_t i = 0; i < TIDEI_COUNT_OF(bad); i++)
         check_bad(bad[i].text, bad[i].message);
     check_interface();
+    check_complete();
     check_many_layers();
     check_mutations();
     return done();

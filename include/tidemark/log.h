@@ -30,7 +30,7 @@ enum tide_cupti {
 struct tide_log_options {
     size_t struct_size;
     const char *path; /* of the trace; %p process id, %h host name, %r rank; NULL: see below */
-    bool overwrite;   /* replace an existing trace */
+    bool overwrite;   /* replace an existing trace, once the new one, or the stack of the text, has been made */
     enum tide_clock clock;
     enum tide_overflow overflow;
     uint64_t ring_bytes;    /* for each thread; a power of two from 4 KiB to 1 GiB; 0: 1 MiB */

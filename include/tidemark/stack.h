@@ -13,7 +13,9 @@ extern "C" {
  * stands in doc/stack-text.md.
  *
  * The caller gets one reference to the top. On failure *out is NULL, nothing is left behind, and
- * tide_error_text() is one line that names the layer, the argument, the column (from 1) and what was expected.
+ * tide_error_text() is one line that names the layer, the argument, the column (from 1) and what was expected. A trace
+ * that the text's logs have made is removed again, and one that they were to replace comes back; one that a stack of
+ * before records into goes on, and keeps the layers that were numbered in it.
  * Errors: TIDE_ESYNTAX, and all that the constructors return. Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_stack_parse(const char *text, struct tide_resource **out);

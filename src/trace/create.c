@@ -14,6 +14,7 @@
 #include <tidemark/tidemark.h>
 
 #include "resource.h"
+#include "trace/aside.h"
 #include "trace/create.h"
 #include "trace/filelimit.h"
 #include "trace/path.h"
@@ -43,9 +44,38 @@ create_is_trace(const char *path)
            memcmp(header + 68, id, sizeof(id)) == 0;
 }
 
-/* May a trace be made at this path? A trace that is there stays unless it may be overwritten. */
+/* A trace that is there stays unless it may be overwritten, and whatever else is there stays. */
 static enum tide_status
-create_check(const struct tidei_recorder *recorder, const char *rings)
+create_check_existing(const struct tidei_recorder *recorder, mode_t mode)
+{
+    const char *path = recorder->path;
+
+    if (S_ISLNK(mode))
+        return tide_error_set(TIDE_EEXIST, "log: %s exists and is a symbolic link: it is not followed", path);
+    if (!S_ISREG(mode) || !create_is_trace(path))
+        return tide_error_set(TIDE_EEXIST, "log: %s exists and is no trace: it is not overwritten", path);
+    if (!recorder->options.overwrite)
+        return tide_error_set(TIDE_EEXIST, "log: %s exists; overwrite=true replaces it", path);
+    return TIDE_OK;
+}
+
+/* Where the trace that is replaced is kept meanwhile: one that is there was left by a killed process. */
+static enum tide_status
+create_name_aside(struct tidei_recorder *recorder)
+{
+    struct stat info;
+
+    recorder->aside = tidei_trace_path_beside(recorder->path, TIDEI_ASIDE_SUFFIX);
+    if (recorder->aside == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    if (lstat(recorder->aside, &info) == 0 && (!S_ISREG(info.st_mode) || !create_is_trace(recorder->aside)))
+        return tide_error_set(TIDE_EEXIST, "log: %s exists and is no trace: it is not overwritten", recorder->aside);
+    return TIDE_OK;
+}
+
+/* May a trace be made at this path? recorder->aside is set where one is to be replaced. */
+static enum tide_status
+create_check(struct tidei_recorder *recorder, const char *rings)
 {
     struct tidei_ringfile *file;
     enum tide_status status;
@@ -65,25 +95,38 @@ create_check(const struct tidei_recorder *recorder, const char *rings)
     if (status == TIDE_EBUSY)
         return tide_error_set(TIDE_EBUSY, "log: %s: process %u %s", recorder->path, holder.pid,
                               holder.recovers ? "is recovering it" : "records there");
-    if (!S_ISREG(info.st_mode) || !create_is_trace(recorder->path))
-        return tide_error_set(TIDE_EEXIST, "log: %s exists and is no trace: it is not overwritten", recorder->path);
-    if (!recorder->options.overwrite)
-        return tide_error_set(TIDE_EEXIST, "log: %s exists; overwrite=true replaces it", recorder->path);
-    return TIDE_OK;
+    status = create_check_existing(recorder, info.st_mode);
+    return status == TIDE_OK ? create_name_aside(recorder) : status;
 }
 
-static void
-create_remove(const struct tidei_recorder *recorder)
+/* Lock the ring file, then rename what is to be replaced: nothing of it is lost until the new trace is kept. */
+static enum tide_status
+create_claim(struct tidei_recorder *recorder, const char *rings)
 {
-    static const char *const suffixes[] = { "", "-wal", "-shm", "-journal" };
+    const struct tide_log_options *options = &recorder->options;
+    char *rings_aside = NULL;
+    enum tide_status status;
 
-    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-        char *path = tidei_trace_path_beside(recorder->path, suffixes[i]);
-
-        if (path != NULL)
-            unlink(path);
-        free(path);
+    if (recorder->aside != NULL) {
+        tidei_aside_drop(recorder->aside, true);
+        rings_aside = tidei_trace_path_beside(recorder->aside, TIDEI_RINGS_SUFFIX);
+        if (rings_aside == NULL)
+            return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     }
+    status = tidei_ringfile_create(rings, rings_aside, options->ring_bytes, options->backlog_bytes, &recorder->file);
+    free(rings_aside);
+    if (status != TIDE_OK)
+        return status;
+    if (recorder->aside != NULL)
+        status = tidei_aside_take(recorder->path, recorder->aside);
+    else if (options->overwrite)
+        tidei_aside_drop(recorder->path, false); /* what stands beside a trace that somebody has removed */
+    if (status != TIDE_OK) {
+        tidei_aside_restore_rings(recorder->path, recorder->aside);
+        tidei_ringfile_close(recorder->file, false);
+        recorder->file = NULL;
+    }
+    return status;
 }
 
 /* Both clocks at the start, and a first idea of the rate: it is refined with each transaction. */
@@ -195,6 +238,18 @@ create_header(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
     return TIDE_OK;
 }
 
+/* The SQLite file is closed, the ring file still locked: what was there before comes back. `ours`: the trace is. */
+static void
+create_undo(struct tidei_recorder *recorder, bool ours)
+{
+    recorder->file->header->ready = 0; /* who finds it from here on takes nothing from it */
+    if (ours || recorder->aside != NULL)
+        tidei_aside_restore(recorder->path, recorder->aside);
+    tidei_aside_restore_rings(recorder->path, recorder->aside);
+    free(recorder->aside);
+    recorder->aside = NULL;
+}
+
 static enum tide_status
 create_files(struct tidei_recorder *recorder)
 {
@@ -207,13 +262,10 @@ create_files(struct tidei_recorder *recorder)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     status = create_check(recorder, rings);
     if (status == TIDE_OK)
-        status = tidei_ringfile_create(rings, recorder->options.ring_bytes, recorder->options.backlog_bytes,
-                                       &recorder->file);
+        status = create_claim(recorder, rings);
     free(rings);
     if (status != TIDE_OK)
         return status;
-    if (recorder->options.overwrite)
-        create_remove(recorder);
     status = tidei_store_create(recorder->path, &store);
     if (status == TIDE_OK)
         status = create_header(recorder, &start_unix_ns);
@@ -232,15 +284,16 @@ create_files(struct tidei_recorder *recorder)
         status = tidei_writer_start(recorder->writer);
     }
     if (status != TIDE_OK) {
-        if (store != NULL || recorder->writer != NULL)
-            create_remove(recorder);
-        tidei_ringfile_unlink(recorder->file);
-        if (recorder->writer != NULL) {
+        bool ours = store != NULL || recorder->writer != NULL;
+
+        if (recorder->writer != NULL)
+            tidei_writer_abandon(recorder->writer);
+        tidei_store_close(store);
+        create_undo(recorder, ours);
+        if (recorder->writer != NULL)
             tidei_writer_free(recorder->writer);
-        } else {
-            tidei_store_close(store);
+        else
             tidei_ringfile_close(recorder->file, false);
-        }
         recorder->writer = NULL;
         recorder->file = NULL;
     }
@@ -257,4 +310,17 @@ tidei_recorder_create_files(struct tidei_recorder *recorder)
     status = create_files(recorder);
     tidei_filelimit_let_go(&before);
     return status;
+}
+
+void
+tidei_recorder_discard_files(struct tidei_recorder *recorder)
+{
+    sigset_t before;
+
+    tidei_filelimit_hold(&before);
+    tidei_recorder_files_lock();
+    tidei_writer_abandon(recorder->writer);
+    create_undo(recorder, true);
+    tidei_recorder_files_unlock();
+    tidei_filelimit_let_go(&before);
 }

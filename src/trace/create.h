@@ -8,9 +8,13 @@
 #define TIDEI_RINGS_SUFFIX "-rings"
 
 /*
- * Create trace and ring file at recorder->path, describe the process in meta, and start the writer.
- * Errors: as tide_log_create. On failure nothing is left behind.
+ * Create trace and ring file at recorder->path, describe the process in meta, and start the writer. A trace that is
+ * replaced is kept at recorder->aside (owned) until tidei_recorder_keep.
+ * Errors: as tide_log_create. On failure all is as it was before.
  */
 enum tide_status tidei_recorder_create_files(struct tidei_recorder *recorder);
+
+/* Stop the writer and have all as it was before: what stood there comes back. The writer is still to be freed. */
+void tidei_recorder_discard_files(struct tidei_recorder *recorder);
 
 #endif

@@ -2,6 +2,8 @@
 libtidemark_la_SOURCES += \
 	src/trace/addressmap.c \
 	src/trace/addressmap.h \
+	src/trace/aside.c \
+	src/trace/aside.h \
 	src/trace/calls.c \
 	src/trace/calls.h \
 	src/trace/clock.c \

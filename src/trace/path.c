@@ -79,7 +79,7 @@ enum tide_status
 tidei_trace_path(const char *pattern, char **out)
 {
     char path[PATH_MAX], directory[PATH_MAX + 1];
-    enum tide_status status = path_expand(pattern, path, sizeof(path) - 16);
+    enum tide_status status = path_expand(pattern, path, sizeof(path) - 32);
     const char *slash, *name;
     char *real;
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "resource.h"
+#include "trace/aside.h"
 #include "trace/create.h"
 #include "trace/drops.h"
 #include "trace/front.h"
@@ -200,6 +201,7 @@ recorder_free(struct tidei_recorder *recorder)
     pthread_mutex_destroy(&recorder->lock);
     free(recorder->path);
     free(recorder->path_pattern);
+    free(recorder->aside);
     free(recorder);
 }
 
@@ -292,6 +294,21 @@ tidei_recorder_retain(struct tidei_recorder *recorder)
     return recorder;
 }
 
+void
+tidei_recorder_keep(struct tidei_recorder *recorder)
+{
+    char *aside;
+
+    pthread_mutex_lock(&registry_lock);
+    recorder->kept = true;
+    aside = recorder->aside;
+    recorder->aside = NULL;
+    pthread_mutex_unlock(&registry_lock);
+    if (aside != NULL)
+        tidei_aside_drop(aside, true);
+    free(aside);
+}
+
 /* Take it out of the registry. */
 static void
 recorder_unlist(struct tidei_recorder *recorder)
@@ -308,11 +325,12 @@ recorder_unlist(struct tidei_recorder *recorder)
 void
 tidei_recorder_release(struct tidei_recorder *recorder)
 {
-    bool last;
+    bool last, kept;
     int mode;
 
     pthread_mutex_lock(&registry_lock);
     last = --recorder->references == 0;
+    kept = recorder->kept;
     mode = atomic_load_explicit(&recorder->mode, memory_order_acquire);
     if (last)
         recorder_set_mode(recorder, TIDEI_RECORDER_CLOSED);
@@ -323,7 +341,10 @@ tidei_recorder_release(struct tidei_recorder *recorder)
         return;
     /* It stays in the registry until its file is closed: see ringfile_try_lock. */
     if (mode == TIDEI_RECORDING || mode == TIDEI_RECORDER_FAILED) {
-        tidei_writer_stop(recorder->writer, "closed");
+        if (kept)
+            tidei_writer_stop(recorder->writer, "closed");
+        else
+            tidei_recorder_discard_files(recorder);
         recorder_unlist(recorder);
         tidei_writer_free(recorder->writer);
     } else {
@@ -582,6 +603,8 @@ recorder_begin_anew(struct tidei_recorder *recorder)
     if (!recorder_leave_behind(recorder) || (recorder->drops = tidei_drops_new()) == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     recorder->next_thread_id = 0;
+    free(recorder->aside); /* the parent's */
+    recorder->aside = NULL;
     status = tidei_trace_path(recorder->path_pattern, &path);
     if (status != TIDE_OK)
         return status;
@@ -592,6 +615,9 @@ recorder_begin_anew(struct tidei_recorder *recorder)
         return status;
     recorder_set_mode(recorder, TIDEI_RECORDING);
     recorder_define_again(recorder);
+    recorder->kept = true;
+    if (recorder->aside != NULL)
+        tidei_aside_drop(recorder->aside, true);
     return TIDE_OK;
 }
 

@@ -62,6 +62,8 @@ struct tidei_recorder {
     /* Set at creation. */
     char *path;         /* owned; %p and the like are replaced */
     char *path_pattern; /* owned; as it was given */
+    char *aside;        /* owned; where the trace that is replaced is, until this one is kept; NULL: none */
+    bool kept;          /* under the registry's lock */
     struct tide_log_options options;
     struct tidei_ringfile *file;
     struct tidei_writer *writer;
@@ -76,6 +78,9 @@ enum tide_status tidei_recorder_open(const struct tide_log_options *options, str
 
 /* Take another reference; returns `recorder`. */
 struct tidei_recorder *tidei_recorder_retain(struct tidei_recorder *recorder);
+
+/* The trace is there to stay: what it replaces goes. One that is not kept is discarded with its last reference. */
+void tidei_recorder_keep(struct tidei_recorder *recorder);
 
 /* Give a reference back; the last one completes the trace. */
 void tidei_recorder_release(struct tidei_recorder *recorder);

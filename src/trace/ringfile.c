@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -229,9 +230,9 @@ ringfile_open_high(const char *path, int flags)
     return high;
 }
 
-/* Open the name anew and lock it; what a dead process left under it goes. */
+/* Open the name anew and lock it; what a dead process left under it goes, to `aside` where that is not NULL. */
 static enum tide_status
-ringfile_claim(struct tidei_ringfile *file)
+ringfile_claim(struct tidei_ringfile *file, const char *aside)
 {
     uint32_t pid = 0;
 
@@ -254,8 +255,8 @@ ringfile_claim(struct tidei_ringfile *file)
         if (tidei_ringfile_is_at(file)) {
             if (created)
                 return TIDE_OK;
-            if (unlink(file->path) != 0)
-                return ringfile_error(file->path, "unlink", errno);
+            if ((aside != NULL ? rename(file->path, aside) : unlink(file->path)) != 0)
+                return ringfile_error(file->path, aside != NULL ? "rename" : "unlink", errno);
         }
         close(file->fd);
         file->fd = -1;
@@ -263,25 +264,35 @@ ringfile_claim(struct tidei_ringfile *file)
     return tide_error_set(TIDE_EBUSY, "log: %s: other processes keep creating it", file->path);
 }
 
+/* Where nobody has made a new one by now. */
+static void
+ringfile_put_back(const char *aside, const char *path)
+{
+    if (aside != NULL && link(aside, path) == 0)
+        unlink(aside);
+}
+
 enum tide_status
-tidei_ringfile_create(const char *path, uint64_t ring_bytes, uint64_t backlog_bytes, struct tidei_ringfile **out)
+tidei_ringfile_create(const char *path, const char *aside, uint64_t ring_bytes, uint64_t backlog_bytes,
+                      struct tidei_ringfile **out)
 {
     struct tidei_ringfile *file = ringfile_new(path);
     enum tide_status status;
+    bool claimed;
     int error;
 
     *out = NULL;
     if (file == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    status = ringfile_claim(file);
-    if (status != TIDE_OK) {
-        tidei_ringfile_close(file, false);
-        return status;
+    status = ringfile_claim(file, aside);
+    claimed = status == TIDE_OK;
+    if (claimed) {
+        error = ringfile_allocate(file->fd, 0, TIDEI_RING_PREFIX_BYTES);
+        status = error == 0 ? ringfile_map_prefix(file) : ringfile_error(path, "no space", error);
     }
-    error = ringfile_allocate(file->fd, 0, TIDEI_RING_PREFIX_BYTES);
-    status = error == 0 ? ringfile_map_prefix(file) : ringfile_error(path, "no space", error);
     if (status != TIDE_OK) {
-        tidei_ringfile_close(file, true);
+        tidei_ringfile_close(file, claimed);
+        ringfile_put_back(aside, path);
         return status;
     }
     file->size = TIDEI_RING_PREFIX_BYTES;

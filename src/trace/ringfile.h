@@ -144,10 +144,11 @@ tidei_half_record(struct tidei_ringfile *file, unsigned half, uint64_t index)
 }
 
 /*
- * Create the file (mode 0600, never through a symbolic link) and lock it for this process.
+ * Create the file (mode 0600, never through a symbolic link) and lock it for this process. What a process that is gone
+ * left there is renamed to `aside`, and comes back on failure; where that is NULL it is removed.
  * Errors: TIDE_EBUSY (another process has it), TIDE_EIO, TIDE_ENOMEM.
  */
-enum tide_status tidei_ringfile_create(const char *path, uint64_t ring_bytes, uint64_t backlog_bytes,
+enum tide_status tidei_ringfile_create(const char *path, const char *aside, uint64_t ring_bytes, uint64_t backlog_bytes,
                                        struct tidei_ringfile **out);
 
 /*

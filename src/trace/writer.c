@@ -563,29 +563,49 @@ writer_finish(struct tidei_writer *writer, const char *ended)
     return TIDE_OK;
 }
 
+static void
+writer_join(struct tidei_writer *writer)
+{
+    if (!writer->running)
+        return;
+    pthread_mutex_lock(&writer->lock);
+    writer->stop = true;
+    pthread_cond_signal(&writer->wake);
+    pthread_mutex_unlock(&writer->lock);
+    pthread_join(writer->thread, NULL);
+    writer->running = false;
+}
+
+static void
+writer_close(struct tidei_writer *writer)
+{
+    pthread_mutex_lock(&writer->gate);
+    tidei_store_close(writer->store);
+    writer->store = NULL;
+    pthread_mutex_unlock(&writer->gate);
+}
+
 enum tide_status
 tidei_writer_stop(struct tidei_writer *writer, const char *ended)
 {
     enum tide_status status;
     sigset_t before;
 
-    if (writer->running) {
-        pthread_mutex_lock(&writer->lock);
-        writer->stop = true;
-        pthread_cond_signal(&writer->wake);
-        pthread_mutex_unlock(&writer->lock);
-        pthread_join(writer->thread, NULL);
-        writer->running = false;
-    }
+    writer_join(writer);
     /* This thread is the application's. */
     tidei_filelimit_hold(&before);
     status = writer_finish(writer, ended);
-    pthread_mutex_lock(&writer->gate);
-    tidei_store_close(writer->store);
-    writer->store = NULL;
-    pthread_mutex_unlock(&writer->gate);
+    writer_close(writer);
     tidei_filelimit_let_go(&before);
     return status;
+}
+
+void
+tidei_writer_abandon(struct tidei_writer *writer)
+{
+    writer_join(writer);
+    tidei_driver_calls_end(writer->calls);
+    writer_close(writer);
 }
 
 void

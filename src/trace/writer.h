@@ -82,6 +82,9 @@ enum tide_status tidei_writer_flush(struct tidei_writer *writer);
 /* Write what is left, complete the trace and close it, stop the thread. The writer is still to be freed. */
 enum tide_status tidei_writer_stop(struct tidei_writer *writer, const char *ended);
 
+/* Stop the thread and close the trace as it is, for one that is discarded. The writer is still to be freed. */
+void tidei_writer_abandon(struct tidei_writer *writer);
+
 /* Close the trace; the ring file goes where the trace has everything. */
 void tidei_writer_free(struct tidei_writer *writer);
 
