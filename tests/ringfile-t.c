@@ -234,8 +234,8 @@ test_each_check(void)
     test_refused(HEADER(ring_bytes), 8192, 8, "segments", "so is one with a ring size that is not its own");
     test_refused(HEADER(ring_count), TIDEI_MAX_RINGS + 1, 4, "number of its segments", "so are more rings than can be");
     test_refused(HEADER(chunk_count), UINT32_MAX, 4, "number of its segments", "so are more chunks than can be");
-    test_refused(HEADER(ns_per_tick), nan, 8, "rate", "so is a clock whose rate is no number");
-    test_refused(HEADER(last.ns), UINT64_MAX, 8, "time", "so is a clock of an impossible time");
+    test_refused(HEADER(lines[header->line].ns_per_tick), nan, 8, "rate", "so is a clock whose rate is no number");
+    test_refused(HEADER(lines[header->line].base.ns), UINT64_MAX, 8, "time", "so is a clock of an impossible time");
     test_refused(HEADER(published), header->published + (1 << 20), 8, "fuller", "so is a half fuller than it can be");
     test_refused(HEADER(halves[1 - filling].count), (uint64_t)1 << 40, 8, "fuller", "so is a sealed half like that");
     test_refused(HEADER(halves[filling].epoch), epoch + 1, 8, "follow", "so are halves that do not follow each other");

@@ -136,17 +136,18 @@ create_clock(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
     struct tidei_ring_header *header = recorder->file->header;
     const struct timespec pause = { 0, 2000000 };
     struct timespec unix_now;
+    struct tidei_clock_line line = { .ns_per_tick = 1 };
 
     header->tsc = recorder->tsc;
-    header->ns_per_tick = 1;
-    header->first = header->last = tidei_clock_sample_now(recorder->tsc);
+    line.base = header->first = tidei_clock_sample_now(recorder->tsc);
     clock_gettime(CLOCK_REALTIME, &unix_now);
     *start_unix_ns = (uint64_t)unix_now.tv_sec * 1000000000u + (uint64_t)unix_now.tv_nsec;
     header->start_ns = header->first.ns;
     if (recorder->tsc) {
         nanosleep(&pause, NULL);
-        header->ns_per_tick = tidei_clock_line_between(header->first, tidei_clock_sample_now(true), 1).ns_per_tick;
+        line = tidei_clock_line_between(header->first, tidei_clock_sample_now(true), 1);
     }
+    tidei_ring_set_line(header, line);
 }
 
 /* The command line, blanks between its words. */

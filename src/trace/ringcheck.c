@@ -61,12 +61,14 @@ ringcheck_segments(const struct tidei_ringfile *file)
 static enum tide_status
 ringcheck_clock(const struct tidei_ringfile *file)
 {
-    double rate = file->header->ns_per_tick;
+    const struct tidei_ring_header *header = file->header;
+    const struct tidei_clock_line *line = tidei_ring_line(header);
+    double rate = line->ns_per_tick;
 
     /* From a counter of 10 THz to one of 1 MHz; not a number fails both. */
     if (!(rate >= 1e-4 && rate <= 1e3))
         return ringcheck_damaged(file, "the clock's rate is impossible");
-    if (file->header->start_ns > INT64_MAX || file->header->first.ns > INT64_MAX || file->header->last.ns > INT64_MAX)
+    if (header->start_ns > INT64_MAX || header->first.ns > INT64_MAX || line->base.ns > INT64_MAX)
         return ringcheck_damaged(file, "the clock's time is impossible");
     return TIDE_OK;
 }

@@ -75,20 +75,20 @@ struct tidei_ring_header {
     char magic[8];
     uint32_t format;
     uint32_t pid;
-    uint64_t trace_id;               /* the same as meta.trace_id */
-    uint64_t ring_bytes;             /* records of one ring */
-    uint64_t start_ns;               /* CLOCK_MONOTONIC at meta.start_unix_ns */
-    uint32_t tsc;                    /* 1: ticks are the TSC's; 0: nanoseconds */
-    uint32_t ready;                  /* 1 once both files are complete; before, nothing is recorded */
-    struct tidei_clock_sample first; /* at creation */
-    struct tidei_clock_sample last;  /* at the end of the latest filling that was sealed */
-    double ns_per_tick;              /* from `first` to the latest sample */
+    uint64_t trace_id;                /* the same as meta.trace_id */
+    uint64_t ring_bytes;              /* records of one ring */
+    uint64_t start_ns;                /* CLOCK_MONOTONIC at meta.start_unix_ns */
+    uint32_t tsc;                     /* 1: ticks are the TSC's; 0: nanoseconds */
+    uint32_t ready;                   /* 1 once both files are complete; before, nothing is recorded */
+    struct tidei_clock_sample first;  /* at creation */
+    struct tidei_clock_line lines[2]; /* `line` says which: from the latest filling's seal on; the rate since `first` */
     struct tidei_half halves[2];
     _Atomic uint64_t published;
     _Atomic uint32_t ring_count;
     _Atomic uint32_t chunk_count; /* chunks alternate as they come: each names its half */
     _Atomic uint64_t lost_allocs; /* events after a failure, and of threads that got no ring */
     _Atomic uint64_t lost_frees;
+    _Atomic uint32_t line; /* one word, so that a kill never pairs a tick with another moment's nanosecond */
 };
 
 /* Where a segment lies: its offset, a multiple of a page; chunks carry their half in bit 0. */
@@ -135,6 +135,23 @@ tidei_ring_left_tail(const struct tidei_ring *ring, uint64_t latest_publication)
     if (ring->next_publish != 0 && ring->next_publish <= latest_publication)
         return ring->next_tail;
     return atomic_load_explicit(&ring->tail, memory_order_relaxed);
+}
+
+/* The line that the latest filling ended with; 0 or 1 in what has been checked. */
+static inline const struct tidei_clock_line *
+tidei_ring_line(const struct tidei_ring_header *header)
+{
+    return &header->lines[atomic_load_explicit(&header->line, memory_order_acquire) & 1];
+}
+
+static inline void
+tidei_ring_set_line(struct tidei_ring_header *header, struct tidei_clock_line line)
+{
+    uint32_t next = 1 - (atomic_load_explicit(&header->line, memory_order_relaxed) & 1);
+
+    header->lines[next] = line;
+    /* Pairs with the acquire in tidei_ring_line: the line is there before it is the latest. */
+    atomic_store_explicit(&header->line, next, memory_order_release);
 }
 
 static inline struct tidei_record *

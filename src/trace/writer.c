@@ -105,6 +105,7 @@ tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, s
     store->pair = writer->pair;
     store->join = tidei_driver_calls_join(writer->calls);
     store->start_ns = file->header->start_ns;
+    store->line = *tidei_ring_line(file->header);
     store->poll = writer_poll;
     store->poll_context = writer;
     return writer;
@@ -254,21 +255,27 @@ writer_write_cupti(struct tidei_writer *writer)
     return tidei_store_meta_text(writer->store, "cupti", text);
 }
 
+/* The clock of the filling that ends now; the next one goes on from there. */
+static void
+writer_set_line(struct tidei_writer *writer)
+{
+    struct tidei_ring_header *header = writer->file->header;
+    struct tidei_clock_line before = *tidei_ring_line(header);
+    struct tidei_clock_sample now = tidei_clock_sample_now(writer->tsc);
+    double rate = tidei_clock_line_between(header->first, now, before.ns_per_tick).ns_per_tick;
+
+    writer->store->line = tidei_clock_line_between(before.base, now, before.ns_per_tick);
+    tidei_ring_set_line(header, (struct tidei_clock_line){ .base = now, .ns_per_tick = rate });
+}
+
 /* Write the half that fills; the other one fills from now on. */
 static enum tide_status
 writer_commit(struct tidei_writer *writer)
 {
-    struct tidei_ring_header *header = writer->file->header;
-    struct tidei_clock_sample now;
-
     if (writer->merge->full && writer->merge->count == 0)
         return TIDE_EIO; /* not even one: the half has no chunk and gets none, as tidei_ringfile_add_chunk has said */
-    if (!writer->merge->post_mortem) {
-        now = tidei_clock_sample_now(writer->tsc);
-        writer->store->line = tidei_clock_line_between(header->last, now, header->ns_per_tick);
-        header->last = now;
-        header->ns_per_tick = tidei_clock_line_between(header->first, now, header->ns_per_tick).ns_per_tick;
-    }
+    if (!writer->merge->post_mortem)
+        writer_set_line(writer);
     writer->sealed =
         (struct tidei_sealed){ .half = writer->merge->half, .count = writer->merge->count, .pending = true };
     writer->sealed.until = writer->merge->full ? writer->merge->last_ticks : writer->merge->watermark;
@@ -644,14 +651,12 @@ writer_take_up_sealed(struct tidei_writer *writer, unsigned half, uint64_t epoch
 enum tide_status
 tidei_writer_take_up(struct tidei_writer *writer, uint64_t *events)
 {
-    const struct tidei_ring_header *header = writer->file->header;
     struct tidei_merge *merge = writer->merge;
     enum tide_status status;
     int64_t epoch, done;
 
     *events = 0;
     tidei_merge_take_up(merge);
-    writer->store->line = (struct tidei_clock_line){ .base = header->last, .ns_per_tick = header->ns_per_tick };
     status = tidei_store_meta_read(writer->store, "epoch", &epoch);
     if (status == TIDE_OK)
         status = tidei_store_meta_read(writer->store, "epoch_records", &done);
