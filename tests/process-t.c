@@ -463,10 +463,96 @@ test_recover_by_link(void)
        "where there is no trace nothing is to be recovered");
 }
 
+/*
+ * A base with one address. It allocates that again, through the log above it, while it frees it: as if another thread
+ * had got it before the first one's call returned.
+ */
+struct quick {
+    struct tide_resource base;
+    struct tide_resource *log; /* borrowed; NULL: frees are frees */
+};
+
+static enum tide_status
+quick_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    (void)bytes;
+    (void)alignment;
+    (void)stream;
+    *out = self;
+    return TIDE_OK;
+}
+
+static enum tide_status
+quick_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct quick *quick = (struct quick *)self;
+    struct tide_resource *log = quick->log;
+    enum tide_status status;
+
+    (void)pointer;
+    quick->log = NULL;
+    if (log == NULL)
+        return TIDE_OK;
+    status = tide_allocate(log, bytes, alignment, stream, &pointer);
+    return status == TIDE_OK ? tide_log_flush(log) : status;
+}
+
+static void
+quick_destroy(struct tide_resource *self)
+{
+    (void)self;
+}
+
+static const struct tide_resource_ops quick_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "quick",
+    .allocate = quick_allocate,
+    .deallocate = quick_deallocate,
+    .order = tide_base_order,
+    .query = tide_base_query,
+    .describe = tide_pass_describe,
+    .upstream_at = tide_base_upstream_at,
+    .destroy = quick_destroy,
+};
+
+/* Two lives of one address are in the trace, both without an end; the frees of both are in the ring alone. */
+static int
+leave_two_lives(void *path)
+{
+    struct tide_log_options options = { TIDE_OPTIONS(options), .path = path };
+    struct quick quick = { .log = NULL };
+    struct tide_resource *log;
+    void *block;
+
+    if (tide_resource_init(&quick.base, &quick_ops, NULL) != TIDE_OK ||
+        tide_log_create(&quick.base, &options, &log) != TIDE_OK)
+        return 1;
+    block = take(log, 10);
+    quick.log = log;
+    give(log, block, 10);
+    give(log, block, 10);
+    return 0;
+}
+
+static void
+test_two_lives(void)
+{
+    const char *path = scratch("lives.db");
+    struct tide_trace_recovery found;
+
+    ok(left_well(in_child(leave_two_lives, (void *)path)), "a process leaves two lives of one address");
+    ok(tide_trace_recover(path, &found) == TIDE_OK && found.state == TIDE_TRACE_RECOVERED && found.events >= 2,
+       "and their frees");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation a JOIN allocation b ON b.allocation_id = 2"
+                            " WHERE a.allocation_id = 1 AND a.free_ns < b.alloc_ns AND b.free_ns > b.alloc_ns"),
+           1, "each ends with its own");
+    ok(trace_is_whole(path), "the trace is whole");
+}
+
 int
 main(void)
 {
-    plan(64);
+    plan(68);
     test_fork();
     test_fork_own();
     storm_of("storm-a-%ld", "", false, "fork in a storm");
@@ -478,5 +564,6 @@ main(void)
     test_two_processes();
     test_recover_at_once();
     test_recover_by_link();
+    test_two_lives();
     return done();
 }

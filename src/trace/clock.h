@@ -107,4 +107,17 @@ tidei_clock_ns(const struct tidei_clock_line *line, uint64_t ticks)
     return ns > 0 ? (uint64_t)ns : 0;
 }
 
+/* The tick at a moment of CLOCK_MONOTONIC, rounded down; 0 for one before the first. */
+static inline uint64_t
+tidei_clock_ticks_at(const struct tidei_clock_line *line, uint64_t ns)
+{
+    double ticks = (double)(int64_t)(ns - line->base.ns) / line->ns_per_tick;
+    uint64_t back;
+
+    if (ticks >= 0)
+        return line->base.ticks + (ticks < 0x1p61 ? (uint64_t)ticks : UINT64_C(1) << 61);
+    back = ticks > -0x1p61 ? (uint64_t)-ticks + 1 : UINT64_C(1) << 61;
+    return back < line->base.ticks ? line->base.ticks - back : 0;
+}
+
 #endif

@@ -34,6 +34,15 @@ load_log2(int64_t alignment)
     return alignment > 0 ? (unsigned)__builtin_ctzll((uint64_t)alignment) : 0;
 }
 
+/* The tick of an allocation, as near as its nanosecond tells: lives of one address are told apart by it. */
+static uint64_t
+load_ticks(const struct tidei_store *store, int64_t alloc_ns)
+{
+    uint64_t ns = store->start_ns + (alloc_ns > 0 ? (uint64_t)alloc_ns : 0);
+
+    return tidei_clock_ticks_at(&store->line, ns);
+}
+
 static bool
 load_live(struct tidei_store *store, sqlite3_stmt *row)
 {
@@ -46,6 +55,7 @@ load_live(struct tidei_store *store, sqlite3_stmt *row)
         .tag = (uint32_t)sqlite3_column_int64(row, 5),
         .callstack = (uint32_t)sqlite3_column_int64(row, 6),
         .alloc_ns = (uint64_t)sqlite3_column_int64(row, 7),
+        .ticks = load_ticks(store, sqlite3_column_int64(row, 7)),
         .alloc_duration_ns = (uint64_t)sqlite3_column_int64(row, 8),
         .alloc_thread_id = (uint32_t)sqlite3_column_int64(row, 9),
         .alloc_stream_id = (uint32_t)sqlite3_column_int64(row, 10),

@@ -186,6 +186,15 @@ pair_size(const struct tidei_pair *pair, uint32_t value)
     return pair_record(pair, pair->rows[value - 1].alloc)->size;
 }
 
+/* Allocations are numbered in the order of their times, also where these are the same. */
+static uint64_t
+pair_id(const struct tidei_pair *pair, uint32_t value)
+{
+    if (value & PAIR_LIVE)
+        return pair->live[value & ~PAIR_LIVE].id;
+    return pair->first_id + value - 1;
+}
+
 /*
  * Of two allocations of one address, whether a free belongs to the first: it has the size that is freed and the other
  * one has not, or it is the later one of those before the free began, or the earlier one where neither was.
@@ -199,6 +208,8 @@ pair_is_better(const struct tidei_pair *pair, const struct tidei_record *free, u
 
     if (one_fits != other_fits)
         return one_fits;
+    if (one_ticks == other_ticks)
+        return (pair_id(pair, one) > pair_id(pair, other)) == (one_ticks < began);
     if (one_ticks < began)
         return other_ticks >= began || one_ticks > other_ticks;
     return other_ticks >= began && one_ticks < other_ticks;

@@ -23,7 +23,7 @@ struct tidei_row {
 /* An allocation of an earlier half that lives, as its row has it. */
 struct tidei_live {
     uint64_t id;
-    uint64_t ticks; /* 0 where the trace was taken up again */
+    uint64_t ticks; /* where the trace was taken up again, what its nanosecond comes to */
     uint64_t alloc_ns;
     uint64_t alloc_duration_ns;
     uint64_t address;
