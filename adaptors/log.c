@@ -78,8 +78,12 @@ log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
             tidei_recorder_lost(recorder, TIDEI_RECORD_FREE);
         return tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
     }
-    if (__builtin_expect(front->drop, 0) && tidei_front_drops_free(front, log->layer_id, (uintptr_t)pointer))
-        return tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    if (__builtin_expect(front->drop, 0) && tidei_front_drops_free(front, log->layer_id, (uintptr_t)pointer)) {
+        status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+        if (status != TIDE_OK)
+            tidei_front_drops_again(front, log->layer_id, (uintptr_t)pointer);
+        return status;
+    }
     begin = tidei_front_ticks_settled(front);
     status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
     tidei_front_event(front, begin, (uintptr_t)pointer, bytes, stream,

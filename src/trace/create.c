@@ -14,6 +14,7 @@
 #include <tidemark/tidemark.h>
 
 #include "resource.h"
+#include "testpoint.h"
 #include "trace/aside.h"
 #include "trace/create.h"
 #include "trace/filelimit.h"
@@ -267,16 +268,20 @@ create_files(struct tidei_recorder *recorder)
     free(rings);
     if (status != TIDE_OK)
         return status;
+    TIDEI_TEST_POINT("create.ring-file");
     status = tidei_store_create(recorder->path, &store);
+    TIDEI_TEST_POINT("create.store");
     if (status == TIDE_OK)
         status = create_header(recorder, &start_unix_ns);
     if (status == TIDE_OK)
         status = create_meta(store, recorder, start_unix_ns);
+    TIDEI_TEST_POINT("create.meta");
     if (status == TIDE_OK) {
         recorder->writer = tidei_writer_new(recorder, recorder->file, store, recorder->tsc);
         if (recorder->writer == NULL)
             status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
     }
+    TIDEI_TEST_POINT("create.writer");
     if (status == TIDE_OK) {
         store = NULL; /* the writer's */
         recorder->fence = !tidei_merge_register_barrier();

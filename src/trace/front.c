@@ -141,6 +141,7 @@ front_new(struct tidei_recorder *recorder, uint64_t serial)
     pthread_mutex_unlock(&recorder->lock);
     if (front->ring == NULL) {
         free(front);
+        tidei_recorder_no_ring(recorder);
         return NULL;
     }
     front->records = tidei_ring_records(front->ring);
@@ -276,6 +277,13 @@ tidei_front_drops_free(struct tidei_front *front, uint16_t layer, uint64_t addre
         return false;
     front_count(&front->ring->dropped_frees);
     return true;
+}
+
+/* That free was refused: the allocation lives on. */
+void
+tidei_front_drops_again(struct tidei_front *front, uint16_t layer, uint64_t address)
+{
+    tidei_drops_add(front->recorder->drops, layer, address);
 }
 
 size_t

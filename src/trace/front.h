@@ -58,6 +58,7 @@ struct tidei_front *tidei_front_find(struct tidei_recorder *recorder);
 bool tidei_front_room(struct tidei_front *front, uint64_t records);
 void tidei_front_dropped(struct tidei_front *front, uint64_t address, uint64_t word);
 bool tidei_front_drops_free(struct tidei_front *front, uint16_t layer, uint64_t address);
+void tidei_front_drops_again(struct tidei_front *front, uint16_t layer, uint64_t address);
 
 /* This thread's front of a recorder; NULL where the recorder records no more. */
 static inline struct tidei_front *

@@ -255,6 +255,7 @@ merge_publish(struct tidei_merge *merge, uint32_t rings)
 
         cursor->ring->next_publish = merge->number;
         atomic_signal_fence(memory_order_seq_cst); /* a kill sees this thread's stores in program order */
+        TIDEI_TEST_POINT("merge.between");
         cursor->ring->next_tail = cursor->position;
     }
     TIDEI_TEST_POINT("merge.before-publish");
@@ -328,5 +329,6 @@ tidei_merge_seal(struct tidei_merge *merge)
     merge->count = 0;
     merge->number++;
     atomic_store_explicit(&header->published, TIDEI_PUBLISHED(merge->number, next, 0), memory_order_release);
+    TIDEI_TEST_POINT("merge.after-seal");
     return epoch;
 }

@@ -515,6 +515,15 @@ tidei_recorder_lost(struct tidei_recorder *recorder, enum tidei_record_kind kind
 }
 
 void
+tidei_recorder_no_ring(struct tidei_recorder *recorder)
+{
+    /* Relaxed: one message, and nothing hangs on it. */
+    if (!atomic_flag_test_and_set_explicit(&recorder->ringless, memory_order_relaxed))
+        tidei_message(TIDE_ERROR, "%s; threads without a ring are not recorded, the program goes on",
+                      tide_error_text());
+}
+
+void
 tidei_recorder_fail(struct tidei_recorder *recorder)
 {
     int recording = TIDEI_RECORDING;

@@ -45,7 +45,8 @@ struct tidei_recorder {
     bool tsc;
     bool fence;
     bool drop;
-    _Atomic int mode; /* enum tidei_recorder_mode */
+    _Atomic int mode;     /* enum tidei_recorder_mode */
+    atomic_flag ringless; /* set once a thread has got no ring */
 
     /* Under `lock`, for what happens once for a thread, a layer, a tag. */
     pthread_mutex_t lock;
@@ -107,6 +108,9 @@ enum tide_status tidei_recorder_flush(struct tidei_recorder *recorder);
 
 /* Count an event that could not be recorded. */
 void tidei_recorder_lost(struct tidei_recorder *recorder, enum tidei_record_kind kind);
+
+/* A thread gets no ring, for the reason in its error text: its events are lost, and the message sink is told once. */
+void tidei_recorder_no_ring(struct tidei_recorder *recorder);
 
 /* The recording has failed: from now on events are counted and not kept. Called by the writer. */
 void tidei_recorder_fail(struct tidei_recorder *recorder);

@@ -72,7 +72,9 @@ recover_store(struct tidei_store *store, struct tidei_ringfile *file, struct tid
         tidei_ringfile_close(file, false);
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     }
+    TIDEI_TEST_POINT("recover.opened");
     status = tidei_store_load(store);
+    TIDEI_TEST_POINT("recover.loaded");
     if (status == TIDE_OK)
         status = tidei_writer_take_up(writer, &out->events);
     TIDEI_TEST_POINT("recover.before-stop");

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "resource.h"
+#include "testpoint.h"
 #include "trace/join.h"
 #include "trace/schema.h"
 #include "trace/store.h"
@@ -470,6 +471,7 @@ tidei_store_write(struct tidei_store *store, uint64_t epoch, uint64_t records, c
         status = tidei_store_meta_number(store, "epoch_records", (int64_t)records);
     if (status == TIDE_OK && store->no_memory)
         status = tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", store->path);
+    TIDEI_TEST_POINT("store.before-commit");
     status = tidei_store_end(store, status);
     if (status == TIDE_OK) {
         for (uint32_t i = 0; i < store->stream_count; i++)

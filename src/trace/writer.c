@@ -461,12 +461,26 @@ writer_write_losses(struct tidei_writer *writer)
     return status;
 }
 
+/* NULL where the trace has everything, or where it says already what it has not. */
+static const char *
+writer_why_incomplete(const struct tidei_writer *writer)
+{
+    const struct tidei_ring_header *header = writer->file->header;
+
+    if (writer->failure[0] != '\0')
+        return writer->failure;
+    if (!writer->had_failed && (header->lost_allocs != 0 || header->lost_frees != 0))
+        return "there was no room for the rings of some threads";
+    return NULL;
+}
+
 static enum tide_status
 writer_write_figures(struct tidei_writer *writer, const char *ended)
 {
     uint32_t rings = atomic_load_explicit(&writer->file->header->ring_count, memory_order_acquire);
     struct tidei_store *store = writer->store;
     uint64_t waits = 0, longest = 0;
+    const char *failure;
     enum tide_status status;
 
     for (uint32_t i = 0; i < rings; i++) {
@@ -485,10 +499,11 @@ writer_write_figures(struct tidei_writer *writer, const char *ended)
             tidei_store_meta_number(store, "end_ns", (int64_t)tidei_store_since_start(store, tidei_monotonic_ns()));
     if (status == TIDE_OK)
         status = tidei_store_meta_text(store, "ended", ended);
-    if (status == TIDE_OK && writer->failure[0] != '\0')
-        status = tidei_store_meta_text(store, "failure", writer->failure);
+    failure = writer_why_incomplete(writer);
+    if (status == TIDE_OK && failure != NULL)
+        status = tidei_store_meta_text(store, "failure", failure);
     if (status == TIDE_OK)
-        status = tidei_store_meta_number(store, "complete", writer->failure[0] == '\0' && !writer->had_failed);
+        status = tidei_store_meta_number(store, "complete", failure == NULL && !writer->had_failed);
     return status;
 }
 
@@ -558,6 +573,7 @@ writer_finish(struct tidei_writer *writer, const char *ended)
         writer_fail(writer);
         return status;
     }
+    TIDEI_TEST_POINT("writer.before-finish");
     writer->busy_limit_ns = WRITER_FINISH_LIMIT_NS;
     pthread_mutex_lock(&writer->gate);
     status = tidei_store_finish(writer->store);
@@ -567,6 +583,7 @@ writer_finish(struct tidei_writer *writer, const char *ended)
     /* Last: as long as the ring file is there, whoever opens the trace sees to the write-ahead log, too. */
     TIDEI_TEST_POINT("writer.before-unlink");
     tidei_ringfile_unlink(writer->file);
+    TIDEI_TEST_POINT("writer.after-unlink");
     return TIDE_OK;
 }
 
