@@ -236,6 +236,21 @@ tests_merge_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/merge-t
 THREADED_TESTS += tests/merge-t
 
+check_PROGRAMS += tests/overflow-t
+tests_overflow_t_SOURCES = tests/overflow-t.c $(point_test)
+tests_overflow_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_overflow_t_CFLAGS = $(trace_test_cflags)
+tests_overflow_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/overflow-t
+THREADED_TESTS += tests/overflow-t
+
+check_PROGRAMS += tests/kill-t
+tests_kill_t_SOURCES = tests/kill-t.c $(point_test)
+tests_kill_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_kill_t_CFLAGS = $(trace_test_cflags)
+tests_kill_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/kill-t
+
 # Kills with SIGKILL; `make torture` does it a thousand times.
 check_PROGRAMS += tests/torture-t
 tests_torture_t_SOURCES = tests/torture-t.c

@@ -26,7 +26,7 @@ const char *sql_text(const char *path, const char *format, ...) __attribute__((f
 
 /*
  * What holds in every trace: integrity, ids that grow with alloc_ns, frees after allocations, and lives of one address
- * at one layer that never overlap, but for those whose free was dropped. Says what does not.
+ * at one layer that never overlap, but for those whose free was dropped or cut off by a kill. Says what does not.
  */
 bool trace_is_sound(const char *path);
 

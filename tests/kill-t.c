@@ -1,0 +1,252 @@
+/*
+ * Killed with SIGKILL at each labelled moment of the recorder, and of the recovery: nothing that had returned is
+ * missing, and nothing is there twice.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "point.h"
+#include "tap.h"
+#include "trace.h"
+
+#define THREADS 2
+#define CALLS   1500
+
+/* In memory that outlives the child: calls that have returned. */
+struct progress {
+    _Atomic uint64_t allocs[THREADS], frees[THREADS];
+};
+
+static struct progress *progress;
+
+struct child {
+    const char *path;
+    const char *label; /* where to be killed; NULL: nowhere */
+    unsigned nth;
+};
+
+struct worker {
+    struct tide_resource *stack;
+    unsigned index;
+};
+
+/* Each allocation has a size that says which it is; each is freed but every tenth. */
+static void *
+work(void *argument)
+{
+    struct worker *worker = argument;
+
+    for (uint64_t i = 0; i < CALLS; i++) {
+        size_t size = i * THREADS + worker->index + 1;
+        void *pointer = take(worker->stack, size);
+
+        atomic_fetch_add(&progress->allocs[worker->index], 1);
+        if (i % 10 == 0)
+            continue;
+        give(worker->stack, pointer, size);
+        atomic_fetch_add(&progress->frees[worker->index], 1);
+        if (i % 250 == 249 && worker->index == 0)
+            tide_log_flush(worker->stack);
+    }
+    return NULL;
+}
+
+static int
+record(void *argument)
+{
+    const struct child *child = argument;
+    struct worker workers[THREADS];
+    pthread_t threads[THREADS];
+    struct tide_resource *stack;
+
+    if (child->label != NULL)
+        point_kill(child->label, child->nth);
+    stack = stack_of("log(%s, ring=8KiB, backlog=1MiB, overwrite=true) | sim", child->path);
+    for (unsigned i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){ stack, i };
+        pthread_create(&threads[i], NULL, work, &workers[i]);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    tide_resource_release(stack);
+    return 0;
+}
+
+static int
+recover(void *argument)
+{
+    const struct child *child = argument;
+    struct tide_trace_recovery recovery;
+
+    if (child->label != NULL)
+        point_kill(child->label, child->nth);
+    return tide_trace_recover(child->path, &recovery) != TIDE_OK;
+}
+
+/* Everything that was counted, at most one call of each thread more, each once, in order. */
+static bool
+holds_all(const char *path)
+{
+    bool good = trace_is_whole(path);
+
+    for (unsigned i = 0; i < THREADS && good; i++) {
+        int64_t allocs = (int64_t)atomic_load(&progress->allocs[i]), frees = (int64_t)atomic_load(&progress->frees[i]);
+        int64_t seen = sql_number(path, "SELECT count(*) FROM allocation WHERE (size - 1) %% %d = %u", THREADS, i);
+        int64_t freed =
+            sql_number(path, "SELECT count(free_ns) FROM allocation WHERE (size - 1) %% %d = %u", THREADS, i);
+        int64_t odd = sql_number(path,
+                                 "SELECT count(*) FROM (SELECT size, (row_number() OVER (ORDER BY allocation_id) - 1) *"
+                                 " %d + %u + 1 AS due FROM allocation WHERE (size - 1) %% %d = %u) WHERE size <> due",
+                                 THREADS, i, THREADS, i);
+
+        if (seen < allocs || seen > allocs + 1 || freed < frees || freed > frees + 1 || odd != 0) {
+            diag("thread %u: %" PRId64 " allocations, %" PRId64 " counted; %" PRId64 " frees, %" PRId64
+                 " counted; %" PRId64 " out of order",
+                 i, seen, allocs, freed, frees, odd);
+            good = false;
+        }
+    }
+    return good;
+}
+
+static const char *
+name_of(void)
+{
+    static unsigned number;
+
+    return scratch("t%u.db", number++);
+}
+
+static bool
+was_killed(int status)
+{
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+static void
+test_recorder(const char *label)
+{
+    static const unsigned nths[] = { 1, 2, 3, 7, 20 };
+    unsigned hits = 0, bad = 0;
+
+    for (size_t i = 0; i < sizeof(nths) / sizeof(nths[0]); i++) {
+        struct child child = { name_of(), label, nths[i] };
+        struct tide_trace_recovery recovery;
+        int status;
+
+        memset(progress, 0, sizeof(*progress));
+        status = in_child(record, &child);
+        hits += was_killed(status);
+        if (tide_trace_recover(child.path, &recovery) != TIDE_OK) {
+            diag("%s", tide_error_text());
+            bad++;
+        }
+        if (strcmp(label, "writer.before-unlink") == 0 && was_killed(status) &&
+            strcmp(sql_text(child.path, "SELECT value FROM meta WHERE key = 'ended'"), "closed") != 0) {
+            diag("what was closed was recovered");
+            bad++;
+        }
+        if (!holds_all(child.path)) {
+            diag("killed for the %uth time at %s", nths[i], label);
+            bad++;
+        }
+    }
+    ok(bad == 0 && hits > 0, "killed at %s, %u times: all is there, once", label, hits);
+}
+
+/* While the files are made there is nothing to be had, and nothing in the way of who comes next. */
+static void
+test_creation(const char *label)
+{
+    struct child child = { name_of(), label, 1 };
+    struct tide_trace_recovery recovery;
+    int status = in_child(record, &child);
+    bool good = was_killed(status);
+
+    good &= tide_trace_recover(child.path, &recovery) == TIDE_OK && recovery.events == 0;
+    memset(progress, 0, sizeof(*progress));
+    child.label = NULL;
+    status = in_child(record, &child);
+    good &= WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    good &= holds_all(child.path);
+    ok(good, "killed at %s: the next one makes its trace there", label);
+    if (!good)
+        diag("status 0x%x, recovery: %s", status, tide_error_text());
+}
+
+static void
+test_recovery(const char *label)
+{
+    static const unsigned nths[] = { 1, 1, 2, 2, 3, 3 };
+    unsigned hits = 0, bad = 0;
+
+    for (size_t i = 0; i < sizeof(nths) / sizeof(nths[0]); i++) {
+        /* One leaves rings that are not empty, the other a half that is not written. */
+        struct child child = { name_of(), i % 2 == 0 ? "merge.before-publish" : "writer.before-write", 3 };
+        struct tide_trace_recovery recovery;
+
+        memset(progress, 0, sizeof(*progress));
+        if (!was_killed(in_child(record, &child)))
+            diag("the recorder was not killed");
+        child.label = label;
+        child.nth = nths[i];
+        /* Twice, the second time with what the first has left. */
+        hits += was_killed(in_child(recover, &child));
+        hits += was_killed(in_child(recover, &child));
+        if (tide_trace_recover(child.path, &recovery) != TIDE_OK) {
+            diag("%s", tide_error_text());
+            bad++;
+        }
+        if (!holds_all(child.path)) {
+            diag("recovery killed for the %uth time at %s", nths[i], label);
+            bad++;
+        }
+    }
+    ok(bad == 0 && hits > 0, "recovery killed at %s, %u times: all is there, once", label, hits);
+}
+
+int
+main(void)
+{
+    static const char *const recorder[] = {
+        "front.open",
+        "front.before-publish",
+        "front.before-close",
+        "merge.look",
+        "merge.before-publish",
+        "merge.between",
+        "merge.after-publish",
+        "merge.before-seal",
+        "merge.after-seal",
+        "writer.before-write",
+        "store.before-commit",
+        "writer.after-write",
+        "writer.before-complete",
+        "writer.before-unlink",
+        "writer.after-unlink",
+        "writer.before-finish",
+    };
+    static const char *const creation[] = { "create.ring-file", "create.store", "create.meta", "create.writer" };
+    static const char *const recovery[] = {
+        "recover.opened",       "recover.loaded",      "merge.before-publish", "merge.between",
+        "merge.after-publish",  "merge.before-seal",   "merge.after-seal",     "writer.before-write",
+        "store.before-commit",  "writer.after-write",  "recover.before-stop",  "writer.before-complete",
+        "writer.before-unlink", "writer.after-unlink", "writer.before-finish",
+    };
+
+    plan(sizeof(recorder) / sizeof(recorder[0]) + sizeof(creation) / sizeof(creation[0]) +
+         sizeof(recovery) / sizeof(recovery[0]));
+    progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (size_t i = 0; i < sizeof(recorder) / sizeof(recorder[0]); i++)
+        test_recorder(recorder[i]);
+    for (size_t i = 0; i < sizeof(creation) / sizeof(creation[0]); i++)
+        test_creation(creation[i]);
+    for (size_t i = 0; i < sizeof(recovery) / sizeof(recovery[0]); i++)
+        test_recovery(recovery[i]);
+    return done();
+}

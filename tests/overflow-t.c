@@ -1,0 +1,301 @@
+/*
+ * overflow=drop: what is dropped is counted for each thread and kind, and what is kept is paired right.
+ *
+ * OVERFLOW_SEED sets the seed of the random run.
+ */
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+#include "point.h"
+#include "tap.h"
+#include "trace.h"
+
+#define THREADS 4
+#define SLOTS   16
+#define CALLS   6000
+
+struct run {
+    struct tide_resource *log;
+    pthread_barrier_t barrier;
+    pthread_mutex_t lock;
+    struct {
+        void *pointer;
+        uint32_t number;
+    } slots[SLOTS];
+    /* What each thread noted. Allocation `number` has a size that names it. */
+    uint64_t allocs[THREADS], frees[THREADS];
+    uint8_t freed_by[THREADS * CALLS + THREADS + 1];
+};
+
+struct worker {
+    struct run *run;
+    unsigned index;
+    uint64_t random;
+};
+
+static void
+work_once(struct worker *worker, uint32_t number)
+{
+    struct run *run = worker->run;
+    unsigned slot = (unsigned)(next_random(&worker->random) % SLOTS);
+    void *pointer = take(run->log, number), *found;
+    uint32_t other;
+
+    run->allocs[worker->index]++;
+    pthread_mutex_lock(&run->lock);
+    found = run->slots[slot].pointer;
+    other = run->slots[slot].number;
+    run->slots[slot].pointer = pointer;
+    run->slots[slot].number = number;
+    pthread_mutex_unlock(&run->lock);
+    if (found == NULL)
+        return;
+    run->freed_by[other] = (uint8_t)(worker->index + 1);
+    run->frees[worker->index]++;
+    give(run->log, found, other);
+}
+
+/* The writer stands still for the second third of the calls. */
+static void *
+work(void *argument)
+{
+    struct worker *worker = argument;
+    char name[16];
+
+    snprintf(name, sizeof(name), "w%u", worker->index + 1);
+    prctl(PR_SET_NAME, name, 0, 0, 0);
+    for (uint32_t i = 0; i < CALLS; i++) {
+        if (i == CALLS / 3 || i == 2 * CALLS / 3) {
+            pthread_barrier_wait(&worker->run->barrier);
+            pthread_barrier_wait(&worker->run->barrier);
+        }
+        work_once(worker, 1 + worker->index + i * THREADS);
+    }
+    return NULL;
+}
+
+static int64_t
+loss_of(const char *path, unsigned thread, const char *kind)
+{
+    return sql_number(path,
+                      "SELECT ifnull(sum(events), 0) FROM loss JOIN thread USING (thread_id)"
+                      " WHERE name = 'w%u' AND reason = 'dropped %s'",
+                      thread, kind);
+}
+
+/* For each thread: rows and drops make its calls. */
+static bool
+counts_are_exact(const char *path, const struct run *run)
+{
+    bool good = true;
+
+    for (unsigned i = 0; i < THREADS; i++) {
+        int64_t kept = sql_number(path,
+                                  "SELECT count(*) FROM allocation JOIN thread ON thread_id = alloc_thread_id"
+                                  " WHERE name = 'w%u'",
+                                  i + 1);
+        int64_t freed = sql_number(path,
+                                   "SELECT count(*) FROM allocation JOIN thread ON thread_id = free_thread_id"
+                                   " WHERE name = 'w%u'",
+                                   i + 1);
+        int64_t dropped = loss_of(path, i + 1, "allocation"), dropped_frees = loss_of(path, i + 1, "free");
+
+        if (dropped == 0 || kept + dropped != (int64_t)run->allocs[i] ||
+            freed + dropped_frees != (int64_t)run->frees[i]) {
+            diag("thread %u: %" PRId64 " allocations kept, %" PRId64 " dropped, of %" PRIu64 "; %" PRId64
+                 " frees kept, %" PRId64 " dropped, of %" PRIu64,
+                 i + 1, kept, dropped, run->allocs[i], freed, dropped_frees, run->frees[i]);
+            good = false;
+        }
+    }
+    return good;
+}
+
+/* Each life that is complete was ended by whom it was. */
+static bool
+pairs_are_right(const char *path, const struct run *run)
+{
+    sqlite3_stmt *query;
+    bool good = true;
+    sqlite3 *db;
+
+    sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL);
+    sqlite3_prepare_v2(db,
+                       "SELECT size, CAST(substr(name, 2) AS INTEGER) FROM allocation JOIN thread ON thread_id ="
+                       " free_thread_id",
+                       -1, &query, NULL);
+    while (sqlite3_step(query) == SQLITE_ROW) {
+        int64_t number = sqlite3_column_int64(query, 0);
+
+        if (run->freed_by[number] != sqlite3_column_int(query, 1)) {
+            diag("number %" PRId64 " was freed by %d, noted %u", number, sqlite3_column_int(query, 1),
+                 run->freed_by[number]);
+            good = false;
+        }
+    }
+    sqlite3_finalize(query);
+    sqlite3_close(db);
+    return good;
+}
+
+static void
+test_pressure(uint64_t seed)
+{
+    const char *path = scratch("pressure.db");
+    struct run *run = calloc(1, sizeof(*run));
+    struct worker workers[THREADS];
+    pthread_t threads[THREADS];
+
+    run->log = stack_of("log(%s, overflow=drop, ring=4KiB) | sim", path);
+    pthread_barrier_init(&run->barrier, NULL, THREADS + 1);
+    pthread_mutex_init(&run->lock, NULL);
+    for (unsigned i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){ run, i, seed * (i + 1) };
+        pthread_create(&threads[i], NULL, work, &workers[i]);
+    }
+    pthread_barrier_wait(&run->barrier);
+    point_arm("merge.look", NULL);
+    point_wait();
+    pthread_barrier_wait(&run->barrier);
+    pthread_barrier_wait(&run->barrier);
+    point_release();
+    pthread_barrier_wait(&run->barrier);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    tide_resource_release(run->log);
+    ok(counts_are_exact(path, run), "for each thread and kind, what is kept and what is dropped make the calls");
+    ok(pairs_are_right(path, run), "what is kept is paired right");
+    is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free"), 0, "no free is left over");
+    is_i64(sql_number(path, "SELECT count(*) FROM mark"), 0, "none has another size than its allocation");
+    is_i64(sql_number(path, "SELECT value FROM meta WHERE key = 'complete'"), 1, "the trace is complete");
+    ok(trace_is_sound(path), "and sound");
+    free(run);
+}
+
+/* Fills the ring of this thread while the writer stands still: what comes next is dropped. */
+static void
+fill(struct tide_resource *log, size_t bytes)
+{
+    for (int i = 0; i < 70; i++)
+        take(log, bytes);
+}
+
+static void
+test_refused(void)
+{
+    const char *path = scratch("refused.db");
+    struct tide_resource *log = stack_of("log(%s, overflow=drop, ring=4KiB) | sim", path);
+    void *pointer, *nothing;
+
+    take(log, 1);
+    tide_log_flush(log);
+    point_arm("merge.look", NULL);
+    point_wait();
+    fill(log, 2);
+    pointer = take(log, 100);
+    nothing = take(log, 0);
+    ok(tide_allocate(log, SIZE_MAX, 256, 0, &(void *){ NULL }) != TIDE_OK, "a failure is dropped, too");
+    point_release();
+    tide_log_flush(log);
+    ok(tide_deallocate(log, pointer, 99, 256, 0) == TIDE_EMISMATCH, "a refused free of what was dropped");
+    give(log, pointer, 100);
+    give(log, nothing, 0);
+    tide_resource_release(log);
+    is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free"), 0, "leaves the right one dropped");
+    is_i64(sql_number(path, "SELECT sum(events) FROM loss WHERE reason = 'dropped free'"), 3, "all are counted");
+    is_i64(sql_number(path, "SELECT (SELECT count(*) FROM allocation) + sum(events) FROM loss WHERE"
+                            " reason = 'dropped allocation'"),
+           74, "with what a thread has dropped that lives to the end");
+}
+
+/* Killed while a thread that ends tells what it has dropped. */
+static void *
+told_work(void *log)
+{
+    take(log, 1);
+    point_arm("merge.look", NULL);
+    point_wait();
+    fill(log, 2);
+    point_release();
+    return NULL;
+}
+
+static int
+told_child(void *path)
+{
+    struct tide_resource *log = stack_of("log(%s, overflow=drop, ring=4KiB) | sim", (const char *)path);
+    pthread_t thread;
+
+    point_kill("front.told", 1);
+    pthread_create(&thread, NULL, told_work, log);
+    pthread_join(thread, NULL);
+    return 1;
+}
+
+static void
+test_told(void)
+{
+    const char *path = scratch("told.db");
+    struct tide_trace_recovery recovery;
+    int status = in_child(told_child, (void *)path);
+
+    ok(WIFSIGNALED(status), "killed once a thread has told what it has dropped");
+    is_i64(tide_trace_recover(path, &recovery), TIDE_OK, "the trace is recovered");
+    is_i64(sql_number(path, "SELECT (SELECT count(*) FROM allocation) + sum(events) FROM loss"), 71,
+           "and has each drop once");
+}
+
+/* Threads that come and go while rings are full. */
+static void *
+short_work(void *argument)
+{
+    struct tide_resource *log = argument;
+
+    for (int i = 0; i < 200; i++)
+        give(log, take(log, 8), 8);
+    return NULL;
+}
+
+static void
+test_short_threads(void)
+{
+    const char *path = scratch("short.db");
+    struct tide_resource *log = stack_of("log(%s, overflow=drop, ring=4KiB) | sim", path);
+    pthread_t threads[8];
+
+    for (int i = 0; i < 40; i++) {
+        for (int j = 0; j < 8; j++)
+            pthread_create(&threads[j], NULL, short_work, log);
+        for (int j = 0; j < 8; j++)
+            pthread_join(threads[j], NULL);
+    }
+    tide_resource_release(log);
+    is_i64(sql_number(path, "SELECT count(*) FROM thread LEFT JOIN (SELECT alloc_thread_id AS thread_id, count(*) AS"
+                            " kept FROM allocation GROUP BY 1) USING (thread_id) LEFT JOIN (SELECT thread_id,"
+                            " sum(events) AS dropped FROM loss WHERE reason = 'dropped allocation' GROUP BY 1) USING"
+                            " (thread_id) WHERE ifnull(kept, 0) + ifnull(dropped, 0) = 200"),
+           320, "each of 320 short threads has 200 calls, kept or dropped");
+    is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free"), 0, "no free is left over");
+}
+
+int
+main(void)
+{
+    uint64_t seed;
+
+    plan(16);
+    seed = random_seed("OVERFLOW_SEED");
+    test_pressure(seed);
+    test_refused();
+    test_told();
+    test_short_threads();
+    return done();
+}
