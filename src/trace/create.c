@@ -285,6 +285,7 @@ create_files(struct tidei_recorder *recorder)
     if (status == TIDE_OK) {
         store = NULL; /* the writer's */
         recorder->fence = !tidei_merge_register_barrier();
+        atomic_store_explicit(&recorder->many, recorder->fence, memory_order_relaxed);
         recorder->writer->merge->membarrier = !recorder->fence;
         recorder->file->header->ready = 1;
         status = tidei_writer_start(recorder->writer);

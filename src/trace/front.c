@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,8 +162,24 @@ front_new(struct tidei_recorder *recorder, uint64_t serial)
     return front;
 }
 
+/*
+ * This thread's first event, as against what it has defined. With the second thread all read their clocks in order;
+ * the barrier has the first one see that before this thread goes on. Where the kernel has none, they read in order
+ * from the start.
+ */
+static void
+front_share(struct tidei_recorder *recorder)
+{
+    pthread_mutex_lock(&recorder->lock);
+    if (++recorder->event_threads == 2 && !atomic_load_explicit(&recorder->many, memory_order_relaxed)) {
+        atomic_store_explicit(&recorder->many, true, memory_order_relaxed);
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    }
+    pthread_mutex_unlock(&recorder->lock);
+}
+
 struct tidei_front *
-tidei_front_find(struct tidei_recorder *recorder)
+tidei_front_for_text(struct tidei_recorder *recorder)
 {
     uint64_t serial = atomic_load_explicit(&recorder->serial, memory_order_acquire);
     struct tidei_front *front = front_list;
@@ -177,10 +194,21 @@ tidei_front_find(struct tidei_recorder *recorder)
     if (front == NULL) {
         pthread_once(&front_once, front_make_key);
         front = front_new(recorder, serial);
-        if (front == NULL)
-            return NULL;
     }
-    tidei_front_slots[recorder->slot].serial = serial;
+    return front;
+}
+
+struct tidei_front *
+tidei_front_find(struct tidei_recorder *recorder)
+{
+    struct tidei_front *front = tidei_front_for_text(recorder);
+
+    if (front == NULL)
+        return NULL;
+    if (!front->has_events)
+        front_share(recorder);
+    front->has_events = true;
+    tidei_front_slots[recorder->slot].serial = front->serial;
     tidei_front_slots[recorder->slot].front = front;
     return front;
 }
@@ -190,7 +218,7 @@ tidei_front_get_recording(struct tidei_recorder *recorder)
 {
     if (atomic_load_explicit(&recorder->mode, memory_order_acquire) != TIDEI_RECORDING)
         return NULL;
-    return tidei_front_get(recorder);
+    return tidei_front_for_text(recorder);
 }
 
 /* Read the tail anew. */

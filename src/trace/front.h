@@ -32,6 +32,7 @@ struct tidei_front {
     bool tsc;
     bool fence;
     bool drop;
+    bool has_events;
     uint64_t serial;
     struct tidei_recorder *recorder;
     struct tidei_front *next;
@@ -71,7 +72,10 @@ tidei_front_get(struct tidei_recorder *recorder)
     return tidei_front_find(recorder);
 }
 
-/* The same where no forked process may begin a trace of its own: the registry's lock is held. */
+/* The same for what is no event: definitions and marks. */
+struct tidei_front *tidei_front_for_text(struct tidei_recorder *recorder);
+
+/* The same again where no forked process may begin a trace of its own: the registry's lock is held. */
 struct tidei_front *tidei_front_get_recording(struct tidei_recorder *recorder);
 
 static inline uint64_t
@@ -80,11 +84,17 @@ tidei_front_ticks(const struct tidei_front *front)
     return tidei_clock_ticks(front->tsc);
 }
 
-/* The moment at which a free begins: after the allocation, whichever thread that was made on. */
+/*
+ * The moment at which a free begins: after the allocation, whichever thread that was made on. While one thread alone
+ * records there is nothing to wait for: its own readings are in order, and front_share stops it before another's
+ * first event.
+ */
 static inline uint64_t
 tidei_front_ticks_settled(const struct tidei_front *front)
 {
-    return tidei_clock_ticks_settled(front->tsc);
+    if (atomic_load_explicit(&front->recorder->many, memory_order_relaxed))
+        return tidei_clock_ticks_settled(front->tsc);
+    return tidei_clock_ticks(front->tsc);
 }
 
 /* Have the record at `head` begin: nothing later than `since` is merged until tidei_front_publish. */

@@ -367,7 +367,7 @@ tidei_recorder_new_layer(struct tidei_recorder *recorder)
 static void
 recorder_write_definition(struct tidei_recorder *recorder, const struct tidei_definition *definition)
 {
-    struct tidei_front *front = tidei_front_get(recorder);
+    struct tidei_front *front = tidei_front_for_text(recorder);
     struct tidei_record record = definition->record;
 
     if (front != NULL)

@@ -45,6 +45,7 @@ struct tidei_recorder {
     bool tsc;
     bool fence;
     bool drop;
+    _Atomic bool many;    /* more than one thread has recorded: their clocks are to be read in order */
     _Atomic int mode;     /* enum tidei_recorder_mode */
     atomic_flag ringless; /* set once a thread has got no ring */
 
@@ -52,6 +53,7 @@ struct tidei_recorder {
     pthread_mutex_t lock;
     uint32_t references;
     uint32_t next_thread_id;
+    uint32_t event_threads; /* that have recorded more than definitions */
     uint32_t next_layer_id;
     uint32_t next_stack;
     struct tidei_definition *definitions;
