@@ -12,6 +12,8 @@ bench_writer_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 bench_writer_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
 bench_writer_LDADD = libtidemark.la $(SQLITE_LIBS)
 
+EXTRA_DIST += bench/README.md
+
 CLEANFILES += bench/front$(EXEEXT) bench/writer$(EXEEXT) bench-front.json bench-writer.json
 
 .PHONY: bench

@@ -268,3 +268,15 @@ tests_join_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 tests_join_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 tests_join_t_LDADD = libtidemark-test.la
 TESTS += tests/join-t
+
+# Half a million allocations; `make soak` does it with a hundred times as many.
+check_PROGRAMS += tests/soak-t
+tests_soak_t_SOURCES = tests/soak-t.c
+tests_soak_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
+tests_soak_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/soak-t
+THREADED_TESTS += tests/soak-t
+
+.PHONY: soak
+soak: tests/soak-t
+	SOAK_EVENTS=$${SOAK_EVENTS:-100000000} tests/soak-t
