@@ -11,6 +11,7 @@
 
 #include "resource.h"
 #include "testpoint.h"
+#include "trace/aside.h"
 #include "trace/join.h"
 #include "trace/schema.h"
 #include "trace/store.h"
@@ -207,7 +208,7 @@ tidei_store_create(const char *path, struct tidei_store **out)
         status = store_create_schema(store);
     if (status != TIDE_OK) {
         tidei_store_close(store);
-        unlink(path);
+        tidei_aside_drop(path, false); /* SQLite may have left its journal */
         return status;
     }
     *out = store;
@@ -445,12 +446,26 @@ tidei_store_calls_cut_off(struct tidei_store *store)
                       "meta");
 }
 
+/* The trace has its name still: what is written to one that was removed goes with the process. */
+static enum tide_status
+store_check_name(struct tidei_store *store)
+{
+    int moved = 0;
+
+    sqlite3_file_control(store->db, NULL, SQLITE_FCNTL_HAS_MOVED, &moved);
+    if (moved)
+        return tide_error_set(TIDE_EIO, "log: %s: removed or replaced while it was being written", store->path);
+    return TIDE_OK;
+}
+
 enum tide_status
 tidei_store_write(struct tidei_store *store, uint64_t epoch, uint64_t records, const struct tidei_pool_sample *samples,
                   size_t sample_count)
 {
-    enum tide_status status = tidei_store_begin(store);
+    enum tide_status status = store_check_name(store);
 
+    if (status == TIDE_OK)
+        status = tidei_store_begin(store);
     if (status != TIDE_OK)
         return status;
     /* Layers first: they say on which device a stream is. */

@@ -579,7 +579,7 @@ writer_finish(struct tidei_writer *writer, const char *ended)
     status = tidei_store_finish(writer->store);
     pthread_mutex_unlock(&writer->gate);
     if (status != TIDE_OK)
-        tidei_message(TIDE_WARNING, "%s; the write-ahead log stays until its reader is gone", tide_error_text());
+        tidei_message(TIDE_WARNING, "%s; its write-ahead log stays beside it for now", tide_error_text());
     /* Last: as long as the ring file is there, whoever opens the trace sees to the write-ahead log, too. */
     TIDEI_TEST_POINT("writer.before-unlink");
     tidei_ringfile_unlink(writer->file);
