@@ -192,7 +192,7 @@ tests_ringfile_layout_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 TESTS += tests/ringfile-layout-t
 
 # What the tests of the recorder need besides.
-EXTRA_DIST += tests/point.h tests/trace.h
+EXTRA_DIST += tests/point.h tests/trace.h tests/vfs.h
 
 trace_test = tests/trace.c tests/gate.c tests/upstream.c
 trace_test_cppflags = $(AM_CPPFLAGS) -I$(srcdir)/src
@@ -250,6 +250,14 @@ tests_kill_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_kill_t_CFLAGS = $(trace_test_cflags)
 tests_kill_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/kill-t
+
+check_PROGRAMS += tests/fault-t
+tests_fault_t_SOURCES = tests/fault-t.c tests/vfs.c $(trace_test)
+tests_fault_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_fault_t_CFLAGS = $(trace_test_cflags)
+tests_fault_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/fault-t
+THREADED_TESTS += tests/fault-t
 
 # Kills with SIGKILL; `make torture` does it a thousand times.
 check_PROGRAMS += tests/torture-t

@@ -256,6 +256,17 @@ hear(struct heard *heard)
     tide_message_sink_set(heard != NULL ? hear_message : NULL, heard);
 }
 
+unsigned
+hear_count(const struct heard *heard)
+{
+    unsigned errors;
+
+    pthread_mutex_lock(&hear_lock);
+    errors = heard->errors;
+    pthread_mutex_unlock(&hear_lock);
+    return errors;
+}
+
 uint64_t
 next_random(uint64_t *state)
 {

@@ -33,6 +33,18 @@ bool trace_is_sound(const char *path);
 /* The trace is complete, sound, has lost nothing and matched every free. */
 bool trace_is_whole(const char *path);
 
+/* ThreadSanitizer does not follow a child that goes on with locks and threads: tests that need one are skipped. */
+#if defined(__SANITIZE_THREAD__)
+#define CHILDREN_MAY_RECORD false
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define CHILDREN_MAY_RECORD false
+#endif
+#endif
+#ifndef CHILDREN_MAY_RECORD
+#define CHILDREN_MAY_RECORD true
+#endif
+
 /* Run `function` in a forked child that leaves through _exit with what it returns. The status as waitpid gives it. */
 int in_child(int (*function)(void *), void *argument);
 
@@ -42,7 +54,8 @@ struct heard {
     unsigned others;
     char text[512]; /* of the latest error */
 };
-void hear(struct heard *heard); /* NULL: no more */
+void hear(struct heard *heard);                 /* NULL: no more */
+unsigned hear_count(const struct heard *heard); /* errors so far */
 
 /* The next of a xorshift sequence (Marsaglia, 2003); *state is never 0. */
 uint64_t next_random(uint64_t *state);
