@@ -612,6 +612,7 @@ recorder_begin_anew(struct tidei_recorder *recorder)
     if (!recorder_leave_behind(recorder) || (recorder->drops = tidei_drops_new()) == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     recorder->next_thread_id = 0;
+    recorder->event_threads = 0;
     free(recorder->aside); /* the parent's */
     recorder->aside = NULL;
     status = tidei_trace_path(recorder->path_pattern, &path);

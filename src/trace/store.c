@@ -345,11 +345,29 @@ tidei_store_since_start(const struct tidei_store *store, uint64_t monotonic_ns)
     return monotonic_ns > store->start_ns ? monotonic_ns - store->start_ns : 0;
 }
 
+void
+tidei_store_set_line(struct tidei_store *store, struct tidei_clock_line line)
+{
+    if (store->line.base.ticks < line.base.ticks) {
+        memmove(&store->lines_before[1], &store->lines_before[0],
+                sizeof(store->lines_before) - sizeof(store->lines_before[0]));
+        store->lines_before[0] = store->line;
+        if (store->line_count < TIDEI_STORE_LINES)
+            store->line_count++;
+    }
+    store->line = line;
+}
+
 uint64_t
 tidei_store_ns(const struct tidei_store *store, uint64_t ticks)
 {
-    uint64_t ns = tidei_store_since_start(store, tidei_clock_ns(&store->line, ticks));
+    const struct tidei_clock_line *line = &store->line;
+    uint64_t ns;
 
+    /* A tick has one nanosecond, whichever half it is written with: else lives of one address might overlap. */
+    for (unsigned i = 0; ticks < line->base.ticks && i < store->line_count; i++)
+        line = &store->lines_before[i];
+    ns = tidei_store_since_start(store, tidei_clock_ns(line, ticks));
     return ns < STORE_NS_MOST ? ns : STORE_NS_MOST;
 }
 

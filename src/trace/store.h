@@ -23,14 +23,19 @@ struct tidei_stream {
 
 struct tidei_join;
 
+/* How many lines of the clock are kept: a call may have begun some halves before it returned. */
+#define TIDEI_STORE_LINES 16
+
 struct tidei_store {
     sqlite3 *db;
     char *path; /* owned */
     sqlite3_stmt *begin, *commit, *rollback, *insert_rows, *insert_closed, *meta, *stack, *unmatched, *mark, *tag,
         *layer, *bin, *thread, *stream, *loss, *sample, *insert_calls;
     uint64_t start_ns;
-    struct tidei_clock_line line; /* for the half that is being written */
-    uint64_t floor_ns;            /* alloc_ns never falls below that of the half before, whose line had another slope */
+    struct tidei_clock_line line;                            /* for the half that is being written */
+    struct tidei_clock_line lines_before[TIDEI_STORE_LINES]; /* the latest first; for calls that began before */
+    unsigned line_count;
+    uint64_t floor_ns; /* alloc_ns never falls below that of the half before, whose line had another slope */
     struct tidei_pair *pair;
     struct tidei_join *join; /* borrowed; NULL without CUPTI */
     struct tidei_stream *streams;
@@ -87,6 +92,9 @@ enum tide_status tidei_store_loss(struct tidei_store *store, uint32_t thread_id,
 
 /* Fold the write-ahead log into the file and leave that alone, where no reader holds it. */
 enum tide_status tidei_store_finish(struct tidei_store *store);
+
+/* From its base on, ticks have this line; before, that of before. */
+void tidei_store_set_line(struct tidei_store *store, struct tidei_clock_line line);
 
 /* A nanosecond of the trace for a tick, or for a moment of CLOCK_MONOTONIC. */
 uint64_t tidei_store_ns(const struct tidei_store *store, uint64_t ticks);

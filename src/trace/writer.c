@@ -69,6 +69,20 @@ writer_poll(void *context, uint64_t waited_ns)
     return waited_ns < writer->busy_limit_ns;
 }
 
+/* The line that the ring file has; in one that was left behind, behind the line of the half that was being written. */
+static void
+writer_first_line(struct tidei_store *store, const struct tidei_ring_header *header)
+{
+    const struct tidei_clock_line *line = tidei_ring_line(header);
+    const struct tidei_clock_line *before = &header->lines[line == &header->lines[0]];
+
+    store->line = *line;
+    if (before->ns_per_tick > 0 && before->base.ticks < line->base.ticks && before->base.ns < line->base.ns) {
+        store->line = tidei_clock_line_between(before->base, line->base, line->ns_per_tick);
+        tidei_store_set_line(store, *line);
+    }
+}
+
 struct tidei_writer *
 tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, struct tidei_store *store, bool tsc)
 {
@@ -105,7 +119,7 @@ tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, s
     store->pair = writer->pair;
     store->join = tidei_driver_calls_join(writer->calls);
     store->start_ns = file->header->start_ns;
-    store->line = *tidei_ring_line(file->header);
+    writer_first_line(store, file->header);
     store->poll = writer_poll;
     store->poll_context = writer;
     return writer;
@@ -255,7 +269,7 @@ writer_write_cupti(struct tidei_writer *writer)
     return tidei_store_meta_text(writer->store, "cupti", text);
 }
 
-/* The clock of the filling that ends now; the next one goes on from there. */
+/* The clock of the filling that ends now, from where that of before ended; the next one goes on from there. */
 static void
 writer_set_line(struct tidei_writer *writer)
 {
@@ -264,7 +278,7 @@ writer_set_line(struct tidei_writer *writer)
     struct tidei_clock_sample now = tidei_clock_sample_now(writer->tsc);
     double rate = tidei_clock_line_between(header->first, now, before.ns_per_tick).ns_per_tick;
 
-    writer->store->line = tidei_clock_line_between(before.base, now, before.ns_per_tick);
+    tidei_store_set_line(writer->store, tidei_clock_line_between(before.base, now, before.ns_per_tick));
     tidei_ring_set_line(header, (struct tidei_clock_line){ .base = now, .ns_per_tick = rate });
 }
 
