@@ -345,6 +345,7 @@ test_write_lock(void)
     tide_resource_release(load.stack);
     ok(heard.errors == 0 && accounts_for(path, pairs) && trace_is_whole(path), "and the trace is whole");
 
+    path = scratch("locked-long.db");
     hear(&heard);
     atomic_store(&tidei_test_busy_ns, 20000000);
     load_begin(&load, stack_of(STACK, path));

@@ -259,6 +259,13 @@ tests_fault_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/fault-t
 THREADED_TESTS += tests/fault-t
 
+check_PROGRAMS += tests/clock-t
+tests_clock_t_SOURCES = tests/clock-t.c $(trace_test)
+tests_clock_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_clock_t_CFLAGS = $(trace_test_cflags)
+tests_clock_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -lm
+TESTS += tests/clock-t
+
 # Kills with SIGKILL; `make torture` does it a thousand times.
 check_PROGRAMS += tests/torture-t
 tests_torture_t_SOURCES = tests/torture-t.c

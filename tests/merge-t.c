@@ -306,6 +306,7 @@ struct random_run {
     /* By number: who allocated and freed, and as its how manieth call. */
     uint8_t *alloc_thread, *free_thread;
     size_t one_size; /* of all; 0: each its own */
+    _Atomic bool ended;
     uint32_t *alloc_call, *free_call;
 };
 
@@ -354,6 +355,17 @@ random_work(void *argument)
         if (next_random(&mine->random) % 512 == 0)
             usleep((useconds_t)(next_random(&mine->random) % 2000));
     }
+    return NULL;
+}
+
+/* Many small transactions, each with a line of the clock of its own. */
+static void *
+random_flush(void *argument)
+{
+    struct random_run *run = argument;
+
+    while (!atomic_load(&run->ended))
+        tide_log_flush(run->log);
     return NULL;
 }
 
@@ -461,7 +473,7 @@ random_run(const char *name, struct tide_log_options options, size_t one_size, u
     unsigned calls = 8000, numbers = calls * RANDOM_THREADS + 1;
     struct random_run *run = calloc(1, sizeof(*run));
     struct random_thread threads[RANDOM_THREADS];
-    pthread_t ids[RANDOM_THREADS];
+    pthread_t ids[RANDOM_THREADS], flush;
     int64_t late;
 
     options.path = path;
@@ -478,8 +490,13 @@ random_run(const char *name, struct tide_log_options options, size_t one_size, u
         threads[i] = (struct random_thread){ run, i, seed * (i + 1) + i };
         pthread_create(&ids[i], NULL, random_work, &threads[i]);
     }
+    if (one_size != 0)
+        pthread_create(&flush, NULL, random_flush, run);
     for (unsigned i = 0; i < RANDOM_THREADS; i++)
         pthread_join(ids[i], NULL);
+    atomic_store(&run->ended, true);
+    if (one_size != 0)
+        pthread_join(flush, NULL);
     tide_resource_release(run->log);
     late = late_records(path);
     if (late != 0)
@@ -624,7 +641,8 @@ main(void)
     test_late_free();
     test_newcomers();
     random_run("tsc.db", (struct tide_log_options){ .clock = TIDE_CLOCK_AUTO }, 0, seed, "six threads");
-    random_run("one-size.db", (struct tide_log_options){ .clock = TIDE_CLOCK_AUTO }, 64, seed + 8, "all of one size");
+    random_run("one-size.db", (struct tide_log_options){ .clock = TIDE_CLOCK_AUTO }, 64, seed + 8,
+               "all of one size, in many transactions");
     random_run("monotonic.db", (struct tide_log_options){ .clock = TIDE_CLOCK_MONOTONIC }, 0, seed + 2,
                "with CLOCK_MONOTONIC");
     random_run("small-ring.db", (struct tide_log_options){ .ring_bytes = 4096, .backlog_bytes = 1 << 20 }, 0, seed + 4,

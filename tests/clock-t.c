@@ -1,0 +1,119 @@
+/* Ticks become nanoseconds: each has one, in order, and right to a microsecond over a day. */
+#include <math.h>
+#include <string.h>
+
+#include "tap.h"
+#include "trace.h"
+#include "trace/clock.h"
+#include "trace/store.h"
+
+/* A counter of about 2.4 GHz whose rate drifts over the day, in its own time. */
+static uint64_t
+true_ns(uint64_t ticks)
+{
+    double seconds = (double)ticks / 2.4e9;
+
+    return (uint64_t)(seconds * 1e9 + 2000.0 * sin(seconds / 600.0) + 30.0 * seconds);
+}
+
+/* One reading of both clocks, a little wrong. */
+static struct tidei_clock_sample
+reading(uint64_t ticks, uint64_t *random)
+{
+    return (struct tidei_clock_sample){ .ticks = ticks, .ns = true_ns(ticks) + next_random(random) % 101 };
+}
+
+/* The lines of a writer that ends a filling at each reading. */
+static void
+go_on(struct tidei_store *store, struct tidei_clock_sample *last, struct tidei_clock_sample now)
+{
+    tidei_store_set_line(store, tidei_clock_line_between(*last, now, 1 / 2.4));
+    *last = now;
+}
+
+static void
+test_one_nanosecond(uint64_t *random)
+{
+    struct tidei_store store = { 0 };
+    struct tidei_clock_sample last = { 0, 0 };
+    uint64_t ticks[64], ns[64], out_of_order = 0, changed = 0;
+
+    store.line = (struct tidei_clock_line){ .base = last, .ns_per_tick = 1 / 2.4 };
+    for (int round = 0; round < 2000; round++) {
+        uint64_t from = last.ticks;
+
+        go_on(&store, &last, reading(from + 240000 + next_random(random) % 24000000, random));
+        for (int i = 0; i < 64; i++) {
+            ticks[i] = from + (last.ticks - from) / 64 * (uint64_t)i;
+            ns[i] = tidei_store_ns(&store, ticks[i]);
+            out_of_order += i > 0 && ns[i] < ns[i - 1];
+        }
+        /* A record of that time that is written with the next filling, or the one after. */
+        for (int later = 0; later < 2; later++) {
+            struct tidei_store next = store;
+            struct tidei_clock_sample then = last;
+
+            for (int i = 0; i <= later; i++)
+                go_on(&next, &then, reading(then.ticks + 2400000, random));
+            for (int i = 0; i < 64; i++)
+                changed += tidei_store_ns(&next, ticks[i]) != ns[i];
+            out_of_order += tidei_store_ns(&next, last.ticks) < ns[63];
+        }
+    }
+    is_u64(changed, 0, "a tick has the same nanosecond in whichever filling it is written");
+    is_u64(out_of_order, 0, "and later ticks no earlier one");
+}
+
+static void
+test_a_day(uint64_t *random)
+{
+    struct tidei_store store = { 0 };
+    struct tidei_clock_sample last = { 0, 0 };
+    uint64_t worst = 0;
+
+    store.line = (struct tidei_clock_line){ .base = last, .ns_per_tick = 1 / 2.4 };
+    for (int round = 0; round < 2 * 86400; round++) {
+        uint64_t from = last.ticks, at = from + next_random(random) % 1200000000, seen, due = true_ns(at);
+
+        go_on(&store, &last, reading(from + 1200000000, random));
+        seen = tidei_store_ns(&store, at);
+        worst = (seen > due ? seen - due : due - seen) > worst ? (seen > due ? seen - due : due - seen) : worst;
+    }
+    diag("at the worst %" PRIu64 " ns off", worst);
+    ok(worst < 1000, "over a day with a reading every half second, time is right to a microsecond");
+}
+
+static void
+test_this_machine(void)
+{
+    struct tidei_clock_sample first, second;
+    struct tidei_clock_line line;
+    int64_t off;
+
+    if (!tidei_clock_tsc_is_invariant()) {
+        skip(2, "this machine has no invariant time stamp counter");
+        return;
+    }
+    first = tidei_clock_sample_now(true);
+    while (tidei_monotonic_ns() < first.ns + 50000000)
+        ;
+    second = tidei_clock_sample_now(true);
+    line = tidei_clock_line_between(first, second, 1);
+    ok(second.ticks > first.ticks && line.ns_per_tick > 0.1 && line.ns_per_tick < 10, "a tick is %.4f ns here",
+       line.ns_per_tick);
+    off = (int64_t)(tidei_clock_ns(&line, second.ticks) - second.ns);
+    ok(off >= -1 && off <= 1, "a line goes through its readings");
+}
+
+int
+main(void)
+{
+    uint64_t random;
+
+    plan(5);
+    random = random_seed("CLOCK_SEED");
+    test_one_nanosecond(&random);
+    test_a_day(&random);
+    test_this_machine();
+    return done();
+}
