@@ -85,6 +85,24 @@ resource_check(const struct tide_resource *resource, size_t alignment)
     return TIDE_OK;
 }
 
+/* Whether resource_refuse has a reason: alone on the way of what is allocated and freed. */
+static inline bool
+resource_refuses(const struct tide_resource *resource, size_t alignment, tide_stream stream)
+{
+    return __builtin_expect(resource == NULL || !tidei_is_power_of_two(alignment) || stream == TIDE_STREAM_ALL, 0);
+}
+
+static __attribute__((noinline, cold)) enum tide_status
+resource_refuse(const struct tide_resource *resource, size_t alignment)
+{
+    enum tide_status status = resource_check(resource, alignment);
+
+    if (status == TIDE_OK)
+        status =
+            tide_error_set(TIDE_EINVAL, "%s: TIDE_STREAM_ALL is no stream to allocate or free on", resource->ops->name);
+    return status;
+}
+
 enum tide_status
 tide_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
@@ -93,9 +111,8 @@ tide_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, ti
     if (out == NULL)
         return tide_error_set(TIDE_EINVAL, "resource: NULL in place of the pointer's address");
     *out = NULL;
-    status = resource_check(resource, alignment);
-    if (status != TIDE_OK)
-        return status;
+    if (resource_refuses(resource, alignment, stream))
+        return resource_refuse(resource, alignment);
     status = resource->ops->allocate(resource, bytes, alignment, stream, out);
     if (status != TIDE_OK)
         *out = NULL;
@@ -105,9 +122,9 @@ tide_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, ti
 enum tide_status
 tide_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
-    enum tide_status status = resource_check(resource, alignment);
-
-    return status != TIDE_OK ? status : resource->ops->deallocate(resource, pointer, bytes, alignment, stream);
+    if (resource_refuses(resource, alignment, stream))
+        return resource_refuse(resource, alignment);
+    return resource->ops->deallocate(resource, pointer, bytes, alignment, stream);
 }
 
 enum tide_status

@@ -88,6 +88,10 @@ check_door(void)
     ok(tide_deallocate(base, NULL, 0, 3, 0) == TIDE_EINVAL, "a free with alignment 3 is refused");
     has_words(tide_error_text(), "upstream: alignment 3 is no power of two", "and the text names the layer");
     ok(tide_order(NULL, 0, 0) == TIDE_EINVAL, "NULL orders nothing");
+    pointer = base;
+    ok(tide_allocate(base, 1, 1, TIDE_STREAM_ALL, &pointer) == TIDE_EINVAL && pointer == NULL &&
+           tide_deallocate(base, base, 1, 1, TIDE_STREAM_ALL) == TIDE_EINVAL,
+       "nothing is allocated or freed on all streams at once");
     ok(tide_order(base, 0, TIDE_STREAM_ALL) == TIDE_EINVAL, "all streams at once cannot be made to wait");
     is_string(tide_error_text(), "upstream: TIDE_STREAM_ALL cannot be made to wait", "and the text says so");
     ok(tide_query(NULL, TIDE_QUERY_CAPACITY, &figure) == TIDE_EINVAL && figure == 0, "NULL knows no figure");
@@ -210,7 +214,7 @@ main(void)
         .name = "through", .create = contract_create, .largest_bytes = 1 << 20, .knows_pointers = true
     };
 
-    plan(CONTRACT_TESTS + 6 + 14 + 8 + 1 + 4 + 1);
+    plan(CONTRACT_TESTS + 6 + 15 + 8 + 1 + 4 + 1);
     contract_check(&contract);
     check_init();
     check_door();

@@ -153,7 +153,7 @@ TIDE_EXPORT const char *tide_resource_name(const struct tide_resource *resource)
  * Allocate `bytes` bytes at a multiple of `alignment` (power of two) from the top of a stack, in the order of
  * `stream`. On failure *out is NULL. 0 bytes succeed with NULL and may be deallocated.
  *
- * Errors: TIDE_EINVAL (alignment, NULL), and all that the layers below return.
+ * Errors: TIDE_EINVAL (alignment, NULL, TIDE_STREAM_ALL), and all that the layers below return.
  * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_allocate(struct tide_resource *resource, size_t bytes, size_t alignment,
@@ -163,8 +163,8 @@ TIDE_EXPORT enum tide_status tide_allocate(struct tide_resource *resource, size_
  * Give back what tide_allocate gave out; `bytes` and `alignment` are those of the allocation. The memory may be
  * reused once the work submitted to `stream` is done.
  *
- * Errors: TIDE_EINVAL (alignment, NULL), TIDE_EPOINTER and TIDE_EMISMATCH from layers that can tell, and all that
- * the layers below return; then the memory has not been freed.
+ * Errors: TIDE_EINVAL (alignment, NULL, TIDE_STREAM_ALL), TIDE_EPOINTER and TIDE_EMISMATCH from layers that can tell,
+ * and all that the layers below return; then the memory has not been freed.
  * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_deallocate(struct tide_resource *resource, void *pointer, size_t bytes,
