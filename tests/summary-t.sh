@@ -12,7 +12,7 @@ summary() {
     "$tidemark" summary "$@" 2>"$scratch/err"
 }
 
-plan 20
+plan 23
 
 make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 1, 200, 20, NULL), (3, 1, 300, 30, 40), (4, 1, 0, 60, 60);
@@ -50,6 +50,12 @@ is "$(echo "$json" | tr '{' '\n' | sed -n 's/^"layer_id":\([0-9]*\).*/\1/p' | tr
 has_words "$json" '"layer_id":4,"kind":"log","allocations":1,"frees":1,"failures":0,"total_bytes":7,"peak_bytes":7,"peak_ns":10,"peak_count":1,"live_bytes":0,"live_count":0,"reserved_bytes":2000,"reserved_peak_bytes":9000' \
     'a layer has the reserved bytes of the pool below it: the last and the highest'
 has_words "$(summary "$trace")" 'RESERVED' 'the table has the reserved bytes where there are any'
+
+has_words "$(summary "$trace" | grep '^4 log')" '8.79 KiB' 'and the highest of them, where the peak is not higher'
+make_trace "$trace" "INSERT INTO pool_sample VALUES (1, 2, 10, 9000); INSERT INTO life VALUES (1, 1, 20000, 10, 20);"
+is "$(summary "$trace" | grep -o '8.79 KiB' | wc -l)" 1 \
+    'a highest sample that the peak has passed, between two samples, is left out beside the last one'
+has_words "$(summary --json "$trace")" '"reserved_peak_bytes":9000' 'the object has it'
 
 make_trace "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete'; INSERT INTO life VALUES (1, 1, 5, 10, NULL);"
 json=$(summary --json "$trace")

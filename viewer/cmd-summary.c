@@ -86,6 +86,8 @@ summary_print_head(const struct summary *summary)
 static int
 summary_add_row(struct libscols_table *table, const struct summary_layer *layer, bool has_samples)
 {
+    /* Samples are moments: below the peak, the highest of them was not the highest. */
+    bool has_highest = layer->has_samples && layer->reserved_peak_bytes >= layer->peak_bytes;
     struct output_figure figures[13];
     char name[64];
     const char *cells[] = {
@@ -100,7 +102,7 @@ summary_add_row(struct libscols_table *table, const struct summary_layer *layer,
         output_size(&figures[7], layer->live_bytes),
         output_count(&figures[8], layer->live_count),
         has_samples ? output_size(&figures[9], layer->reserved_bytes) : NULL,
-        has_samples ? output_size(&figures[10], layer->reserved_peak_bytes) : NULL,
+        has_highest ? output_size(&figures[10], layer->reserved_peak_bytes) : NULL,
     };
 
     snprintf(name, sizeof(name), "%lld %s", (long long)layer->layer_id, layer->kind);

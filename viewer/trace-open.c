@@ -37,29 +37,36 @@ static const struct {
 };
 
 static int
+trace_complain(const char *path, const char *format, va_list arguments)
+{
+    fprintf(stderr, "%s: ", path);
+    vfprintf(stderr, format, arguments);
+    putc('\n', stderr);
+    return COMMAND_WRONG;
+}
+
+static int
 trace_refused(const char *path, const char *format, ...)
 {
     va_list arguments;
+    int status;
 
-    fprintf(stderr, "%s: ", path);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    status = trace_complain(path, format, arguments);
     va_end(arguments);
-    putc('\n', stderr);
-    return COMMAND_WRONG;
+    return status;
 }
 
 int
 trace_broken(const struct trace *trace, const char *format, ...)
 {
     va_list arguments;
+    int status;
 
-    fprintf(stderr, "%s: ", trace->path);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    status = trace_complain(trace->path, format, arguments);
     va_end(arguments);
-    putc('\n', stderr);
-    return COMMAND_WRONG;
+    return status;
 }
 
 int
