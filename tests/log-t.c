@@ -1,6 +1,9 @@
 /* Where a log records to: its options, its path, and what may lie there already. */
+#include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -346,6 +349,63 @@ test_unbuildable_over_left(void)
     unlink(scratch("left.db-replaced"));
 }
 
+/* Names as a training loop has them: each is one tag, however many there are. */
+static void
+test_many_tags(void)
+{
+    const char *path = scratch("tags.db");
+    struct tide_resource *log = stack_of("log(%s) | sim", path);
+    char name[32];
+
+    tide_tag_push("many");
+    for (int i = 0; i < 4000; i++) {
+        snprintf(name, sizeof(name), "step %d", i % 2000);
+        tide_tag_push(name);
+        tide_tag_push("inner");
+        give(log, take(log, (size_t)(i % 2000)), (size_t)(i % 2000));
+        tide_tag_pop();
+        tide_tag_pop();
+    }
+    tide_tag_pop();
+    tide_resource_release(log);
+    is_i64(sql_number(path, "SELECT count(*) FROM tag WHERE name LIKE 'step %%'"), 2000, "two thousand names are tags");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation JOIN tag i USING (tag_id)"
+                            " JOIN tag s ON s.tag_id = i.parent_tag_id JOIN tag m ON m.tag_id = s.parent_tag_id"
+                            " WHERE i.name = 'inner' AND s.name = 'step ' || size AND m.name = 'many'"),
+           4000, "each allocation has its own, also the second time");
+}
+
+/* In place of the C library's: what a file system without locks says. */
+static int lock_error;
+
+__attribute__((visibility("default"))) int
+fcntl(int fd, int command, ...)
+{
+    va_list arguments;
+    void *argument;
+
+    va_start(arguments, command);
+    argument = va_arg(arguments, void *);
+    va_end(arguments);
+    if (command == F_SETLK && lock_error != 0) {
+        errno = lock_error;
+        return -1;
+    }
+    return (int)syscall(SYS_fcntl, fd, command, argument);
+}
+
+static void
+test_no_locks(void)
+{
+    const char *path = scratch("locks.db");
+
+    lock_error = ENOLCK;
+    is_i64(create_at(path), TIDE_EIO, "where files cannot be locked there is no trace");
+    has_words(tide_error_text(), strerror(ENOLCK), "and the message says why");
+    lock_error = 0;
+    is_u64(scratch_count("locks.db"), 0, "nothing is left behind");
+}
+
 /* A successful call leaves the text of the last failure alone. */
 static void
 test_error_text(void)
@@ -364,7 +424,7 @@ test_error_text(void)
 int
 main(void)
 {
-    plan(100);
+    plan(105);
     tide_sim_create(NULL, &sim);
     test_options();
     test_without_a_trace();
@@ -376,6 +436,8 @@ main(void)
     test_names();
     test_unbuildable();
     test_unbuildable_over_left();
+    test_many_tags();
+    test_no_locks();
     test_error_text();
     tide_resource_release(sim);
     return done();

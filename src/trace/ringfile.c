@@ -45,29 +45,44 @@ ringfile_try_lock(int fd, off_t first, uint32_t *pid)
 
     if (fcntl(fd, F_SETLK, &lock) == 0)
         return true;
-    if ((errno == EAGAIN || errno == EACCES) && fcntl(fd, F_GETLK, &lock) == 0) {
+    if (errno == EACCES)
+        errno = EAGAIN;
+    if (errno == EAGAIN && fcntl(fd, F_GETLK, &lock) == 0) {
         *pid = lock.l_type == F_UNLCK ? 0 : (uint32_t)lock.l_pid;
         errno = EAGAIN;
     }
     return false;
 }
 
-/* Where the holder's process is gone or has just let go, its lock is too in a moment. */
-static bool
+/*
+ * Where the holder's process is gone or has just let go, its lock is too in a moment. 0, EAGAIN where another process
+ * has it (*pid; 0: not known), or why it cannot be had at all.
+ */
+static int
 ringfile_lock(int fd, off_t first, uint32_t *pid)
 {
     const struct timespec pause = { 0, 5000000 };
 
+    *pid = 0;
     for (int tries = 0; tries < 200; tries++) {
         if (ringfile_try_lock(fd, first, pid))
-            return true;
-        if (errno != EAGAIN || (*pid != 0 && (kill((pid_t)*pid, 0) == 0 || errno != ESRCH))) {
-            errno = EAGAIN;
-            return false;
-        }
+            return 0;
+        if (errno != EAGAIN)
+            return errno;
+        if (*pid != 0 && (kill((pid_t)*pid, 0) == 0 || errno != ESRCH))
+            break;
         nanosleep(&pause, NULL);
     }
-    return false;
+    return EAGAIN;
+}
+
+/* Another process has the file, or it cannot be locked. */
+static enum tide_status
+ringfile_lock_error(const char *path, int error, uint32_t pid, const char *what)
+{
+    if (error != EAGAIN)
+        return ringfile_error(path, "lock", error);
+    return tide_error_set(TIDE_EBUSY, "log: %s: process %u %s", path, pid, what);
 }
 
 /* Allocate blocks for [offset, offset + bytes). */
@@ -235,6 +250,7 @@ static enum tide_status
 ringfile_claim(struct tidei_ringfile *file, const char *aside)
 {
     uint32_t pid = 0;
+    int error;
 
     for (int tries = 0; tries < 100; tries++) {
         bool created = true;
@@ -250,8 +266,11 @@ ringfile_claim(struct tidei_ringfile *file, const char *aside)
             return ringfile_error(file->path, "open", errno);
         if (!created && !ringfile_may_go(file->fd))
             return tide_error_set(TIDE_EEXIST, "log: %s exists and is no ring file: it stays", file->path);
-        if (!ringfile_lock(file->fd, 0, &pid))
-            return tide_error_set(TIDE_EBUSY, "log: %s: process %u records there", file->path, pid);
+        error = ringfile_lock(file->fd, 0, &pid);
+        if (error != 0 && error != EAGAIN && created)
+            unlink(file->path);
+        if (error != 0)
+            return ringfile_lock_error(file->path, error, pid, "records there");
         if (tidei_ringfile_is_at(file)) {
             if (created)
                 return TIDE_OK;
@@ -393,11 +412,14 @@ ringfile_is_unborn(const struct tidei_ringfile *file)
 static enum tide_status
 ringfile_lock_left(const struct tidei_ringfile *file, struct tidei_ring_holder *holder)
 {
-    holder->recovers = !ringfile_lock(file->fd, RINGFILE_RECOVERY, &holder->pid);
-    if (!holder->recovers && ringfile_lock(file->fd, 0, &holder->pid))
+    int error = ringfile_lock(file->fd, RINGFILE_RECOVERY, &holder->pid);
+
+    holder->recovers = error == EAGAIN;
+    if (error == 0)
+        error = ringfile_lock(file->fd, 0, &holder->pid);
+    if (error == 0)
         return TIDE_OK;
-    return tide_error_set(TIDE_EBUSY, "%s: process %u %s", file->path, holder->pid,
-                          holder->recovers ? "is recovering it" : "records there");
+    return ringfile_lock_error(file->path, error, holder->pid, holder->recovers ? "is recovering it" : "records there");
 }
 
 static enum tide_status

@@ -20,6 +20,7 @@
 
 struct tag {
     uint32_t parent;
+    uint32_t hash;
     char *name; /* owned; for the life of the process */
 };
 
@@ -28,6 +29,10 @@ static pthread_mutex_t tag_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tag *tags;
 static uint32_t tag_count;
 static uint32_t tag_capacity;
+
+/* Their numbers by name and parent: a hash table, a power of two at most half full; 0: empty. Under tag_lock. */
+static uint32_t *tag_slots;
+static uint32_t tag_slot_count;
 
 /* A thread's nesting, and the tags that it has used lately. */
 struct tag_thread {
@@ -101,12 +106,55 @@ tidei_tags_unlock(void)
     pthread_mutex_unlock(&tag_lock);
 }
 
+/* FNV-1a (Fowler, Noll, Vo), from the parent on. */
+static uint32_t
+tag_hash(uint32_t parent, const char *name, size_t length)
+{
+    uint32_t hash = (UINT32_C(2166136261) ^ parent) * UINT32_C(16777619);
+
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)name[i]) * UINT32_C(16777619);
+    return hash;
+}
+
+static void
+tag_put(uint32_t *slots, uint32_t count, uint32_t id)
+{
+    uint32_t at = tags[id - 1].hash & (count - 1);
+
+    while (slots[at] != 0)
+        at = (at + 1) & (count - 1);
+    slots[at] = id;
+}
+
+/* Make room for one more in the hash table. */
+static bool
+tag_grow_slots(void)
+{
+    uint32_t larger = tag_slot_count == 0 ? 128 : tag_slot_count * 2;
+    uint32_t *slots;
+
+    if (tag_count < tag_slot_count / 2)
+        return true;
+    slots = calloc(larger, sizeof(*slots));
+    if (slots == NULL)
+        return false;
+    for (uint32_t id = 1; id <= tag_count; id++)
+        tag_put(slots, larger, id);
+    free(tag_slots);
+    tag_slots = slots;
+    tag_slot_count = larger;
+    return true;
+}
+
 /* A new number; 0 where host memory is short. tag_lock is held. */
 static uint32_t
-tag_add(uint32_t parent, const char *name, size_t length)
+tag_add(uint32_t parent, const char *name, size_t length, uint32_t hash)
 {
     char *copy;
 
+    if (!tag_grow_slots())
+        return 0;
     if (tag_count == tag_capacity) {
         uint32_t larger = tag_capacity == 0 ? 64 : tag_capacity * 2;
         struct tag *moved = realloc(tags, larger * sizeof(*moved));
@@ -121,24 +169,42 @@ tag_add(uint32_t parent, const char *name, size_t length)
         return 0;
     tags[tag_count].parent = parent;
     tags[tag_count].name = copy;
+    tags[tag_count].hash = hash;
     tag_count++;
+    tag_put(tag_slots, tag_slot_count, tag_count);
     tidei_recorder_each(tag_define, &tag_count);
     return tag_count;
+}
+
+/* 0 where there is none. tag_lock is held. */
+static uint32_t
+tag_look_up(uint32_t parent, const char *name, size_t length, uint32_t hash)
+{
+    uint32_t mask = tag_slot_count - 1;
+
+    if (tag_slot_count == 0)
+        return 0;
+    for (uint32_t at = hash & mask; tag_slots[at] != 0; at = (at + 1) & mask) {
+        const struct tag *tag = &tags[tag_slots[at] - 1];
+
+        if (tag->hash == hash && tag->parent == parent && strncmp(tag->name, name, length) == 0 &&
+            tag->name[length] == '\0')
+            return tag_slots[at];
+    }
+    return 0;
 }
 
 /* The number of a name under a parent; 0 where host memory is short. */
 static uint32_t
 tag_find(uint32_t parent, const char *name, size_t length, const char **kept)
 {
-    uint32_t id = 0;
+    uint32_t hash = tag_hash(parent, name, length);
+    uint32_t id;
 
     pthread_mutex_lock(&tag_lock);
-    for (uint32_t i = 0; i < tag_count && id == 0; i++) {
-        if (tags[i].parent == parent && strncmp(tags[i].name, name, length) == 0 && tags[i].name[length] == '\0')
-            id = i + 1;
-    }
+    id = tag_look_up(parent, name, length, hash);
     if (id == 0)
-        id = tag_add(parent, name, length);
+        id = tag_add(parent, name, length, hash);
     *kept = id != 0 ? tags[id - 1].name : NULL;
     pthread_mutex_unlock(&tag_lock);
     return id;
