@@ -9,16 +9,6 @@
 #include "trace/join.h"
 #include "trace/store.h"
 
-static enum tide_status
-extras_run(struct tidei_store *store, sqlite3_stmt *statement, const char *what)
-{
-    enum tide_status status = sqlite3_step(statement) == SQLITE_DONE ? TIDE_OK : tidei_store_error(store, what);
-
-    sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement);
-    return status;
-}
-
 static const struct tidei_record *
 extras_record(const struct tidei_store *store, uint64_t index)
 {
@@ -78,7 +68,7 @@ extras_layer(struct tidei_store *store, const struct tidei_record *record, const
         sqlite3_bind_int64(store->layer, 5, (int64_t)record->stream);
     if (!tidei_store_set_device(store, (uint32_t)record->address, (int64_t)record->stream))
         store->no_memory = true;
-    return extras_run(store, store->layer, "layer");
+    return tidei_store_run(store, store->layer, "layer");
 }
 
 static enum tide_status
@@ -87,7 +77,7 @@ extras_bin(struct tidei_store *store, const struct tidei_record *record)
     sqlite3_bind_int64(store->bin, 1, (int64_t)record->address);
     sqlite3_bind_int64(store->bin, 2, (int64_t)record->size);
     sqlite3_bind_int64(store->bin, 3, (int64_t)record->stream);
-    return extras_run(store, store->bin, "layer_bin");
+    return tidei_store_run(store, store->bin, "layer_bin");
 }
 
 static enum tide_status
@@ -98,7 +88,7 @@ extras_thread(struct tidei_store *store, const struct tidei_record *record, cons
     sqlite3_bind_int64(store->thread, 1, (int64_t)record->address);
     sqlite3_bind_int64(store->thread, 2, (int64_t)record->size);
     sqlite3_bind_text(store->thread, 3, text, -1, SQLITE_STATIC);
-    return extras_run(store, store->thread, "thread");
+    return tidei_store_run(store, store->thread, "thread");
 }
 
 static enum tide_status
@@ -108,7 +98,7 @@ extras_tag(struct tidei_store *store, const struct tidei_record *record, const c
     if (record->size != 0)
         sqlite3_bind_int64(store->tag, 2, (int64_t)record->size);
     sqlite3_bind_text(store->tag, 3, text, -1, SQLITE_STATIC);
-    return extras_run(store, store->tag, "tag");
+    return tidei_store_run(store, store->tag, "tag");
 }
 
 static enum tide_status
@@ -121,7 +111,7 @@ extras_mark(struct tidei_store *store, const struct tidei_record *record, const 
     sqlite3_bind_text(store->mark, 4, text, -1, SQLITE_STATIC);
     if (value != NULL)
         sqlite3_bind_int64(store->mark, 5, *value);
-    return extras_run(store, store->mark, "mark");
+    return tidei_store_run(store, store->mark, "mark");
 }
 
 static enum tide_status
@@ -146,7 +136,7 @@ extras_stack(struct tidei_store *store, const struct tidei_record *record, const
         snprintf(key, sizeof(key), "stack.%u", (unsigned)record->address);
     sqlite3_bind_text(store->stack, 1, key, -1, SQLITE_STATIC);
     sqlite3_bind_text(store->stack, 2, text, -1, SQLITE_STATIC);
-    return extras_run(store, store->stack, "meta");
+    return tidei_store_run(store, store->stack, "meta");
 }
 
 static enum tide_status
@@ -201,7 +191,7 @@ extras_unmatched(struct tidei_store *store, uint64_t index)
     sqlite3_bind_int64(store->unmatched, 4, (int64_t)record->size);
     sqlite3_bind_int64(store->unmatched, 5, record->thread);
     sqlite3_bind_int64(store->unmatched, 6, tidei_store_stream(store, record->stream, record->layer));
-    return extras_run(store, store->unmatched, "unmatched_free");
+    return tidei_store_run(store, store->unmatched, "unmatched_free");
 }
 
 /* A free that was refused, or that named another size than its allocation. */

@@ -254,9 +254,8 @@ tidei_store_close(struct tidei_store *store)
     free(store);
 }
 
-/* Run a bound statement that returns no rows, and make it ready for the next time. */
-static enum tide_status
-store_run(struct tidei_store *store, sqlite3_stmt *statement, const char *what)
+enum tide_status
+tidei_store_run(struct tidei_store *store, sqlite3_stmt *statement, const char *what)
 {
     enum tide_status status = sqlite3_step(statement) == SQLITE_DONE ? TIDE_OK : tidei_store_error(store, what);
 
@@ -270,7 +269,7 @@ tidei_store_meta_text(struct tidei_store *store, const char *key, const char *va
 {
     sqlite3_bind_text(store->meta, 1, key, -1, SQLITE_STATIC);
     sqlite3_bind_text(store->meta, 2, value, -1, SQLITE_STATIC);
-    return store_run(store, store->meta, "meta");
+    return tidei_store_run(store, store->meta, "meta");
 }
 
 enum tide_status
@@ -278,7 +277,7 @@ tidei_store_meta_number(struct tidei_store *store, const char *key, int64_t valu
 {
     sqlite3_bind_text(store->meta, 1, key, -1, SQLITE_STATIC);
     sqlite3_bind_int64(store->meta, 2, value);
-    return store_run(store, store->meta, "meta");
+    return tidei_store_run(store, store->meta, "meta");
 }
 
 /* The value of a key; *found says whether there is one. */
@@ -324,14 +323,14 @@ tidei_store_meta_has(struct tidei_store *store, const char *key, bool *out)
 enum tide_status
 tidei_store_begin(struct tidei_store *store)
 {
-    return store_run(store, store->begin, "begin");
+    return tidei_store_run(store, store->begin, "begin");
 }
 
 enum tide_status
 tidei_store_end(struct tidei_store *store, enum tide_status status)
 {
     if (status == TIDE_OK)
-        status = store_run(store, store->commit, "commit");
+        status = tidei_store_run(store, store->commit, "commit");
     if (status != TIDE_OK && sqlite3_get_autocommit(store->db) == 0) {
         sqlite3_step(store->rollback);
         sqlite3_reset(store->rollback);
@@ -425,7 +424,7 @@ store_write_streams(struct tidei_store *store)
         sqlite3_bind_int64(store->stream, 2, (int64_t)stream->handle);
         if (stream->device >= 0)
             sqlite3_bind_int64(store->stream, 3, stream->device);
-        status = store_run(store, store->stream, "stream");
+        status = tidei_store_run(store, store->stream, "stream");
     }
     return status;
 }
@@ -440,7 +439,7 @@ store_write_samples(struct tidei_store *store, const struct tidei_pool_sample *s
         sqlite3_bind_int64(store->sample, 2, samples[i].layer_id);
         sqlite3_bind_int64(store->sample, 3, (int64_t)samples[i].used_bytes);
         sqlite3_bind_int64(store->sample, 4, (int64_t)samples[i].reserved_bytes);
-        status = store_run(store, store->sample, "pool sample");
+        status = tidei_store_run(store, store->sample, "pool sample");
     }
     return status;
 }
@@ -452,7 +451,7 @@ tidei_store_write_calls(struct tidei_store *store)
 
     if (store->join != NULL)
         tidei_join_rows(store->join, &count);
-    return count == 0 ? TIDE_OK : store_run(store, store->insert_calls, "driver_call");
+    return count == 0 ? TIDE_OK : tidei_store_run(store, store->insert_calls, "driver_call");
 }
 
 enum tide_status
@@ -489,9 +488,9 @@ tidei_store_write(struct tidei_store *store, uint64_t epoch, uint64_t records, c
     /* Layers first: they say on which device a stream is. */
     status = tidei_extras_write(store);
     if (status == TIDE_OK && store->pair->closing_count != 0)
-        status = store_run(store, store->insert_closed, "allocation");
+        status = tidei_store_run(store, store->insert_closed, "allocation");
     if (status == TIDE_OK && store->pair->row_count != 0)
-        status = store_run(store, store->insert_rows, "allocation");
+        status = tidei_store_run(store, store->insert_rows, "allocation");
     if (status == TIDE_OK)
         status = tidei_store_write_calls(store);
     if (status == TIDE_OK)
@@ -527,7 +526,7 @@ tidei_store_loss(struct tidei_store *store, uint32_t thread_id, const char *reas
         sqlite3_bind_int64(store->loss, 1, thread_id);
     sqlite3_bind_text(store->loss, 2, reason, -1, SQLITE_STATIC);
     sqlite3_bind_int64(store->loss, 3, (int64_t)events);
-    return store_run(store, store->loss, "loss");
+    return tidei_store_run(store, store->loss, "loss");
 }
 
 enum tide_status

@@ -107,6 +107,9 @@ uint32_t tidei_store_stream(struct tidei_store *store, uint64_t handle, uint32_t
 bool tidei_store_set_device(struct tidei_store *store, uint32_t layer_id, int64_t device);
 int64_t tidei_store_device(const struct tidei_store *store, uint32_t layer_id);
 
+/* Run a bound statement that returns no rows, and make it ready for the next time. Errors: TIDE_EIO. */
+enum tide_status tidei_store_run(struct tidei_store *store, sqlite3_stmt *statement, const char *what);
+
 /* SQLite has failed: this thread's error text says what. */
 enum tide_status tidei_store_error(struct tidei_store *store, const char *what);
 
