@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "resource.h"
 #include "trace/drops.h"
 #include "trace/front.h"
 #include "trace/writer.h"
@@ -130,6 +131,27 @@ front_introduce(struct tidei_front *front)
     tidei_front_text(front, &record, name, strlen(name));
 }
 
+/* Let go of what this thread has of recorders that are gone, where that can be known without waiting. */
+static void
+front_prune(void)
+{
+    struct tidei_front **link = &front_list;
+
+    if (!tidei_recorder_try_lock())
+        return;
+    while (*link != NULL) {
+        struct tidei_front *front = *link;
+
+        if (tidei_recorder_is_open_locked(front->recorder)) {
+            link = &front->next;
+        } else {
+            *link = front->next;
+            free(front);
+        }
+    }
+    tidei_recorder_unlock(NULL);
+}
+
 static struct tidei_front *
 front_new(struct tidei_recorder *recorder, uint64_t serial)
 {
@@ -137,6 +159,7 @@ front_new(struct tidei_recorder *recorder, uint64_t serial)
 
     if (front == NULL)
         return NULL;
+    front_prune();
     pthread_mutex_lock(&recorder->lock);
     front->ring = front_take_ring(recorder);
     pthread_mutex_unlock(&recorder->lock);
@@ -178,6 +201,23 @@ front_share(struct tidei_recorder *recorder)
     pthread_mutex_unlock(&recorder->lock);
 }
 
+/* The caller's call may succeed without a front, and no thread ends while it makes one: that takes locks. */
+static struct tidei_front *
+front_make(struct tidei_recorder *recorder, uint64_t serial)
+{
+    struct tidei_error error;
+    struct tidei_front *front;
+    int cancel;
+
+    tidei_error_save(&error);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    pthread_once(&front_once, front_make_key);
+    front = front_new(recorder, serial);
+    pthread_setcancelstate(cancel, NULL);
+    tidei_error_restore(&error);
+    return front;
+}
+
 struct tidei_front *
 tidei_front_for_text(struct tidei_recorder *recorder)
 {
@@ -191,10 +231,8 @@ tidei_front_for_text(struct tidei_recorder *recorder)
     }
     while (front != NULL && front->serial != serial)
         front = front->next;
-    if (front == NULL) {
-        pthread_once(&front_once, front_make_key);
-        front = front_new(recorder, serial);
-    }
+    if (front == NULL)
+        front = front_make(recorder, serial);
     return front;
 }
 
@@ -230,14 +268,11 @@ front_has_room(struct tidei_front *front, uint64_t records)
     return front->head + records - front->tail <= front->mask + 1;
 }
 
-/* Wait for the writer; false where it has stopped. */
+/* Sleep until there is room; false where the writer has stopped. */
 static bool
-front_wait(struct tidei_front *front, uint64_t records)
+front_sleep(struct tidei_front *front, uint64_t records)
 {
     struct timespec pause = { 0, 20000 };
-    uint64_t begin = tidei_monotonic_ns();
-    uint64_t waited;
-    bool room;
 
     do {
         if (atomic_load_explicit(&front->recorder->mode, memory_order_acquire) != TIDEI_RECORDING)
@@ -246,8 +281,25 @@ front_wait(struct tidei_front *front, uint64_t records)
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 500000)
             pause.tv_nsec *= 2;
-        room = front_has_room(front, records);
-    } while (!room);
+    } while (!front_has_room(front, records));
+    return true;
+}
+
+/* Wait for the writer; false where it has stopped. */
+static bool
+front_wait(struct tidei_front *front, uint64_t records)
+{
+    uint64_t begin = tidei_monotonic_ns();
+    uint64_t waited;
+    int cancel;
+    bool room;
+
+    /* Locks may be held, of the recorder and of the layers above: no thread ends here. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    room = front_sleep(front, records);
+    pthread_setcancelstate(cancel, NULL);
+    if (!room)
+        return false;
     waited = tidei_monotonic_ns() - begin;
     /* Only this thread writes them; the writer reads them at the end. */
     atomic_store_explicit(&front->ring->waits, atomic_load_explicit(&front->ring->waits, memory_order_relaxed) + 1,

@@ -589,6 +589,22 @@ tidei_recorder_unlock(struct tidei_recorder *recorder)
     pthread_mutex_unlock(&registry_lock);
 }
 
+bool
+tidei_recorder_try_lock(void)
+{
+    return pthread_mutex_trylock(&registry_lock) == 0;
+}
+
+bool
+tidei_recorder_is_open_locked(const struct tidei_recorder *recorder)
+{
+    const struct tidei_recorder *open = registry;
+
+    while (open != NULL && open != recorder)
+        open = open->next;
+    return open != NULL;
+}
+
 /* Write what there is already into a trace that has just begun. */
 static void
 recorder_define_again(struct tidei_recorder *recorder)
@@ -635,11 +651,14 @@ bool
 tidei_recorder_revive(struct tidei_recorder *recorder)
 {
     enum tide_status status = TIDE_OK;
-    int mode;
+    struct tidei_error error;
+    int mode, cancel;
 
     if (atomic_load_explicit(&recorder->mode, memory_order_acquire) != TIDEI_RECORDER_FORKED ||
         !tidei_trace_path_is_own(recorder->path_pattern))
         return false;
+    tidei_error_save(&error);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     tidei_tags_lock();
     pthread_mutex_lock(&registry_lock);
     if (atomic_load_explicit(&recorder->mode, memory_order_relaxed) == TIDEI_RECORDER_FORKED) {
@@ -652,6 +671,8 @@ tidei_recorder_revive(struct tidei_recorder *recorder)
     tidei_tags_unlock();
     if (status != TIDE_OK)
         tidei_message(TIDE_ERROR, "%s; this process records nothing", tide_error_text());
+    pthread_setcancelstate(cancel, NULL);
+    tidei_error_restore(&error);
     return mode == TIDEI_RECORDING;
 }
 

@@ -128,6 +128,12 @@ bool tidei_recorder_owns_locked(const char *path); /* from within tidei_recorder
 struct tidei_recorder *tidei_recorder_lock_serial(uint64_t serial);
 void tidei_recorder_unlock(struct tidei_recorder *recorder);
 
+/* Take the registry's lock where nobody has it, this thread neither; until tidei_recorder_unlock. */
+bool tidei_recorder_try_lock(void);
+
+/* With that lock: there is a recorder at this address, this one or one that came later. */
+bool tidei_recorder_is_open_locked(const struct tidei_recorder *recorder);
+
 /*
  * A recorder of the parent's in a forked process: begin a trace of its own where the path has %p. Whether it records
  * now. Takes the locks of tags and registry.
