@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "testpoint.h"
@@ -76,6 +77,27 @@ merge_bound(struct tidei_merge *merge, uint32_t index, uint64_t open, uint64_t n
     return open - 1 < now ? open - 1 : now;
 }
 
+/*
+ * Have every thread pass a barrier. Where the kernel took it at the start and refuses it now, as in a sandbox that was
+ * entered since then, the threads have no fence of their own and go on without: a pause in its place is as good, since
+ * no processor keeps a store to itself for a millisecond.
+ */
+static void
+merge_barrier(struct tidei_merge *merge)
+{
+    const struct timespec pause = { 0, 2000000 };
+
+    if (merge->membarrier && !merge->barrier_refused) {
+        if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0)
+            return;
+        merge->barrier_refused = true;
+    }
+    if (merge->barrier_refused)
+        nanosleep(&pause, NULL);
+    tidei_clock_settle();
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
 /* Find the rings that have records, and the tick up to which they may be merged. Returns how many rings. */
 static uint32_t
 merge_look(struct tidei_merge *merge)
@@ -87,12 +109,7 @@ merge_look(struct tidei_merge *merge)
     now = merge->post_mortem ? UINT64_MAX : tidei_clock_ticks(merge->tsc);
     merge->watermark = now;
     /* See front.h: a thread that is seen with open == 0 behind this barrier reads its clock after `now`. */
-    if (merge->membarrier) {
-        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-    } else {
-        tidei_clock_settle();
-        atomic_thread_fence(memory_order_seq_cst);
-    }
+    merge_barrier(merge);
     /* Behind the barrier, too: a ring that is not counted yet gets its first record after `now`. */
     rings = atomic_load_explicit(&merge->file->header->ring_count, memory_order_acquire);
     for (uint32_t i = 0; i < rings; i++) {

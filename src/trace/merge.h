@@ -22,6 +22,7 @@ struct tidei_merge {
     struct tidei_ringfile *file;
     bool tsc;
     bool membarrier;
+    bool barrier_refused; /* since some moment, by a sandbox: a pause takes its place */
     bool post_mortem; /* the rings' process is gone: nothing is being written any more */
     unsigned half;    /* the one that fills */
     uint64_t count;   /* records in it */

@@ -384,6 +384,17 @@ writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
     return TIDE_OK;
 }
 
+/* Tell once, where no lock is held: the sink may be any function. */
+static void
+writer_tell_barrier(struct tidei_writer *writer)
+{
+    if (!writer->merge->barrier_refused || writer->told_barrier)
+        return;
+    writer->told_barrier = true;
+    tidei_message(TIDE_WARNING, "log: %s: membarrier(2) is refused by now; each look at the rings takes 2 ms longer",
+                  writer->store->path);
+}
+
 static void *
 writer_main(void *argument)
 {
@@ -398,6 +409,7 @@ writer_main(void *argument)
         }
         if (writer_round(writer, flush, &pause) != TIDE_OK)
             writer_fail(writer);
+        writer_tell_barrier(writer);
     }
     return NULL;
 }

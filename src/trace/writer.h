@@ -41,6 +41,7 @@ struct tidei_writer {
     uint64_t slice;    /* how many records go into a transaction */
     uint64_t first_ns; /* when the oldest record of the filling half came */
     uint64_t busy_limit_ns;
+    bool told_barrier; /* that the merge's barrier is refused */
     bool had_failed;   /* before the process that recorded was killed */
     char failure[256]; /* why the recording ended; "" while it goes on. The writer's */
 
