@@ -2,7 +2,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,7 +195,7 @@ front_share(struct tidei_recorder *recorder)
     pthread_mutex_lock(&recorder->lock);
     if (++recorder->event_threads == 2 && !atomic_load_explicit(&recorder->many, memory_order_relaxed)) {
         atomic_store_explicit(&recorder->many, true, memory_order_relaxed);
-        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+        tidei_merge_barrier();
     }
     pthread_mutex_unlock(&recorder->lock);
 }

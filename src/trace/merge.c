@@ -42,6 +42,19 @@ tidei_merge_register_barrier(void)
     return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
+bool
+tidei_merge_barrier(void)
+{
+    const struct timespec pause = { 0, 2000000 };
+
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0)
+        return true;
+    nanosleep(&pause, NULL);
+    tidei_clock_settle();
+    atomic_thread_fence(memory_order_seq_cst);
+    return false;
+}
+
 /* Where the writer goes on in a ring: the tail, or the one that a publication has made good. */
 static uint64_t
 merge_tail(const struct tidei_merge *merge, const struct tidei_ring *ring)
@@ -77,23 +90,13 @@ merge_bound(struct tidei_merge *merge, uint32_t index, uint64_t open, uint64_t n
     return open - 1 < now ? open - 1 : now;
 }
 
-/*
- * Have every thread pass a barrier. Where the kernel took it at the start and refuses it now, as in a sandbox that was
- * entered since then, the threads have no fence of their own and go on without: a pause in its place is as good, since
- * no processor keeps a store to itself for a millisecond.
- */
 static void
 merge_barrier(struct tidei_merge *merge)
 {
-    const struct timespec pause = { 0, 2000000 };
-
-    if (merge->membarrier && !merge->barrier_refused) {
-        if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0)
-            return;
-        merge->barrier_refused = true;
+    if (merge->membarrier) {
+        merge->barrier_refused = !tidei_merge_barrier() || merge->barrier_refused;
+        return;
     }
-    if (merge->barrier_refused)
-        nanosleep(&pause, NULL);
     tidei_clock_settle();
     atomic_thread_fence(memory_order_seq_cst);
 }

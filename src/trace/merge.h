@@ -23,11 +23,11 @@ struct tidei_merge {
     bool tsc;
     bool membarrier;
     bool barrier_refused; /* since some moment, by a sandbox: a pause takes its place */
-    bool post_mortem; /* the rings' process is gone: nothing is being written any more */
-    unsigned half;    /* the one that fills */
-    uint64_t count;   /* records in it */
-    uint64_t number;  /* of the latest publication */
-    bool full;        /* the half has no room for what the rings hold */
+    bool post_mortem;     /* the rings' process is gone: nothing is being written any more */
+    unsigned half;        /* the one that fills */
+    uint64_t count;       /* records in it */
+    uint64_t number;      /* of the latest publication */
+    bool full;            /* the half has no room for what the rings hold */
     uint64_t last_ticks;
     uint64_t watermark; /* of the latest drain: everything before it is in the backlog, unless `full` */
     uint64_t late;      /* records that came after others of a later time */
@@ -42,6 +42,13 @@ void tidei_merge_free(struct tidei_merge *merge);
 
 /* Threads have no fence of their own: the writer has them pass a barrier. False: they need one. */
 bool tidei_merge_register_barrier(void);
+
+/*
+ * Have every thread pass a barrier. Where the kernel took it at the start and refuses it now, as in a sandbox that was
+ * entered since then, the threads go on without a fence: 2 ms go by instead, which is as good, since no processor
+ * keeps a store to itself for as long. False then.
+ */
+bool tidei_merge_barrier(void);
 
 /* Go on where the process of a ring file that has been checked was killed. */
 void tidei_merge_take_up(struct tidei_merge *merge);
