@@ -261,8 +261,13 @@ static enum tide_status
 log_open(struct log *log)
 {
     struct log_walk walk = { .top = log };
-    enum tide_status status = tidei_recorder_open(&log->options, &walk.recorder);
+    enum tide_status status;
     char text[4096];
+    int cancel;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    status = tidei_recorder_open(&log->options, &walk.recorder);
+    pthread_setcancelstate(cancel, NULL);
 
     if (status != TIDE_OK)
         return status;
@@ -289,13 +294,16 @@ log_destroy(struct tide_resource *self)
     struct log *log = (struct log *)self;
     struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
     struct tidei_error error;
+    int cancel;
 
     tidei_error_save(&error);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     if (recorder != NULL) {
         if (log->watches)
             log_unwatch(recorder, self);
         tidei_recorder_release(recorder);
     }
+    pthread_setcancelstate(cancel, NULL);
     tidei_error_restore(&error);
     tide_resource_fini(self);
     free((char *)log->options.path);
@@ -379,13 +387,18 @@ enum tide_status
 tide_log_flush(struct tide_resource *log)
 {
     struct tidei_recorder *recorder;
+    enum tide_status status;
+    int cancel;
 
     if (log == NULL || log->ops != &log_ops)
         return tide_error_set(TIDE_EINVAL, "log: not a log");
     recorder = atomic_load_explicit(&((struct log *)log)->recorder, memory_order_acquire);
     if (recorder == NULL)
         return tide_error_set(TIDE_EINVAL, "log: no trace: none above it has a path");
-    return tidei_recorder_flush(recorder);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    status = tidei_recorder_flush(recorder);
+    pthread_setcancelstate(cancel, NULL);
+    return status;
 }
 
 static const struct tidei_argument log_arguments[] = {

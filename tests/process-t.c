@@ -1,10 +1,17 @@
 /* Traces and processes: fork, exec, spawn, crashes, two processes on one path, and recovery beside the living. */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -549,10 +556,139 @@ test_two_lives(void)
     ok(trace_is_whole(path), "the trace is whole");
 }
 
+#define LEFT_TRACES 12
+
+static int
+leave_many(void *path)
+{
+    struct tide_resource *stack = stack_of("log(%s) | sim", (const char *)path);
+
+    for (int i = 0; i < 20000; i++)
+        take(stack, 100);
+    return 0;
+}
+
+struct recoveries {
+    char path[256];
+    _Atomic int good;
+    _Atomic bool done;
+};
+
+static void *
+recover_all(void *argument)
+{
+    struct recoveries *recoveries = argument;
+    char path[300];
+
+    for (int i = 0; i < LEFT_TRACES; i++) {
+        struct tide_trace_recovery found;
+
+        snprintf(path, sizeof(path), "%s%d.db", recoveries->path, i);
+        if (tide_trace_recover(path, &found) == TIDE_OK && found.state == TIDE_TRACE_RECOVERED)
+            atomic_fetch_add_explicit(&recoveries->good, 1, memory_order_relaxed);
+    }
+    atomic_store_explicit(&recoveries->done, true, memory_order_release);
+    return NULL;
+}
+
+static int
+record_and_recover(void *argument)
+{
+    struct recoveries *recoveries = argument;
+    struct tide_resource *stack = stack_of("log(%s-%%p.db) | sim", recoveries->path);
+    struct tide_trace_recovery found;
+
+    give(stack, take(stack, 100), 100);
+    tide_resource_release(stack);
+    return tide_trace_recover(recoveries->path, &found) == TIDE_OK ? 0 : 1;
+}
+
+/* One thread recovers traces while another forks: the child finds SQLite with none of its locks taken. */
+static void
+test_fork_beside_recovery(void)
+{
+    struct recoveries recoveries = { .good = 0 };
+    int bad = 0, children = 0;
+    pthread_t thread;
+    char path[300];
+
+    snprintf(recoveries.path, sizeof(recoveries.path), "%s", scratch("beside"));
+    for (int i = 0; i < LEFT_TRACES; i++) {
+        snprintf(path, sizeof(path), "%s%d.db", recoveries.path, i);
+        bad += !left_well(in_child(leave_many, path));
+    }
+    pthread_create(&thread, NULL, recover_all, &recoveries);
+    do {
+        bad += !left_well(in_child_for(60, record_and_recover, &recoveries));
+        children++;
+    } while (!atomic_load_explicit(&recoveries.done, memory_order_acquire));
+    pthread_join(thread, NULL);
+    diag("%d children beside %d recoveries", children, LEFT_TRACES);
+    is_i64(bad, 0, "children that are forked while another thread recovers a trace record and recover, too");
+    is_i64(atomic_load(&recoveries.good), LEFT_TRACES, "and each trace is recovered");
+}
+
+/* The kernel refuses membarrier(2) to all threads from now on. */
+static bool
+refuse_membarrier(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = { .len = sizeof(filter) / sizeof(filter[0]), .filter = filter };
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
+}
+
+static int
+record_in_sandbox(void *path)
+{
+    struct storm storm = { .stack = stack_of("log(%s, ring=64KiB) | statistics | sim", (const char *)path) };
+    pthread_t threads[2];
+    struct heard heard;
+
+    hear(&heard);
+    take(storm.stack, 1);
+    if (!refuse_membarrier())
+        return 77;
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, storm_work, &storm);
+    while (atomic_load(&storm.pairs) < 20000)
+        sched_yield();
+    atomic_store(&storm.stop, true);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    if (tide_log_flush(storm.stack) != TIDE_OK)
+        return 1;
+    tide_resource_release(storm.stack);
+    hear(NULL);
+    return heard.errors == 0 && heard.others <= 1 ? (int)heard.others : 2;
+}
+
+static void
+test_sandbox(void)
+{
+    const char *path = scratch("sandbox.db");
+    int status = in_child_for(60, record_in_sandbox, (void *)path);
+
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+        skip(2, "needs seccomp(2)");
+        return;
+    }
+    ok(WIFEXITED(status) && WEXITSTATUS(status) <= 1,
+       "a program that enters a sandbox without membarrier(2) records on, and is told once at most");
+    ok(trace_is_whole(path) && sql_number(path, "SELECT value FROM meta WHERE key = 'late_records'") == 0,
+       "its trace is whole and in order");
+}
+
 int
 main(void)
 {
-    plan(68);
+    plan(72);
     test_fork();
     test_fork_own();
     storm_of("storm-a-%ld", "", false, "fork in a storm");
@@ -565,5 +701,7 @@ main(void)
     test_recover_at_once();
     test_recover_by_link();
     test_two_lives();
+    test_fork_beside_recovery();
+    test_sandbox();
     return done();
 }

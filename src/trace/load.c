@@ -12,6 +12,7 @@ load_each(struct tidei_store *store, const char *sql, bool (*row)(struct tidei_s
 {
     enum tide_status status = TIDE_OK;
     sqlite3_stmt *select;
+    unsigned rows = 0;
     int result;
 
     if (sqlite3_prepare_v2(store->db, sql, -1, &select, NULL) != SQLITE_OK)
@@ -21,6 +22,8 @@ load_each(struct tidei_store *store, const char *sql, bool (*row)(struct tidei_s
             status = tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", store->path);
             break;
         }
+        if (++rows % 4096 == 0 && store->poll != NULL)
+            store->poll(store->poll_context, 0);
     }
     if (status == TIDE_OK && result != SQLITE_DONE)
         status = tidei_store_error(store, "taking up the trace");

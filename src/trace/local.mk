@@ -21,6 +21,7 @@ libtidemark_la_SOURCES += \
 	src/trace/filelimit.h \
 	src/trace/front.c \
 	src/trace/front.h \
+	src/trace/gate.h \
 	src/trace/join.c \
 	src/trace/join.h \
 	src/trace/load.c \

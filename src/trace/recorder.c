@@ -31,6 +31,9 @@ static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
  */
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Held where a recovery has SQLite at work; that is no recorder's. */
+static struct tidei_gate recovery_gate = TIDEI_GATE_INITIALIZER;
+
 /* What a child has of its parent's recorders and never gives back, since the parent's threads are not there to stop. */
 struct recorder_left {
     struct recorder_left *next;
@@ -61,11 +64,12 @@ recorder_set_mode(struct tidei_recorder *recorder, enum tidei_recorder_mode mode
 static void
 recorder_before_fork(void)
 {
+    tidei_gate_hold(&recovery_gate);
     tidei_tags_lock();
     pthread_mutex_lock(&registry_lock);
     for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next) {
         if (recorder->writer != NULL)
-            tidei_writer_hold(recorder->writer);
+            tidei_gate_hold(&recorder->writer->gate);
         pthread_mutex_lock(&recorder->lock);
         if (recorder->file != NULL)
             pthread_mutex_lock(&recorder->file->lock);
@@ -80,10 +84,11 @@ recorder_after_fork(void)
             pthread_mutex_unlock(&recorder->file->lock);
         pthread_mutex_unlock(&recorder->lock);
         if (recorder->writer != NULL)
-            tidei_writer_let_go(recorder->writer);
+            tidei_gate_let_go(&recorder->writer->gate);
     }
     pthread_mutex_unlock(&registry_lock);
     tidei_tags_unlock();
+    tidei_gate_let_go(&recovery_gate);
 }
 
 /*
@@ -110,6 +115,7 @@ recorder_in_child(void)
             recorder_set_mode(recorder, TIDEI_RECORDER_FORKED);
     }
     tidei_front_forked();
+    atomic_store_explicit(&recovery_gate.holders, 1, memory_order_relaxed); /* this thread; others wait in the parent */
     recorder_after_fork();
 }
 
@@ -698,9 +704,16 @@ tidei_recorder_revive_all(void)
     } while (recorder != NULL);
 }
 
+struct tidei_gate *
+tidei_recorder_recovery_gate(void)
+{
+    return &recovery_gate;
+}
+
 void
 tidei_recorder_files_lock(void)
 {
+    pthread_once(&registry_once, recorder_first);
     pthread_mutex_lock(&files_lock);
 }
 

@@ -17,6 +17,7 @@
 
 struct tidei_writer;
 struct tidei_drops;
+struct tidei_gate;
 
 enum tidei_recorder_mode {
     TIDEI_RECORDING = 0,
@@ -144,5 +145,8 @@ void tidei_recorder_revive_all(void);
 /* Around a recovery: see files_lock. */
 void tidei_recorder_files_lock(void);
 void tidei_recorder_files_unlock(void);
+
+/* Around all that a recovery does with SQLite, so that another thread may fork. */
+struct tidei_gate *tidei_recorder_recovery_gate(void);
 
 #endif

@@ -22,6 +22,17 @@
 /* For how many steps of 5 ms another process may take over what is to be had: 10 s. */
 #define RECOVER_TRIES 2000
 
+#define RECOVER_LOCK_LIMIT_NS 10000000000u
+
+/* Wait for a reader that has just come; others may fork meanwhile. */
+static bool
+recover_poll(void *context, uint64_t waited_ns)
+{
+    (void)context;
+    tidei_gate_open(tidei_recorder_recovery_gate());
+    return waited_ns < RECOVER_LOCK_LIMIT_NS;
+}
+
 /* Which trace this is, and whether it has everything already. */
 static enum tide_status
 recover_check(struct tidei_store *store, const struct tidei_ringfile *file, bool *closed)
@@ -45,9 +56,9 @@ recover_check(struct tidei_store *store, const struct tidei_ringfile *file, bool
     return status;
 }
 
-/* Everything but the file names: the trace is open. */
+/* Everything but the file names: the trace is open. *folded is false where its write-ahead log stays. */
 static enum tide_status
-recover_store(struct tidei_store *store, struct tidei_ringfile *file, struct tide_trace_recovery *out)
+recover_store(struct tidei_store *store, struct tidei_ringfile *file, struct tide_trace_recovery *out, bool *folded)
 {
     struct tidei_writer *writer;
     enum tide_status status;
@@ -57,8 +68,7 @@ recover_store(struct tidei_store *store, struct tidei_ringfile *file, struct tid
     if (status != TIDE_OK || closed) {
         if (closed) {
             /* Killed between the last transaction and this. */
-            if (tidei_store_finish(store) != TIDE_OK)
-                tidei_message(TIDE_WARNING, "%s", tide_error_text());
+            *folded = tidei_store_finish(store) == TIDE_OK;
             tidei_ringfile_unlink(file);
             out->state = TIDE_TRACE_RECOVERED;
         }
@@ -103,6 +113,7 @@ recover_opened(const char *path, struct tidei_ringfile *file, struct tide_trace_
 {
     struct tidei_store *store;
     enum tide_status status;
+    bool folded = true;
 
     if (recover_was_never_ready(file))
         return TIDE_OK;
@@ -110,13 +121,17 @@ recover_opened(const char *path, struct tidei_ringfile *file, struct tide_trace_
     status = tidei_ringfile_check(file);
     if (status == TIDE_OK && access(path, F_OK) != 0)
         status = tide_error_set(TIDE_EIO, "%s: %s", path, strerror(errno));
+    tidei_gate_enter(tidei_recorder_recovery_gate());
     if (status == TIDE_OK)
-        status = tidei_store_open(path, &store);
-    if (status != TIDE_OK) {
+        status = tidei_store_open(path, recover_poll, &store);
+    if (status == TIDE_OK)
+        status = recover_store(store, file, out, &folded);
+    else
         tidei_ringfile_close(file, false);
-        return status;
-    }
-    return recover_store(store, file, out);
+    tidei_gate_leave(tidei_recorder_recovery_gate());
+    if (!folded)
+        tidei_message(TIDE_WARNING, "%s", tide_error_text());
+    return status;
 }
 
 /* Open the ring file, once another process that is recovering it has done so. NULL: there is none (any more). */
@@ -178,6 +193,7 @@ tide_trace_recover(const char *path, struct tide_trace_recovery *out)
     enum tide_status status;
     char *rings, *real;
     sigset_t before;
+    int cancel;
 
     if (out == NULL)
         return tide_error_set(TIDE_EINVAL, "trace: no place for what was found");
@@ -191,11 +207,13 @@ tide_trace_recover(const char *path, struct tide_trace_recovery *out)
         free(real);
         return tide_error_set(TIDE_ENOMEM, "trace: no host memory");
     }
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     tidei_filelimit_hold(&before);
     tidei_recorder_files_lock();
     status = recover_files(real != NULL ? real : path, rings, out);
     tidei_recorder_files_unlock();
     tidei_filelimit_let_go(&before);
+    pthread_setcancelstate(cancel, NULL);
     free(rings);
     free(real);
     return status;

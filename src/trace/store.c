@@ -21,7 +21,7 @@
 
 #define STORE_LOSS_MOST ((uint64_t)1 << 40)
 
-#define STORE_OPEN_LIMIT_NS 10000000000u /* how long who opens a trace waits for a reader that has just come */
+#define STORE_OPEN_LIMIT_NS 10000000000u /* how long who makes a trace waits for a reader that has just come */
 
 #define STORE_COLUMNS                                                                                                  \
     "(allocation_id, layer_id, address, size, alignment, status, tag_id, callstack_id, alloc_ns,"                      \
@@ -216,7 +216,7 @@ tidei_store_create(const char *path, struct tidei_store **out)
 }
 
 enum tide_status
-tidei_store_open(const char *path, struct tidei_store **out)
+tidei_store_open(const char *path, bool (*poll)(void *context, uint64_t waited_ns), struct tidei_store **out)
 {
     struct tidei_store *store = store_new(path);
     enum tide_status status;
@@ -224,6 +224,7 @@ tidei_store_open(const char *path, struct tidei_store **out)
     *out = NULL;
     if (store == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    store->poll = poll;
     if (sqlite3_open_v2(path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
         status = tidei_store_error(store, "open");
     else

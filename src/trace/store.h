@@ -55,8 +55,9 @@ struct tidei_store {
 /* Create the trace. Errors: TIDE_EEXIST, TIDE_EIO, TIDE_ENOMEM. */
 enum tide_status tidei_store_create(const char *path, struct tidei_store **out);
 
-/* Open a trace whose process is gone, to complete it. Errors: TIDE_EFORMAT, TIDE_EIO, TIDE_ENOMEM. */
-enum tide_status tidei_store_open(const char *path, struct tidei_store **out);
+/* Open a trace whose process is gone, to complete it; `poll` as in the struct, without a context. Errors: TIDE_EFORMAT, TIDE_EIO, TIDE_ENOMEM. */
+enum tide_status tidei_store_open(const char *path, bool (*poll)(void *context, uint64_t waited_ns),
+                                  struct tidei_store **out);
 void tidei_store_close(struct tidei_store *store);
 
 /* Write, or read, one value of meta. Errors: TIDE_EIO; reading what is not there gives TIDE_OK and 0. */

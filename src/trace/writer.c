@@ -29,41 +29,12 @@
 /* And how long one that keeps the log from being folded in at the end: who holds it, or opens the trace next, does. */
 #define WRITER_FINISH_LIMIT_NS 100000000u
 
-void
-tidei_writer_hold(struct tidei_writer *writer)
-{
-    /* Relaxed: the gate orders what is behind it. */
-    atomic_fetch_add_explicit(&writer->holders, 1, memory_order_relaxed);
-    pthread_mutex_lock(&writer->gate);
-}
-
-void
-tidei_writer_let_go(struct tidei_writer *writer)
-{
-    pthread_mutex_unlock(&writer->gate);
-    atomic_fetch_sub_explicit(&writer->holders, 1, memory_order_relaxed);
-}
-
-/* Let those through who wait to fork. SQLite holds no lock of its own where it calls back. */
-static void
-writer_open_gate(struct tidei_writer *writer)
-{
-    const struct timespec pause = { 0, 20000 };
-
-    if (atomic_load_explicit(&writer->holders, memory_order_relaxed) == 0)
-        return;
-    pthread_mutex_unlock(&writer->gate);
-    while (atomic_load_explicit(&writer->holders, memory_order_relaxed) != 0)
-        nanosleep(&pause, NULL);
-    pthread_mutex_lock(&writer->gate);
-}
-
 static bool
 writer_poll(void *context, uint64_t waited_ns)
 {
     struct tidei_writer *writer = context;
 
-    writer_open_gate(writer);
+    tidei_gate_open(writer->recorder != NULL ? &writer->gate : tidei_recorder_recovery_gate());
     if (!writer->merge->post_mortem)
         tidei_merge_drain(writer->merge);
     return waited_ns < writer->busy_limit_ns;
@@ -104,7 +75,7 @@ tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, s
         return NULL;
     }
     pthread_mutex_init(&writer->lock, NULL);
-    pthread_mutex_init(&writer->gate, NULL);
+    pthread_mutex_init(&writer->gate.lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&writer->wake, &monotonic);
@@ -130,10 +101,10 @@ static void
 writer_note_failure(struct tidei_writer *writer)
 {
     writer->busy_limit_ns = 0;
-    pthread_mutex_lock(&writer->gate);
+    tidei_gate_enter(&writer->gate);
     if (tidei_store_begin(writer->store) == TIDE_OK)
         tidei_store_end(writer->store, tidei_store_meta_text(writer->store, "failure", writer->failure));
-    pthread_mutex_unlock(&writer->gate);
+    tidei_gate_leave(&writer->gate);
 }
 
 /* The recording has ended: threads go on without it, and the message sink hears of it once. */
@@ -191,9 +162,9 @@ writer_write(struct tidei_writer *writer)
 
     TIDEI_TEST_POINT("writer.before-write");
     taken = tidei_sampler_take(writer->sampler, &sample_count);
-    pthread_mutex_lock(&writer->gate);
+    tidei_gate_enter(&writer->gate);
     status = tidei_store_write(writer->store, sealed->epoch, sealed->paired, taken, sample_count);
-    pthread_mutex_unlock(&writer->gate);
+    tidei_gate_leave(&writer->gate);
     if (status != TIDE_OK)
         return status;
     TIDEI_TEST_POINT("writer.after-write");
@@ -556,7 +527,7 @@ writer_complete(struct tidei_writer *writer, const char *ended)
     enum tide_status status;
 
     tidei_driver_calls_end(writer->calls);
-    pthread_mutex_lock(&writer->gate);
+    tidei_gate_enter(&writer->gate);
     status = tidei_store_begin(writer->store);
     if (status == TIDE_OK) {
         status = writer_write_calls(writer);
@@ -567,7 +538,7 @@ writer_complete(struct tidei_writer *writer, const char *ended)
         TIDEI_TEST_POINT("writer.before-complete");
         status = tidei_store_end(writer->store, status);
     }
-    pthread_mutex_unlock(&writer->gate);
+    tidei_gate_leave(&writer->gate);
     return status;
 }
 
@@ -587,6 +558,17 @@ writer_write_rest(struct tidei_writer *writer)
     return status;
 }
 
+/* Without a gate: the sink has locks of its own, which a thread that forks may have. */
+static void
+writer_tell_log_stays(const struct tidei_writer *writer)
+{
+    if (writer->recorder == NULL)
+        tidei_gate_leave(tidei_recorder_recovery_gate());
+    tidei_message(TIDE_WARNING, "%s; its write-ahead log stays beside it for now", tide_error_text());
+    if (writer->recorder == NULL)
+        tidei_gate_enter(tidei_recorder_recovery_gate());
+}
+
 /* What is left, the last transaction, one file. */
 static enum tide_status
 writer_finish(struct tidei_writer *writer, const char *ended)
@@ -601,11 +583,11 @@ writer_finish(struct tidei_writer *writer, const char *ended)
     }
     TIDEI_TEST_POINT("writer.before-finish");
     writer->busy_limit_ns = WRITER_FINISH_LIMIT_NS;
-    pthread_mutex_lock(&writer->gate);
+    tidei_gate_enter(&writer->gate);
     status = tidei_store_finish(writer->store);
-    pthread_mutex_unlock(&writer->gate);
+    tidei_gate_leave(&writer->gate);
     if (status != TIDE_OK)
-        tidei_message(TIDE_WARNING, "%s; its write-ahead log stays beside it for now", tide_error_text());
+        writer_tell_log_stays(writer);
     /* Last: as long as the ring file is there, whoever opens the trace sees to the write-ahead log, too. */
     TIDEI_TEST_POINT("writer.before-unlink");
     tidei_ringfile_unlink(writer->file);
@@ -629,10 +611,10 @@ writer_join(struct tidei_writer *writer)
 static void
 writer_close(struct tidei_writer *writer)
 {
-    pthread_mutex_lock(&writer->gate);
+    tidei_gate_enter(&writer->gate);
     tidei_store_close(writer->store);
     writer->store = NULL;
-    pthread_mutex_unlock(&writer->gate);
+    tidei_gate_leave(&writer->gate);
 }
 
 enum tide_status
@@ -668,7 +650,7 @@ tidei_writer_free(struct tidei_writer *writer)
     tidei_driver_calls_free(writer->calls);
     tidei_ringfile_close(writer->file, false);
     pthread_mutex_destroy(&writer->lock);
-    pthread_mutex_destroy(&writer->gate);
+    pthread_mutex_destroy(&writer->gate.lock);
     pthread_cond_destroy(&writer->wake);
     pthread_cond_destroy(&writer->flushed);
     free(writer);

@@ -10,6 +10,7 @@
 #include <tidemark/resource.h>
 
 #include "trace/drivercalls.h"
+#include "trace/gate.h"
 #include "trace/merge.h"
 #include "trace/pair.h"
 #include "trace/sampler.h"
@@ -45,8 +46,7 @@ struct tidei_writer {
     bool had_failed;   /* before the process that recorded was killed */
     char failure[256]; /* why the recording ended; "" while it goes on. The writer's */
 
-    pthread_mutex_t gate;     /* held where SQLite is at work: see tidei_writer_hold */
-    _Atomic unsigned holders; /* threads that wait for the gate, or have it */
+    struct tidei_gate gate; /* held where SQLite is at work */
 
     pthread_t thread;
     pthread_mutex_t lock; /* for the fields below */
@@ -66,13 +66,6 @@ struct tidei_writer *tidei_writer_new(struct tidei_recorder *recorder, struct ti
 
 /* Begin to write on a thread of its own. Errors: TIDE_ENOMEM. */
 enum tide_status tidei_writer_start(struct tidei_writer *writer);
-
-/*
- * Around fork(): SQLite is not at work in between, so that the child finds none of its locks taken by a thread that it
- * does not have. Waits for some milliseconds at the most while rows are written.
- */
-void tidei_writer_hold(struct tidei_writer *writer);
-void tidei_writer_let_go(struct tidei_writer *writer);
 
 /* Have the thread look at once; for a full ring. */
 void tidei_writer_wake(struct tidei_writer *writer);
