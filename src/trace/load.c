@@ -42,8 +42,11 @@ static uint64_t
 load_ticks(const struct tidei_store *store, int64_t alloc_ns)
 {
     uint64_t ns = store->start_ns + (alloc_ns > 0 ? (uint64_t)alloc_ns : 0);
+    const struct tidei_clock_line *line = &store->line;
 
-    return tidei_clock_ticks_at(&store->line, ns);
+    for (unsigned i = 0; ns < line->base.ns && i < store->line_count; i++)
+        line = &store->lines_before[i];
+    return tidei_clock_ticks_at(line, ns);
 }
 
 static bool
