@@ -284,10 +284,10 @@ tests_join_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 tests_join_t_LDADD = libtidemark-test.la
 TESTS += tests/join-t
 
-# Half a million allocations; `make soak` does it with a hundred times as many.
+# A million allocations; `make soak` has 50 million.
 check_PROGRAMS += tests/soak-t
-tests_soak_t_SOURCES = tests/soak-t.c
-tests_soak_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
+tests_soak_t_SOURCES = tests/soak-t.c $(trace_test)
+tests_soak_t_CFLAGS = $(trace_test_cflags)
 tests_soak_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/soak-t
 THREADED_TESTS += tests/soak-t

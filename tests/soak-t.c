@@ -1,164 +1,222 @@
 /*
- * Millions of events through a small ring: counts and peak are exact, and resident memory stays flat.
+ * Millions of events through a small ring: every one is in the trace, the peak is right to the byte, and the process
+ * does not grow.
  *
- * SOAK_EVENTS sets the number of events; `make soak` makes it 100 million.
+ * SOAK_EVENTS sets their number, for `make soak` 100 million.
  */
 #include <pthread.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sqlite3.h>
 
-#include <tidemark/tidemark.h>
-
 #include "tap.h"
+#include "trace.h"
 
 #define THREADS 2
-#define HELD    512 /* blocks that each thread keeps */
+#define KEPT    1000 /* live allocations of each thread */
+#define LAPS    20
+#define BIG     (UINT64_C(1) << 40) /* more than all others together: the peak of a lap is known */
 
 /* SQLite's page cache may grow to 32 MiB; the rest is what lives and one slice. */
-#define MOST_KIB (56 * 1024)
+#define MOST_BYTES (UINT64_C(56) << 20)
 
-struct worker {
+struct soak {
     struct tide_resource *stack;
-    uint64_t random;
-    uint64_t allocations;
-    bool failed;
+    pthread_barrier_t barrier;
+    uint64_t pairs; /* of each thread in a lap */
+    uint64_t anonymous[LAPS];
 };
 
+struct worker {
+    struct soak *soak;
+    unsigned index;
+    uint64_t random;
+    void *kept[KEPT];
+    size_t sizes[KEPT];
+};
+
+/* Memory of the process's own, without the mapped rings, in bytes. */
 static uint64_t
-next_random(uint64_t *state)
+anonymous_bytes(void)
 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
+    FILE *file = fopen("/proc/self/status", "r");
+    char line[256];
+    uint64_t kilobytes = 0;
+
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        if (sscanf(line, "RssAnon: %" SCNu64, &kilobytes) == 1)
+            break;
+    }
+    if (file != NULL)
+        fclose(file);
+    return kilobytes * 1024;
 }
 
-/* Replaces a random one of its blocks, again and again. */
+static void
+lap(struct worker *worker)
+{
+    for (uint64_t i = 0; i < worker->soak->pairs; i++) {
+        unsigned at = (unsigned)(next_random(&worker->random) % KEPT);
+
+        if (worker->kept[at] != NULL)
+            give(worker->soak->stack, worker->kept[at], worker->sizes[at]);
+        worker->sizes[at] = (size_t)(next_random(&worker->random) % 65536) + 1;
+        worker->kept[at] = take(worker->soak->stack, worker->sizes[at]);
+    }
+}
+
+static void
+give_all(struct worker *worker)
+{
+    for (unsigned at = 0; at < KEPT; at++) {
+        if (worker->kept[at] != NULL)
+            give(worker->soak->stack, worker->kept[at], worker->sizes[at]);
+        worker->kept[at] = NULL;
+    }
+}
+
+/* Laps of random traffic, each of which ends with one big allocation of every thread at once, the last lap's largest. */
 static void *
 work(void *argument)
 {
     struct worker *worker = argument;
-    struct {
+    struct soak *soak = worker->soak;
+
+    for (unsigned number = 0; number < LAPS; number++) {
+        size_t big = BIG + number * 1000 + worker->index;
         void *pointer;
-        size_t bytes;
-    } held[HELD] = { { NULL, 0 } };
 
-    for (uint64_t i = 0; i < worker->allocations; i++) {
-        unsigned k = (unsigned)(next_random(&worker->random) % HELD);
-
-        if (held[k].pointer != NULL &&
-            tide_deallocate(worker->stack, held[k].pointer, held[k].bytes, 256, 0) != TIDE_OK)
-            worker->failed = true;
-        held[k].bytes = 1 + (size_t)(next_random(&worker->random) % 100000);
-        if (tide_allocate(worker->stack, held[k].bytes, 256, 0, &held[k].pointer) != TIDE_OK)
-            worker->failed = true;
-    }
-    for (unsigned k = 0; k < HELD; k++) {
-        if (held[k].pointer != NULL &&
-            tide_deallocate(worker->stack, held[k].pointer, held[k].bytes, 256, 0) != TIDE_OK)
-            worker->failed = true;
+        lap(worker);
+        give_all(worker);
+        pthread_barrier_wait(&soak->barrier);
+        pointer = take(soak->stack, big);
+        pthread_barrier_wait(&soak->barrier);
+        if (worker->index == 0)
+            soak->anonymous[number] = anonymous_bytes();
+        give(soak->stack, pointer, big);
+        pthread_barrier_wait(&soak->barrier);
     }
     return NULL;
 }
 
-/* Anonymous memory of this process in KiB: the ring file is mapped and does not count. */
-static uint64_t
-anonymous_kib(void)
-{
-    FILE *file = fopen("/proc/self/status", "re");
-    unsigned long long kib = 0;
-    char line[256];
+/* A heap of frees that are still to come, the earliest first. */
+struct pending {
+    int64_t ns;
+    int64_t bytes;
+};
 
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
-        sscanf(line, "RssAnon: %llu kB", &kib);
-    if (file != NULL)
-        fclose(file);
-    return kib;
+static struct pending heap[4 * THREADS * KEPT];
+static size_t heap_count;
+
+static void
+heap_push(struct pending one)
+{
+    size_t i = heap_count++;
+
+    if (heap_count == sizeof(heap) / sizeof(heap[0]))
+        abort();
+    for (; i > 0 && heap[(i - 1) / 2].ns > one.ns; i = (i - 1) / 2)
+        heap[i] = heap[(i - 1) / 2];
+    heap[i] = one;
+}
+
+static struct pending
+heap_pop(void)
+{
+    struct pending first = heap[0], last = heap[--heap_count];
+    size_t i = 0, child;
+
+    while ((child = 2 * i + 1) < heap_count) {
+        if (child + 1 < heap_count && heap[child + 1].ns < heap[child].ns)
+            child++;
+        if (heap[child].ns >= last.ns)
+            break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = last;
+    return first;
+}
+
+/* Replays the trace in time, as doc/trace.md says. */
+static int64_t
+peak_of(const char *path, int64_t *rows, int64_t *frees)
+{
+    int64_t live = 0, peak = 0;
+    sqlite3_stmt *query;
+    sqlite3 *db;
+
+    *rows = *frees = 0;
+    sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL);
+    sqlite3_prepare_v2(db, "SELECT alloc_ns, free_ns, size FROM allocation ORDER BY allocation_id", -1, &query, NULL);
+    while (sqlite3_step(query) == SQLITE_ROW) {
+        int64_t ns = sqlite3_column_int64(query, 0), bytes = sqlite3_column_int64(query, 2);
+
+        while (heap_count > 0 && heap[0].ns < ns)
+            live -= heap_pop().bytes;
+        live += bytes;
+        peak = live > peak ? live : peak;
+        (*rows)++;
+        if (sqlite3_column_type(query, 1) != SQLITE_NULL) {
+            heap_push((struct pending){ sqlite3_column_int64(query, 1), bytes });
+            (*frees)++;
+        }
+    }
+    sqlite3_finalize(query);
+    sqlite3_close(db);
+    return peak;
 }
 
 static void
-run(struct tide_resource *stack, uint64_t allocations, bool *failed)
+check_memory(const struct soak *soak)
 {
-    struct worker workers[THREADS];
-    pthread_t threads[THREADS];
+    uint64_t early = soak->anonymous[LAPS / 4], late = soak->anonymous[LAPS - 1];
 
-    for (unsigned i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){ stack, 88172645463325252u + i, allocations / THREADS, false };
-        pthread_create(&threads[i], NULL, work, &workers[i]);
-    }
-    for (unsigned i = 0; i < THREADS; i++) {
-        pthread_join(threads[i], NULL);
-        *failed |= workers[i].failed;
-    }
-}
-
-static int64_t
-number_of(sqlite3 *db, const char *sql)
-{
-    sqlite3_stmt *statement;
-    int64_t value = -1;
-
-    if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
-        value = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return value;
+    diag("%" PRIu64 " KiB of its own after a quarter, %" PRIu64 " KiB at the end", early / 1024, late / 1024);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(1, "a sanitizer keeps memory of its own");
+#else
+    ok(late < MOST_BYTES, "the process stays below %d MiB, however many events there were", (int)(MOST_BYTES >> 20));
+#endif
 }
 
 int
 main(void)
 {
-    const char *events_text = getenv("SOAK_EVENTS");
-    uint64_t allocations = (events_text != NULL ? strtoull(events_text, NULL, 10) : 1000000) / 2;
-    char directory[] = "soak-XXXXXX", path[64], text[160];
-    struct tide_resource *stack;
-    struct tide_statistics figures;
-    uint64_t before, after;
-    bool failed = false;
-    struct stat info;
-    sqlite3 *db;
+    const char *text = getenv("SOAK_EVENTS"), *path = scratch("soak.db"), *rings = scratch("soak.db-rings");
+    uint64_t events = text != NULL ? strtoull(text, NULL, 10) : 2000000;
+    struct soak soak = { .pairs = events / 2 / THREADS / LAPS };
+    static struct worker workers[THREADS];
+    int64_t pairs = (int64_t)(soak.pairs + 1) * THREADS * LAPS, rows, frees;
+    pthread_t threads[THREADS];
+    struct stat info = { 0 };
+    time_t begin = time(NULL);
 
     plan(7);
-    if (mkdtemp(directory) == NULL)
-        return 2;
-    snprintf(path, sizeof(path), "%s/t.db", directory);
-    snprintf(text, sizeof(text), "statistics | log(%s, ring=64KiB, backlog=16MiB) | sim", path);
-    if (tide_stack_parse(text, &stack) != TIDE_OK) {
-        diag("%s", tide_error_text());
-        return 2;
+    soak.stack = stack_of("log(%s, ring=64KiB, backlog=8MiB) | sim", path);
+    pthread_barrier_init(&soak.barrier, NULL, THREADS);
+    for (unsigned i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){ .soak = &soak, .index = i, .random = 88172645463325252 + i };
+        pthread_create(&threads[i], NULL, work, &workers[i]);
     }
-    /* A tenth first: what grows to its size has grown then. */
-    run(stack, allocations / 10, &failed);
-    tide_log_flush(stack->upstream);
-    before = anonymous_kib();
-    run(stack, allocations - allocations / 10, &failed);
-    tide_log_flush(stack->upstream);
-    after = anonymous_kib();
-    ok(!failed, "%" PRIu64 " events pass through a ring of 64 KiB", 2 * allocations);
-    diag("anonymous memory: %" PRIu64 " KiB after a tenth, %" PRIu64 " KiB at the end", before, after);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(1, "a sanitizer keeps memory of its own");
-#else
-    ok(after < MOST_KIB, "resident memory stays below %d MiB, however many events there were", MOST_KIB / 1024);
-#endif
-    tide_statistics_read(stack, &figures);
-    tide_resource_release(stack);
-    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
-        return 2;
-    is_i64(number_of(db, "SELECT count(*) FROM allocation"), figures.count.total, "every allocation is in the trace");
-    is_i64(number_of(db, "SELECT count(*) FROM allocation WHERE free_ns IS NULL"), 0, "with its end");
-    is_i64(number_of(db, "SELECT sum(size) FROM allocation"), figures.bytes.total, "and its bytes");
-    is_i64(number_of(db, "SELECT (SELECT count(*) FROM loss) + (SELECT count(*) FROM unmatched_free)"), 0,
-           "nothing is lost, no free is unmatched");
-    is_i64(number_of(db, "SELECT value FROM meta WHERE key = 'complete'"), 1, "it is complete");
-    diag("%" PRId64 " waits for the ring, the longest %" PRId64 " us",
-         number_of(db, "SELECT value FROM meta WHERE key = 'ring_waits'"),
-         number_of(db, "SELECT value / 1000 FROM meta WHERE key = 'ring_longest_wait_ns'"));
-    sqlite3_close(db);
-    if (stat(path, &info) == 0)
-        diag("%.1f bytes of trace for each allocation", (double)info.st_size / (double)figures.count.total);
-    unlink(path);
-    rmdir(directory);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    stat(rings, &info);
+    ok(info.st_size < 16 << 20, "the ring file stays within its rings and its backlog");
+    tide_resource_release(soak.stack);
+    stat(path, &info);
+    diag("%" PRId64 " allocations in %jd s, %.1f bytes of trace each", pairs, (intmax_t)(time(NULL) - begin),
+         (double)info.st_size / (double)pairs);
+    check_memory(&soak);
+    ok(peak_of(path, &rows, &frees) == (int64_t)(THREADS * (BIG + (LAPS - 1) * 1000) + THREADS * (THREADS - 1) / 2),
+       "the peak is right to the byte");
+    is_i64(rows, pairs, "every allocation is there");
+    is_i64(frees, pairs, "and every free");
+    is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free") + sql_number(path, "SELECT count(*) FROM loss"), 0,
+           "nothing is left over or lost");
+    is_string(sql_text(path, "PRAGMA integrity_check"), "ok", "the file is in order");
     return done();
 }
