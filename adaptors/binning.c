@@ -82,6 +82,25 @@ binning_order(struct tide_resource *self, tide_stream earlier, tide_stream later
     return status;
 }
 
+/* Upstream last: what the bins give back to it may go further. */
+static enum tide_status
+binning_trim(struct tide_resource *self, uint64_t keep_bytes)
+{
+    const struct binning *binning = (const struct binning *)self;
+    enum tide_status status = TIDE_OK;
+    enum tide_status upstream_status;
+
+    for (size_t i = 0; i < binning->bin_count; i++) {
+        struct tide_resource *bin = binning->resources[i];
+        enum tide_status bin_status = bin->ops->trim(bin, keep_bytes);
+
+        if (status == TIDE_OK)
+            status = bin_status;
+    }
+    upstream_status = tide_pass_trim(self, keep_bytes);
+    return status != TIDE_OK ? status : upstream_status;
+}
+
 static void
 binning_describe(struct tide_resource *self, struct tide_text *text)
 {
@@ -128,6 +147,7 @@ static const struct tide_resource_ops binning_ops = {
     .allocate = binning_allocate,
     .deallocate = binning_deallocate,
     .order = binning_order,
+    .trim = binning_trim,
     .query = tide_pass_query,
     .describe = binning_describe,
     .upstream_at = binning_upstream_at,

@@ -25,7 +25,8 @@
  *    is ordered behind it; or the application calls tide_order(stack, TIDE_STREAM_ALL, 0) when it destroys streams.
  *  - Where the order behind all streams fails at the end, the blocks stay with upstream, and a warning says so.
  *  - Requests of 0 bytes get NULL and take no block.
- *  - TIDE_QUERY_BYTES_USED is what was asked for, TIDE_QUERY_BYTES_RESERVED all blocks; other figures are upstream's.
+ *  - TIDE_QUERY_BYTES_USED is what was asked for, TIDE_QUERY_BYTES_RESERVED all blocks; it knows no
+ *    highs of them. Other figures are upstream's.
  */
 #include <stdlib.h>
 
@@ -169,20 +170,20 @@ fixed_settle(struct fixed *fixed)
 }
 
 /*
- * Give every idle block back, those of now at most, so that threads which go on freeing do not keep this one here.
- * False where the device cannot be waited for, or upstream does not want one.
+ * Give idle blocks back until no more than `keep` blocks are here, those of now at most, so that threads which go on
+ * freeing do not keep this one here. False where the device cannot be waited for, or upstream does not want one.
  */
 static bool
-fixed_give_back(struct fixed *fixed)
+fixed_give_back(struct fixed *fixed, uint64_t keep)
 {
     uint32_t most, number;
     bool returned, idle;
 
     tidei_lock_take(&fixed->lock);
-    most = fixed->blocks.count;
+    most = fixed->blocks.count > keep ? fixed->blocks.count - (uint32_t)keep : 0;
     idle = fixed->blocks.oldest != TIDEI_BLOCK_NONE;
     tidei_lock_give(&fixed->lock);
-    if (!idle)
+    if (!idle || most == 0)
         return true;
     returned = fixed_settle(fixed) == TIDE_OK;
     for (uint32_t i = 0; i < most && returned; i++) {
@@ -233,7 +234,7 @@ fixed_allocate_pressed(struct fixed *fixed, size_t bytes, size_t alignment, tide
             status = TIDE_OK;
             break;
         }
-        returned = fixed_give_back(fixed);
+        returned = fixed_give_back(fixed, 0);
         status = fixed_block_new(fixed, stream, &number);
     } while (status != TIDE_OK && returned && fixed_has_more(fixed));
     if (number == TIDEI_BLOCK_NONE)
@@ -318,11 +319,26 @@ fixed_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
     return fixed_settle((struct fixed *)self);
 }
 
+/* Blocks that the device cannot be waited for, or that upstream does not want, are kept: that is no failure of a trim. */
+static enum tide_status
+fixed_trim(struct tide_resource *self, uint64_t keep_bytes)
+{
+    struct fixed *fixed = (struct fixed *)self;
+    struct tidei_error error;
+
+    tidei_error_save(&error);
+    if (!fixed_give_back(fixed, keep_bytes / fixed->block_bytes + (keep_bytes % fixed->block_bytes != 0)))
+        tidei_error_restore(&error);
+    return tide_pass_trim(self, keep_bytes);
+}
+
 static enum tide_status
 fixed_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
     struct fixed *fixed = (struct fixed *)self;
 
+    if (what == TIDE_QUERY_BYTES_USED_HIGH || what == TIDE_QUERY_BYTES_RESERVED_HIGH)
+        return tide_base_query(self, what, out); /* upstream's would be of other bytes */
     if (what != TIDE_QUERY_BYTES_USED && what != TIDE_QUERY_BYTES_RESERVED)
         return tide_pass_query(self, what, out);
     tidei_lock_take(&fixed->lock);
@@ -382,6 +398,7 @@ static const struct tide_resource_ops fixed_ops = {
     .allocate = fixed_allocate,
     .deallocate = fixed_deallocate,
     .order = fixed_order,
+    .trim = fixed_trim,
     .query = fixed_query,
     .describe = fixed_describe,
     .upstream_at = tide_pass_upstream_at,

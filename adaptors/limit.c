@@ -195,6 +195,7 @@ static const struct tide_resource_ops limit_ops = {
     .allocate = limit_allocate,
     .deallocate = limit_deallocate,
     .order = tide_pass_order,
+    .trim = tide_pass_trim,
     .query = limit_query,
     .describe = limit_describe,
     .upstream_at = tide_pass_upstream_at,

@@ -316,6 +316,7 @@ static const struct tide_resource_ops log_ops = {
     .allocate = log_allocate,
     .deallocate = log_deallocate,
     .order = tide_pass_order,
+    .trim = tide_pass_trim,
     .query = tide_pass_query,
     .describe = log_describe,
     .upstream_at = tide_pass_upstream_at,

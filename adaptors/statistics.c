@@ -174,6 +174,7 @@ static const struct tide_resource_ops statistics_ops = {
     .allocate = statistics_allocate,
     .deallocate = statistics_deallocate,
     .order = tide_pass_order,
+    .trim = tide_pass_trim,
     .query = tide_pass_query,
     .describe = tide_pass_describe,
     .upstream_at = tide_pass_upstream_at,

@@ -59,6 +59,7 @@ static const struct tide_resource_ops nothing_ops = {
     .allocate = nothing_allocate,
     .deallocate = nothing_deallocate,
     .order = tide_base_order,
+    .trim = tide_base_trim,
     .query = tide_base_query,
     .describe = tide_pass_describe,
     .upstream_at = tide_base_upstream_at,

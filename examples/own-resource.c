@@ -103,6 +103,7 @@ static const struct tide_resource_ops frame_ops = {
     .allocate = frame_allocate,
     .deallocate = frame_deallocate,
     .order = tide_base_order,
+    .trim = tide_base_trim,
     .query = frame_query,
     .describe = tide_pass_describe,
     .upstream_at = tide_base_upstream_at,

@@ -36,6 +36,7 @@ static const struct driver_entry driver_entries[] = {
     { "cuMemPoolDestroy", "cuMemPoolDestroy", 11020, false, SLOT(mem_pool_destroy) },
     { "cuMemPoolSetAttribute", "cuMemPoolSetAttribute", 11020, false, SLOT(mem_pool_set_attribute) },
     { "cuMemPoolGetAttribute", "cuMemPoolGetAttribute", 11020, false, SLOT(mem_pool_get_attribute) },
+    { "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020, false, SLOT(mem_pool_trim_to) },
     { "cuDeviceGetDefaultMemPool", "cuDeviceGetDefaultMemPool", 11020, false, SLOT(device_get_default_mem_pool) },
     { "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync", 11020, false, SLOT(mem_alloc_from_pool_async) },
     { "cuMemFreeAsync", "cuMemFreeAsync", 11020, false, SLOT(mem_free_async) },

@@ -36,6 +36,7 @@ struct tidei_driver {
     CUresult(CUDAAPI *mem_pool_destroy)(CUmemoryPool pool);
     CUresult(CUDAAPI *mem_pool_set_attribute)(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
     CUresult(CUDAAPI *mem_pool_get_attribute)(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
+    CUresult(CUDAAPI *mem_pool_trim_to)(CUmemoryPool pool, size_t keep_bytes);
     CUresult(CUDAAPI *device_get_default_mem_pool)(CUmemoryPool *pool, CUdevice device);
     CUresult(CUDAAPI *mem_alloc_from_pool_async)(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool,
                                                  CUstream stream);

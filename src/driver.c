@@ -163,6 +163,17 @@ driver_order(struct tide_resource *resource, tide_stream earlier, tide_stream la
 }
 
 static enum tide_status
+driver_trim(struct tide_resource *resource, uint64_t keep_bytes)
+{
+    struct driver *self = (struct driver *)resource;
+
+    if (self->cuda->mem_pool_trim_to == NULL)
+        return TIDE_OK;
+    return tidei_driver_error(self->cuda, self->cuda->mem_pool_trim_to(self->pool, (size_t)keep_bytes),
+                              "cuMemPoolTrimTo");
+}
+
+static enum tide_status
 driver_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
 {
     struct driver *self = (struct driver *)resource;
@@ -187,8 +198,9 @@ driver_query(struct tide_resource *resource, enum tide_query what, uint64_t *out
     case TIDE_QUERY_ALIGNMENT:
         *out = DRIVER_ALIGNMENT;
         return TIDE_OK;
+    default:
+        return tide_base_query(resource, what, out);
     }
-    return tide_base_query(resource, what, out);
 }
 
 static void
@@ -265,6 +277,7 @@ static const struct tide_resource_ops driver_ops = {
     .allocate = driver_allocate,
     .deallocate = driver_deallocate,
     .order = driver_order,
+    .trim = driver_trim,
     .query = driver_query,
     .describe = driver_describe,
     .upstream_at = tide_base_upstream_at,

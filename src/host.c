@@ -117,6 +117,7 @@ static const struct tide_resource_ops host_ops = {
     .allocate = host_allocate,
     .deallocate = host_deallocate,
     .order = tide_base_order,
+    .trim = tide_base_trim,
     .query = host_query,
     .describe = host_describe,
     .upstream_at = tide_base_upstream_at,

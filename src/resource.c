@@ -16,7 +16,8 @@ static bool
 resource_ops_complete(const struct tide_resource_ops *ops)
 {
     return ops->name != NULL && ops->allocate != NULL && ops->deallocate != NULL && ops->order != NULL &&
-           ops->query != NULL && ops->describe != NULL && ops->upstream_at != NULL && ops->destroy != NULL;
+           ops->trim != NULL && ops->query != NULL && ops->describe != NULL && ops->upstream_at != NULL &&
+           ops->destroy != NULL;
 }
 
 enum tide_status
@@ -138,6 +139,14 @@ tide_order(struct tide_resource *resource, tide_stream earlier, tide_stream late
 }
 
 enum tide_status
+tide_trim(struct tide_resource *resource, uint64_t keep_bytes)
+{
+    enum tide_status status = resource_check(resource, 1);
+
+    return status != TIDE_OK ? status : resource->ops->trim(resource, keep_bytes);
+}
+
+enum tide_status
 tide_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
 {
     enum tide_status status;
@@ -173,6 +182,12 @@ tide_pass_order(struct tide_resource *self, tide_stream earlier, tide_stream lat
 }
 
 enum tide_status
+tide_pass_trim(struct tide_resource *self, uint64_t keep_bytes)
+{
+    return self->upstream->ops->trim(self->upstream, keep_bytes);
+}
+
+enum tide_status
 tide_pass_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
     return self->upstream->ops->query(self->upstream, what, out);
@@ -203,6 +218,14 @@ tide_base_order(struct tide_resource *self, tide_stream earlier, tide_stream lat
     return TIDE_OK;
 }
 
+enum tide_status
+tide_base_trim(struct tide_resource *self, uint64_t keep_bytes)
+{
+    (void)self;
+    (void)keep_bytes;
+    return TIDE_OK;
+}
+
 static const char *
 resource_query_name(enum tide_query what)
 {
@@ -221,6 +244,32 @@ resource_query_name(enum tide_query what)
         return "stream order";
     case TIDE_QUERY_ALIGNMENT:
         return "alignment";
+    case TIDE_QUERY_BYTES_USED_HIGH:
+        return "most bytes used";
+    case TIDE_QUERY_BYTES_RESERVED_HIGH:
+        return "most bytes reserved";
+    case TIDE_QUERY_BYTES_CACHED:
+        return "bytes cached";
+    case TIDE_QUERY_LARGEST_FREE:
+        return "largest free block";
+    case TIDE_QUERY_FREE_BLOCKS:
+        return "free blocks";
+    case TIDE_QUERY_DEVICE_FREE:
+        return "free device memory";
+    case TIDE_QUERY_DEVICE_TOTAL:
+        return "device memory";
+    case TIDE_QUERY_POOLS:
+        return "memory pools";
+    case TIDE_QUERY_PEERS:
+        return "peers";
+    case TIDE_QUERY_IPC:
+        return "sharing between processes";
+    case TIDE_QUERY_FABRIC:
+        return "fabric handles";
+    case TIDE_QUERY_MANAGED_POOLS:
+        return "managed pools";
+    case TIDE_QUERY_HOST_POOLS:
+        return "host pools";
     }
     return "figure of that number";
 }

@@ -295,6 +295,7 @@ static const struct tide_resource_ops sim_ops = {
     .allocate = sim_allocate,
     .deallocate = sim_deallocate,
     .order = tide_base_order,
+    .trim = tide_base_trim,
     .query = sim_query,
     .describe = sim_describe,
     .upstream_at = tide_base_upstream_at,

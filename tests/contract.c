@@ -233,6 +233,19 @@ check_shape(const struct contract *contract, struct tide_resource *resource)
 }
 
 static void
+check_trim(const struct contract *contract, struct tide_resource *resource)
+{
+    void *pointer, *other;
+
+    ok(tide_trim(resource, 0) == TIDE_OK && tide_allocate(resource, 1, 1, 0, &pointer) == TIDE_OK &&
+           tide_trim(resource, 0) == TIDE_OK && tide_trim(resource, UINT64_MAX) == TIDE_OK &&
+           tide_allocate(resource, 1, 1, 0, &other) == TIDE_OK && other != pointer &&
+           tide_deallocate(resource, pointer, 1, 1, 0) == TIDE_OK &&
+           tide_deallocate(resource, other, 1, 1, 0) == TIDE_OK && tide_trim(resource, 0) == TIDE_OK,
+       "%s: a trim leaves alone what is out", contract->name);
+}
+
+static void
 check_wrong_frees(const struct contract *contract, struct tide_resource *resource)
 {
     size_t bytes = contract->largest_bytes;
@@ -259,6 +272,7 @@ contract_check(const struct contract *contract)
     check_refusals(contract, resource);
     check_queries(contract, resource);
     check_shape(contract, resource);
+    check_trim(contract, resource);
     check_wrong_frees(contract, resource);
     check_traffic(contract, resource, 1, seed);
     tide_resource_release(resource);

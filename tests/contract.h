@@ -16,7 +16,7 @@ struct contract {
 };
 
 /* How many tests a call of contract_check is; for the plan. */
-#define CONTRACT_TESTS 22
+#define CONTRACT_TESTS 23
 
 /* Random choices come from TEST_SEED in the environment, or a fixed seed; the seed is printed. */
 void contract_check(const struct contract *contract);

@@ -43,6 +43,7 @@ static struct {
     int pools;
     cuuint64_t threshold_bytes;
     uint64_t used_bytes;
+    uint64_t trimmed_to_bytes;
     int allocations; /* calls, also failed ones */
     CUstream stream; /* of the last allocation */
 
@@ -201,6 +202,15 @@ fake_mem_pool_set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, vo
 }
 
 static CUresult CUDAAPI
+fake_mem_pool_trim_to(CUmemoryPool pool, size_t keep_bytes)
+{
+    (void)pool;
+    fake.trimmed_to_bytes = keep_bytes;
+    FAKE("cuMemPoolTrimTo")
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI
 fake_mem_pool_get_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
     cuuint64_t figure = attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ? fake.threshold_bytes : fake.used_bytes;
@@ -324,6 +334,7 @@ static const struct fake_symbol {
     FAKE_SYMBOL("cuMemPoolCreate", fake_mem_pool_create),
     FAKE_SYMBOL("cuMemPoolDestroy", fake_mem_pool_destroy),
     FAKE_SYMBOL("cuMemPoolSetAttribute", fake_mem_pool_set_attribute),
+    FAKE_SYMBOL("cuMemPoolTrimTo", fake_mem_pool_trim_to),
     FAKE_SYMBOL("cuMemPoolGetAttribute", fake_mem_pool_get_attribute),
     FAKE_SYMBOL("cuDeviceGetDefaultMemPool", fake_device_get_default_mem_pool),
     FAKE_SYMBOL("cuMemAllocFromPoolAsync", fake_mem_alloc_from_pool_async),

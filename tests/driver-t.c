@@ -177,6 +177,11 @@ test_allocate(void)
     ok(tide_allocate(driver, 48 * MIB, 256, 0, &pointer) == TIDE_OK, "48 MiB of 64 are allocated");
     ok(tide_query(driver, TIDE_QUERY_BYTES_USED, &figure) == TIDE_OK && figure == 48 * MIB, "they are used");
     ok(tide_query(driver, TIDE_QUERY_BYTES_RESERVED, &figure) == TIDE_OK && figure == 64 * MIB, "64 are reserved");
+    ok(tide_trim(driver, MIB) == TIDE_OK && fake.trimmed_to_bytes == MIB, "the pool is trimmed to a size");
+    fake.fail = "cuMemPoolTrimTo";
+    fake.result = CUDA_ERROR_UNKNOWN;
+    ok(tide_trim(driver, 0) == TIDE_EDRIVER, "and a driver that fails to says so");
+    fake.fail = NULL;
     ok(tide_allocate(driver, 17 * MIB, 256, 0, &pointer) == TIDE_ECAPACITY && pointer == NULL,
        "what the pool has no room for is refused");
     is_string(tide_error_text(),
@@ -382,7 +387,7 @@ test_default_pool(void)
 int
 main(void)
 {
-    plan(100);
+    plan(102);
     test_fill();
     test_start();
     test_create_errors();

@@ -524,6 +524,31 @@ check_use(void)
     tide_resource_release(base);
 }
 
+#define TRIM_TESTS 5
+
+static void
+check_trim(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *fixed = over(&upstream->base, 0);
+    void *pointers[4];
+
+    for (int i = 0; i < 4; i++)
+        tide_allocate(fixed, BLOCK, 256, 0, &pointers[i]);
+    for (int i = 1; i < 4; i++)
+        tide_deallocate(fixed, pointers[i], BLOCK, 256, 0);
+    ok(tide_trim(fixed, 2 * BLOCK + 1) == TIDE_OK, "what is idle is given back");
+    is_u64(upstream->live_count, 3, "down to what is to be kept, in whole blocks");
+    ok(tide_trim(fixed, 0) == TIDE_OK && upstream->live_count == 1, "all that is idle, where nothing is");
+    is_u64(upstream->trim_calls, 2, "and upstream is trimmed as well");
+    upstream->order_all_status = TIDE_EDRIVER;
+    tide_deallocate(fixed, pointers[0], BLOCK, 256, 0);
+    ok(tide_trim(fixed, 0) == TIDE_OK && upstream->live_count == 1, "blocks that cannot be ordered are kept");
+    upstream->order_all_status = TIDE_OK;
+    tide_resource_release(fixed);
+    tide_resource_release(&upstream->base);
+}
+
 static struct tide_resource *
 contract_create(void *context)
 {
@@ -537,7 +562,7 @@ main(void)
 {
     plan(BASE_COUNT * (CONTRACT_TESTS + BLOCKS_TESTS + THREADS_TESTS) + STREAM_TESTS + MANY_STREAMS_TESTS +
          MODEL_TESTS + PREALLOCATE_TESTS + WRONG_TESTS + PRESSURE_TESTS + LATE_TESTS + PRESSED_THREADS_TESTS +
-         USE_TESTS);
+         TRIM_TESTS + USE_TESTS);
     for (size_t i = 0; i < BASE_COUNT; i++) {
         const struct contract contract = { .name = "fixed",
                                            .create = contract_create,
@@ -557,6 +582,7 @@ main(void)
     check_pressure();
     check_late();
     check_pressed_threads();
+    check_trim();
     check_use();
     return done();
 }

@@ -68,6 +68,7 @@ static const struct tide_resource_ops gate_ops = {
     .allocate = gate_allocate,
     .deallocate = gate_deallocate,
     .order = gate_order,
+    .trim = tide_pass_trim,
     .query = tide_pass_query,
     .describe = tide_pass_describe,
     .upstream_at = tide_pass_upstream_at,

@@ -202,6 +202,7 @@ static const struct tide_resource_ops recycler_ops = {
     .allocate = recycler_allocate,
     .deallocate = recycler_deallocate,
     .order = tide_base_order,
+    .trim = tide_base_trim,
     .query = tide_base_query,
     .describe = recycler_describe,
     .upstream_at = tide_base_upstream_at,

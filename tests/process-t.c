@@ -516,6 +516,7 @@ static const struct tide_resource_ops quick_ops = {
     .allocate = quick_allocate,
     .deallocate = quick_deallocate,
     .order = tide_base_order,
+    .trim = tide_base_trim,
     .query = tide_base_query,
     .describe = tide_pass_describe,
     .upstream_at = tide_base_upstream_at,

@@ -22,6 +22,7 @@ static const struct tide_resource_ops through_ops = {
     .allocate = tide_pass_allocate,
     .deallocate = tide_pass_deallocate,
     .order = tide_pass_order,
+    .trim = tide_pass_trim,
     .query = tide_pass_query,
     .describe = tide_pass_describe,
     .upstream_at = tide_pass_upstream_at,
@@ -68,7 +69,7 @@ check_init(void)
         memcpy((char *)&ops + at, &empty, sizeof(empty));
         refused += tide_resource_init(&self, &ops, NULL) == TIDE_EINVAL;
     }
-    is_i64(refused, 8, "an empty slot is refused, whichever it is");
+    is_i64(refused, 9, "an empty slot is refused, whichever it is");
     ok(tide_resource_init(NULL, &through_ops, NULL) == TIDE_EINVAL &&
            tide_resource_init(&self, NULL, NULL) == TIDE_EINVAL,
        "NULL is refused");
@@ -146,6 +147,8 @@ check_pass(void)
     ok(tide_query(top, TIDE_QUERY_BYTES_USED, &figure) == TIDE_OK && figure == 300, "a question passes through");
     ok(tide_order(top, 3, 4) == TIDE_OK && upstream->last_earlier == 3 && upstream->last_later == 4,
        "the order of streams passes through");
+    ok(tide_trim(top, 4096) == TIDE_OK && upstream->trim_calls == 1 && upstream->last_keep_bytes == 4096,
+       "a trim passes through");
     ok(tide_deallocate(top, pointer, 300, 64, 9) == TIDE_OK && upstream->live_count == 0 && upstream->last_stream == 9,
        "a free passes through as it is");
     tide_error_set(TIDE_EIO, "an error from before");
@@ -214,7 +217,7 @@ main(void)
         .name = "through", .create = contract_create, .largest_bytes = 1 << 20, .knows_pointers = true
     };
 
-    plan(CONTRACT_TESTS + 6 + 15 + 8 + 1 + 4 + 1);
+    plan(CONTRACT_TESTS + 6 + 15 + 9 + 1 + 4 + 1);
     contract_check(&contract);
     check_init();
     check_door();

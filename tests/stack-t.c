@@ -152,7 +152,7 @@ static const struct tidei_argument split_arguments[] = {
 #define TEST_OPS(word)                                                                                                 \
     {                                                                                                                  \
         .version = TIDE_RESOURCE_OPS_VERSION, .name = word, .allocate = tide_pass_allocate,                            \
-        .deallocate = tide_pass_deallocate, .order = tide_pass_order, .query = layer_query,                            \
+        .deallocate = tide_pass_deallocate, .order = tide_pass_order, .trim = tide_pass_trim, .query = layer_query,    \
         .describe = layer_describe, .upstream_at = layer_upstream_at, .destroy = layer_destroy                         \
     }
 

@@ -205,6 +205,18 @@ upstream_free_blocks(struct upstream_block *block)
     }
 }
 
+static enum tide_status
+upstream_trim(struct tide_resource *resource, uint64_t keep_bytes)
+{
+    struct upstream *self = (struct upstream *)resource;
+
+    pthread_mutex_lock(&self->lock);
+    self->trim_calls++;
+    self->last_keep_bytes = keep_bytes;
+    pthread_mutex_unlock(&self->lock);
+    return TIDE_OK;
+}
+
 static void
 upstream_destroy(struct tide_resource *resource)
 {
@@ -226,6 +238,7 @@ static const struct tide_resource_ops upstream_ops = {
     .allocate = upstream_allocate,
     .deallocate = upstream_deallocate,
     .order = upstream_order,
+    .trim = upstream_trim,
     .query = upstream_query,
     .describe = tide_pass_describe,
     .upstream_at = tide_base_upstream_at,

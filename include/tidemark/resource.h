@@ -49,6 +49,21 @@ enum tide_query {
     TIDE_QUERY_HOST_ACCESS = 5,    /* 1 where the host may read and write the memory, else 0 */
     TIDE_QUERY_STREAM_ORDERED = 6, /* 1 where memory is handed out and taken back in stream order, else 0 */
     TIDE_QUERY_ALIGNMENT = 7,      /* bytes: every address is a multiple of this, whatever was asked */
+
+    TIDE_QUERY_BYTES_USED_HIGH = 8,     /* bytes: the most that BYTES_USED has been, since a reset where there is one */
+    TIDE_QUERY_BYTES_RESERVED_HIGH = 9, /* bytes: the most that BYTES_RESERVED has been, in the same way */
+    TIDE_QUERY_BYTES_CACHED = 10,       /* bytes: free, held for one thread's next request */
+    TIDE_QUERY_LARGEST_FREE = 11,       /* bytes: the largest request that free memory held here serves */
+    TIDE_QUERY_FREE_BLOCKS = 12,        /* number of free blocks held here, those that are cached included */
+
+    TIDE_QUERY_DEVICE_FREE = 13,   /* bytes that the driver says are free on the device */
+    TIDE_QUERY_DEVICE_TOTAL = 14,  /* bytes of memory that the device has */
+    TIDE_QUERY_POOLS = 15,         /* 1 where the device has stream-ordered memory pools, else 0 */
+    TIDE_QUERY_PEERS = 16,         /* a bit for each CUDA ordinal below 64 whose memory the device can reach */
+    TIDE_QUERY_IPC = 17,           /* 1 where a pool can be shared through a POSIX file descriptor, else 0 */
+    TIDE_QUERY_FABRIC = 18,        /* 1 where a pool can be shared through a fabric handle, else 0 */
+    TIDE_QUERY_MANAGED_POOLS = 19, /* 1 where a pool of managed memory can be made, else 0 */
+    TIDE_QUERY_HOST_POOLS = 20,    /* 1 where a pool on a NUMA node of the host can be made, else 0 */
 };
 
 struct tide_resource;
@@ -97,6 +112,13 @@ struct tide_resource_ops {
      * name any more; a layer over several resources orders all of them.
      */
     enum tide_status (*order)(struct tide_resource *self, tide_stream earlier, tide_stream later);
+
+    /*
+     * Give back to where it came from what is held and not handed out, down to `keep_bytes` reserved, and have
+     * upstream do the same; each layer keeps `keep_bytes` of its own. It may give back less: what shares a chunk with
+     * a live block, or is still in use by work on a device. It fails nothing that is handed out.
+     */
+    enum tide_status (*trim)(struct tide_resource *self, uint64_t keep_bytes);
 
     /* TIDE_EUNSUPPORTED and *out = 0 for what this resource and all below it do not know. */
     enum tide_status (*query)(struct tide_resource *self, enum tide_query what, uint64_t *out);
@@ -182,6 +204,13 @@ TIDE_EXPORT enum tide_status tide_deallocate(struct tide_resource *resource, voi
 TIDE_EXPORT enum tide_status tide_order(struct tide_resource *resource, tide_stream earlier, tide_stream later);
 
 /*
+ * Have every layer of a stack give back the memory that it holds and nobody uses, down to `keep_bytes` reserved in
+ * each; 0 gives back all that can be. Layers that hold nothing do nothing.
+ * Errors: TIDE_EINVAL (NULL), TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_trim(struct tide_resource *resource, uint64_t keep_bytes);
+
+/*
  * Ask for a figure or a capability. *out is 0 on failure.
  * Errors: TIDE_EUNSUPPORTED (no layer knows). Thread safety: any thread. Since 0.1.
  */
@@ -193,12 +222,14 @@ TIDE_EXPORT enum tide_status tide_pass_allocate(struct tide_resource *self, size
 TIDE_EXPORT enum tide_status tide_pass_deallocate(struct tide_resource *self, void *pointer, size_t bytes,
                                                   size_t alignment, tide_stream stream);
 TIDE_EXPORT enum tide_status tide_pass_order(struct tide_resource *self, tide_stream earlier, tide_stream later);
+TIDE_EXPORT enum tide_status tide_pass_trim(struct tide_resource *self, uint64_t keep_bytes);
 TIDE_EXPORT enum tide_status tide_pass_query(struct tide_resource *self, enum tide_query what, uint64_t *out);
 TIDE_EXPORT void tide_pass_describe(struct tide_resource *self, struct tide_text *text); /* adds nothing */
 TIDE_EXPORT enum tide_status tide_pass_upstream_at(struct tide_resource *self, size_t index, struct tide_upstream *out);
 
 /* What a base without streams, without figures, and without upstream fills its slots with. Since 0.1. */
 TIDE_EXPORT enum tide_status tide_base_order(struct tide_resource *self, tide_stream earlier, tide_stream later);
+TIDE_EXPORT enum tide_status tide_base_trim(struct tide_resource *self, uint64_t keep_bytes);
 TIDE_EXPORT enum tide_status tide_base_query(struct tide_resource *self, enum tide_query what, uint64_t *out);
 TIDE_EXPORT enum tide_status tide_base_upstream_at(struct tide_resource *self, size_t index, struct tide_upstream *out);
 
