@@ -38,7 +38,7 @@ struct upstream {
     uint64_t order_all_calls; /* of these, behind TIDE_STREAM_ALL */
     uint64_t trim_calls;
     uint64_t last_keep_bytes;
-    uint64_t gone_named;      /* calls that named the stream that is gone, on which a driver crashes */
+    uint64_t gone_named; /* calls that named the stream that is gone, on which a driver crashes */
     tide_stream last_stream;
     tide_stream last_earlier;
     tide_stream last_later;
