@@ -209,32 +209,15 @@ binning_new(struct tide_resource *upstream, const struct tide_upstream *bins, si
     return TIDE_OK;
 }
 
-enum tide_status
-tide_binning_create(struct tide_resource *upstream, const struct tide_upstream *bins, size_t bin_count,
-                    struct tide_resource **out)
+/* The resource over bins in any order, which are sorted. */
+static enum tide_status
+binning_make(struct tide_resource *upstream, struct tide_upstream *bins, size_t count, struct tide_resource **out)
 {
-    struct tide_upstream *sorted;
     enum tide_status status;
 
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "binning: no place for the resource");
-    *out = NULL;
-    if (upstream == NULL)
-        return tide_error_set(TIDE_EINVAL, "binning: no upstream");
-    if (bins == NULL && bin_count > 0)
-        return tide_error_set(TIDE_EINVAL, "binning: no bins where %zu are named", bin_count);
-    /* One more than bins, so that none at all is no allocation of 0 bytes; without wrapping round to one. */
-    sorted = bin_count < SIZE_MAX ? calloc(bin_count + 1, sizeof(*sorted)) : NULL;
-    if (sorted == NULL)
-        return tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", bin_count);
-    if (bin_count > 0)
-        memcpy(sorted, bins, bin_count * sizeof(*sorted));
-    qsort(sorted, bin_count, sizeof(*sorted), binning_compare);
-    status = binning_check(sorted, bin_count);
-    if (status == TIDE_OK)
-        status = binning_new(upstream, sorted, bin_count, out);
-    free(sorted);
-    return status;
+    qsort(bins, count, sizeof(*bins), binning_compare);
+    status = binning_check(bins, count);
+    return status == TIDE_OK ? binning_new(upstream, bins, count, out) : status;
 }
 
 /*
@@ -273,23 +256,51 @@ binning_release(struct tide_upstream *bins, size_t count)
         tide_resource_release(bins[i].resource);
 }
 
-enum tide_status
-tide_binning_create_range(struct tide_resource *upstream, uint64_t smallest_bytes, uint64_t largest_bytes,
-                          struct tide_resource **out)
+/* Room for `single` bins and as many ranges; NULL, with the error text set, where there is none. */
+static struct tide_upstream *
+binning_room(size_t single, size_t ranges)
 {
-    struct tide_upstream bins[64];
+    /* One more, so that none at all is no allocation of 0 bytes; and no sum that wraps round. */
+    bool possible = single < SIZE_MAX / 2 && ranges < SIZE_MAX / 256;
+    struct tide_upstream *bins = possible ? calloc(single + 64 * ranges + 1, sizeof(*bins)) : NULL;
+
+    if (bins == NULL)
+        tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", single + ranges);
+    return bins;
+}
+
+enum tide_status
+tide_binning_create(struct tide_resource *upstream, const struct tide_binning_options *options,
+                    struct tide_resource **out)
+{
+    struct tide_binning_options wanted;
+    struct tide_upstream *bins;
     enum tide_status status;
-    size_t count;
+    size_t ranged = 0;
 
     if (out == NULL)
         return tide_error_set(TIDE_EINVAL, "binning: no place for the resource");
     *out = NULL;
     if (upstream == NULL)
         return tide_error_set(TIDE_EINVAL, "binning: no upstream");
-    status = binning_range_fill(upstream, smallest_bytes, largest_bytes, bins, &count);
+    status = tidei_options_copy("binning", options, &wanted, sizeof(wanted));
+    if (status != TIDE_OK)
+        return status;
+    if (wanted.bins == NULL && wanted.bin_count > 0)
+        return tide_error_set(TIDE_EINVAL, "binning: no bins where %zu are named", wanted.bin_count);
+    bins = binning_room(wanted.bin_count, 1);
+    if (bins == NULL)
+        return TIDE_ENOMEM;
+    if (wanted.smallest_bytes != 0 || wanted.largest_bytes != 0)
+        status = binning_range_fill(upstream, wanted.smallest_bytes, wanted.largest_bytes, bins, &ranged);
+    if (wanted.bin_count > 0)
+        memcpy(bins + ranged, wanted.bins, wanted.bin_count * sizeof(*bins));
+    for (size_t i = ranged; i < ranged + wanted.bin_count; i++)
+        tide_resource_retain(bins[i].resource);
     if (status == TIDE_OK)
-        status = tide_binning_create(upstream, bins, count, out);
-    binning_release(bins, count);
+        status = binning_make(upstream, bins, ranged + wanted.bin_count, out);
+    binning_release(bins, ranged + wanted.bin_count);
+    free(bins);
     return status;
 }
 
@@ -325,16 +336,16 @@ static const struct tidei_argument binning_arguments[] = {
 static enum tide_status
 binning_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
 {
-    struct tide_upstream *bins = calloc(arguments->bin_count + 1, 64 * sizeof(*bins));
+    struct tide_upstream *bins = binning_room(0, arguments->bin_count);
     enum tide_status status;
     size_t count;
 
     *out = NULL;
     if (bins == NULL)
-        return tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", arguments->bin_count);
+        return TIDE_ENOMEM;
     status = binning_collect(arguments, upstream, bins, &count);
     if (status == TIDE_OK)
-        status = tide_binning_create(upstream, bins, count, out);
+        status = binning_make(upstream, bins, count, out);
     binning_release(bins, count);
     free(bins);
     return status;

@@ -203,8 +203,9 @@ static const struct tide_resource_ops limit_ops = {
 };
 
 enum tide_status
-tide_limit_create(struct tide_resource *upstream, uint64_t limit_bytes, uint64_t alignment, struct tide_resource **out)
+tide_limit_create(struct tide_resource *upstream, const struct tide_limit_options *options, struct tide_resource **out)
 {
+    struct tide_limit_options wanted;
     enum tide_status status;
     struct limit *limit;
 
@@ -213,14 +214,22 @@ tide_limit_create(struct tide_resource *upstream, uint64_t limit_bytes, uint64_t
     *out = NULL;
     if (upstream == NULL)
         return tide_error_set(TIDE_EINVAL, "limit: no upstream");
-    if (!tidei_is_power_of_two(alignment))
-        return tide_error_set(TIDE_EINVAL, "limit: alignment %llu is no power of two", (unsigned long long)alignment);
+    if (options == NULL)
+        return tide_error_set(TIDE_EINVAL, "limit: no options, which give the bound");
+    status = tidei_options_copy("limit", options, &wanted, sizeof(wanted));
+    if (status != TIDE_OK)
+        return status;
+    if (wanted.alignment == 0)
+        wanted.alignment = LIMIT_DEFAULT_ALIGNMENT;
+    if (!tidei_is_power_of_two(wanted.alignment))
+        return tide_error_set(TIDE_EINVAL, "limit: alignment %llu is no power of two",
+                              (unsigned long long)wanted.alignment);
     limit = calloc(1, sizeof(*limit));
     if (limit == NULL)
         return tide_error_set(TIDE_ENOMEM, "limit: no host memory for %zu B", sizeof(*limit));
     atomic_init(&limit->used, 0);
-    limit->limit_bytes = limit_bytes;
-    limit->alignment = alignment;
+    limit->limit_bytes = wanted.limit_bytes;
+    limit->alignment = wanted.alignment;
     status = tidei_lock_init(&limit->lock);
     if (status != TIDE_OK)
         goto free_limit;
@@ -267,10 +276,13 @@ static const struct tidei_argument limit_arguments[] = {
 static enum tide_status
 limit_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
 {
-    const struct tidei_value *alignment = &arguments->values[LIMIT_ALIGNMENT];
+    const struct tide_limit_options options = {
+        TIDE_OPTIONS(options),
+        .limit_bytes = arguments->values[LIMIT_BYTES].number,
+        .alignment = arguments->values[LIMIT_ALIGNMENT].number,
+    };
 
-    return tide_limit_create(upstream, arguments->values[LIMIT_BYTES].number,
-                             alignment->given ? alignment->number : LIMIT_DEFAULT_ALIGNMENT, out);
+    return tide_limit_create(upstream, &options, out);
 }
 
 const struct tidei_kind tidei_limit_kind = {

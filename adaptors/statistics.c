@@ -182,8 +182,10 @@ static const struct tide_resource_ops statistics_ops = {
 };
 
 enum tide_status
-tide_statistics_create(struct tide_resource *upstream, struct tide_resource **out)
+tide_statistics_create(struct tide_resource *upstream, const struct tide_statistics_options *options,
+                       struct tide_resource **out)
 {
+    struct tide_statistics_options wanted;
     struct statistics *statistics;
     enum tide_status status;
 
@@ -192,6 +194,9 @@ tide_statistics_create(struct tide_resource *upstream, struct tide_resource **ou
     *out = NULL;
     if (upstream == NULL)
         return tide_error_set(TIDE_EINVAL, "statistics: no upstream");
+    status = tidei_options_copy("statistics", options, &wanted, sizeof(wanted));
+    if (status != TIDE_OK)
+        return status;
     statistics = aligned_alloc(_Alignof(struct statistics), sizeof(*statistics));
     if (statistics == NULL)
         return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for %zu B", sizeof(*statistics));
@@ -302,7 +307,7 @@ statistics_from_text(const struct tidei_arguments *arguments, struct tide_resour
                      struct tide_resource **out)
 {
     (void)arguments;
-    return tide_statistics_create(upstream, out);
+    return tide_statistics_create(upstream, NULL, out);
 }
 
 const struct tidei_kind tidei_statistics_kind = {

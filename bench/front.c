@@ -135,16 +135,17 @@ measure_stack(unsigned threads, bool log, bool counters)
 {
     struct tide_resource *base = calloc(1, sizeof(*base)), *next;
     struct tide_log_options options = { TIDE_OPTIONS(options), .path = FRONT_TRACE, .overwrite = true };
+    struct tide_limit_options bound = { TIDE_OPTIONS(bound), .limit_bytes = UINT64_MAX / 2 };
     double figure;
 
     if (base == NULL || tide_resource_init(base, &nothing_ops, NULL) != TIDE_OK)
         bench_fail("base");
     if (counters) {
-        if (tide_limit_create(base, UINT64_MAX / 2, 256, &next) != TIDE_OK)
+        if (tide_limit_create(base, &bound, &next) != TIDE_OK)
             bench_fail("limit");
         tide_resource_release(base);
         base = next;
-        if (tide_statistics_create(base, &next) != TIDE_OK)
+        if (tide_statistics_create(base, NULL, &next) != TIDE_OK)
             bench_fail("statistics");
         tide_resource_release(base);
         base = next;

@@ -50,6 +50,7 @@ greedy(struct tide_resource *memory)
 static enum tide_status
 run_within(uint64_t budget_bytes, work function, struct tide_statistics *figures)
 {
+    const struct tide_limit_options budget = { TIDE_OPTIONS(budget), .limit_bytes = budget_bytes, .alignment = 1 };
     struct tide_resource *host = NULL;
     struct tide_resource *limit = NULL;
     struct tide_resource *statistics = NULL;
@@ -57,8 +58,8 @@ run_within(uint64_t budget_bytes, work function, struct tide_statistics *figures
 
     memset(figures, 0, sizeof(*figures));
     if ((status = tide_host_create(NULL, &host)) != TIDE_OK ||
-        (status = tide_limit_create(host, budget_bytes, 1, &limit)) != TIDE_OK ||
-        (status = tide_statistics_create(limit, &statistics)) != TIDE_OK)
+        (status = tide_limit_create(host, &budget, &limit)) != TIDE_OK ||
+        (status = tide_statistics_create(limit, NULL, &statistics)) != TIDE_OK)
         goto out;
     status = function(statistics);
     tide_statistics_read(statistics, figures);

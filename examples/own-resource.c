@@ -142,7 +142,7 @@ main(void)
     void *large = NULL;
     int exit_status = 1;
 
-    if (frame_create(&frame) != TIDE_OK || tide_statistics_create(frame, &statistics) != TIDE_OK)
+    if (frame_create(&frame) != TIDE_OK || tide_statistics_create(frame, NULL, &statistics) != TIDE_OK)
         goto out;
     if (tide_allocate(statistics, 1000, TIDE_DEFAULT_ALIGNMENT, 0, &small) != TIDE_OK)
         goto out;

@@ -21,6 +21,25 @@ give(struct tide_resource *resource, void *pointer, size_t bytes)
     return tide_deallocate(resource, pointer, bytes, TIDE_DEFAULT_ALIGNMENT, 0);
 }
 
+/* As tide_binning_create, with bins alone. */
+static enum tide_status
+create(struct tide_resource *upstream, const struct tide_upstream *bins, size_t bin_count, struct tide_resource **out)
+{
+    const struct tide_binning_options options = { TIDE_OPTIONS(options), .bins = bins, .bin_count = bin_count };
+
+    return tide_binning_create(upstream, &options, out);
+}
+
+/* As tide_binning_create, with a range alone. */
+static enum tide_status
+create_range(struct tide_resource *upstream, uint64_t smallest, uint64_t largest, struct tide_resource **out)
+{
+    const struct tide_binning_options options = { TIDE_OPTIONS(options), .smallest_bytes = smallest,
+                                                  .largest_bytes = largest };
+
+    return tide_binning_create(upstream, &options, out);
+}
+
 #define MOST_BINS 20
 
 /* Bins that count for themselves, and what follows them, which is the last. */
@@ -48,7 +67,7 @@ scene_open(struct scene *scene, const uint64_t *limits, size_t bin_count)
         else if (i < bin_count)
             bins[bin_count - 1 - i] = (struct tide_upstream){ &scene->upstreams[i]->base, limits[i] };
     }
-    if (tide_binning_create(&scene->upstreams[bin_count]->base, bins, bin_count, &scene->binning) != TIDE_OK)
+    if (create(&scene->upstreams[bin_count]->base, bins, bin_count, &scene->binning) != TIDE_OK)
         abort();
 }
 
@@ -182,21 +201,41 @@ check_shape(void)
     scene.upstreams[0]->destroyed = &destroyed[0];
     destroyed[0] = false;
     struct tide_upstream bins[] = { { &scene.upstreams[0]->base, 100 }, { &scene.upstreams[0]->base, 100 } };
-    ok(tide_binning_create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL && binning == NULL,
+    ok(create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL && binning == NULL,
        "two bins of one limit are refused");
     bins[1].limit_bytes = 0;
-    ok(tide_binning_create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL, "a bin of 0 bytes is refused");
+    ok(create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL, "a bin of 0 bytes is refused");
     bins[1] = (struct tide_upstream){ NULL, 5 };
-    ok(tide_binning_create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL, "a bin of nothing is refused");
-    ok(tide_binning_create(NULL, bins, 1, &binning) == TIDE_EINVAL &&
-           tide_binning_create(&scene.upstreams[0]->base, NULL, 1, &binning) == TIDE_EINVAL &&
-           tide_binning_create(&scene.upstreams[0]->base, bins, 1, NULL) == TIDE_EINVAL,
+    ok(create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL, "a bin of nothing is refused");
+    ok(create(NULL, bins, 1, &binning) == TIDE_EINVAL &&
+           create(&scene.upstreams[0]->base, NULL, 1, &binning) == TIDE_EINVAL &&
+           create(&scene.upstreams[0]->base, bins, 1, NULL) == TIDE_EINVAL,
        "there is none of NULL");
     tide_resource_release(&scene.upstreams[0]->base);
     ok(destroyed[0], "and what was refused holds on to nothing");
 }
 
-#define RANGE_TESTS 12
+/* Bins of one's own beside a range. */
+static void
+check_range_beside(struct tide_resource *base)
+{
+    struct tide_upstream bin = { base, 700 }, edge = { 0 };
+    struct tide_binning_options options = { TIDE_OPTIONS(options), .bins = &bin, .bin_count = 1, .smallest_bytes = 512,
+                                            .largest_bytes = 1024 };
+    struct tide_resource *binning;
+
+    ok(tide_binning_create(base, &options, &binning) == TIDE_OK &&
+           binning->ops->upstream_at(binning, 2, &edge) == TIDE_OK && edge.resource == base && edge.limit_bytes == 700,
+       "a range may have other bins in between");
+    tide_resource_release(binning);
+    bin.limit_bytes = 512;
+    ok(tide_binning_create(base, &options, &binning) == TIDE_EINVAL && binning == NULL,
+       "but none of a limit of its own");
+    ok(tide_binning_create(base, NULL, &binning) == TIDE_OK, "without options there are no bins");
+    tide_resource_release(binning);
+}
+
+#define RANGE_TESTS 15
 
 static void
 check_range(void)
@@ -208,7 +247,7 @@ check_range(void)
     bool destroyed = false;
 
     upstream->destroyed = &destroyed;
-    ok(tide_binning_create_range(&upstream->base, 256, 64 * KIB, &binning) == TIDE_OK, "a range makes its bins");
+    ok(create_range(&upstream->base, 256, 64 * KIB, &binning) == TIDE_OK, "a range makes its bins");
     ok(binning->ops->upstream_at(binning, 9, &edge) == TIDE_OK && edge.limit_bytes == 64 * KIB &&
            strcmp(tide_resource_name(edge.resource), "fixed") == 0 &&
            binning->ops->upstream_at(binning, 10, &edge) == TIDE_EINVAL,
@@ -225,7 +264,7 @@ check_range(void)
     is_u64(upstream->last_bytes, 64 * KIB + 1, "more than the largest goes on as it is");
     tide_resource_release(binning);
 
-    ok(tide_binning_create_range(&upstream->base, 1, UINT64_C(1) << 63, &binning) == TIDE_OK &&
+    ok(create_range(&upstream->base, 1, UINT64_C(1) << 63, &binning) == TIDE_OK &&
            binning->ops->upstream_at(binning, 64, &edge) == TIDE_OK && edge.limit_bytes == UINT64_C(1) << 63 &&
            binning->ops->upstream_at(binning, 65, &edge) == TIDE_EINVAL,
        "a range over all powers of two ends at the last");
@@ -233,14 +272,15 @@ check_range(void)
            take(binning, SIZE_MAX, &pointer) == TIDE_ECAPACITY,
        "whose blocks are more than there is");
     tide_resource_release(binning);
-    ok(tide_binning_create_range(&upstream->base, 512, 512, &binning) == TIDE_OK, "a range may be of one");
+    ok(create_range(&upstream->base, 512, 512, &binning) == TIDE_OK, "a range may be of one");
     tide_resource_release(binning);
+    check_range_beside(&upstream->base);
     binning = &upstream->base;
-    ok(tide_binning_create_range(&upstream->base, 512, 256, &binning) == TIDE_EINVAL && binning == NULL &&
-           tide_binning_create_range(&upstream->base, 0, 256, &binning) == TIDE_EINVAL &&
-           tide_binning_create_range(&upstream->base, 256, 1000, &binning) == TIDE_EINVAL &&
-           tide_binning_create_range(NULL, 256, 512, &binning) == TIDE_EINVAL &&
-           tide_binning_create_range(&upstream->base, 256, 512, NULL) == TIDE_EINVAL,
+    ok(create_range(&upstream->base, 512, 256, &binning) == TIDE_EINVAL && binning == NULL &&
+           create_range(&upstream->base, 0, 256, &binning) == TIDE_EINVAL &&
+           create_range(&upstream->base, 256, 1000, &binning) == TIDE_EINVAL &&
+           create_range(NULL, 256, 512, &binning) == TIDE_EINVAL &&
+           create_range(&upstream->base, 256, 512, NULL) == TIDE_EINVAL,
        "a range that falls, or of no powers of two, or over nothing, is refused");
     tide_resource_release(&upstream->base);
     ok(destroyed, "all of them gone, nothing holds on to what was below");
@@ -286,11 +326,11 @@ contract_create(void *context)
 {
     const struct base_maker *maker = context;
     struct tide_resource *base = maker->create(0), *binning;
+    struct tide_limit_options bound = { TIDE_OPTIONS(bound), .limit_bytes = MIB };
     struct tide_upstream bins[] = { { NULL, 256 }, { NULL, 4 * KIB }, { base, 16 * KIB } };
 
-    if (tide_statistics_create(base, &bins[0].resource) != TIDE_OK ||
-        tide_limit_create(base, MIB, 256, &bins[1].resource) != TIDE_OK ||
-        tide_binning_create(base, bins, 3, &binning) != TIDE_OK)
+    if (tide_statistics_create(base, NULL, &bins[0].resource) != TIDE_OK ||
+        tide_limit_create(base, &bound, &bins[1].resource) != TIDE_OK || create(base, bins, 3, &binning) != TIDE_OK)
         abort();
     tide_resource_release(bins[0].resource);
     tide_resource_release(bins[1].resource);
@@ -309,7 +349,7 @@ check_base(const struct base_maker *maker)
     void *small = NULL, *large = NULL;
 
     diag("bins over %s", maker->name);
-    if (tide_binning_create_range(base, 256, 16 * KIB, &binning) != TIDE_OK)
+    if (create_range(base, 256, 16 * KIB, &binning) != TIDE_OK)
         abort();
     tide_resource_release(base);
     ok(take(binning, 300, &small) == TIDE_OK && take(binning, MIB, &large) == TIDE_OK, "small and large requests pass");

@@ -19,9 +19,10 @@
 static struct tide_resource *
 over(struct tide_resource *upstream, uint64_t limit_bytes, uint64_t alignment)
 {
+    struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = limit_bytes, .alignment = alignment };
     struct tide_resource *limit;
 
-    if (tide_limit_create(upstream, limit_bytes, alignment, &limit) != TIDE_OK)
+    if (tide_limit_create(upstream, &options, &limit) != TIDE_OK)
         abort();
     tide_resource_release(upstream);
     return limit;
@@ -351,20 +352,29 @@ check_counted(void)
     tide_resource_release(limit);
 }
 
-#define USE_TESTS 9
+#define USE_TESTS 11
 
 static void
 check_use(void)
 {
     struct tide_resource *base = base_sim(MIB), *limit = (struct tide_resource *)&base;
+    struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = 1, .alignment = 1 };
     char text[64] = "";
     struct tide_text description = { text, sizeof(text), 0 };
     uint64_t figure = 5;
+    void *pointer;
 
-    ok(tide_limit_create(NULL, 1, 1, &limit) == TIDE_EINVAL && limit == NULL, "there is none without upstream");
-    ok(tide_limit_create(base, 1, 1, NULL) == TIDE_EINVAL, "there is none without a place for it");
-    ok(tide_limit_create(base, 1, 3, &limit) == TIDE_EINVAL && limit == NULL, "an alignment is a power of two");
-    ok(tide_limit_create(base, 1, 0, &limit) == TIDE_EINVAL, "0 is none");
+    ok(tide_limit_create(NULL, &options, &limit) == TIDE_EINVAL && limit == NULL, "there is none without upstream");
+    ok(tide_limit_create(base, &options, NULL) == TIDE_EINVAL, "there is none without a place for it");
+    ok(tide_limit_create(base, NULL, &limit) == TIDE_EINVAL && limit == NULL, "nor without a bound");
+    options.alignment = 3;
+    ok(tide_limit_create(base, &options, &limit) == TIDE_EINVAL && limit == NULL, "an alignment is a power of two");
+    options.struct_size = 3;
+    ok(tide_limit_create(base, &options, &limit) == TIDE_EINVAL, "options have a size");
+    limit = over(tide_resource_retain(base), 4096, 0);
+    ok(take(limit, 1, &pointer) == TIDE_OK && used(limit) == 256 && give(limit, pointer, 1) == TIDE_OK,
+       "256 is counted up to where no alignment is given");
+    tide_resource_release(limit);
     ok(tide_limit_used(base, &figure) == TIDE_EINVAL && figure == 0, "what is no limit has no bytes in use");
     ok(tide_limit_used(NULL, &figure) == TIDE_EINVAL && tide_limit_used(NULL, NULL) == TIDE_EINVAL, "nor has NULL");
     limit = over(tide_resource_retain(base), 4096, 512);

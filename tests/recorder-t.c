@@ -535,6 +535,7 @@ test_many_layers(void)
     struct tide_log_options options = { TIDE_OPTIONS(options), .path = path };
     struct tide_resource *keep = stack_of("log(%s) | sim", path), *binning, *base, *log = keep;
     static struct tide_upstream bins[BINS];
+    struct tide_binning_options binned = { TIDE_OPTIONS(binned), .bins = bins, .bin_count = BINS };
     enum tide_status status = TIDE_OK;
     int made = 0;
 
@@ -543,7 +544,7 @@ test_many_layers(void)
         tide_host_create(NULL, &bins[i].resource);
         bins[i].limit_bytes = i + 1;
     }
-    tide_binning_create(base, bins, BINS, &binning);
+    tide_binning_create(base, &binned, &binning);
     while (status == TIDE_OK && made < STACKS) {
         status = tide_log_create(binning, &options, &log);
         if (status == TIDE_OK) {

@@ -124,10 +124,12 @@ round_run(struct round *round, uint64_t *seed, uint64_t *differ)
 static void
 round_open(struct round *round, struct tide_resource *below)
 {
+    const struct tide_limit_options bound = { TIDE_OPTIONS(bound), .limit_bytes = LIMIT_BYTES, .alignment = 1 };
+
     round->below = below;
     round->steps = 0;
-    if (tide_limit_create(below, LIMIT_BYTES, 1, &round->limit) != TIDE_OK ||
-        tide_statistics_create(round->limit, &round->statistics) != TIDE_OK)
+    if (tide_limit_create(below, &bound, &round->limit) != TIDE_OK ||
+        tide_statistics_create(round->limit, NULL, &round->statistics) != TIDE_OK)
         abort();
     tide_resource_release(below);
     tide_resource_release(round->limit);

@@ -22,7 +22,7 @@ over(struct tide_resource *upstream)
 {
     struct tide_resource *statistics;
 
-    if (tide_statistics_create(upstream, &statistics) != TIDE_OK)
+    if (tide_statistics_create(upstream, NULL, &statistics) != TIDE_OK)
         abort();
     tide_resource_release(upstream);
     return statistics;
@@ -502,9 +502,9 @@ check_use(void)
     struct tide_statistics figures = { .count.total = 5 };
     uint64_t figure;
 
-    ok(tide_statistics_create(NULL, &statistics) == TIDE_EINVAL && statistics == NULL,
+    ok(tide_statistics_create(NULL, NULL, &statistics) == TIDE_EINVAL && statistics == NULL,
        "there is none without upstream");
-    ok(tide_statistics_create(base, NULL) == TIDE_EINVAL, "there is none without a place for it");
+    ok(tide_statistics_create(base, NULL, NULL) == TIDE_EINVAL, "there is none without a place for it");
     ok(tide_statistics_read(base, &figures) == TIDE_EINVAL && figures.count.total == 0,
        "reading what is no statistics resource gives zeros and a status");
     ok(tide_statistics_push(base, NULL) == TIDE_EINVAL && tide_statistics_pop(base, NULL) == TIDE_EINVAL,

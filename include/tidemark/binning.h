@@ -8,26 +8,26 @@
 extern "C" {
 #endif
 
-/*
- * Send a request of up to a bin's limit_bytes to the smallest bin that fits, everything else to `upstream`.
- * Deallocation goes the same way, by the size it names. `bins` (any order; copied) may be empty.
- *
- * Holds a reference to `upstream` and to every bin's resource. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, a limit of 0, two bins of one limit), TIDE_ENOMEM.
- * Thread safety: any thread; wait-free. Since 0.1.
- */
-TIDE_EXPORT enum tide_status tide_binning_create(struct tide_resource *upstream, const struct tide_upstream *bins,
-                                                 size_t bin_count, struct tide_resource **out);
+struct tide_binning_options {
+    size_t struct_size;
+    const struct tide_upstream *bins; /* in any order; read during the call alone; NULL where there are none */
+    size_t bin_count;
+    uint64_t smallest_bytes; /* a bin of `fixed` blocks for each power of two from here to largest_bytes, both powers */
+    uint64_t largest_bytes;  /* of two; both 0: none */
+};
 
 /*
- * Binning with a `fixed` bin over `upstream` for each power of two from `smallest_bytes` to `largest_bytes` (both
- * powers of two).
+ * Send a request of up to a bin's limit_bytes to the smallest bin that fits, everything else to `upstream`.
+ * Deallocation goes the same way, by the size it names. `options` may be NULL: no bins.
  *
- * Errors: TIDE_EINVAL (no power of two, smallest over largest), TIDE_ENOMEM, and those of tide_fixed_create.
- * Since 0.1.
+ * Holds a reference to `upstream` and to every bin's resource. On failure *out is NULL.
+ * Errors: TIDE_EINVAL (NULL, a limit of 0, two bins of one limit, a range of no powers of two or that falls),
+ * TIDE_ENOMEM, and those of tide_fixed_create for a range.
+ * Thread safety: any thread; wait-free. Since 0.1.
  */
-TIDE_EXPORT enum tide_status tide_binning_create_range(struct tide_resource *upstream, uint64_t smallest_bytes,
-                                                       uint64_t largest_bytes, struct tide_resource **out);
+TIDE_EXPORT enum tide_status tide_binning_create(struct tide_resource *upstream,
+                                                 const struct tide_binning_options *options,
+                                                 struct tide_resource **out);
 
 #ifdef __cplusplus
 }

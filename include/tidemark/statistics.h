@@ -21,13 +21,21 @@ struct tide_statistics {
     struct tide_counter count; /* allocations; one of 0 bytes counts */
 };
 
+/* None so far but its size. */
+struct tide_statistics_options {
+    size_t struct_size;
+};
+
 /*
- * Count what passes through to `upstream`: requested bytes and allocations, successful ones only.
+ * Count what passes through to `upstream`: requested bytes and allocations, successful ones only. `options` may be
+ * NULL.
  *
- * Holds a reference to `upstream`. On failure *out is NULL. Errors: TIDE_EINVAL (NULL), TIDE_ENOMEM.
+ * Holds a reference to `upstream`. On failure *out is NULL. Errors: TIDE_EINVAL (NULL, options), TIDE_ENOMEM.
  * Thread safety: any thread; takes a short lock. Since 0.1.
  */
-TIDE_EXPORT enum tide_status tide_statistics_create(struct tide_resource *upstream, struct tide_resource **out);
+TIDE_EXPORT enum tide_status tide_statistics_create(struct tide_resource *upstream,
+                                                    const struct tide_statistics_options *options,
+                                                    struct tide_resource **out);
 
 /*
  * Read the innermost counters as one consistent set. Errors: TIDE_EINVAL (not a statistics resource). Since 0.1.
