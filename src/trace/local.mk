@@ -8,6 +8,7 @@ libtidemark_la_SOURCES += \
 	src/trace/calls.h \
 	src/trace/clock.c \
 	src/trace/clock.h \
+	src/trace/commit.c \
 	src/trace/create.c \
 	src/trace/create.h \
 	src/trace/drops.c \
@@ -19,6 +20,8 @@ libtidemark_la_SOURCES += \
 	src/trace/feed-calls.c \
 	src/trace/filelimit.c \
 	src/trace/filelimit.h \
+	src/trace/finish.c \
+	src/trace/fork.c \
 	src/trace/front.c \
 	src/trace/front.h \
 	src/trace/gate.h \
@@ -35,6 +38,8 @@ libtidemark_la_SOURCES += \
 	src/trace/recorder.c \
 	src/trace/recorder.h \
 	src/trace/recover.c \
+	src/trace/registry.c \
+	src/trace/registry.h \
 	src/trace/ringcheck.c \
 	src/trace/ringfile.c \
 	src/trace/ringfile.h \
@@ -48,6 +53,7 @@ libtidemark_la_SOURCES += \
 	src/trace/tag.h \
 	src/trace/writer.c \
 	src/trace/writer.h \
+	src/trace/writer-parts.h \
 	src/testpoint.c \
 	src/testpoint.h
 

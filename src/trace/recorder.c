@@ -1,11 +1,8 @@
-/* Opens, shares and closes recorders; keeps them right across fork() and at the end of the process. */
+/* Opens, shares and closes recorders; completes their traces at the end of the process. */
 #include "config.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "resource.h"
 #include "trace/aside.h"
@@ -13,148 +10,27 @@
 #include "trace/drops.h"
 #include "trace/front.h"
 #include "trace/path.h"
-#include "trace/recorder.h"
+#include "trace/registry.h"
 #include "trace/tag.h"
 #include "trace/writer.h"
 
 #define RECORDER_RING_BYTES    ((uint64_t)1 << 20)
 #define RECORDER_BACKLOG_BYTES ((uint64_t)128 << 20)
 
-/* All recorders of this process that are open, or that a parent had open. Under registry_lock. */
-static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tidei_recorder *registry;
-static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
-
-/*
- * One thread at a time makes the files of a trace or recovers those of another process: locks on files are the
- * process's and keep no two of its threads apart. Taken before registry_lock.
- */
-static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Held where a recovery has SQLite at work; that is no recorder's. */
-static struct tidei_gate recovery_gate = TIDEI_GATE_INITIALIZER;
-
-/* What a child has of its parent's recorders and never gives back, since the parent's threads are not there to stop. */
-struct recorder_left {
-    struct recorder_left *next;
-    struct tidei_ringfile *file;
-    struct tidei_writer *writer;
-    struct tidei_drops *drops;
-};
-static struct recorder_left *recorder_left_behind;
-
-/* No two states of any recorder ever have the same serial. */
-static _Atomic uint64_t latest_serial;
-
-static uint64_t
-recorder_new_serial(void)
-{
-    return atomic_fetch_add_explicit(&latest_serial, 1, memory_order_relaxed) + 1;
-}
-
-/* Have every front look again. */
-static void
-recorder_set_mode(struct tidei_recorder *recorder, enum tidei_recorder_mode mode)
-{
-    /* Pairs with the acquire in tidei_front_find: who sees the new serial sees the mode. */
-    atomic_store_explicit(&recorder->mode, mode, memory_order_release);
-    atomic_store_explicit(&recorder->serial, recorder_new_serial(), memory_order_release);
-}
-
-static void
-recorder_before_fork(void)
-{
-    tidei_gate_hold(&recovery_gate);
-    tidei_tags_lock();
-    pthread_mutex_lock(&registry_lock);
-    for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next) {
-        if (recorder->writer != NULL)
-            tidei_gate_hold(&recorder->writer->gate);
-        pthread_mutex_lock(&recorder->lock);
-        if (recorder->file != NULL)
-            pthread_mutex_lock(&recorder->file->lock);
-    }
-}
-
-static void
-recorder_after_fork(void)
-{
-    for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next) {
-        if (recorder->file != NULL)
-            pthread_mutex_unlock(&recorder->file->lock);
-        pthread_mutex_unlock(&recorder->lock);
-        if (recorder->writer != NULL)
-            tidei_gate_let_go(&recorder->writer->gate);
-    }
-    pthread_mutex_unlock(&registry_lock);
-    tidei_tags_unlock();
-    tidei_gate_let_go(&recovery_gate);
-}
-
-/*
- * In the child: the file is the parent's. Its rings are mapped away, so that not even an event that was being
- * recorded around the fork gets into them; the lock on the file stays with the parent alone.
- */
-static void
-recorder_in_child(void)
-{
-    pthread_mutex_init(&files_lock, NULL); /* whoever held it is not in this process */
-    for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next) {
-        struct tidei_ringfile *file = recorder->file;
-        int mode = atomic_load_explicit(&recorder->mode, memory_order_relaxed);
-
-        if (file == NULL || mode == TIDEI_RECORDER_FORKED)
-            continue;
-        for (uint32_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++)
-            mmap(file->rings[i], TIDEI_PAGE + file->header->ring_bytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-        close(file->fd);
-        file->fd = -1;
-        /* One that another thread of the parent was closing is nobody's here. */
-        if (mode != TIDEI_RECORDER_CLOSED)
-            recorder_set_mode(recorder, TIDEI_RECORDER_FORKED);
-    }
-    tidei_front_forked();
-    atomic_store_explicit(&recovery_gate.holders, 1, memory_order_relaxed); /* this thread; others wait in the parent */
-    recorder_after_fork();
-}
-
-static void
-recorder_first(void)
-{
-    pthread_atfork(recorder_before_fork, recorder_after_fork, recorder_in_child);
-}
-
 /* The process exits with traces open: they are completed. Their memory stays, for threads that still run. */
 __attribute__((destructor)) static void
 recorder_at_exit(void)
 {
-    pthread_mutex_lock(&registry_lock);
-    for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next) {
+    pthread_mutex_lock(&tidei_registry.lock);
+    for (struct tidei_recorder *recorder = tidei_registry.first; recorder != NULL; recorder = recorder->next) {
         int mode = atomic_load_explicit(&recorder->mode, memory_order_relaxed);
 
         if (mode != TIDEI_RECORDING && mode != TIDEI_RECORDER_FAILED)
             continue;
-        recorder_set_mode(recorder, TIDEI_RECORDER_CLOSED);
+        tidei_recorder_set_mode(recorder, TIDEI_RECORDER_CLOSED);
         tidei_writer_stop(recorder->writer, "exit");
     }
-    pthread_mutex_unlock(&registry_lock);
-}
-
-/* Keep what is the parent's out of the way. registry_lock is held. */
-static bool
-recorder_leave_behind(struct tidei_recorder *recorder)
-{
-    struct recorder_left *left = malloc(sizeof(*left));
-
-    if (left == NULL)
-        return false;
-    *left = (struct recorder_left){ recorder_left_behind, recorder->file, recorder->writer, recorder->drops };
-    recorder_left_behind = left;
-    recorder->file = NULL;
-    recorder->writer = NULL;
-    recorder->drops = NULL;
-    return true;
+    pthread_mutex_unlock(&tidei_registry.lock);
 }
 
 /* Replace what is 0 by its default, and refuse what cannot be. */
@@ -229,7 +105,7 @@ recorder_new(const struct tide_log_options *options, char *path, struct tidei_re
     recorder->options = *options;
     recorder->options.path = recorder->path_pattern;
     recorder->references = 1;
-    recorder->serial = recorder_new_serial();
+    recorder->serial = tidei_recorder_new_serial();
     recorder->slot = recorder->serial % TIDEI_FRONT_SLOTS;
     status = recorder_check(&recorder->options);
     recorder->drop = recorder->options.overflow == TIDE_OVERFLOW_DROP;
@@ -256,13 +132,13 @@ tidei_recorder_open(const struct tide_log_options *options, struct tidei_recorde
     char *path;
 
     *out = NULL;
-    pthread_once(&registry_once, recorder_first);
+    tidei_recorder_handle_forks();
     status = tidei_trace_path(options->path, &path);
     if (status != TIDE_OK)
         return status;
-    pthread_mutex_lock(&files_lock);
-    pthread_mutex_lock(&registry_lock);
-    for (recorder = registry; recorder != NULL; recorder = recorder->next) {
+    pthread_mutex_lock(&tidei_registry.files_lock);
+    pthread_mutex_lock(&tidei_registry.lock);
+    for (recorder = tidei_registry.first; recorder != NULL; recorder = recorder->next) {
         int mode = atomic_load_explicit(&recorder->mode, memory_order_relaxed);
 
         if (strcmp(recorder->path, path) == 0 && (mode == TIDEI_RECORDING || mode == TIDEI_RECORDER_FAILED))
@@ -276,13 +152,13 @@ tidei_recorder_open(const struct tide_log_options *options, struct tidei_recorde
     } else {
         status = recorder_new(options, path, &recorder);
         if (status == TIDE_OK) {
-            recorder->next = registry;
-            registry = recorder;
+            recorder->next = tidei_registry.first;
+            tidei_registry.first = recorder;
             is_new = true;
         }
     }
-    pthread_mutex_unlock(&registry_lock);
-    pthread_mutex_unlock(&files_lock);
+    pthread_mutex_unlock(&tidei_registry.lock);
+    pthread_mutex_unlock(&tidei_registry.files_lock);
     if (status != TIDE_OK)
         return status;
     if (is_new)
@@ -294,9 +170,9 @@ tidei_recorder_open(const struct tide_log_options *options, struct tidei_recorde
 struct tidei_recorder *
 tidei_recorder_retain(struct tidei_recorder *recorder)
 {
-    pthread_mutex_lock(&registry_lock);
+    pthread_mutex_lock(&tidei_registry.lock);
     recorder->references++;
-    pthread_mutex_unlock(&registry_lock);
+    pthread_mutex_unlock(&tidei_registry.lock);
     return recorder;
 }
 
@@ -305,11 +181,11 @@ tidei_recorder_keep(struct tidei_recorder *recorder)
 {
     char *aside;
 
-    pthread_mutex_lock(&registry_lock);
+    pthread_mutex_lock(&tidei_registry.lock);
     recorder->kept = true;
     aside = recorder->aside;
     recorder->aside = NULL;
-    pthread_mutex_unlock(&registry_lock);
+    pthread_mutex_unlock(&tidei_registry.lock);
     if (aside != NULL)
         tidei_aside_drop(aside, true);
     free(aside);
@@ -319,13 +195,13 @@ tidei_recorder_keep(struct tidei_recorder *recorder)
 static void
 recorder_unlist(struct tidei_recorder *recorder)
 {
-    struct tidei_recorder **link = &registry;
+    struct tidei_recorder **link = &tidei_registry.first;
 
-    pthread_mutex_lock(&registry_lock);
+    pthread_mutex_lock(&tidei_registry.lock);
     while (*link != recorder)
         link = &(*link)->next;
     *link = recorder->next;
-    pthread_mutex_unlock(&registry_lock);
+    pthread_mutex_unlock(&tidei_registry.lock);
 }
 
 void
@@ -334,15 +210,15 @@ tidei_recorder_release(struct tidei_recorder *recorder)
     bool last, kept;
     int mode;
 
-    pthread_mutex_lock(&registry_lock);
+    pthread_mutex_lock(&tidei_registry.lock);
     last = --recorder->references == 0;
     kept = recorder->kept;
     mode = atomic_load_explicit(&recorder->mode, memory_order_acquire);
     if (last)
-        recorder_set_mode(recorder, TIDEI_RECORDER_CLOSED);
+        tidei_recorder_set_mode(recorder, TIDEI_RECORDER_CLOSED);
     if (last && mode == TIDEI_RECORDER_FORKED)
-        recorder_leave_behind(recorder);
-    pthread_mutex_unlock(&registry_lock);
+        tidei_recorder_leave_behind(recorder);
+    pthread_mutex_unlock(&tidei_registry.lock);
     if (!last)
         return;
     /* It stays in the registry until its file is closed: see ringfile_try_lock. */
@@ -370,8 +246,8 @@ tidei_recorder_new_layer(struct tidei_recorder *recorder)
     return id;
 }
 
-static void
-recorder_write_definition(struct tidei_recorder *recorder, const struct tidei_definition *definition)
+void
+tidei_recorder_write_definition(struct tidei_recorder *recorder, const struct tidei_definition *definition)
 {
     struct tidei_front *front = tidei_front_for_text(recorder);
     struct tidei_record record = definition->record;
@@ -391,7 +267,7 @@ recorder_define(struct tidei_recorder *recorder, const struct tidei_record *reco
     if (definition.text == NULL)
         return;
     memcpy(definition.text, text, length);
-    recorder_write_definition(recorder, &definition);
+    tidei_recorder_write_definition(recorder, &definition);
     pthread_mutex_lock(&recorder->lock);
     moved = recorder->definitions;
     if ((recorder->definition_count & (recorder->definition_count - 1)) == 0) /* doubled at each power of two, from 0 */
@@ -536,189 +412,5 @@ tidei_recorder_fail(struct tidei_recorder *recorder)
 
     if (atomic_compare_exchange_strong_explicit(&recorder->mode, &recording, TIDEI_RECORDER_FAILED,
                                                 memory_order_release, memory_order_relaxed))
-        atomic_store_explicit(&recorder->serial, recorder_new_serial(), memory_order_release);
-}
-
-void
-tidei_recorder_each(void (*each)(struct tidei_recorder *recorder, void *context), void *context)
-{
-    pthread_mutex_lock(&registry_lock);
-    for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next)
-        each(recorder, context);
-    pthread_mutex_unlock(&registry_lock);
-}
-
-bool
-tidei_recorder_owns_locked(const char *path)
-{
-    struct stat wanted, open;
-
-    if (stat(path, &wanted) != 0)
-        return false;
-    for (struct tidei_recorder *recorder = registry; recorder != NULL; recorder = recorder->next) {
-        if (recorder->file != NULL && recorder->file->fd >= 0 && fstat(recorder->file->fd, &open) == 0 &&
-            open.st_dev == wanted.st_dev && open.st_ino == wanted.st_ino)
-            return true;
-    }
-    return false;
-}
-
-bool
-tidei_recorder_owns(const char *path)
-{
-    bool owns;
-
-    pthread_mutex_lock(&registry_lock);
-    owns = tidei_recorder_owns_locked(path);
-    pthread_mutex_unlock(&registry_lock);
-    return owns;
-}
-
-struct tidei_recorder *
-tidei_recorder_lock_serial(uint64_t serial)
-{
-    struct tidei_recorder *recorder;
-
-    pthread_mutex_lock(&registry_lock);
-    for (recorder = registry; recorder != NULL; recorder = recorder->next) {
-        if (atomic_load_explicit(&recorder->serial, memory_order_relaxed) == serial)
-            return recorder;
-    }
-    pthread_mutex_unlock(&registry_lock);
-    return NULL;
-}
-
-void
-tidei_recorder_unlock(struct tidei_recorder *recorder)
-{
-    (void)recorder;
-    pthread_mutex_unlock(&registry_lock);
-}
-
-bool
-tidei_recorder_try_lock(void)
-{
-    return pthread_mutex_trylock(&registry_lock) == 0;
-}
-
-bool
-tidei_recorder_is_open_locked(const struct tidei_recorder *recorder)
-{
-    const struct tidei_recorder *open = registry;
-
-    while (open != NULL && open != recorder)
-        open = open->next;
-    return open != NULL;
-}
-
-/* Write what there is already into a trace that has just begun. */
-static void
-recorder_define_again(struct tidei_recorder *recorder)
-{
-    for (size_t i = 0; i < recorder->definition_count; i++)
-        recorder_write_definition(recorder, &recorder->definitions[i]);
-    tidei_tags_define_locked(recorder);
-    pthread_mutex_lock(&recorder->lock);
-    for (size_t i = 0; i < recorder->watch_count; i++)
-        tidei_sampler_watch(recorder->writer->sampler, recorder->watches[i].resource, recorder->watches[i].layer_id);
-    pthread_mutex_unlock(&recorder->lock);
-}
-
-/* Begin a trace of this process's own, in place of the parent's. The locks of tags and registry are held. */
-static enum tide_status
-recorder_begin_anew(struct tidei_recorder *recorder)
-{
-    enum tide_status status;
-    char *path;
-
-    if (!recorder_leave_behind(recorder) || (recorder->drops = tidei_drops_new()) == NULL)
-        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    recorder->next_thread_id = 0;
-    recorder->event_threads = 0;
-    free(recorder->aside); /* the parent's */
-    recorder->aside = NULL;
-    status = tidei_trace_path(recorder->path_pattern, &path);
-    if (status != TIDE_OK)
-        return status;
-    free(recorder->path);
-    recorder->path = path;
-    status = tidei_recorder_create_files(recorder);
-    if (status != TIDE_OK)
-        return status;
-    recorder_set_mode(recorder, TIDEI_RECORDING);
-    recorder_define_again(recorder);
-    recorder->kept = true;
-    if (recorder->aside != NULL)
-        tidei_aside_drop(recorder->aside, true);
-    return TIDE_OK;
-}
-
-bool
-tidei_recorder_revive(struct tidei_recorder *recorder)
-{
-    enum tide_status status = TIDE_OK;
-    struct tidei_error error;
-    int mode, cancel;
-
-    if (atomic_load_explicit(&recorder->mode, memory_order_acquire) != TIDEI_RECORDER_FORKED ||
-        !tidei_trace_path_is_own(recorder->path_pattern))
-        return false;
-    tidei_error_save(&error);
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    tidei_tags_lock();
-    pthread_mutex_lock(&registry_lock);
-    if (atomic_load_explicit(&recorder->mode, memory_order_relaxed) == TIDEI_RECORDER_FORKED) {
-        status = recorder_begin_anew(recorder);
-        if (status != TIDE_OK)
-            recorder_set_mode(recorder, TIDEI_RECORDER_CLOSED);
-    }
-    mode = atomic_load_explicit(&recorder->mode, memory_order_relaxed);
-    pthread_mutex_unlock(&registry_lock);
-    tidei_tags_unlock();
-    if (status != TIDE_OK)
-        tidei_message(TIDE_ERROR, "%s; this process records nothing", tide_error_text());
-    pthread_setcancelstate(cancel, NULL);
-    tidei_error_restore(&error);
-    return mode == TIDEI_RECORDING;
-}
-
-void
-tidei_recorder_revive_all(void)
-{
-    struct tidei_recorder *recorder;
-
-    do {
-        pthread_mutex_lock(&registry_lock);
-        for (recorder = registry; recorder != NULL; recorder = recorder->next) {
-            if (atomic_load_explicit(&recorder->mode, memory_order_relaxed) == TIDEI_RECORDER_FORKED &&
-                tidei_trace_path_is_own(recorder->path_pattern)) {
-                recorder->references++;
-                break;
-            }
-        }
-        pthread_mutex_unlock(&registry_lock);
-        if (recorder != NULL) {
-            tidei_recorder_revive(recorder);
-            tidei_recorder_release(recorder);
-        }
-    } while (recorder != NULL);
-}
-
-struct tidei_gate *
-tidei_recorder_recovery_gate(void)
-{
-    return &recovery_gate;
-}
-
-void
-tidei_recorder_files_lock(void)
-{
-    pthread_once(&registry_once, recorder_first);
-    pthread_mutex_lock(&files_lock);
-}
-
-void
-tidei_recorder_files_unlock(void)
-{
-    pthread_mutex_unlock(&files_lock);
+        atomic_store_explicit(&recorder->serial, tidei_recorder_new_serial(), memory_order_release);
 }

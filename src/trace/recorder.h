@@ -142,7 +142,7 @@ bool tidei_recorder_is_open_locked(const struct tidei_recorder *recorder);
 bool tidei_recorder_revive(struct tidei_recorder *recorder);
 void tidei_recorder_revive_all(void);
 
-/* Around a recovery: see files_lock. */
+/* Around a recovery: see files_lock in trace/registry.h. */
 void tidei_recorder_files_lock(void);
 void tidei_recorder_files_unlock(void);
 
