@@ -1,5 +1,5 @@
 /* The CUDA driver for tests, and a kernel that holds a stream back. */
-#include "tests/gpu/gpu.h"
+#include "tests/gpu/kernels.h"
 
 #ifdef HAVE_CUDA_H
 
@@ -19,6 +19,10 @@ static const struct {
     { "cuDeviceGetCount", offsetof(struct gpu, device_get_count) },
     { "cuDeviceGet", offsetof(struct gpu, device_get) },
     { "cuDeviceGetName", offsetof(struct gpu, device_get_name) },
+    { "cuDeviceGetAttribute", offsetof(struct gpu, device_get_attribute) },
+    { "cuDeviceTotalMem_v2", offsetof(struct gpu, device_total_mem) },
+    { "cuDeviceCanAccessPeer", offsetof(struct gpu, device_can_access_peer) },
+    { "cuDeviceGraphMemTrim", offsetof(struct gpu, device_graph_mem_trim) },
     { "cuDeviceGetDefaultMemPool", offsetof(struct gpu, device_get_default_mem_pool) },
     { "cuDevicePrimaryCtxRetain", offsetof(struct gpu, primary_retain) },
     { "cuDevicePrimaryCtxRelease_v2", offsetof(struct gpu, primary_release) },
@@ -32,6 +36,19 @@ static const struct {
     { "cuStreamDestroy_v2", offsetof(struct gpu, stream_destroy) },
     { "cuStreamQuery", offsetof(struct gpu, stream_query) },
     { "cuStreamSynchronize", offsetof(struct gpu, stream_synchronize) },
+    { "cuStreamWaitEvent", offsetof(struct gpu, stream_wait_event) },
+    { "cuStreamBeginCapture_v2", offsetof(struct gpu, stream_begin_capture) },
+    { "cuStreamEndCapture", offsetof(struct gpu, stream_end_capture) },
+    { "cuEventCreate", offsetof(struct gpu, event_create) },
+    { "cuEventDestroy_v2", offsetof(struct gpu, event_destroy) },
+    { "cuEventRecord", offsetof(struct gpu, event_record) },
+    { "cuGraphInstantiateWithFlags", offsetof(struct gpu, graph_instantiate) },
+    { "cuGraphLaunch", offsetof(struct gpu, graph_launch) },
+    { "cuGraphExecDestroy", offsetof(struct gpu, graph_exec_destroy) },
+    { "cuGraphDestroy", offsetof(struct gpu, graph_destroy) },
+    { "cuMemGetInfo_v2", offsetof(struct gpu, mem_get_info) },
+    { "cuMemAlloc_v2", offsetof(struct gpu, mem_alloc) },
+    { "cuMemFree_v2", offsetof(struct gpu, mem_free) },
     { "cuMemsetD32Async", offsetof(struct gpu, memset_d32_async) },
     { "cuMemcpyDtoHAsync_v2", offsetof(struct gpu, memcpy_dtoh_async) },
     { "cuMemHostAlloc", offsetof(struct gpu, host_alloc) },
@@ -46,6 +63,9 @@ static const struct {
     { "cuMemPoolDestroy", offsetof(struct gpu, mem_pool_destroy) },
     { "cuMemPoolGetAttribute", offsetof(struct gpu, mem_pool_get_attribute) },
     { "cuMemPoolSetAttribute", offsetof(struct gpu, mem_pool_set_attribute) },
+    { "cuMemPoolTrimTo", offsetof(struct gpu, mem_pool_trim_to) },
+    { "cuMemPoolSetAccess", offsetof(struct gpu, mem_pool_set_access) },
+    { "cuMemPoolGetAccess", offsetof(struct gpu, mem_pool_get_access) },
     { "cuMemAllocFromPoolAsync", offsetof(struct gpu, mem_alloc_from_pool_async) },
     { "cuMemFreeAsync", offsetof(struct gpu, mem_free_async) },
 };
@@ -93,44 +113,6 @@ gpu_diag(void)
     diag("%d x %s, driver of CUDA %d.%d", gpu.devices, name, version / 1000, version % 1000 / 10);
 }
 
-/* For all devices since Volta; 20,000,000,000 ns is the longest that it waits. */
-static const char gpu_hold_ptx[] = ".version 7.0\n"
-                                   ".target sm_70\n"
-                                   ".address_size 64\n"
-                                   ".visible .entry hold_then_fill(.param .u64 go, .param .u64 words,\n"
-                                   "                               .param .u32 count, .param .u32 value)\n"
-                                   "{\n"
-                                   "    .reg .pred %p;\n"
-                                   "    .reg .u32 %go, %count, %value, %i, %step;\n"
-                                   "    .reg .u64 %address, %words, %now, %end, %offset;\n"
-                                   "    ld.param.u64 %address, [go];\n"
-                                   "    ld.param.u64 %words, [words];\n"
-                                   "    ld.param.u32 %count, [count];\n"
-                                   "    ld.param.u32 %value, [value];\n"
-                                   "    mov.u64 %end, %globaltimer;\n"
-                                   "    add.u64 %end, %end, 20000000000;\n"
-                                   "hold:\n"
-                                   "    ld.volatile.global.u32 %go, [%address];\n"
-                                   "    setp.ne.u32 %p, %go, 0;\n"
-                                   "    @%p bra fill;\n"
-                                   "    mov.u64 %now, %globaltimer;\n"
-                                   "    setp.lt.u64 %p, %now, %end;\n"
-                                   "    @%p bra hold;\n"
-                                   "fill:\n"
-                                   "    mov.u32 %i, %tid.x;\n"
-                                   "    mov.u32 %step, %ntid.x;\n"
-                                   "next:\n"
-                                   "    setp.ge.u32 %p, %i, %count;\n"
-                                   "    @%p bra done;\n"
-                                   "    mul.wide.u32 %offset, %i, 4;\n"
-                                   "    add.u64 %offset, %offset, %words;\n"
-                                   "    st.global.u32 [%offset], %value;\n"
-                                   "    add.u32 %i, %i, %step;\n"
-                                   "    bra next;\n"
-                                   "done:\n"
-                                   "    ret;\n"
-                                   "}\n";
-
 static bool
 hold_step(CUresult result, const char *function)
 {
@@ -146,7 +128,7 @@ gpu_hold_open(struct gpu_hold *hold)
     void *go = NULL;
 
     memset(hold, 0, sizeof(*hold));
-    if (!hold_step(gpu.module_load_data(&hold->module, gpu_hold_ptx), "cuModuleLoadData") ||
+    if (!hold_step(gpu.module_load_data(&hold->module, gpu_kernels_ptx), "cuModuleLoadData") ||
         !hold_step(gpu.module_get_function(&hold->function, hold->module, "hold_then_fill"), "cuModuleGetFunction") ||
         !hold_step(gpu.host_alloc(&go, sizeof(uint32_t), CU_MEMHOSTALLOC_DEVICEMAP), "cuMemHostAlloc"))
         return false;

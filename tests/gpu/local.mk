@@ -1,5 +1,5 @@
 # Tests that only a GPU makes more of than a skip. They link what they need of the driver at run time.
-gpu_test = tests/gpu/gpu.c tests/gpu/gpu.h
+gpu_test = tests/gpu/gpu.c tests/gpu/gpu.h tests/gpu/kernels.c tests/gpu/kernels.h
 
 check_PROGRAMS += tests/gpu/driver-t
 tests_gpu_driver_t_SOURCES = tests/gpu/driver-t.c $(gpu_test) $(contract_test)
