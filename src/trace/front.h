@@ -81,7 +81,7 @@ struct tidei_front *tidei_front_get_recording(struct tidei_recorder *recorder);
 static inline uint64_t
 tidei_front_ticks(const struct tidei_front *front)
 {
-    return tidei_clock_ticks(front->tsc);
+    return tidei_clock_ticks(__builtin_expect(front->tsc, 1));
 }
 
 /*
@@ -93,8 +93,8 @@ static inline uint64_t
 tidei_front_ticks_settled(const struct tidei_front *front)
 {
     if (atomic_load_explicit(&front->recorder->many, memory_order_relaxed))
-        return tidei_clock_ticks_settled(front->tsc);
-    return tidei_clock_ticks(front->tsc);
+        return tidei_clock_ticks_settled(__builtin_expect(front->tsc, 1));
+    return tidei_front_ticks(front);
 }
 
 /* Have the record at `head` begin: nothing later than `since` is merged until tidei_front_publish. */
@@ -103,7 +103,7 @@ tidei_front_open(struct tidei_front *front, uint64_t since)
 {
     /* Read by the merge with acquire; ordered before the clock by the writer's membarrier or by this fence. */
     atomic_store_explicit(&front->ring->open, since | 1, memory_order_relaxed);
-    if (front->fence) {
+    if (__builtin_expect(front->fence, 0)) {
         atomic_thread_fence(memory_order_seq_cst);
         tidei_clock_settle();
     } else {
@@ -129,7 +129,7 @@ tidei_front_publish(struct tidei_front *front, uint64_t records)
  * Each field is stored once, in place: a record that is put together on the stack and copied is slower on a Xeon,
  * which waits for narrow stores to be done before it loads them as one vector.
  */
-static inline void
+static inline __attribute__((always_inline)) void
 tidei_front_event(struct tidei_front *front, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,
                   uint64_t word, bool settled)
 {
