@@ -37,4 +37,6 @@ libtidemark_la_SOURCES = \
 	src/stack-value.h \
 	src/status.c \
 	src/text.c \
+	src/threadslot.c \
+	src/threadslot.h \
 	src/version.c

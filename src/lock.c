@@ -17,7 +17,7 @@
 /* Yields before a waiter sleeps: by then the holder is off its processor, or of a lower priority. */
 #define LOCK_YIELDS   32
 #define LOCK_SLEEP_NS 50000
-/* In place of a membarrier that the kernel refuses all of a sudden; see lock_barrier. */
+/* In place of a membarrier that the kernel refuses all of a sudden; see tidei_lock_barrier. */
 #define LOCK_SETTLE_NS 10000000
 
 _Thread_local uint32_t tidei_lock_self;
@@ -78,13 +78,19 @@ lock_hold(struct tidei_lock *lock)
         tidei_lock_wait(lock);
 }
 
+bool
+tidei_lock_barrier_possible(void)
+{
+    return atomic_load_explicit(&lock_bias_possible, memory_order_relaxed); /* relaxed: orders nothing */
+}
+
 /*
  * Have every thread of the process pass a full barrier. A sandbox that the program has entered since the first lock
  * may refuse it; what is left then is to wait for far longer than a processor keeps a store to itself, which no manual
  * promises to be enough, and to bias no lock any more.
  */
-static void
-lock_barrier(void)
+void
+tidei_lock_barrier(void)
 {
     const struct timespec step = { .tv_nsec = LOCK_SETTLE_NS };
 
@@ -105,7 +111,7 @@ lock_revoke(struct tidei_lock *lock)
     /* Relaxed, as the barrier orders it before the look at `busy`. */
     atomic_store_explicit(&lock->owner, TIDEI_LOCK_REVOKING, memory_order_relaxed);
     TIDEI_TEST_POINT("lock.revoking");
-    lock_barrier();
+    tidei_lock_barrier();
     TIDEI_TEST_POINT("lock.revoked");
     /* Acquire: pairs with the owner's releases of `busy` in tidei_lock_give and tidei_lock_enter. */
     while (atomic_load_explicit(&lock->busy, memory_order_acquire) != 0)

@@ -61,6 +61,15 @@ enum tide_status tidei_lock_init(struct tidei_lock *lock);
 /* Forget the lock, which nobody holds. */
 void tidei_lock_fini(struct tidei_lock *lock);
 
+/* Whether membarrier works; known from the first tidei_lock_init on. */
+bool tidei_lock_barrier_possible(void);
+
+/*
+ * Have every thread of the process pass a full barrier; for others that do as locks do. Where the kernel refuses it all
+ * of a sudden, it waits for long instead, and is possible no more.
+ */
+void tidei_lock_barrier(void);
+
 /* The slow paths of the functions below. */
 void tidei_lock_wait(struct tidei_lock *lock);
 void tidei_lock_settle(struct tidei_lock *lock);

@@ -183,6 +183,13 @@ tests_lock_fork_t_LDADD = -lpthread
 TESTS += tests/lock-fork-t
 THREADED_TESTS += tests/lock-fork-t
 
+check_PROGRAMS += tests/threadslot-t
+tests_threadslot_t_SOURCES = tests/threadslot-t.c src/threadslot.c $(lock_test)
+tests_threadslot_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src -DTIDEI_TEST_POINTS
+tests_threadslot_t_LDADD = -lpthread
+TESTS += tests/threadslot-t
+THREADED_TESTS += tests/threadslot-t
+
 include tests/gpu/local.mk
 
 # Beside the page whose tables it compares.

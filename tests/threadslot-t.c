@@ -1,0 +1,254 @@
+/* Tests src/threadslot.h: each thread has its part, one thread at a time has all, and ends and forks lose nothing. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "resource.h"
+#include "tap.h"
+#include "threadslot.h"
+
+#define THREADS 8
+#define STEPS   200000
+#define OBJECTS 50
+
+struct count {
+    struct tidei_part part;
+    uint64_t steps;
+    uint64_t pending; /* 0 again at the end of each step: what nobody else may see */
+};
+
+struct object {
+    struct tidei_parts parts;
+    _Atomic uint64_t without; /* steps that threads did without their part; relaxed: a number */
+    uint64_t left;            /* what `leave` took from parts */
+    uint64_t leave_calls;     /* of it */
+    _Atomic bool stop;
+};
+
+static void
+object_leave(struct tidei_parts *parts, struct tidei_part *part)
+{
+    struct object *object = (struct object *)parts;
+    struct count *count = (struct count *)part;
+
+    object->leave_calls++;
+    object->left += count->steps;
+    count->steps = 0;
+}
+
+static void
+object_init(struct object *object)
+{
+    memset(object, 0, sizeof(*object));
+    if (tidei_parts_init(&object->parts, sizeof(struct count), object_leave) != TIDE_OK)
+        abort();
+}
+
+static void
+object_step(struct object *object)
+{
+    struct count *count = (struct count *)tidei_part_enter(&object->parts);
+
+    if (count == NULL) {
+        atomic_fetch_add_explicit(&object->without, 1, memory_order_relaxed);
+        return;
+    }
+    count->pending++;
+    count->steps++;
+    count->pending--;
+    tidei_part_leave(&count->part);
+}
+
+/* All steps so far; *torn where a thread is seen within one. */
+static uint64_t
+object_sum(struct object *object, bool *torn)
+{
+    uint64_t sum;
+
+    tidei_parts_close(&object->parts);
+    sum = atomic_load_explicit(&object->without, memory_order_relaxed) + object->left;
+    for (struct tidei_part *part = object->parts.first; part != NULL; part = part->next) {
+        sum += ((struct count *)part)->steps;
+        *torn |= ((struct count *)part)->pending != 0;
+    }
+    tidei_parts_open(&object->parts);
+    return sum;
+}
+
+static size_t
+object_parts(struct object *object)
+{
+    size_t count = 0;
+
+    tidei_parts_close(&object->parts);
+    for (struct tidei_part *part = object->parts.first; part != NULL; part = part->next)
+        count++;
+    tidei_parts_open(&object->parts);
+    return count;
+}
+
+static void *
+run_steps(void *context)
+{
+    for (int i = 0; i < STEPS; i++)
+        object_step(context);
+    return NULL;
+}
+
+#define SUM_TESTS 5
+
+static void
+check_sum(void)
+{
+    struct object object;
+    pthread_t threads[THREADS];
+    uint64_t sum = 0, before = 0;
+    bool torn = false, backwards = false;
+
+    object_init(&object);
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, run_steps, &object);
+    for (int i = 0; i < 200; i++) {
+        sum = object_sum(&object, &torn);
+        backwards |= sum < before;
+        before = sum;
+        sched_yield();
+    }
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    ok(!torn, "nobody is seen inside");
+    ok(!backwards, "nothing that was summed up is undone");
+    is_u64(object_sum(&object, &torn), (uint64_t)THREADS * STEPS, "every step counts once");
+    is_u64(object.leave_calls, THREADS, "each thread has left");
+    ok(object_parts(&object) <= THREADS, "there are no more parts than threads");
+    tidei_parts_fini(&object.parts);
+}
+
+#define REUSE_TESTS 2
+
+static void *
+run_step(void *context)
+{
+    object_step(context);
+    return NULL;
+}
+
+static void
+check_reuse(void)
+{
+    struct object object;
+    pthread_t thread;
+    bool torn = false;
+
+    object_init(&object);
+    for (int i = 0; i < 100; i++) {
+        pthread_create(&thread, NULL, run_step, &object);
+        pthread_join(thread, NULL);
+    }
+    is_u64(object_parts(&object), 1, "threads that come one after the other have the same part");
+    is_u64(object_sum(&object, &torn), 100, "and what they left in it stays");
+    tidei_parts_fini(&object.parts);
+}
+
+#define MANY_TESTS 2
+
+/* More objects than a thread has slots, and new ones in the place of those that are gone. */
+static void
+check_many(void)
+{
+    static struct object objects[OBJECTS];
+    uint64_t wrong = 0;
+    bool torn = false;
+
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < OBJECTS; i++)
+            object_init(&objects[i]);
+        for (size_t step = 0; step < 10; step++) {
+            for (size_t i = 0; i < OBJECTS; i++)
+                object_step(&objects[i]);
+        }
+        for (size_t i = 0; i < OBJECTS; i++) {
+            wrong += object_sum(&objects[i], &torn) != 10;
+            wrong += object_parts(&objects[i]) != 1;
+            tidei_parts_fini(&objects[i].parts);
+        }
+    }
+    is_u64(wrong, 0, "each of many objects has its own part of a thread, also where another was before");
+    ok(!torn, "and nobody is inside");
+}
+
+static void *
+run_until_stop(void *context)
+{
+    struct object *object = context;
+
+    while (!atomic_load_explicit(&object->stop, memory_order_relaxed)) /* relaxed: nothing but the stop */
+        object_step(object);
+    return NULL;
+}
+
+/* Exit status of the child: 0 where it finds all steps, whole, and goes on. */
+static int
+forked(struct object *object)
+{
+    bool torn = false;
+    uint64_t sum = object_sum(object, &torn);
+    uint64_t again;
+
+    if (object->leave_calls != THREADS)
+        return 1;
+    object_step(object);
+    again = object_sum(object, &torn);
+    return torn ? 2 : again != sum + 1 ? 3 : 0;
+}
+
+#define FORK_TESTS 1
+
+static void
+check_fork(void)
+{
+    struct object object;
+    pthread_t threads[THREADS];
+    int wrong = 0;
+
+    object_init(&object);
+    object_step(&object);
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, run_until_stop, &object);
+    while (object_parts(&object) < THREADS + 1)
+        sched_yield();
+    for (int i = 0; i < 20 && wrong == 0; i++) {
+        pid_t child = fork();
+        int status;
+
+        if (child == 0) {
+            alarm(60);
+            _exit(forked(&object));
+        }
+        if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            wrong = WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+    }
+    atomic_store_explicit(&object.stop, true, memory_order_relaxed); /* relaxed: the same */
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    is_i64(wrong, 0, "a child has all parts whole, and those of the threads that it has not are left");
+    tidei_parts_fini(&object.parts);
+}
+
+int
+main(void)
+{
+    plan(SUM_TESTS + REUSE_TESTS + MANY_TESTS + FORK_TESTS);
+    alarm(200);
+    check_sum();
+    check_reuse();
+    check_many();
+#if defined(__SANITIZE_ADDRESS__)
+    skip(FORK_TESTS, "under AddressSanitizer a child that was forked off beside threads may hang");
+#else
+    check_fork();
+#endif
+    return done();
+}
