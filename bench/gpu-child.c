@@ -1,0 +1,252 @@
+/* The processes of bench/gpu that call the driver: each measures its configurations when it is told to. */
+#include "tests/gpu/gpu.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tidemark/tidemark.h>
+
+#include "bench/bench.h"
+#include "bench/gpu.h"
+
+#ifdef HAVE_CUDA_H
+
+#define CHILD_MAX_CONFIGS 8
+#define CHILD_MAX_THREADS 64
+
+/* A configuration of this process. */
+struct child_config {
+    const struct gpu_config *config;
+    struct tide_resource *stack; /* NULL: the pool below, or skipped */
+    char trace[96];
+    bool skipped;
+};
+
+static struct {
+    struct child_config configs[CHILD_MAX_CONFIGS];
+    unsigned count;
+    unsigned threads;
+    CUcontext context;
+    CUmemoryPool pool;
+    struct child_config *turn; /* whose round it is; NULL: the end */
+    pthread_barrier_t barrier;
+    pthread_t ids[CHILD_MAX_THREADS];
+    double results[CHILD_MAX_THREADS];
+} child;
+
+/* With the release threshold of the stacks: nothing goes back to the device meanwhile. */
+static void
+child_open_pool(void)
+{
+    CUmemPoolProps properties = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } };
+    cuuint64_t all = (cuuint64_t)1 << 40;
+
+    if (gpu.mem_pool_create(&child.pool, &properties) != CUDA_SUCCESS ||
+        gpu.mem_pool_set_attribute(child.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all) != CUDA_SUCCESS)
+        bench_fail("cuMemPoolCreate");
+}
+
+static void
+child_round_bare(CUstream stream)
+{
+    CUdeviceptr address;
+
+    for (unsigned i = 0; i < GPU_PAIRS; i++) {
+        if (gpu.mem_alloc_from_pool_async(&address, GPU_BYTES, child.pool, stream) != CUDA_SUCCESS ||
+            gpu.mem_free_async(address, stream) != CUDA_SUCCESS)
+            bench_fail("the driver's pool");
+    }
+}
+
+static void
+child_round_stack(struct tide_resource *stack, tide_stream stream)
+{
+    void *pointer;
+
+    for (unsigned i = 0; i < GPU_PAIRS; i++) {
+        if (tide_allocate(stack, GPU_BYTES, TIDE_DEFAULT_ALIGNMENT, stream, &pointer) != TIDE_OK ||
+            tide_deallocate(stack, pointer, GPU_BYTES, TIDE_DEFAULT_ALIGNMENT, stream) != TIDE_OK)
+            bench_fail("stack");
+    }
+}
+
+static void *
+child_thread(void *argument)
+{
+    double *result = argument;
+    CUstream stream = NULL;
+    uint64_t begin;
+
+    if (gpu.context_set(child.context) != CUDA_SUCCESS ||
+        gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+        bench_fail("cuStreamCreate");
+    for (;;) {
+        pthread_barrier_wait(&child.barrier);
+        if (child.turn == NULL)
+            break;
+        begin = bench_now_ns();
+        if (child.turn->stack != NULL)
+            child_round_stack(child.turn->stack, (tide_stream)stream);
+        else
+            child_round_bare(stream);
+        *result = (double)(bench_now_ns() - begin) / GPU_PAIRS;
+        pthread_barrier_wait(&child.barrier);
+    }
+    gpu.stream_destroy(stream);
+    return NULL;
+}
+
+/* The mean of all threads. */
+static double
+child_round(struct child_config *config)
+{
+    double sum = 0;
+
+    child.turn = config;
+    pthread_barrier_wait(&child.barrier);
+    pthread_barrier_wait(&child.barrier);
+    for (unsigned i = 0; i < child.threads; i++)
+        sum += child.results[i];
+    return sum / child.threads;
+}
+
+static int
+child_machine(void)
+{
+    char name[64] = "";
+    int version = 0;
+
+    gpu.device_get_name(name, sizeof(name), 0);
+    gpu.driver_get_version(&version);
+    printf("%d x %s, driver of CUDA %d.%d\n", gpu.devices, name, version / 1000, version % 1000 / 10);
+    return 0;
+}
+
+/* NULL, or why this cannot be measured here. */
+static const char *
+child_open_config(struct child_config *self)
+{
+    char text[256];
+
+    if (self->config->cupti_memory2)
+        return gpu_memory2_start();
+    if (self->config->stack == NULL)
+        return NULL;
+    snprintf(self->trace, sizeof(self->trace), "bench-gpu-%s.db", self->config->process);
+    snprintf(text, sizeof(text), self->config->stack, self->trace);
+    if (tide_stack_parse(text, &self->stack) != TIDE_OK)
+        return tide_error_text();
+    return NULL;
+}
+
+static void
+child_open(const char *process)
+{
+    for (unsigned i = 0; i < gpu_config_count && child.count < CHILD_MAX_CONFIGS; i++) {
+        struct child_config *self = &child.configs[child.count];
+        const char *reason;
+
+        if (strcmp(gpu_configs[i].process, process) != 0)
+            continue;
+        self->config = &gpu_configs[i];
+        reason = child_open_config(self);
+        self->skipped = reason != NULL;
+        if (self->skipped)
+            printf("skip %s\n", reason);
+        else
+            puts("ready");
+        child.count++;
+    }
+    fflush(stdout);
+}
+
+/* What the trace says of the calls that CUPTI timed, in words. */
+static void
+child_note(const char *trace)
+{
+    static const char sql[] =
+        "SELECT coalesce((SELECT value FROM meta WHERE key = 'cupti'), 'off'), (SELECT count(*) FROM allocation), "
+        "(SELECT count(*) FROM driver_call), (SELECT coalesce(sum(events), 0) FROM loss)";
+    sqlite3_stmt *statement = NULL;
+    sqlite3 *db = NULL;
+
+    if (sqlite3_open_v2(trace, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
+        sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
+        printf("cupti %s, %lld allocations, %lld driver calls, %lld lost", sqlite3_column_text(statement, 0),
+               sqlite3_column_int64(statement, 1), sqlite3_column_int64(statement, 2),
+               sqlite3_column_int64(statement, 3));
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+}
+
+static void
+child_close(void)
+{
+    for (unsigned i = 0; i < child.count; i++) {
+        struct child_config *self = &child.configs[i];
+
+        tide_resource_release(self->stack);
+        if (!self->skipped && self->config->cupti_memory2)
+            printf("%llu MEMORY2 records", gpu_memory2_finish());
+        if (self->stack != NULL && access(self->trace, F_OK) == 0)
+            child_note(self->trace);
+        putchar('\n');
+        unlink(self->trace);
+    }
+}
+
+int
+gpu_child(const char *process, unsigned threads)
+{
+    const char *reason = gpu_open();
+    char line[32];
+
+    if (reason != NULL)
+        bench_fail(reason);
+    if (strcmp(process, GPU_MACHINE) == 0)
+        return child_machine();
+    if (threads == 0 || threads > CHILD_MAX_THREADS ||
+        gpu.primary_retain(&child.context, 0) != CUDA_SUCCESS || gpu.context_set(child.context) != CUDA_SUCCESS)
+        bench_fail(process);
+    child.threads = threads;
+    child_open_pool();
+    child_open(process);
+    pthread_barrier_init(&child.barrier, NULL, threads + 1);
+    for (unsigned i = 0; i < threads; i++) {
+        if (pthread_create(&child.ids[i], NULL, child_thread, &child.results[i]) != 0)
+            bench_fail("no thread");
+    }
+    while (fgets(line, sizeof(line), stdin) != NULL) {
+        unsigned long place = strtoul(line, NULL, 10);
+
+        if (place >= child.count || child.configs[place].skipped)
+            bench_fail("no such configuration");
+        printf("%.3f\n", child_round(&child.configs[place]));
+        fflush(stdout);
+    }
+    child.turn = NULL;
+    pthread_barrier_wait(&child.barrier);
+    for (unsigned i = 0; i < threads; i++)
+        pthread_join(child.ids[i], NULL);
+    child_close();
+    gpu.mem_pool_destroy(child.pool);
+    gpu.context_set(NULL);
+    gpu.primary_release(0);
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
+#else
+
+int
+gpu_child(const char *process, unsigned threads)
+{
+    (void)threads;
+    bench_fail(process);
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* What bench/gpu measures, and the two kinds of its processes: one that reports, and one for each CUPTI set-up. */
+#ifndef BENCH_GPU_H
+#define BENCH_GPU_H
+
+#include <stdbool.h>
+
+/* A thread's ring of 1 MiB holds the records of a round twice: no thread waits, and the writer has a pause to catch up. */
+#define GPU_PAIRS 4096
+#define GPU_BYTES 4096
+
+/*
+ * One thing that is measured. Those of one process take turns in it: CUPTI stays once it is on, so that what switches
+ * it on has a process of its own.
+ */
+struct gpu_config {
+    const char *name;
+    const char *process;
+    const char *stack;  /* stack text, with %s in place of the trace; NULL: the driver's pool with nothing of ours */
+    bool cupti_memory2; /* the process switches on CUPTI's MEMORY2 records, and discards them */
+    const char *beside; /* the name of the one it is compared with; NULL: none */
+    const char *word;   /* for `beside`, in the table */
+    double most_ratio;  /* on one thread: no more than this times the other; 0: no bar */
+    double most_more;   /* on one thread: no more than this many ns over the other; 0: no bar */
+};
+
+extern const struct gpu_config gpu_configs[];
+extern const unsigned gpu_config_count;
+
+/* The process of this name measures nothing: its only line says which GPU this is. */
+#define GPU_MACHINE "machine"
+
+/*
+ * A process of the second kind: opens the configurations of `process` for `threads` threads and answers on stdout.
+ * First a line for each: "ready", or "skip " and the reason. Then for each line of stdin, which is a configuration's
+ * place in its process, runs a round and answers with ns a pair. At the end of stdin a line of notes for each: what
+ * the trace says of CUPTI. The status to exit with; 1 with a message where it cannot.
+ */
+int gpu_child(const char *process, unsigned threads);
+
+/* Switch on MEMORY2 records in this process and discard what they say; NULL, or why not. */
+const char *gpu_memory2_start(void);
+
+/* How many records have come. */
+unsigned long long gpu_memory2_finish(void);
+
+#endif
