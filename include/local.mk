@@ -2,6 +2,7 @@ pkgincludedir = $(includedir)/tidemark
 pkginclude_HEADERS = \
 	include/tidemark/base.h \
 	include/tidemark/binning.h \
+	include/tidemark/driver.h \
 	include/tidemark/export.h \
 	include/tidemark/fixed.h \
 	include/tidemark/limit.h \

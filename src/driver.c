@@ -22,7 +22,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include <tidemark/base.h>
+#include <tidemark/driver.h>
 
 #include "driver-order.h"
 #include "kind.h"

@@ -11,6 +11,7 @@ libtidemark_la_SOURCES = \
 	src/cupti-table.h \
 	src/describe.h \
 	src/driver-load.c \
+	src/driver-none.c \
 	src/driver-order.c \
 	src/driver-order.h \
 	src/driver-table.c \

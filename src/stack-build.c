@@ -1,5 +1,6 @@
 /* Makes stacks from text that has been checked, bottom up. */
 #include <stdlib.h>
+#include <string.h>
 
 #include <tidemark/stack.h>
 
@@ -135,4 +136,20 @@ tide_stack_from_environment(const char *default_text, struct tide_resource **out
     if (status != TIDE_OK)
         tide_error_set(status, "TIDEMARK_STACK: %s", tide_error_text());
     return status;
+}
+
+struct tide_resource *
+tide_stack_find(struct tide_resource *top, const char *name)
+{
+    struct tide_upstream below;
+
+    if (top == NULL || name == NULL || strcmp(top->ops->name, name) == 0)
+        return name != NULL ? top : NULL;
+    for (size_t i = 0; top->ops->upstream_at(top, i, &below) == TIDE_OK; i++) {
+        struct tide_resource *found = tide_stack_find(below.resource, name);
+
+        if (found != NULL)
+            return found;
+    }
+    return NULL;
 }

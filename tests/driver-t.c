@@ -3,7 +3,7 @@
 
 #include <limits.h>
 
-#include <tidemark/base.h>
+#include <tidemark/driver.h>
 #include <tidemark/message.h>
 
 #include "tests/tap.h"

@@ -1,4 +1,4 @@
-/* The bases: where a stack's memory comes from. */
+/* The bases, where a stack's memory comes from; the one over the driver's pools is in driver.h. */
 #ifndef TIDEMARK_BASE_H
 #define TIDEMARK_BASE_H
 
@@ -42,32 +42,67 @@ struct tide_sim_options {
  */
 TIDE_EXPORT enum tide_status tide_sim_create(const struct tide_sim_options *options, struct tide_resource **out);
 
-/* driver: a CUmemoryPool. */
-struct tide_driver_options {
+/* cuda: cuMemAlloc and cuMemFree. */
+struct tide_cuda_options {
     size_t struct_size;
-    int device;                       /* CUDA ordinal */
-    bool use_default_pool;            /* the device's default pool instead of one of our own */
-    bool set_release_threshold;       /* else the driver's own: 0 for a new pool */
-    uint64_t release_threshold_bytes; /* what a synchronize lets the pool keep; UINT64_MAX: all */
-    uint64_t maximum_bytes;           /* the most the pool may grow to; 0: no bound; not for the default pool */
+    int device; /* CUDA ordinal */
 };
 
 /*
- * Create a base over the stream-ordered memory pool of a CUDA device. Retains the device's primary context, and
- * works with no current context, with the application's own, and from threads that never touched CUDA.
+ * Create a base over the plain memory of a CUDA device: the way out where a device has no pools, and the measure for
+ * those that have. Each call takes tens of microseconds, and a deallocation waits for all work of the device.
  *
- * TIDE_QUERY_BYTES_USED and TIDE_QUERY_BYTES_RESERVED are the pool's: for the default pool they count everybody who
- * uses it, in this process also those who know nothing of Tidemark. An order behind TIDE_STREAM_ALL waits, on the
- * host, for the device's primary context and for the context that is current: streams of the application's other
- * contexts are the application's to wait for. It fails while a stream there is captured into a graph.
+ * The memory belongs to the context that is current where that is one of the device, as it does with cuMemAlloc, and
+ * goes with it; else to the device's primary context, which this base retains. The stream of a call is not looked at:
+ * memory is there when the call returns, and a deallocation comes behind all work, whatever its stream.
  *
- * Errors: TIDE_EUNSUPPORTED (the build has no CUDA, the machine no driver, the device no pools; the text says
- * which), TIDE_EINVAL (no such device, a maximum for the default pool), TIDE_EDRIVER, TIDE_ENOMEM. Its allocations:
- * TIDE_ECAPACITY (CUDA_ERROR_OUT_OF_MEMORY), TIDE_EINVAL (alignment over 256 bytes), TIDE_EDRIVER.
- * Thread safety: any thread; the driver takes its own lock. Source: CUDA Driver API, stream ordered memory
- * allocator. Since 0.1.
+ * Errors: TIDE_EUNSUPPORTED (the build has no CUDA, the machine no driver), TIDE_EINVAL (no such device), TIDE_EDRIVER,
+ * TIDE_ENOMEM. Its allocations: TIDE_ECAPACITY (CUDA_ERROR_OUT_OF_MEMORY), TIDE_EINVAL (alignment over 256 bytes),
+ * TIDE_EDRIVER; its deallocations: TIDE_EPOINTER (CUDA_ERROR_INVALID_VALUE), TIDE_EDRIVER.
+ * Thread safety: any thread; the driver takes its own lock. Since 0.1.
  */
-TIDE_EXPORT enum tide_status tide_driver_create(const struct tide_driver_options *options, struct tide_resource **out);
+TIDE_EXPORT enum tide_status tide_cuda_create(const struct tide_cuda_options *options, struct tide_resource **out);
+
+/* Where managed memory is to be, as long as nobody touches it elsewhere. */
+enum tide_managed_preferred {
+    TIDE_MANAGED_ANYWHERE = 0, /* no advice */
+    TIDE_MANAGED_DEVICE = 1,   /* on the device of the options */
+    TIDE_MANAGED_HOST = 2,
+};
+
+/* managed: cuMemAllocManaged, memory that moves between host and devices. */
+struct tide_managed_options {
+    size_t struct_size;
+    int device;                            /* CUDA ordinal */
+    bool attach_host;                      /* CU_MEM_ATTACH_HOST: for the host until it is attached to a stream */
+    enum tide_managed_preferred preferred; /* advice that is given for each allocation */
+    bool read_mostly;                      /* the same: whoever reads gets a copy */
+};
+
+/*
+ * Create a base over managed memory. Context, streams, errors and thread safety are those of tide_cuda_create; its
+ * memory may exceed the device's, and the host may use it.
+ *
+ * Advice that the device cannot take (CUDA_ERROR_INVALID_DEVICE where it has no concurrent managed access) fails the
+ * creation, not each allocation: TIDE_EUNSUPPORTED. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_managed_create(const struct tide_managed_options *options,
+                                                 struct tide_resource **out);
+
+/* pinned: cuMemHostAlloc, host memory that devices reach. */
+struct tide_pinned_options {
+    size_t struct_size;
+    int device;          /* CUDA ordinal of the device whose context it belongs to */
+    bool portable;       /* CU_MEMHOSTALLOC_PORTABLE: pinned for every context, not for that one alone */
+    bool mapped;         /* CU_MEMHOSTALLOC_DEVICEMAP: in the device's address space, at the host's address */
+    bool write_combined; /* CU_MEMHOSTALLOC_WRITECOMBINED: fast for the device to read, slow for the host */
+};
+
+/*
+ * Create a base over pinned host memory. Context, streams, errors and thread safety are those of tide_cuda_create; it
+ * knows no TIDE_QUERY_DEVICE, as its memory lies on none. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_pinned_create(const struct tide_pinned_options *options, struct tide_resource **out);
 
 #ifdef __cplusplus
 }

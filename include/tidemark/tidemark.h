@@ -17,6 +17,7 @@
 
 #include <tidemark/base.h>
 #include <tidemark/binning.h>
+#include <tidemark/driver.h>
 #include <tidemark/export.h>
 #include <tidemark/fixed.h>
 #include <tidemark/limit.h>
