@@ -42,25 +42,80 @@ log_log2(size_t alignment)
     return (uint8_t)__builtin_ctzll(alignment);
 }
 
+/* The front of the calling thread; NULL where nothing is recorded. */
+static inline struct tidei_front *
+log_front(struct log *log, enum tidei_record_kind kind)
+{
+    /* Pairs with the release in log_attach. */
+    struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+    struct tidei_front *front;
+
+    if (recorder == NULL)
+        return NULL;
+    front = tidei_front_get(recorder);
+    if (__builtin_expect(front == NULL, 0))
+        tidei_recorder_lost(recorder, kind);
+    return front;
+}
+
+/* An allocation that is recorded; see tidei_front_ticks for `plain`. */
+static inline __attribute__((always_inline)) enum tide_status
+log_allocate_recorded(struct log *log, struct tidei_front *front, bool plain, size_t bytes, size_t alignment,
+                      tide_stream stream, void **out)
+{
+    uint64_t begin = tidei_front_ticks(front, plain);
+    enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
+
+    tidei_front_event(front, begin, (uintptr_t)*out, bytes, stream,
+                      tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)), true,
+                      plain);
+    return status;
+}
+
+static __attribute__((noinline)) enum tide_status
+log_allocate_otherwise(struct log *log, struct tidei_front *front, size_t bytes, size_t alignment, tide_stream stream,
+                       void **out)
+{
+    if (front == NULL)
+        return tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
+    return log_allocate_recorded(log, front, false, bytes, alignment, stream, out);
+}
+
 static enum tide_status
 log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct log *log = (struct log *)self;
-    /* Pairs with the release in log_attach. */
-    struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
-    struct tidei_front *front = recorder != NULL ? tidei_front_get(recorder) : NULL;
-    enum tide_status status;
-    uint64_t begin;
+    struct tidei_front *front = log_front(log, TIDEI_RECORD_ALLOC);
 
-    if (front == NULL) {
-        if (recorder != NULL)
-            tidei_recorder_lost(recorder, TIDEI_RECORD_ALLOC);
-        return tidei_allocate(self->upstream, bytes, alignment, stream, out);
-    }
-    begin = tidei_front_ticks(front);
-    status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
-    tidei_front_event(front, begin, (uintptr_t)*out, bytes, stream,
-                      tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)), true);
+    if (__builtin_expect(front == NULL || !front->plain, 0))
+        return log_allocate_otherwise(log, front, bytes, alignment, stream, out);
+    return log_allocate_recorded(log, front, true, bytes, alignment, stream, out);
+}
+
+static inline __attribute__((always_inline)) enum tide_status
+log_deallocate_recorded(struct log *log, struct tidei_front *front, bool plain, void *pointer, size_t bytes,
+                        size_t alignment, tide_stream stream)
+{
+    uint64_t begin = tidei_front_ticks_settled(front, plain);
+    enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
+
+    tidei_front_event(front, begin, (uintptr_t)pointer, bytes, stream,
+                      tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)), false,
+                      plain);
+    return status;
+}
+
+static __attribute__((noinline)) enum tide_status
+log_deallocate_otherwise(struct log *log, struct tidei_front *front, void *pointer, size_t bytes, size_t alignment,
+                         tide_stream stream)
+{
+    enum tide_status status;
+
+    if (front != NULL && !(front->drop && tidei_front_drops_free(front, log->layer_id, (uintptr_t)pointer)))
+        return log_deallocate_recorded(log, front, false, pointer, bytes, alignment, stream);
+    status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
+    if (front != NULL && status != TIDE_OK)
+        tidei_front_drops_again(front, log->layer_id, (uintptr_t)pointer);
     return status;
 }
 
@@ -68,27 +123,11 @@ static enum tide_status
 log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct log *log = (struct log *)self;
-    struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
-    struct tidei_front *front = recorder != NULL ? tidei_front_get(recorder) : NULL;
-    enum tide_status status;
-    uint64_t begin;
+    struct tidei_front *front = log_front(log, TIDEI_RECORD_FREE);
 
-    if (front == NULL) {
-        if (recorder != NULL)
-            tidei_recorder_lost(recorder, TIDEI_RECORD_FREE);
-        return tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
-    }
-    if (__builtin_expect(front->drop, 0) && tidei_front_drops_free(front, log->layer_id, (uintptr_t)pointer)) {
-        status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
-        if (status != TIDE_OK)
-            tidei_front_drops_again(front, log->layer_id, (uintptr_t)pointer);
-        return status;
-    }
-    begin = tidei_front_ticks_settled(front);
-    status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
-    tidei_front_event(front, begin, (uintptr_t)pointer, bytes, stream,
-                      tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)), false);
-    return status;
+    if (__builtin_expect(front == NULL || !front->plain, 0))
+        return log_deallocate_otherwise(log, front, pointer, bytes, alignment, stream);
+    return log_deallocate_recorded(log, front, true, pointer, bytes, alignment, stream);
 }
 
 static const char *const log_clocks[] = { "auto", "tsc", "monotonic", NULL };

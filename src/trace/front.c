@@ -175,6 +175,7 @@ front_new(struct tidei_recorder *recorder, uint64_t serial)
     front->tsc = recorder->tsc;
     front->fence = recorder->fence;
     front->drop = recorder->drop;
+    front->plain = front->tsc && !front->fence && !front->drop;
     front->serial = serial;
     front->recorder = recorder;
     front->next = front_list;
@@ -392,8 +393,8 @@ tidei_front_text(struct tidei_front *front, struct tidei_record *record, const c
     }
     record->text_records = (uint16_t)records;
     record->thread = front->thread_id;
-    tidei_front_open(front, tidei_front_ticks(front));
-    record->ticks = tidei_front_ticks(front);
+    tidei_front_open(front, front->ring, tidei_front_ticks(front, false), false);
+    record->ticks = tidei_front_ticks(front, false);
     front->records[front->head & front->mask] = *record;
     for (uint64_t i = 0; i < records; i++) {
         struct tidei_text_record part = { .kind = TIDEI_RECORD_TEXT };
@@ -404,7 +405,7 @@ tidei_front_text(struct tidei_front *front, struct tidei_record *record, const c
         length -= part.length;
         memcpy(&front->records[(front->head + 1 + i) & front->mask], &part, sizeof(part));
     }
-    tidei_front_publish(front, records + 1);
+    tidei_front_publish(front, front->ring, records + 1);
     return true;
 }
 

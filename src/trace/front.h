@@ -32,6 +32,7 @@ struct tidei_front {
     bool tsc;
     bool fence;
     bool drop;
+    bool plain; /* tsc, and neither fence nor drop: nothing more to ask in the course of an event */
     bool has_events;
     uint64_t serial;
     struct tidei_recorder *recorder;
@@ -78,10 +79,11 @@ struct tidei_front *tidei_front_for_text(struct tidei_recorder *recorder);
 /* The same again where no forked process may begin a trace of its own: the registry's lock is held. */
 struct tidei_front *tidei_front_get_recording(struct tidei_recorder *recorder);
 
+/* In these functions `plain` is front->plain: a constant in the code of a caller that has asked once for all. */
 static inline uint64_t
-tidei_front_ticks(const struct tidei_front *front)
+tidei_front_ticks(const struct tidei_front *front, bool plain)
 {
-    return tidei_clock_ticks(__builtin_expect(front->tsc, 1));
+    return tidei_clock_ticks(plain || front->tsc);
 }
 
 /*
@@ -90,20 +92,20 @@ tidei_front_ticks(const struct tidei_front *front)
  * first event.
  */
 static inline uint64_t
-tidei_front_ticks_settled(const struct tidei_front *front)
+tidei_front_ticks_settled(const struct tidei_front *front, bool plain)
 {
-    if (atomic_load_explicit(&front->recorder->many, memory_order_relaxed))
-        return tidei_clock_ticks_settled(__builtin_expect(front->tsc, 1));
-    return tidei_front_ticks(front);
+    if ((plain || front->tsc) && atomic_load_explicit(&front->recorder->many, memory_order_relaxed))
+        tidei_clock_settle();
+    return tidei_front_ticks(front, plain);
 }
 
 /* Have the record at `head` begin: nothing later than `since` is merged until tidei_front_publish. */
 static inline void
-tidei_front_open(struct tidei_front *front, uint64_t since)
+tidei_front_open(struct tidei_front *front, struct tidei_ring *ring, uint64_t since, bool plain)
 {
     /* Read by the merge with acquire; ordered before the clock by the writer's membarrier or by this fence. */
-    atomic_store_explicit(&front->ring->open, since | 1, memory_order_relaxed);
-    if (__builtin_expect(front->fence, 0)) {
+    atomic_store_explicit(&ring->open, since | 1, memory_order_relaxed);
+    if (!plain && front->fence) {
         atomic_thread_fence(memory_order_seq_cst);
         tidei_clock_settle();
     } else {
@@ -112,15 +114,15 @@ tidei_front_open(struct tidei_front *front, uint64_t since)
 }
 
 static inline void
-tidei_front_publish(struct tidei_front *front, uint64_t records)
+tidei_front_publish(struct tidei_front *front, struct tidei_ring *ring, uint64_t records)
 {
     TIDEI_TEST_POINT("front.before-publish");
     front->head += records;
     /* Pairs with the acquire of head in the merge: the records are there before they are counted. */
-    atomic_store_explicit(&front->ring->head, front->head, memory_order_release);
+    atomic_store_explicit(&ring->head, front->head, memory_order_release);
     TIDEI_TEST_POINT("front.before-close");
     /* Pairs with the acquire of open in the merge: who sees 0 sees the head of before. */
-    atomic_store_explicit(&front->ring->open, 0, memory_order_release);
+    atomic_store_explicit(&ring->open, 0, memory_order_release);
 }
 
 /*
@@ -131,8 +133,9 @@ tidei_front_publish(struct tidei_front *front, uint64_t records)
  */
 static inline __attribute__((always_inline)) void
 tidei_front_event(struct tidei_front *front, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,
-                  uint64_t word, bool settled)
+                  uint64_t word, bool settled, bool plain)
 {
+    struct tidei_ring *ring = front->ring;
     struct tidei_record *record;
     uint64_t now;
 
@@ -148,12 +151,12 @@ tidei_front_event(struct tidei_front *front, uint64_t begin, uint64_t address, u
     record->callstack = 0;
     memcpy(&record->layer, &word, sizeof(word));
     record->thread = front->thread_id;
-    tidei_front_open(front, begin);
+    tidei_front_open(front, ring, begin, plain);
     TIDEI_TEST_POINT("front.open");
-    now = settled ? tidei_front_ticks_settled(front) : tidei_front_ticks(front);
+    now = settled ? tidei_front_ticks_settled(front, plain) : tidei_front_ticks(front, plain);
     record->ticks = now;
     record->duration_ticks = now - begin;
-    tidei_front_publish(front, 1);
+    tidei_front_publish(front, ring, 1);
 }
 
 /*
