@@ -46,6 +46,8 @@ AS_IF([test -n "$cuda_version"], [
 ])
 AM_CONDITIONAL([CUDA], [test -n "$cuda_version"])
 AM_CONDITIONAL([CUPTI], [test -n "$cupti_version"])
+dnl The fake driver of the tests has the declarations of this toolkit.
+AM_CONDITIONAL([FAKE_CUDA], [test "0${cuda_version%%.*}" -ge 13 && test "0$cupti_version" -ge 130000])
 AC_SUBST([CUDA_CPPFLAGS])
 ])
 

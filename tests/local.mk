@@ -190,6 +190,7 @@ tests_threadslot_t_LDADD = -lpthread
 TESTS += tests/threadslot-t
 THREADED_TESTS += tests/threadslot-t
 
+include tests/fake-cuda/local.mk
 include tests/gpu/local.mk
 
 # Beside the page whose tables it compares.

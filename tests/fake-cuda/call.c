@@ -1,0 +1,105 @@
+/* The way into and out of every function of the fake driver: its state, failures that a test asks for, CUPTI. */
+#include "tests/fake-cuda/fake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t fake_progress = PTHREAD_COND_INITIALIZER;
+
+static struct fake_function *call_functions;
+static const struct fake_tracer *_Atomic call_tracer;
+static __thread struct fake_call *call_now;
+
+void
+fake_function_add(struct fake_function *function)
+{
+    function->next = call_functions;
+    call_functions = function;
+}
+
+struct fake_function *
+fake_functions(void)
+{
+    return call_functions;
+}
+
+FAKE_EXPORT void
+fake_cuda_trace(const struct fake_tracer *tracer)
+{
+    __atomic_store_n(&call_tracer, tracer, __ATOMIC_RELEASE);
+}
+
+/*
+ * FAKE_CUDA_FAIL="cuMemPoolCreate:999,cuInit:100:2": the function returns that result; with a third part only its
+ * call of that number does, counted from 1.
+ */
+static CUresult
+call_failure(struct fake_function *function)
+{
+    const char *text = getenv("FAKE_CUDA_FAIL");
+    size_t length = strlen(function->name);
+
+    function->calls++;
+    while (text != NULL && *text != '\0') {
+        int result = 0;
+        int nth = 0;
+
+        if (strncmp(text, function->name, length) == 0 && text[length] == ':' &&
+            sscanf(text + length, ":%d:%d", &result, &nth) >= 1 && (nth == 0 || nth == function->calls))
+            return (CUresult)result;
+        text = strchr(text, ',');
+        if (text != NULL)
+            text++;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult
+fake_call_begin(struct fake_call *call, struct fake_function *function, enum fake_need need)
+{
+    const struct fake_tracer *tracer = __atomic_load_n(&call_tracer, __ATOMIC_ACQUIRE);
+    CUresult result;
+
+    call->function = function;
+    call->event_count = 0;
+    call->start = 0;
+    call->correlation = 0;
+    call->outer = call_now;
+    call->traced = tracer != NULL && call->outer == NULL;
+    if (call->traced)
+        call->correlation = tracer->begin(function->symbol, &call->start);
+    pthread_mutex_lock(&fake_lock);
+    call_now = call;
+    if (need != FAKE_NEEDS_NOTHING && fake.gone)
+        return CUDA_ERROR_DEINITIALIZED;
+    if (need != FAKE_NEEDS_NOTHING && !fake.initialized)
+        return CUDA_ERROR_NOT_INITIALIZED;
+    result = call_failure(function);
+    return result;
+}
+
+CUresult
+fake_call_end(struct fake_call *call, CUresult result)
+{
+    const struct fake_tracer *tracer = __atomic_load_n(&call_tracer, __ATOMIC_ACQUIRE);
+
+    call_now = call->outer;
+    pthread_mutex_unlock(&fake_lock);
+    if (!call->traced || tracer == NULL)
+        return result;
+    for (size_t i = 0; i < call->event_count; i++)
+        tracer->event(&call->events[i], call->correlation);
+    tracer->end(call->function->symbol, call->correlation, call->start, (int)result);
+    return result;
+}
+
+void
+fake_trace(const struct fake_event *event)
+{
+    struct fake_call *call = call_now;
+
+    if (call != NULL && call->traced && call->event_count < sizeof(call->events) / sizeof(call->events[0]))
+        call->events[call->event_count++] = *event;
+}

@@ -1,0 +1,370 @@
+/* Contexts of the fake driver: primary ones with their references, an application's own, and each thread's stack. */
+#include "tests/fake-cuda/fake.h"
+
+#include <stdlib.h>
+
+#include "tests/fake-cuda/capture.h"
+#include "tests/fake-cuda/memory.h"
+
+#define CONTEXT_MOST 64
+
+static __thread CUcontext context_stack[CONTEXT_MOST];
+static __thread int context_depth;
+static uint32_t context_ids;
+
+bool
+fake_context_is(CUcontext context)
+{
+    for (struct CUctx_st *known = fake.contexts; known != NULL; known = known->next) {
+        if (known == context)
+            return true;
+    }
+    return false;
+}
+
+FAKE_EXPORT bool
+fake_cuda_has_context(void)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&fake_lock);
+    for (struct CUctx_st *known = fake.contexts; known != NULL; known = known->next)
+        found = found || known->alive;
+    pthread_mutex_unlock(&fake_lock);
+    return found;
+}
+
+void
+fake_context_push(CUcontext context)
+{
+    if (context_depth < CONTEXT_MOST)
+        context_stack[context_depth++] = context;
+}
+
+void
+fake_context_pop(void)
+{
+    if (context_depth > 0)
+        context_depth--;
+}
+
+static CUcontext
+context_top(void)
+{
+    return context_depth > 0 ? context_stack[context_depth - 1] : NULL;
+}
+
+CUresult
+fake_context_current(CUcontext *out)
+{
+    *out = context_top();
+    if (*out == NULL)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return (*out)->alive ? (*out)->error : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+static CUcontext
+context_new(int device, unsigned int flags, bool primary)
+{
+    CUcontext context = calloc(1, sizeof(*context));
+
+    if (context == NULL)
+        abort();
+    context->device = device;
+    context->flags = flags;
+    context->primary = primary;
+    context->alive = true;
+    context->id = ++context_ids;
+    context->next = fake.contexts;
+    fake.contexts = context;
+    context->legacy = fake_stream_new(context, 0, 0);
+    context->legacy->legacy = true;
+    return context;
+}
+
+/* All that it had is gone with it, once its streams have done their work. */
+static void
+context_end(CUcontext context)
+{
+    fake_wait_context(context);
+    fake_streams_end(context);
+    fake_memory_end(context);
+    context->alive = false;
+    context->peers = 0;
+}
+
+/* A primary context that comes back is at the address that it had. */
+static CUresult
+do_cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
+{
+    struct fake_device *entry;
+
+    if (out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!fake_device_is(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    entry = &fake.devices[device];
+    if (entry->primary == NULL) {
+        entry->primary = context_new(device, entry->primary_flags, true);
+    } else if (!entry->primary->alive) {
+        entry->primary->alive = true;
+        entry->primary->error = CUDA_SUCCESS;
+        entry->primary->legacy = fake_stream_new(entry->primary, 0, 0);
+        entry->primary->legacy->legacy = true;
+    }
+    entry->primary->references++;
+    *out = entry->primary;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(7000, cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device), (out, device))
+
+static CUresult
+do_cuDevicePrimaryCtxRelease(CUdevice device)
+{
+    CUcontext primary;
+
+    if (!fake_device_is(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    primary = fake.devices[device].primary;
+    if (primary == NULL || primary->references == 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (--primary->references == 0)
+        context_end(primary);
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(11000, cuDevicePrimaryCtxRelease, (CUdevice device), (device))
+
+/* Its references stay. */
+static CUresult
+do_cuDevicePrimaryCtxReset(CUdevice device)
+{
+    if (!fake_device_is(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (fake.devices[device].primary != NULL && fake.devices[device].primary->alive)
+        context_end(fake.devices[device].primary);
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(11000, cuDevicePrimaryCtxReset, (CUdevice device), (device))
+
+static CUresult
+do_cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
+{
+    if (flags == NULL || active == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!fake_device_is(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *flags = fake.devices[device].primary_flags;
+    *active = fake.devices[device].primary != NULL && fake.devices[device].primary->alive;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(7000, cuDevicePrimaryCtxGetState, (CUdevice device, unsigned int *flags, int *active), (device, flags, active))
+
+static CUresult
+do_cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
+{
+    if (!fake_device_is(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    fake.devices[device].primary_flags = flags;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(11000, cuDevicePrimaryCtxSetFlags, (CUdevice device, unsigned int flags), (device, flags))
+
+static CUresult
+context_create(CUcontext *out, unsigned int flags, CUdevice device)
+{
+    if (out == NULL || flags > 0xff)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!fake_device_is(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *out = context_new(device, flags, false);
+    fake_context_push(*out);
+    return CUDA_SUCCESS;
+}
+
+/* cuda.h of 13.0 no longer declares it; programs of before call it, and so do tests. */
+CUresult CUDAAPI cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device);
+
+static CUresult
+do_cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device)
+{
+    return context_create(out, flags, device);
+}
+
+FAKE_API(3020, cuCtxCreate_v2, (CUcontext * out, unsigned int flags, CUdevice device), (out, flags, device))
+
+static CUresult
+do_cuCtxCreate(CUcontext *out, CUctxCreateParams *parameters, unsigned int flags, CUdevice device)
+{
+    (void)parameters;
+    return context_create(out, flags, device);
+}
+
+FAKE_API(12050, cuCtxCreate, (CUcontext * out, CUctxCreateParams *parameters, unsigned int flags, CUdevice device),
+         (out, parameters, flags, device))
+
+static CUresult
+do_cuCtxDestroy(CUcontext context)
+{
+    if (context == NULL || !fake_context_is(context))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!context->alive)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (context->primary)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    context_end(context);
+    if (context_top() == context)
+        fake_context_pop();
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(4000, cuCtxDestroy, (CUcontext context), (context))
+
+static CUresult
+do_cuCtxPushCurrent(CUcontext context)
+{
+    if (context == NULL || !fake_context_is(context))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!context->alive)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (context_depth == CONTEXT_MOST)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    fake_context_push(context);
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(4000, cuCtxPushCurrent, (CUcontext context), (context))
+
+static CUresult
+do_cuCtxPopCurrent(CUcontext *out)
+{
+    CUcontext top = context_top();
+
+    if (top == NULL)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (out != NULL)
+        *out = top;
+    fake_context_pop();
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(4000, cuCtxPopCurrent, (CUcontext * out), (out))
+
+static CUresult
+do_cuCtxSetCurrent(CUcontext context)
+{
+    if (context != NULL && !fake_context_is(context))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (context != NULL && !context->alive)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    fake_context_pop();
+    if (context != NULL)
+        fake_context_push(context);
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(4000, cuCtxSetCurrent, (CUcontext context), (context))
+
+static CUresult
+do_cuCtxGetCurrent(CUcontext *out)
+{
+    if (out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = context_top();
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(4000, cuCtxGetCurrent, (CUcontext * out), (out))
+
+static CUresult
+do_cuCtxGetDevice(CUdevice *device)
+{
+    CUcontext context;
+    CUresult result = fake_context_current(&context);
+
+    if (result == CUDA_SUCCESS)
+        *device = context->device;
+    return result;
+}
+
+FAKE_API(2000, cuCtxGetDevice, (CUdevice * device), (device))
+
+static CUresult
+do_cuCtxSynchronize(void)
+{
+    CUcontext context;
+    CUresult result = fake_context_current(&context);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (fake_context_captures(context))
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    fake_wait_context(context);
+    fake_pools_synchronized(context->device);
+    return context->error;
+}
+
+FAKE_API(2000, cuCtxSynchronize, (void), ())
+
+static CUresult
+do_cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    CUcontext context;
+    CUresult result = fake_context_current(&context);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (least != NULL)
+        *least = 0;
+    if (greatest != NULL)
+        *greatest = -5;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(5050, cuCtxGetStreamPriorityRange, (int *least, int *greatest), (least, greatest))
+
+static CUresult
+do_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
+{
+    CUcontext context;
+    CUresult result = fake_context_current(&context);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (peer == NULL || !fake_context_is(peer) || !peer->alive)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (peer->device == context->device)
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (fake_environment_bytes("FAKE_CUDA_NO_PEERS", 0))
+        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    if (context->peers & 1u << peer->device)
+        return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    context->peers |= 1u << peer->device;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(4000, cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags), (peer, flags))
+
+static CUresult
+do_cuCtxDisablePeerAccess(CUcontext peer)
+{
+    CUcontext context;
+    CUresult result = fake_context_current(&context);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (peer == NULL || !fake_context_is(peer))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!(context->peers & 1u << peer->device))
+        return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    context->peers &= ~(1u << peer->device);
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(4000, cuCtxDisablePeerAccess, (CUcontext peer), (peer))

@@ -1,0 +1,222 @@
+/* Starts the fake driver, names errors, and finds functions. */
+#include "tests/fake-cuda/fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct fake_state fake;
+
+/* A size in bytes, or in MiB or GiB with an M or a G behind it. */
+uint64_t
+fake_environment_bytes(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    char *end;
+    uint64_t value;
+
+    if (text == NULL)
+        return otherwise;
+    value = strtoull(text, &end, 10);
+    if (*end == 'M')
+        value <<= 20;
+    else if (*end == 'G')
+        value <<= 30;
+    return value;
+}
+
+/* Runs before what the program registered earlier, as with the real driver: from here on nothing works. */
+static void
+driver_gone(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    fake.gone = true;
+    pthread_mutex_unlock(&fake_lock);
+}
+
+static CUresult
+do_cuInit(unsigned int flags)
+{
+    if (fake.gone)
+        return CUDA_ERROR_DEINITIALIZED;
+    if (flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (fake.initialized)
+        return CUDA_SUCCESS;
+    fake.device_count = (int)fake_environment_bytes("FAKE_CUDA_DEVICES", 2);
+    if (fake.device_count > FAKE_MOST_DEVICES)
+        fake.device_count = FAKE_MOST_DEVICES;
+    if (fake.device_count == 0)
+        return CUDA_ERROR_NO_DEVICE;
+    for (int i = 0; i < fake.device_count; i++)
+        fake.devices[i].total_bytes = fake_environment_bytes("FAKE_CUDA_MEMORY", 1024 * FAKE_MIB);
+    atexit(driver_gone);
+    fake.initialized = true;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API_EARLY(2000, cuInit, (unsigned int flags), (flags))
+
+static int
+driver_version(void)
+{
+    return (int)fake_environment_bytes("FAKE_CUDA_VERSION", 13000);
+}
+
+static CUresult
+do_cuDriverGetVersion(int *version)
+{
+    if (version == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *version = driver_version();
+    return CUDA_SUCCESS;
+}
+
+FAKE_API_EARLY(2020, cuDriverGetVersion, (int *version), (version))
+
+#define DRIVER_ERROR(name, words)                                                                                      \
+    {                                                                                                                  \
+        name, #name, words                                                                                             \
+    }
+
+static const struct driver_error {
+    CUresult result;
+    const char *name;
+    const char *words;
+} driver_errors[] = {
+    DRIVER_ERROR(CUDA_SUCCESS, "no error"),
+    DRIVER_ERROR(CUDA_ERROR_INVALID_VALUE, "invalid argument"),
+    DRIVER_ERROR(CUDA_ERROR_OUT_OF_MEMORY, "out of memory"),
+    DRIVER_ERROR(CUDA_ERROR_NOT_INITIALIZED, "initialization error"),
+    DRIVER_ERROR(CUDA_ERROR_DEINITIALIZED, "driver shutting down"),
+    DRIVER_ERROR(CUDA_ERROR_STUB_LIBRARY, "CUDA driver is a stub library"),
+    DRIVER_ERROR(CUDA_ERROR_DEVICE_UNAVAILABLE, "CUDA-capable device(s) is/are busy or unavailable"),
+    DRIVER_ERROR(CUDA_ERROR_NO_DEVICE, "no CUDA-capable device is detected"),
+    DRIVER_ERROR(CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal"),
+    DRIVER_ERROR(CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid"),
+    DRIVER_ERROR(CUDA_ERROR_INVALID_CONTEXT, "invalid device context"),
+    DRIVER_ERROR(CUDA_ERROR_UNSUPPORTED_LIMIT, "limit is not supported on this architecture"),
+    DRIVER_ERROR(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "peer access is not supported between these two devices"),
+    DRIVER_ERROR(CUDA_ERROR_INVALID_PTX, "a PTX JIT compilation failed"),
+    DRIVER_ERROR(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"),
+    DRIVER_ERROR(CUDA_ERROR_ILLEGAL_STATE, "the operation cannot be performed in the present state"),
+    DRIVER_ERROR(CUDA_ERROR_NOT_FOUND, "named symbol not found"),
+    DRIVER_ERROR(CUDA_ERROR_NOT_READY, "device not ready"),
+    DRIVER_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
+    DRIVER_ERROR(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer access is already enabled"),
+    DRIVER_ERROR(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "peer access has not been enabled"),
+    DRIVER_ERROR(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, "cannot set while device is active in this process"),
+    DRIVER_ERROR(CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed"),
+    DRIVER_ERROR(CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"),
+    DRIVER_ERROR(CUDA_ERROR_NOT_PERMITTED, "operation not permitted"),
+    DRIVER_ERROR(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
+    DRIVER_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"),
+    DRIVER_ERROR(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture"),
+    DRIVER_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "capture was not ended in the same stream as it began"),
+    DRIVER_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "capturing stream has unjoined work"),
+    DRIVER_ERROR(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "dependency created on uncaptured work in another stream"),
+    DRIVER_ERROR(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "operation would make the legacy stream depend on a capture"),
+    DRIVER_ERROR(CUDA_ERROR_CAPTURED_EVENT, "operation not permitted on an event last recorded in a capturing stream"),
+    DRIVER_ERROR(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "attempt to end a capture from another thread"),
+    DRIVER_ERROR(CUDA_ERROR_UNKNOWN, "unknown error"),
+};
+
+static const struct driver_error *
+driver_error(CUresult result)
+{
+    for (size_t i = 0; i < sizeof(driver_errors) / sizeof(driver_errors[0]); i++) {
+        if (driver_errors[i].result == result)
+            return &driver_errors[i];
+    }
+    return NULL;
+}
+
+static CUresult
+do_cuGetErrorName(CUresult error, const char **name)
+{
+    const struct driver_error *found = driver_error(error);
+
+    if (name != NULL)
+        *name = found != NULL ? found->name : NULL;
+    return found != NULL && name != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+FAKE_API_EARLY(6000, cuGetErrorName, (CUresult error, const char **name), (error, name))
+
+static CUresult
+do_cuGetErrorString(CUresult error, const char **words)
+{
+    const struct driver_error *found = driver_error(error);
+
+    if (words != NULL)
+        *words = found != NULL ? found->words : NULL;
+    return found != NULL && words != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+FAKE_API_EARLY(6000, cuGetErrorString, (CUresult error, const char **words), (error, words))
+
+/* FAKE_CUDA_MISSING="cuMemPoolCreate,cuMemPoolTrimTo": what cuGetProcAddress does not find. */
+static bool
+driver_misses(const char *name)
+{
+    const char *text = getenv("FAKE_CUDA_MISSING");
+    size_t length = strlen(name);
+
+    while (text != NULL && *text != '\0') {
+        if (strncmp(text, name, length) == 0 && (text[length] == ',' || text[length] == '\0'))
+            return true;
+        text = strchr(text, ',');
+        if (text != NULL)
+            text++;
+    }
+    return false;
+}
+
+/* Whether `known`, which may end in _v2, is `name`. */
+static bool
+driver_names(const char *known, const char *name)
+{
+    size_t length = strlen(name);
+
+    return strncmp(known, name, length) == 0 &&
+           (known[length] == '\0' || (strncmp(known + length, "_v", 2) == 0 && known[length + 3] == '\0'));
+}
+
+/* The newest of the name that is no newer than `version`. */
+static struct fake_function *
+driver_find(const char *name, int version)
+{
+    struct fake_function *best = NULL;
+
+    for (struct fake_function *function = fake_functions(); function != NULL; function = function->next) {
+        if (driver_names(function->name, name) && function->version <= version &&
+            (best == NULL || best->version < function->version))
+            best = function;
+    }
+    return best;
+}
+
+static CUresult
+do_cuGetProcAddress(const char *name, void **address, int version, cuuint64_t flags,
+                    CUdriverProcAddressQueryResult *how)
+{
+    struct fake_function *found;
+
+    if (name == NULL || address == NULL || flags > 2)
+        return CUDA_ERROR_INVALID_VALUE;
+    *address = NULL;
+    found = driver_misses(name) ? NULL : driver_find(name, version);
+    if (found != NULL && found->version <= driver_version()) {
+        memcpy(address, &found->address, sizeof(*address));
+        if (how != NULL)
+            *how = CU_GET_PROC_ADDRESS_SUCCESS;
+        return CUDA_SUCCESS;
+    }
+    if (how != NULL)
+        *how = driver_find(name, 1 << 30) != NULL ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                                                  : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+FAKE_API_EARLY(12000, cuGetProcAddress,
+               (const char *name, void **address, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *how),
+               (name, address, version, flags, how))

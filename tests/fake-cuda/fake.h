@@ -1,0 +1,194 @@
+/*
+ * What the files of the fake CUDA driver share. It is for tests on machines without a GPU: "device" memory is host
+ * memory, a stream is a host thread, a kernel is a C function. Where it and the real driver differ, it is wrong.
+ *
+ * One lock covers all of it, as coarse as the real driver's; every entry point takes it and every thread of a stream
+ * gives it away while it works. Handles are never freed, so that one which is gone can be told.
+ */
+#ifndef TESTS_FAKE_CUDA_FAKE_H
+#define TESTS_FAKE_CUDA_FAKE_H
+
+#include "config.h"
+
+#include <cuda.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/fake-cuda/tracer.h"
+
+#define FAKE_MOST_DEVICES 8
+#define FAKE_MIB          ((uint64_t)1 << 20)
+#define FAKE_EXPORT       __attribute__((visibility("default")))
+
+/* A function of the driver, as cuGetProcAddress, the failures that a test asks for, and CUPTI know it. */
+struct fake_function {
+    const char *name;   /* cuMemAlloc */
+    const char *symbol; /* cuMemAlloc_v2 */
+    int version;        /* of CUDA, that brought this signature: 3020 */
+    void (*address)(void);
+    struct fake_function *next;
+    int calls; /* under fake_lock */
+};
+
+/* One call, on its caller's stack. What CUPTI is to hear of it is sent once the lock is given back. */
+struct fake_call {
+    struct fake_function *function;
+    struct fake_call *outer;
+    struct fake_event events[8];
+    size_t event_count;
+    uint64_t start;
+    uint32_t correlation;
+    bool traced;
+};
+
+enum fake_need { FAKE_NEEDS_NOTHING, FAKE_NEEDS_INIT };
+
+void fake_function_add(struct fake_function *function);
+struct fake_function *fake_functions(void);
+CUresult fake_call_begin(struct fake_call *call, struct fake_function *function, enum fake_need need);
+CUresult fake_call_end(struct fake_call *call, CUresult result);
+
+/* Have CUPTI hear of what the call that runs on this thread did; no more than its room is kept. */
+void fake_trace(const struct fake_event *event);
+
+#define FAKE_TEXT_OF(name) #name
+#define FAKE_TEXT(name)    FAKE_TEXT_OF(name)
+
+/*
+ * The entry point `entry`, which came with CUDA `since`: it does what do_<entry> of the same file does. cuda.h makes
+ * cuMemAlloc cuMemAlloc_v2 wherever it stands, but not where # or ## has it.
+ */
+#define FAKE_API(since, entry, parameters, arguments)                                                                  \
+    FAKE_DEFINE(FAKE_NEEDS_INIT, since, #entry, entry, do_##entry, of_##entry, add_##entry, parameters, arguments)
+#define FAKE_API_EARLY(since, entry, parameters, arguments)                                                            \
+    FAKE_DEFINE(FAKE_NEEDS_NOTHING, since, #entry, entry, do_##entry, of_##entry, add_##entry, parameters, arguments)
+
+#define FAKE_DEFINE(need, since, text, entry, work, function, add, parameters, arguments)                              \
+    static struct fake_function function = {                                                                           \
+        .name = text, .symbol = FAKE_TEXT(entry), .version = (since), .address = (void (*)(void))(entry)               \
+    };                                                                                                                 \
+    __attribute__((constructor)) static void add(void)                                                                 \
+    {                                                                                                                  \
+        fake_function_add(&(function));                                                                                \
+    }                                                                                                                  \
+    FAKE_EXPORT CUresult CUDAAPI entry parameters                                                                      \
+    {                                                                                                                  \
+        struct fake_call call;                                                                                         \
+        CUresult result = fake_call_begin(&call, &(function), (need));                                                 \
+                                                                                                                       \
+        if (result == CUDA_SUCCESS)                                                                                    \
+            result = work arguments;                                                                                   \
+        return fake_call_end(&call, result);                                                                           \
+    }
+
+extern pthread_mutex_t fake_lock;
+extern pthread_cond_t fake_progress; /* a stream went on, or is to end */
+
+/* A place in a stream's order: behind its first `seq` operations. */
+struct fake_point {
+    CUstream stream;
+    uint64_t seq;
+};
+
+/* What is known to be done before something: at most one point of each stream. */
+struct fake_clock {
+    struct fake_point *points;
+    size_t count, capacity;
+};
+
+struct CUctx_st {
+    struct CUctx_st *next;
+    int device;
+    unsigned int flags;
+    unsigned int references; /* of a primary context */
+    bool primary, alive;
+    uint32_t id;      /* as CUPTI counts */
+    CUstream legacy;  /* stream 0 */
+    CUresult error;   /* of a kernel: stays */
+    unsigned peers;   /* devices that it may reach, a bit each */
+    uint64_t streams; /* that were made */
+};
+
+typedef void (*fake_work)(void *argument);
+
+struct fake_operation {
+    struct fake_operation *next;
+    uint64_t seq;
+    struct fake_clock waits;
+    fake_work work; /* NULL: only waits */
+    max_align_t argument[];
+};
+
+struct CUstream_st {
+    struct CUstream_st *next;
+    CUcontext context;
+    unsigned int flags;
+    int priority;
+    uint64_t id;
+    bool alive, started, legacy;
+    struct fake_operation *first, **last;
+    uint64_t submitted, done;
+    struct fake_clock known;
+    struct fake_capture *capture;
+};
+
+struct CUevent_st {
+    CUcontext context;
+    unsigned int flags;
+    bool alive, recorded;
+    struct fake_point point;
+    struct fake_clock known;
+    struct fake_capture *capture; /* recorded in this one */
+    uint64_t ns;                  /* when it was done; written by the stream's thread under fake_lock */
+};
+
+struct fake_device {
+    struct CUctx_st *primary;
+    CUmemoryPool default_pool, pool;
+    uint64_t total_bytes, used_bytes;
+    unsigned int primary_flags;
+};
+
+/* A state of the whole driver. */
+extern struct fake_state {
+    bool initialized, gone;
+    int device_count;
+    int version;
+    struct fake_device devices[FAKE_MOST_DEVICES];
+    struct CUctx_st *contexts;
+    struct CUstream_st *streams;
+} fake;
+
+bool fake_device_is(CUdevice device);
+uint64_t fake_environment_bytes(const char *name, uint64_t otherwise);
+
+/* The context that is current, in *out; its own error, that of one that is gone, or that there is none. */
+CUresult fake_context_current(CUcontext *out);
+void fake_context_push(CUcontext context);
+void fake_context_pop(void);
+bool fake_context_is(CUcontext context);
+
+/* The stream that a handle names, in the current context where it is 0, 1 or 2. */
+CUresult fake_stream_find(CUstream handle, CUstream *out);
+CUstream fake_stream_new(CUcontext context, unsigned int flags, int priority);
+void fake_streams_end(CUcontext context);
+
+/* Have the stream do `work` with a copy of the argument, in its order; in a capture, once its graph is launched. */
+CUresult fake_submit(CUstream stream, fake_work work, const void *argument, size_t bytes);
+/* The same at once, past any capture. */
+CUresult fake_submit_now(CUstream stream, fake_work work, const void *argument, size_t bytes);
+void fake_submit_wait(CUstream stream, const struct fake_clock *waits);
+bool fake_point_is_done(struct fake_point point);
+/* Whether all that the stream will be given from here on comes after the point. */
+bool fake_stream_knows(CUstream stream, struct fake_point point);
+void fake_stream_order_legacy(CUstream stream);
+void fake_wait_point(struct fake_point point);
+void fake_wait_context(CUcontext context);
+
+void fake_clock_add(struct fake_clock *clock, struct fake_point point);
+void fake_clock_merge(struct fake_clock *clock, const struct fake_clock *other);
+void fake_clock_free(struct fake_clock *clock);
+
+#endif

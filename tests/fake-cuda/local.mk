@@ -1,0 +1,26 @@
+# A libcuda.so.1 and a libcupti.so.13 for tests, by the names that programs load; never installed, nor linked. The
+# runpath is one that is not there: libtool makes shared libraries only of what it believes to be installed.
+if FAKE_CUDA
+check_LTLIBRARIES += tests/fake-cuda/libcuda.la
+tests_fake_cuda_libcuda_la_SOURCES = \
+	tests/fake-cuda/attribute.c \
+	tests/fake-cuda/call.c \
+	tests/fake-cuda/capture.c \
+	tests/fake-cuda/capture.h \
+	tests/fake-cuda/context.c \
+	tests/fake-cuda/copy.c \
+	tests/fake-cuda/device.c \
+	tests/fake-cuda/driver.c \
+	tests/fake-cuda/event.c \
+	tests/fake-cuda/fake.h \
+	tests/fake-cuda/kernel.c \
+	tests/fake-cuda/memory.c \
+	tests/fake-cuda/memory.h \
+	tests/fake-cuda/pool-blocks.c \
+	tests/fake-cuda/pool.c \
+	tests/fake-cuda/stream.c \
+	tests/fake-cuda/tracer.h
+tests_fake_cuda_libcuda_la_LDFLAGS = -version-info 1:0:0 -rpath /nonexistent -pthread
+endif
+
+EXTRA_DIST += tests/fake-cuda/README.md tests/fake-cuda/run

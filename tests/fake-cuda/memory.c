@@ -1,0 +1,369 @@
+/* Memory of the fake driver that is no pool's: of the device, managed and pinned; and what lies at an address. */
+#include "tests/fake-cuda/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define MEMORY_STEP_BYTES (2 * FAKE_MIB) /* in which cuMemAlloc takes from the device */
+
+struct memory_range {
+    struct memory_range *next;
+    uint64_t address, bytes, mapped_bytes, id;
+    enum fake_memory_kind kind;
+    int device;
+    CUcontext context;
+};
+
+static struct memory_range *memory_ranges;
+static uint64_t memory_ids;
+
+uint64_t
+fake_memory_id(void)
+{
+    return ++memory_ids;
+}
+
+bool
+fake_device_take(int device, uint64_t bytes)
+{
+    struct fake_device *entry;
+
+    if (device < 0)
+        return true;
+    entry = &fake.devices[device];
+    if (bytes > entry->total_bytes - FAKE_OWN_BYTES - entry->used_bytes)
+        return false;
+    entry->used_bytes += bytes;
+    return true;
+}
+
+void
+fake_device_give(int device, uint64_t bytes)
+{
+    if (device >= 0)
+        fake.devices[device].used_bytes -= bytes;
+}
+
+static bool
+memory_find_block(uint64_t address, struct fake_place *out)
+{
+    for (CUmemoryPool pool = fake_pools(); pool != NULL; pool = pool->next) {
+        uint64_t base = (uint64_t)(uintptr_t)pool->base;
+        struct fake_block *block;
+
+        if (base == 0 || address < base || address - base >= pool->span_bytes)
+            continue;
+        block = fake_pool_block(pool, address);
+        if (block == NULL)
+            return false;
+        *out = (struct fake_place){ .start = base + block->offset,
+                                    .bytes = block->requested_bytes,
+                                    .id = block->id,
+                                    .kind = pool->kind,
+                                    .device = pool->device,
+                                    .context = block->context,
+                                    .pool = pool,
+                                    .block = block };
+        return true;
+    }
+    return false;
+}
+
+bool
+fake_place_find(uint64_t address, struct fake_place *out)
+{
+    memset(out, 0, sizeof(*out));
+    for (struct memory_range *range = memory_ranges; range != NULL; range = range->next) {
+        if (range->address <= address && address - range->address < range->bytes) {
+            *out = (struct fake_place){ .start = range->address,
+                                        .bytes = range->bytes,
+                                        .id = range->id,
+                                        .kind = range->kind,
+                                        .device = range->device,
+                                        .context = range->context };
+            return true;
+        }
+    }
+    return memory_find_block(address, out);
+}
+
+/* Device memory without leave; what is no memory of ours may be the program's own. */
+CUresult
+fake_place_check(CUcontext context, uint64_t address, uint64_t bytes)
+{
+    struct fake_place place;
+
+    if (!fake_place_find(address, &place))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (bytes > place.bytes - (address - place.start))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (place.kind != FAKE_DEVICE || place.device == context->device)
+        return CUDA_SUCCESS;
+    if (place.pool != NULL)
+        return place.pool->access[context->device] == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? CUDA_SUCCESS
+                                                                                         : CUDA_ERROR_INVALID_VALUE;
+    return context->peers & 1u << place.device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult
+memory_new(CUcontext context, size_t bytes, enum fake_memory_kind kind, uint64_t *out)
+{
+    uint64_t mapped_bytes = (bytes + MEMORY_STEP_BYTES - 1) / MEMORY_STEP_BYTES * MEMORY_STEP_BYTES;
+    int device = kind == FAKE_DEVICE ? context->device : -1;
+    struct memory_range *range;
+    void *address;
+
+    if (bytes > (uint64_t)1 << 46 || !fake_device_take(device, mapped_bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    address = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (address == MAP_FAILED) {
+        fake_device_give(device, mapped_bytes);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    range = calloc(1, sizeof(*range));
+    if (range == NULL)
+        abort();
+    *range = (struct memory_range){ .next = memory_ranges,
+                                    .address = (uint64_t)(uintptr_t)address,
+                                    .bytes = bytes,
+                                    .mapped_bytes = mapped_bytes,
+                                    .id = fake_memory_id(),
+                                    .kind = kind,
+                                    .device = context->device,
+                                    .context = context };
+    memory_ranges = range;
+    *out = range->address;
+    return CUDA_SUCCESS;
+}
+
+static void
+memory_trace(const struct memory_range *range, enum fake_event_kind kind)
+{
+    struct fake_event event = { .kind = kind,
+                                .memory_kind = range->kind == FAKE_DEVICE    ? 3
+                                               : range->kind == FAKE_MANAGED ? 4
+                                                                             : 2,
+                                .address = range->address,
+                                .bytes = range->bytes,
+                                .device = (uint32_t)range->device,
+                                .context = range->context->id };
+
+    fake_trace(&event);
+}
+
+static void
+memory_remove(struct memory_range **link)
+{
+    struct memory_range *range = *link;
+
+    *link = range->next;
+    munmap((void *)(uintptr_t)range->address, range->mapped_bytes);
+    if (range->kind == FAKE_DEVICE)
+        fake_device_give(range->device, range->mapped_bytes);
+    free(range);
+}
+
+void
+fake_memory_end(CUcontext context)
+{
+    struct memory_range **link = &memory_ranges;
+
+    while (*link != NULL) {
+        if ((*link)->context == context)
+            memory_remove(link);
+        else
+            link = &(*link)->next;
+    }
+}
+
+static struct memory_range **
+memory_link(uint64_t address)
+{
+    struct memory_range **link = &memory_ranges;
+
+    while (*link != NULL && (*link)->address != address)
+        link = &(*link)->next;
+    return link;
+}
+
+static CUresult
+memory_allocate(CUdeviceptr *out, size_t bytes, enum fake_memory_kind kind)
+{
+    uint64_t address = 0;
+    CUcontext context;
+    CUresult result = fake_context_current(&context);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (out == NULL || bytes == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    result = memory_new(context, bytes, kind, &address);
+    if (result != CUDA_SUCCESS)
+        return result;
+    *out = address;
+    memory_trace(*memory_link(address), FAKE_ALLOCATION);
+    return CUDA_SUCCESS;
+}
+
+/* It waits for all that the context was given, as the real one does. */
+static CUresult
+memory_free(uint64_t address)
+{
+    struct memory_range **link = memory_link(address);
+    CUcontext context;
+
+    if (*link == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    context = (*link)->context;
+    fake_wait_context(context);
+    link = memory_link(address); /* others came by meanwhile */
+    if (*link == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    memory_trace(*link, FAKE_RELEASE);
+    memory_remove(link);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+fake_memory_free(uint64_t address, CUstream stream)
+{
+    fake_wait_point((struct fake_point){ stream, stream->submitted });
+    return memory_free(address);
+}
+
+static CUresult
+do_cuMemAlloc(CUdeviceptr *out, size_t bytes)
+{
+    return memory_allocate(out, bytes, FAKE_DEVICE);
+}
+
+FAKE_API(3020, cuMemAlloc, (CUdeviceptr * out, size_t bytes), (out, bytes))
+
+static CUresult
+do_cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
+{
+    if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)
+        return CUDA_ERROR_INVALID_VALUE;
+    return memory_allocate(out, bytes, FAKE_MANAGED);
+}
+
+FAKE_API(6000, cuMemAllocManaged, (CUdeviceptr * out, size_t bytes, unsigned int flags), (out, bytes, flags))
+
+static CUresult
+do_cuMemFree(CUdeviceptr address)
+{
+    struct fake_place place;
+    CUcontext context;
+    CUresult result = fake_context_current(&context);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (address == 0)
+        return CUDA_SUCCESS;
+    if (!fake_place_find(address, &place) || place.start != address || place.kind == FAKE_HOST)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (place.block == NULL)
+        return memory_free(address);
+    fake_wait_context(context);
+    fake_block_trace(place.pool, place.block, FAKE_RELEASE, NULL);
+    fake_pool_free(place.pool, place.block, (struct fake_point){ 0 });
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(3020, cuMemFree, (CUdeviceptr address), (address))
+
+static CUresult
+memory_allocate_host(void **out, size_t bytes)
+{
+    CUdeviceptr address = 0;
+    CUresult result = memory_allocate(&address, bytes, FAKE_HOST);
+
+    if (result == CUDA_SUCCESS)
+        *out = (void *)(uintptr_t)address;
+    return result;
+}
+
+static CUresult
+do_cuMemHostAlloc(void **out, size_t bytes, unsigned int flags)
+{
+    if (flags > 7 || out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    return memory_allocate_host(out, bytes);
+}
+
+FAKE_API(2020, cuMemHostAlloc, (void **out, size_t bytes, unsigned int flags), (out, bytes, flags))
+
+static CUresult
+do_cuMemAllocHost(void **out, size_t bytes)
+{
+    return out == NULL ? CUDA_ERROR_INVALID_VALUE : memory_allocate_host(out, bytes);
+}
+
+FAKE_API(3020, cuMemAllocHost, (void **out, size_t bytes), (out, bytes))
+
+static CUresult
+do_cuMemFreeHost(void *address)
+{
+    struct memory_range **link = memory_link((uint64_t)(uintptr_t)address);
+    CUcontext context;
+    CUresult result = fake_context_current(&context);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (*link == NULL || (*link)->kind != FAKE_HOST)
+        return CUDA_ERROR_INVALID_VALUE;
+    return memory_free((uint64_t)(uintptr_t)address);
+}
+
+FAKE_API(2000, cuMemFreeHost, (void *address), (address))
+
+static CUresult
+do_cuMemHostGetDevicePointer(CUdeviceptr *out, void *address, unsigned int flags)
+{
+    struct fake_place place;
+
+    if (out == NULL || flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!fake_place_find((uint64_t)(uintptr_t)address, &place) || place.kind != FAKE_HOST)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = (CUdeviceptr)(uintptr_t)address;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(3020, cuMemHostGetDevicePointer, (CUdeviceptr * out, void *address, unsigned int flags), (out, address, flags))
+
+static CUresult
+do_cuMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    const struct fake_device *entry;
+    CUcontext context;
+    CUresult result = fake_context_current(&context);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    entry = &fake.devices[context->device];
+    if (free_bytes != NULL)
+        *free_bytes = entry->total_bytes - FAKE_OWN_BYTES - entry->used_bytes;
+    if (total_bytes != NULL)
+        *total_bytes = entry->total_bytes;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(3020, cuMemGetInfo, (size_t * free_bytes, size_t *total_bytes), (free_bytes, total_bytes))
+
+static CUresult
+do_cuMemGetAddressRange(CUdeviceptr *start, size_t *bytes, CUdeviceptr address)
+{
+    struct fake_place place;
+
+    if (!fake_place_find(address, &place))
+        return CUDA_ERROR_NOT_FOUND;
+    if (start != NULL)
+        *start = place.start;
+    if (bytes != NULL)
+        *bytes = place.bytes;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(3020, cuMemGetAddressRange, (CUdeviceptr * start, size_t *bytes, CUdeviceptr address), (start, bytes, address))

@@ -1,0 +1,92 @@
+/* Memory of the fake driver: its pools, and what is no pool's. All of it under fake_lock. */
+#ifndef TESTS_FAKE_CUDA_MEMORY_H
+#define TESTS_FAKE_CUDA_MEMORY_H
+
+#include "tests/fake-cuda/fake.h"
+
+#define FAKE_SLAB_BYTES   (32 * FAKE_MIB) /* in which a pool reserves */
+#define FAKE_POOL_BUCKETS 1024
+#define FAKE_GRANULE      512             /* every address of a pool is a multiple of this */
+#define FAKE_OWN_BYTES    (32 * FAKE_MIB) /* of a device, that the driver keeps for itself */
+
+enum fake_memory_kind { FAKE_DEVICE, FAKE_MANAGED, FAKE_HOST };
+
+/* A stretch of what a pool has reserved. Those of a pool are a list in the order of their addresses. */
+struct fake_block {
+    struct fake_block *before, *after;
+    struct fake_block *chain; /* live: of its bucket */
+    struct fake_block *free_before, *free_after;
+    uint64_t offset, bytes;
+    uint64_t used_bytes; /* live: as counted */
+    uint64_t requested_bytes;
+    uint64_t id;
+    bool live;
+    bool retired;            /* free, and the host has seen that it is */
+    struct fake_point freed; /* free: from where on it is */
+    CUcontext context;       /* live: that allocated it */
+};
+
+struct CUmemPoolHandle_st {
+    struct CUmemPoolHandle_st *next;
+    CUmemPoolProps properties;
+    bool alive, is_default, imported;
+    int device; /* -1: of the host */
+    enum fake_memory_kind kind;
+    char *base;
+    uint64_t span_bytes, most_bytes;
+    bool *slabs; /* reserved ones */
+    size_t slab_count;
+    int fd; /* of the memory, where it can be shared; else -1 */
+    uint64_t reserved_bytes, reserved_high_bytes, used_bytes, used_high_bytes, requested_bytes;
+    uint64_t threshold_bytes;
+    int follow_events, opportunistic, internal_dependencies;
+    CUmemAccess_flags access[FAKE_MOST_DEVICES];
+    size_t live_count;
+    struct fake_block *first;
+    struct fake_block *first_free;
+    struct fake_block *buckets[FAKE_POOL_BUCKETS];
+};
+
+/* What is at an address. */
+struct fake_place {
+    uint64_t start, bytes, id;
+    enum fake_memory_kind kind;
+    int device;        /* -1: of the host */
+    CUcontext context; /* NULL: a pool's */
+    CUmemoryPool pool; /* NULL: no pool's */
+    struct fake_block *block;
+};
+
+bool fake_place_find(uint64_t address, struct fake_place *out);
+/* Whether `bytes` from `address` on are memory that the context may touch. */
+CUresult fake_place_check(CUcontext context, uint64_t address, uint64_t bytes);
+uint64_t fake_memory_id(void);
+
+/* Take the bytes from the device's memory; false where there are not as many. */
+bool fake_device_take(int device, uint64_t bytes);
+void fake_device_give(int device, uint64_t bytes);
+
+/* What is left of the context's memory that is no pool's goes. */
+void fake_memory_end(CUcontext context);
+CUresult fake_memory_free(uint64_t address, CUstream stream);
+
+/* The blocks of a pool; see pool-blocks.c. */
+bool fake_pool_map(CUmemoryPool pool);
+CUresult fake_pool_allocate(CUmemoryPool pool, size_t bytes, CUstream stream, CUdeviceptr *out);
+void fake_pool_free(CUmemoryPool pool, struct fake_block *block, struct fake_point point);
+struct fake_block *fake_pool_block(CUmemoryPool pool, uint64_t address);
+/* Give back what is free, down to `least_bytes`; how much went. */
+uint64_t fake_pool_trim(CUmemoryPool pool, uint64_t least_bytes);
+void fake_pool_retire(CUmemoryPool pool);
+
+/* The pools; see pool.c. */
+CUmemoryPool fake_pools(void);
+bool fake_pool_is(CUmemoryPool pool);
+CUmemoryPool fake_pool_new(const CUmemPoolProps *properties, int device);
+CUmemoryPool fake_pool_default(int device);
+void fake_pool_drop(CUmemoryPool pool);
+void fake_pools_synchronized(int device);
+void fake_pool_trace(CUmemoryPool pool, enum fake_event_kind kind, uint64_t least_bytes);
+void fake_block_trace(CUmemoryPool pool, const struct fake_block *block, enum fake_event_kind kind, CUstream stream);
+
+#endif

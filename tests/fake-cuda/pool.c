@@ -1,0 +1,469 @@
+/* Pools of the fake driver: properties, attributes, access, allocation and trimming. */
+#include "tests/fake-cuda/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/fake-cuda/capture.h"
+
+/* What a pool of the host, which no device bounds, may come to. */
+#define POOL_HOST_BYTES (1024 * FAKE_MIB)
+
+static CUmemoryPool pool_all;
+
+CUmemoryPool
+fake_pools(void)
+{
+    return pool_all;
+}
+
+bool
+fake_pool_is(CUmemoryPool pool)
+{
+    for (CUmemoryPool known = pool_all; known != NULL; known = known->next) {
+        if (known == pool)
+            return known->alive;
+    }
+    return false;
+}
+
+/* Twice what it may come to, so that there is room in one piece where what is live lies scattered. */
+static bool
+pool_make_room(CUmemoryPool pool)
+{
+    uint64_t bytes = pool->device >= 0 ? fake.devices[pool->device].total_bytes : POOL_HOST_BYTES;
+
+    if (pool->properties.maxSize != 0 && pool->properties.maxSize < bytes)
+        bytes = pool->properties.maxSize;
+    pool->most_bytes = (bytes + FAKE_SLAB_BYTES - 1) / FAKE_SLAB_BYTES * FAKE_SLAB_BYTES;
+    pool->span_bytes = 2 * pool->most_bytes;
+    pool->slab_count = (size_t)(pool->span_bytes / FAKE_SLAB_BYTES);
+    pool->slabs = calloc(pool->slab_count, sizeof(pool->slabs[0]));
+    if (pool->slabs == NULL)
+        abort();
+    if (pool->properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE) {
+        pool->fd = memfd_create("fake-cuda-pool", MFD_CLOEXEC);
+        if (pool->fd < 0 || ftruncate(pool->fd, (off_t)pool->span_bytes) != 0)
+            return false;
+    }
+    return fake_pool_map(pool);
+}
+
+CUmemoryPool
+fake_pool_new(const CUmemPoolProps *properties, int device)
+{
+    CUmemoryPool pool = calloc(1, sizeof(*pool));
+
+    if (pool == NULL)
+        abort();
+    pool->properties = *properties;
+    pool->device = device;
+    pool->fd = -1;
+    pool->kind = properties->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED ? FAKE_MANAGED
+                 : device < 0                                            ? FAKE_HOST
+                                                                         : FAKE_DEVICE;
+    pool->follow_events = pool->opportunistic = pool->internal_dependencies = 1;
+    for (int i = 0; i < FAKE_MOST_DEVICES; i++)
+        pool->access[i] = i == device || pool->kind == FAKE_MANAGED ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                                                    : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    pool->alive = true;
+    pool->next = pool_all;
+    pool_all = pool;
+    if (!pool_make_room(pool)) {
+        fake_pool_drop(pool);
+        return NULL;
+    }
+    return pool;
+}
+
+/* Its memory goes, too; the handle stays known as one that is gone. */
+void
+fake_pool_drop(CUmemoryPool pool)
+{
+    fake_device_give(pool->device, pool->reserved_bytes);
+    pool->reserved_bytes = 0;
+    while (pool->first != NULL) {
+        struct fake_block *after = pool->first->after;
+
+        free(pool->first);
+        pool->first = after;
+    }
+    pool->first_free = NULL;
+    if (pool->base != NULL)
+        munmap(pool->base, pool->span_bytes);
+    pool->base = NULL;
+    if (pool->fd >= 0)
+        close(pool->fd);
+    pool->fd = -1;
+    free(pool->slabs);
+    pool->slabs = NULL;
+    pool->slab_count = 0;
+    pool->alive = false;
+}
+
+CUmemoryPool
+fake_pool_default(int device)
+{
+    struct fake_device *entry = &fake.devices[device];
+    CUmemPoolProps properties = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device } };
+
+    if (entry->default_pool == NULL) {
+        entry->default_pool = fake_pool_new(&properties, device);
+        if (entry->default_pool != NULL)
+            entry->default_pool->is_default = true;
+    }
+    return entry->default_pool;
+}
+
+void
+fake_pool_trace(CUmemoryPool pool, enum fake_event_kind kind, uint64_t least_bytes)
+{
+    struct fake_event event = { .kind = kind,
+                                .pool_type = pool->imported ? 2 : 1,
+                                .pool_address = (uint64_t)(uintptr_t)pool,
+                                .pool_bytes = pool->reserved_bytes,
+                                .pool_used_bytes = pool->requested_bytes,
+                                .pool_threshold_bytes = pool->threshold_bytes,
+                                .pool_process = (uint64_t)getpid(),
+                                .least_bytes = least_bytes,
+                                .device = (uint32_t)pool->device };
+
+    fake_trace(&event);
+}
+
+void
+fake_block_trace(CUmemoryPool pool, const struct fake_block *block, enum fake_event_kind kind, CUstream stream)
+{
+    struct fake_event event = { .kind = kind,
+                                .memory_kind = pool->kind == FAKE_DEVICE    ? 3
+                                               : pool->kind == FAKE_MANAGED ? 4
+                                                                            : 2,
+                                .pool_type = pool->imported ? 2 : 1,
+                                .address = (uint64_t)(uintptr_t)(pool->base + block->offset),
+                                .bytes = block->requested_bytes,
+                                .pool_address = (uint64_t)(uintptr_t)pool,
+                                .pool_bytes = pool->reserved_bytes,
+                                .pool_used_bytes = pool->requested_bytes,
+                                .pool_threshold_bytes = pool->threshold_bytes,
+                                .pool_process = (uint64_t)getpid(),
+                                .device = (uint32_t)pool->device,
+                                .context = stream != NULL ? stream->context->id : 0,
+                                .stream = stream != NULL ? (uint32_t)stream->id : 0,
+                                .asynchronous = stream != NULL };
+
+    fake_trace(&event);
+}
+
+/* What the host has seen done is free for all; past the threshold it goes back to the device. */
+void
+fake_pools_synchronized(int device)
+{
+    for (CUmemoryPool pool = pool_all; pool != NULL; pool = pool->next) {
+        if (!pool->alive || pool->imported || (pool->device != device && pool->device >= 0))
+            continue;
+        fake_pool_retire(pool);
+        if (pool->reserved_bytes > pool->threshold_bytes && fake_pool_trim(pool, pool->threshold_bytes) > 0)
+            fake_pool_trace(pool, FAKE_POOL_TRIMMED, pool->threshold_bytes);
+    }
+}
+
+static CUresult
+pool_check(const CUmemPoolProps *properties, int *device)
+{
+    *device = -1;
+    switch (properties->allocType) {
+    case CU_MEM_ALLOCATION_TYPE_PINNED:
+    case CU_MEM_ALLOCATION_TYPE_MANAGED:
+        break;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    switch (properties->location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+        if (!fake_device_is(properties->location.id))
+            return CUDA_ERROR_INVALID_VALUE;
+        *device = properties->location.id;
+        break;
+    case CU_MEM_LOCATION_TYPE_NONE:
+        if (properties->allocType != CU_MEM_ALLOCATION_TYPE_MANAGED)
+            return CUDA_ERROR_INVALID_VALUE;
+        break;
+    case CU_MEM_LOCATION_TYPE_HOST:
+        break;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+        if (properties->location.id != 0)
+            return CUDA_ERROR_INVALID_VALUE;
+        break;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (properties->handleTypes == CU_MEM_HANDLE_TYPE_FABRIC)
+        return CUDA_ERROR_NOT_PERMITTED;
+    if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
+        properties->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < sizeof(properties->reserved); i++) {
+        if (properties->reserved[i] != 0)
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+do_cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *properties)
+{
+    CUcontext context;
+    CUresult result = fake_context_current(&context);
+    int device;
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (out == NULL || properties == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    result = pool_check(properties, &device);
+    if (result != CUDA_SUCCESS)
+        return result;
+    *out = fake_pool_new(properties, device);
+    if (*out == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    fake_pool_trace(*out, FAKE_POOL_CREATED, 0);
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(11020, cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps *properties), (out, properties))
+
+/* With memory out it goes when that is freed. */
+static CUresult
+do_cuMemPoolDestroy(CUmemoryPool pool)
+{
+    if (!fake_pool_is(pool) || pool->is_default)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (int i = 0; i < fake.device_count; i++) {
+        if (fake.devices[i].pool == pool)
+            fake.devices[i].pool = NULL;
+    }
+    fake_pool_trace(pool, FAKE_POOL_DESTROYED, 0);
+    pool->alive = false;
+    if (pool->live_count == 0)
+        fake_pool_drop(pool);
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(11020, cuMemPoolDestroy, (CUmemoryPool pool), (pool))
+
+static CUresult
+do_cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device)
+{
+    if (out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!fake_device_is(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *out = fake_pool_default(device);
+    return *out != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+FAKE_API(11020, cuDeviceGetDefaultMemPool, (CUmemoryPool * out, CUdevice device), (out, device))
+
+static CUresult
+do_cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device)
+{
+    if (out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!fake_device_is(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *out = fake.devices[device].pool != NULL ? fake.devices[device].pool : fake_pool_default(device);
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(11020, cuDeviceGetMemPool, (CUmemoryPool * out, CUdevice device), (out, device))
+
+static CUresult
+do_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
+{
+    if (!fake_device_is(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!fake_pool_is(pool) || pool->device != device)
+        return CUDA_ERROR_INVALID_VALUE;
+    fake.devices[device].pool = pool;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(11020, cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool), (device, pool))
+
+/* The attribute's place where it is a flag that decides on reuse. */
+static int *
+pool_flag(CUmemoryPool pool, CUmemPool_attribute attribute)
+{
+    switch ((int)attribute) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+        return &pool->follow_events;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+        return &pool->opportunistic;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+        return &pool->internal_dependencies;
+    default:
+        return NULL;
+    }
+}
+
+static uint64_t *
+pool_figure(CUmemoryPool pool, CUmemPool_attribute attribute)
+{
+    switch ((int)attribute) {
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+        return &pool->threshold_bytes;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+        return &pool->reserved_bytes;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+        return &pool->reserved_high_bytes;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+        return &pool->used_bytes;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        return &pool->used_high_bytes;
+    default:
+        return NULL;
+    }
+}
+
+static CUresult
+do_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+    if (!fake_pool_is(pool) || value == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (pool_flag(pool, attribute) != NULL)
+        memcpy(value, pool_flag(pool, attribute), sizeof(int));
+    else if (pool_figure(pool, attribute) != NULL)
+        memcpy(value, pool_figure(pool, attribute), sizeof(cuuint64_t));
+    else
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(11020, cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value),
+         (pool, attribute, value))
+
+/* The highest figures go back to the current ones, and only by a 0. */
+static CUresult
+pool_set_figure(CUmemoryPool pool, CUmemPool_attribute attribute, uint64_t value)
+{
+    if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
+        pool->threshold_bytes = value;
+        return CUDA_SUCCESS;
+    }
+    if (value != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+        pool->reserved_high_bytes = pool->reserved_bytes;
+    else if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+        pool->used_high_bytes = pool->used_bytes;
+    else
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+do_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+    int flag;
+    uint64_t figure;
+
+    if (!fake_pool_is(pool) || value == NULL || pool->imported)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (pool_flag(pool, attribute) != NULL) {
+        memcpy(&flag, value, sizeof(flag));
+        *pool_flag(pool, attribute) = flag != 0;
+        return CUDA_SUCCESS;
+    }
+    if (pool_figure(pool, attribute) == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    memcpy(&figure, value, sizeof(figure));
+    return pool_set_figure(pool, attribute, figure);
+}
+
+FAKE_API(11020, cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value),
+         (pool, attribute, value))
+
+static CUresult
+do_cuMemPoolTrimTo(CUmemoryPool pool, size_t least_bytes)
+{
+    if (!fake_pool_is(pool) || pool->imported)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (fake_pool_trim(pool, least_bytes) > 0)
+        fake_pool_trace(pool, FAKE_POOL_TRIMMED, least_bytes);
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(11020, cuMemPoolTrimTo, (CUmemoryPool pool, size_t least_bytes), (pool, least_bytes))
+
+static CUresult
+pool_allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+    CUresult result;
+    struct fake_place place;
+
+    if (out == NULL || bytes == 0 || pool->imported)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (stream->capture != NULL)
+        return fake_capture_allocate(stream, bytes, out);
+    result = fake_pool_allocate(pool, bytes, stream, out);
+    if (result == CUDA_SUCCESS && fake_place_find(*out, &place))
+        fake_block_trace(pool, place.block, FAKE_ALLOCATION, stream);
+    return result;
+}
+
+static CUresult
+do_cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream handle)
+{
+    CUstream stream;
+    CUresult result = fake_stream_find(handle, &stream);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!fake_pool_is(pool))
+        return CUDA_ERROR_INVALID_VALUE;
+    return pool_allocate(out, bytes, pool, stream);
+}
+
+FAKE_API(11020, cuMemAllocFromPoolAsync, (CUdeviceptr * out, size_t bytes, CUmemoryPool pool, CUstream handle),
+         (out, bytes, pool, handle))
+
+static CUresult
+do_cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle)
+{
+    CUmemoryPool pool;
+    CUstream stream;
+    CUresult result = fake_stream_find(handle, &stream);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    do_cuDeviceGetMemPool(&pool, stream->context->device);
+    return pool_allocate(out, bytes, pool, stream);
+}
+
+FAKE_API(11020, cuMemAllocAsync, (CUdeviceptr * out, size_t bytes, CUstream handle), (out, bytes, handle))
+
+/* Also what cuMemAlloc gave out may be freed in stream order. */
+static CUresult
+do_cuMemFreeAsync(CUdeviceptr address, CUstream handle)
+{
+    struct fake_place place;
+    CUstream stream;
+    CUresult result = fake_stream_find(handle, &stream);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (stream->capture != NULL)
+        return fake_capture_free(stream, address);
+    if (!fake_place_find(address, &place) || place.start != address)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (place.block == NULL)
+        return fake_memory_free(address, stream);
+    fake_block_trace(place.pool, place.block, FAKE_RELEASE, stream);
+    fake_pool_free(place.pool, place.block, (struct fake_point){ stream, stream->submitted });
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(11020, cuMemFreeAsync, (CUdeviceptr address, CUstream handle), (address, handle))

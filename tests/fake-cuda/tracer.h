@@ -1,0 +1,47 @@
+/*
+ * What the fake driver tells the fake CUPTI, which loads the driver and gives it a table of its own functions. A tool
+ * that loads CUPTI late hears of what happens from then on, as with the real ones.
+ */
+#ifndef TESTS_FAKE_CUDA_TRACER_H
+#define TESTS_FAKE_CUDA_TRACER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum fake_event_kind {
+    FAKE_ALLOCATION,
+    FAKE_RELEASE,
+    FAKE_POOL_CREATED,
+    FAKE_POOL_DESTROYED,
+    FAKE_POOL_TRIMMED,
+};
+
+/* The numbers of memory kinds and pool types are CUPTI's own. */
+struct fake_event {
+    enum fake_event_kind kind;
+    int memory_kind;
+    int pool_type; /* 0: not of a pool */
+    uint64_t address, bytes;
+    uint64_t pool_address, pool_bytes, pool_used_bytes, pool_threshold_bytes, pool_process;
+    uint64_t least_bytes; /* FAKE_POOL_TRIMMED */
+    uint32_t device, context, stream;
+    bool asynchronous;
+};
+
+/* Called without any lock of the driver. */
+struct fake_tracer {
+    /* Before a call: its correlation id, and the time in *start where the call is to be recorded, else 0. */
+    uint32_t (*begin)(const char *symbol, uint64_t *start);
+    void (*end)(const char *symbol, uint32_t correlation, uint64_t start, int result);
+    void (*event)(const struct fake_event *event, uint32_t correlation);
+};
+
+/* NULL: no tracer any more. Of the fake driver, by dlsym. */
+void fake_cuda_trace(const struct fake_tracer *tracer);
+bool fake_cuda_has_context(void);
+
+#define FAKE_CUDA_TRACE       "fake_cuda_trace"
+#define FAKE_CUDA_HAS_CONTEXT "fake_cuda_has_context"
+
+#endif
