@@ -1,43 +1,257 @@
 /* Captures of the fake driver's streams: what is submitted to one becomes a node of its graph. */
 #include "tests/fake-cuda/capture.h"
 
-bool
-fake_context_captures(CUcontext context)
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/fake-cuda/graph.h"
+
+struct fake_capture {
+    struct fake_capture *next;
+    CUstream origin;
+    CUstreamCaptureMode mode;
+    pthread_t thread;
+    CUgraph graph;
+    bool spoilt;
+    uint64_t id;
+};
+
+static struct fake_capture *captures;
+static uint64_t capture_ids;
+static __thread CUstreamCaptureMode capture_thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+CUresult
+fake_capture_refuses(CUcontext context)
 {
-    (void)context;
-    return false;
+    CUresult result = CUDA_SUCCESS;
+
+    for (struct fake_capture *capture = captures; capture != NULL; capture = capture->next) {
+        if (capture->origin->context == context) {
+            capture->spoilt = true;
+            result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        }
+    }
+    return result;
 }
 
 CUresult
 fake_capture_spoil(CUstream stream)
 {
-    (void)stream;
+    stream->capture->spoilt = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 CUresult
-fake_capture_add(struct fake_capture *capture, fake_work work, const void *argument, size_t bytes)
+fake_capture_unsafe(void)
 {
-    (void)capture;
-    (void)work;
-    (void)argument;
-    (void)bytes;
-    return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = CUDA_SUCCESS;
+
+    if (capture_thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_SUCCESS;
+    for (struct fake_capture *capture = captures; capture != NULL; capture = capture->next) {
+        bool own = pthread_equal(capture->thread, pthread_self()) != 0;
+
+        if ((capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && capture_thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL) ||
+            (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && own)) {
+            capture->spoilt = true;
+            result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        }
+    }
+    return result;
+}
+
+CUresult
+fake_capture_add(struct fake_capture *capture, CUgraphNodeType type, fake_work work, const void *argument, size_t bytes)
+{
+    CUgraphNode node;
+
+    if (capture->spoilt)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    node = fake_graph_add(capture->graph, type);
+    node->work = work;
+    node->bytes = bytes;
+    node->argument = malloc(bytes + 1);
+    if (node->argument == NULL)
+        abort();
+    if (bytes > 0)
+        memcpy(node->argument, argument, bytes);
+    return CUDA_SUCCESS;
 }
 
 CUresult
 fake_capture_allocate(CUstream stream, size_t bytes, CUdeviceptr *out)
 {
-    (void)stream;
-    (void)bytes;
-    (void)out;
-    return CUDA_ERROR_NOT_SUPPORTED;
+    struct fake_capture *capture = stream->capture;
+    struct fake_graph_memory *memory;
+
+    if (capture->spoilt)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    memory = fake_graph_memory_new(stream->context, bytes);
+    if (memory == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    fake_graph_add(capture->graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC)->memory = memory;
+    *out = memory->address;
+    return CUDA_SUCCESS;
 }
 
+/* Only what was allocated in the same graph. */
 CUresult
 fake_capture_free(CUstream stream, CUdeviceptr address)
 {
-    (void)stream;
-    (void)address;
-    return CUDA_ERROR_NOT_SUPPORTED;
+    struct fake_capture *capture = stream->capture;
+    struct fake_graph_memory *memory = fake_graph_memory_at(address);
+
+    if (capture->spoilt)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    for (CUgraphNode node = capture->graph->first; node != NULL; node = node->next) {
+        if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && node->memory == memory && memory != NULL &&
+            !memory->freed_inside) {
+            memory->freed_inside = true;
+            fake_graph_add(capture->graph, CU_GRAPH_NODE_TYPE_MEM_FREE)->memory = memory;
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_INVALID_VALUE;
 }
+
+static CUresult
+do_cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode)
+{
+    struct fake_capture *capture;
+    CUstream stream;
+    CUresult result = fake_stream_find(handle, &stream);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (stream->legacy)
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (stream->capture != NULL)
+        return CUDA_ERROR_ILLEGAL_STATE;
+    if (mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    capture = calloc(1, sizeof(*capture));
+    if (capture == NULL)
+        abort();
+    *capture = (struct fake_capture){ .next = captures,
+                                      .origin = stream,
+                                      .mode = mode,
+                                      .thread = pthread_self(),
+                                      .graph = fake_graph_new(),
+                                      .id = ++capture_ids };
+    captures = capture;
+    stream->capture = capture;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(10010, cuStreamBeginCapture, (CUstream handle, CUstreamCaptureMode mode), (handle, mode))
+
+/* All streams leave it. */
+static void
+capture_end(struct fake_capture *capture)
+{
+    struct fake_capture **link = &captures;
+
+    while (*link != capture)
+        link = &(*link)->next;
+    *link = capture->next;
+    for (CUstream stream = fake.streams; stream != NULL; stream = stream->next) {
+        if (stream->capture == capture)
+            stream->capture = NULL;
+    }
+    free(capture);
+}
+
+static CUresult
+do_cuStreamEndCapture(CUstream handle, CUgraph *out)
+{
+    struct fake_capture *capture;
+    CUstream stream;
+    CUresult result = fake_stream_find(handle, &stream);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = NULL;
+    capture = stream->capture;
+    if (capture == NULL)
+        return CUDA_ERROR_ILLEGAL_STATE;
+    if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(capture->thread, pthread_self()))
+        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    if (capture->origin != stream)
+        return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    if (capture->spoilt)
+        fake_graph_drop(capture->graph);
+    else
+        *out = capture->graph;
+    capture_end(capture);
+    return *out != NULL ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+}
+
+FAKE_API(10000, cuStreamEndCapture, (CUstream handle, CUgraph *out), (handle, out))
+
+static CUstreamCaptureStatus
+capture_status(CUstream stream)
+{
+    if (stream->capture == NULL)
+        return CU_STREAM_CAPTURE_STATUS_NONE;
+    return stream->capture->spoilt ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+static CUresult
+do_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
+{
+    CUstream stream;
+    CUresult result = fake_stream_find(handle, &stream);
+
+    if (result == CUDA_SUCCESS)
+        *status = capture_status(stream);
+    return result;
+}
+
+FAKE_API(10000, cuStreamIsCapturing, (CUstream handle, CUstreamCaptureStatus *status), (handle, status))
+
+/* No dependencies: a launch does the nodes one after the other. */
+static CUresult
+do_cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+                          const CUgraphNode **dependencies, const CUgraphEdgeData **edges, size_t *count)
+{
+    CUstream stream;
+    CUresult result = fake_stream_find(handle, &stream);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    *status = capture_status(stream);
+    if (stream->capture == NULL)
+        return CUDA_SUCCESS;
+    if (id != NULL)
+        *id = stream->capture->id;
+    if (graph != NULL)
+        *graph = stream->capture->graph;
+    if (dependencies != NULL)
+        *dependencies = NULL;
+    if (edges != NULL)
+        *edges = NULL;
+    if (count != NULL)
+        *count = 0;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(12030, cuStreamGetCaptureInfo,
+         (CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+          const CUgraphNode **dependencies, const CUgraphEdgeData **edges, size_t *count),
+         (handle, status, id, graph, dependencies, edges, count))
+
+static CUresult
+do_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    CUstreamCaptureMode before = capture_thread_mode;
+
+    if (mode == NULL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    capture_thread_mode = *mode;
+    *mode = before;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(10010, cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode * mode), (mode))

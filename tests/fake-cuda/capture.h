@@ -4,13 +4,22 @@
 
 #include "tests/fake-cuda/fake.h"
 
-bool fake_context_captures(CUcontext context);
+/* For a call that no capture allows in its context: spoils those that there are. */
+CUresult fake_capture_refuses(CUcontext context);
 
-/* The stream's capture is no good any more, and the result of a call that spoils one. */
+/* The same for one stream's, in a call that waits for it. */
 CUresult fake_capture_spoil(CUstream stream);
-CUresult fake_capture_add(struct fake_capture *capture, fake_work work, const void *argument, size_t bytes);
 
-/* In a capture: an allocation is a node that will be at *out; a free is a node, too. */
+/*
+ * For a call that allocates or frees outside of captures: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the capture is
+ * spoilt, where one is under way that is global or, of this thread, thread-local.
+ */
+CUresult fake_capture_unsafe(void);
+
+CUresult fake_capture_add(struct fake_capture *capture, CUgraphNodeType type, fake_work work, const void *argument,
+                          size_t bytes);
+
+/* In a capture an allocation is a node, whose memory will be at *out; so is its free. */
 CUresult fake_capture_allocate(CUstream stream, size_t bytes, CUdeviceptr *out);
 CUresult fake_capture_free(CUstream stream, CUdeviceptr address);
 

@@ -227,7 +227,9 @@ FAKE_API(4000, cuCtxDestroy, (CUcontext context), (context))
 static CUresult
 do_cuCtxPushCurrent(CUcontext context)
 {
-    if (context == NULL || !fake_context_is(context))
+    if (context == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!fake_context_is(context))
         return CUDA_ERROR_INVALID_CONTEXT;
     if (!context->alive)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -301,8 +303,9 @@ do_cuCtxSynchronize(void)
 
     if (result != CUDA_SUCCESS)
         return result;
-    if (fake_context_captures(context))
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    result = fake_capture_refuses(context);
+    if (result != CUDA_SUCCESS)
+        return result;
     fake_wait_context(context);
     fake_pools_synchronized(context->device);
     return context->error;
@@ -340,7 +343,7 @@ do_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
     if (peer == NULL || !fake_context_is(peer) || !peer->alive)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (peer->device == context->device)
-        return CUDA_ERROR_INVALID_DEVICE;
+        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     if (fake_environment_bytes("FAKE_CUDA_NO_PEERS", 0))
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     if (context->peers & 1u << peer->device)

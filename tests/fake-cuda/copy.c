@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tests/fake-cuda/memory.h"
+#include "tests/fake-cuda/graph.h"
 
 struct copy_work {
     uint64_t to, from;
@@ -26,6 +26,15 @@ copy_do(void *argument)
         memcpy(to + i, &work->value, work->width);
 }
 
+/* Captured work may name memory that its graph is yet to allocate. */
+static CUresult
+copy_check(CUstream stream, uint64_t address, size_t bytes)
+{
+    if (stream->capture != NULL && fake_graph_memory_is(address))
+        return CUDA_SUCCESS;
+    return fake_place_check(stream->context, address, bytes);
+}
+
 /* A host address may also be memory of ours. */
 static CUresult
 copy_submit(CUstream handle, struct copy_work work, bool to_device, bool from_device, bool wait)
@@ -36,11 +45,12 @@ copy_submit(CUstream handle, struct copy_work work, bool to_device, bool from_de
     if (result == CUDA_SUCCESS && work.bytes == 0)
         return CUDA_SUCCESS;
     if (result == CUDA_SUCCESS && to_device)
-        result = fake_place_check(stream->context, work.to, work.bytes);
+        result = copy_check(stream, work.to, work.bytes);
     if (result == CUDA_SUCCESS && from_device)
-        result = fake_place_check(stream->context, work.from, work.bytes);
+        result = copy_check(stream, work.from, work.bytes);
     if (result == CUDA_SUCCESS)
-        result = fake_submit(stream, copy_do, &work, sizeof(work));
+        result = fake_submit(stream, work.width == 0 ? CU_GRAPH_NODE_TYPE_MEMCPY : CU_GRAPH_NODE_TYPE_MEMSET, copy_do,
+                             &work, sizeof(work));
     if (result == CUDA_SUCCESS && wait) {
         fake_wait_point((struct fake_point){ stream, stream->submitted });
         result = stream->context->error;

@@ -186,7 +186,7 @@ do_cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument)
         return result;
     if (function == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    return fake_submit(stream, event_call_host, &call, sizeof(call));
+    return fake_submit(stream, CU_GRAPH_NODE_TYPE_HOST, event_call_host, &call, sizeof(call));
 }
 
 FAKE_API(10000, cuLaunchHostFunc, (CUstream handle, CUhostFn function, void *argument), (handle, function, argument))

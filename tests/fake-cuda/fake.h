@@ -176,7 +176,7 @@ CUstream fake_stream_new(CUcontext context, unsigned int flags, int priority);
 void fake_streams_end(CUcontext context);
 
 /* Have the stream do `work` with a copy of the argument, in its order; in a capture, once its graph is launched. */
-CUresult fake_submit(CUstream stream, fake_work work, const void *argument, size_t bytes);
+CUresult fake_submit(CUstream stream, CUgraphNodeType type, fake_work work, const void *argument, size_t bytes);
 /* The same at once, past any capture. */
 CUresult fake_submit_now(CUstream stream, fake_work work, const void *argument, size_t bytes);
 void fake_submit_wait(CUstream stream, const struct fake_clock *waits);

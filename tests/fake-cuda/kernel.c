@@ -43,6 +43,46 @@ kernel_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* words, count, value: set the words. */
+KERNEL
+kernel_fill(const struct kernel_launch *launch)
+{
+    uint32_t count = (uint32_t)launch->arguments[1];
+
+    for (uint32_t i = 0; i < count; i++)
+        kernel_words(launch, 0)[i] = (uint32_t)launch->arguments[2];
+}
+
+/* words, count, value: add the value to each of the words. */
+KERNEL
+kernel_add(const struct kernel_launch *launch)
+{
+    uint32_t count = (uint32_t)launch->arguments[1];
+
+    for (uint32_t i = 0; i < count; i++)
+        kernel_words(launch, 0)[i] += (uint32_t)launch->arguments[2];
+}
+
+/* words, count, value, wrong: add to *wrong how many of the words are not the value. */
+KERNEL
+kernel_verify(const struct kernel_launch *launch)
+{
+    uint32_t count = (uint32_t)launch->arguments[1];
+
+    for (uint32_t i = 0; i < count; i++)
+        *kernel_words(launch, 3) += kernel_words(launch, 0)[i] != (uint32_t)launch->arguments[2];
+}
+
+/* ns: wait for as long. */
+KERNEL
+kernel_delay(const struct kernel_launch *launch)
+{
+    struct timespec pause = { .tv_sec = (time_t)(launch->arguments[0] / 1000000000),
+                              .tv_nsec = (long)(launch->arguments[0] % 1000000000) };
+
+    nanosleep(&pause, NULL);
+}
+
 /* go, words, count, value: wait until *go is not 0, 20 s at most; then set the words. */
 KERNEL
 kernel_hold_then_fill(const struct kernel_launch *launch)
@@ -59,6 +99,10 @@ kernel_hold_then_fill(const struct kernel_launch *launch)
 }
 
 static const struct kernel kernel_table[] = {
+    { "fill", { 8, 4, 4 }, kernel_fill },
+    { "add", { 8, 4, 4 }, kernel_add },
+    { "verify", { 8, 4, 4, 8 }, kernel_verify },
+    { "delay", { 8 }, kernel_delay },
     { "hold_then_fill", { 8, 8, 4, 4 }, kernel_hold_then_fill },
 };
 
@@ -180,7 +224,7 @@ do_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
     launch.threads = (uint64_t)grid_x * grid_y * grid_z * block_x * block_y * block_z;
     for (int i = 0; i < KERNEL_MOST_ARGUMENTS && launch.kernel->sizes[i] != 0; i++)
         memcpy(&launch.arguments[i], arguments[i], launch.kernel->sizes[i]);
-    return fake_submit(stream, kernel_do, &launch, sizeof(launch));
+    return fake_submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, kernel_do, &launch, sizeof(launch));
 }
 
 FAKE_API(4000, cuLaunchKernel,

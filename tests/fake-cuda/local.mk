@@ -13,11 +13,15 @@ tests_fake_cuda_libcuda_la_SOURCES = \
 	tests/fake-cuda/driver.c \
 	tests/fake-cuda/event.c \
 	tests/fake-cuda/fake.h \
+	tests/fake-cuda/graph-memory.c \
+	tests/fake-cuda/graph.c \
+	tests/fake-cuda/graph.h \
 	tests/fake-cuda/kernel.c \
 	tests/fake-cuda/memory.c \
 	tests/fake-cuda/memory.h \
 	tests/fake-cuda/pool-blocks.c \
 	tests/fake-cuda/pool.c \
+	tests/fake-cuda/share.c \
 	tests/fake-cuda/stream.c \
 	tests/fake-cuda/tracer.h
 tests_fake_cuda_libcuda_la_LDFLAGS = -version-info 1:0:0 -rpath /nonexistent -pthread

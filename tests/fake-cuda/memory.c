@@ -1,9 +1,11 @@
 /* Memory of the fake driver that is no pool's: of the device, managed and pinned; and what lies at an address. */
-#include "tests/fake-cuda/memory.h"
+#include "tests/fake-cuda/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "tests/fake-cuda/capture.h"
 
 #define MEMORY_STEP_BYTES (2 * FAKE_MIB) /* in which cuMemAlloc takes from the device */
 
@@ -85,7 +87,7 @@ fake_place_find(uint64_t address, struct fake_place *out)
             return true;
         }
     }
-    return memory_find_block(address, out);
+    return memory_find_block(address, out) || fake_graph_place(address, out);
 }
 
 /* Device memory without leave; what is no memory of ours may be the program's own. */
@@ -194,6 +196,8 @@ memory_allocate(CUdeviceptr *out, size_t bytes, enum fake_memory_kind kind)
     CUcontext context;
     CUresult result = fake_context_current(&context);
 
+    if (result == CUDA_SUCCESS)
+        result = fake_capture_unsafe();
     if (result != CUDA_SUCCESS)
         return result;
     if (out == NULL || bytes == 0)
@@ -257,12 +261,16 @@ do_cuMemFree(CUdeviceptr address)
     CUcontext context;
     CUresult result = fake_context_current(&context);
 
-    if (result != CUDA_SUCCESS)
-        return result;
     if (address == 0)
         return CUDA_SUCCESS;
-    if (!fake_place_find(address, &place) || place.start != address || place.kind == FAKE_HOST)
+    if (!fake_place_find(address, &place) || place.start != address || (place.kind == FAKE_HOST && place.pool == NULL))
         return CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+        result = fake_capture_unsafe();
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (place.of_graph)
+        return fake_graph_memory_free(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (place.block == NULL)
         return memory_free(address);
     fake_wait_context(context);

@@ -55,6 +55,7 @@ struct fake_place {
     CUcontext context; /* NULL: a pool's */
     CUmemoryPool pool; /* NULL: no pool's */
     struct fake_block *block;
+    bool of_graph;
 };
 
 bool fake_place_find(uint64_t address, struct fake_place *out);
@@ -71,7 +72,8 @@ void fake_memory_end(CUcontext context);
 CUresult fake_memory_free(uint64_t address, CUstream stream);
 
 /* The blocks of a pool; see pool-blocks.c. */
-bool fake_pool_map(CUmemoryPool pool);
+bool fake_pool_map(CUmemoryPool pool, int protection);
+void fake_pool_import_block(CUmemoryPool pool, uint64_t offset, uint64_t bytes);
 CUresult fake_pool_allocate(CUmemoryPool pool, size_t bytes, CUstream stream, CUdeviceptr *out);
 void fake_pool_free(CUmemoryPool pool, struct fake_block *block, struct fake_point point);
 struct fake_block *fake_pool_block(CUmemoryPool pool, uint64_t address);
@@ -83,7 +85,10 @@ void fake_pool_retire(CUmemoryPool pool);
 CUmemoryPool fake_pools(void);
 bool fake_pool_is(CUmemoryPool pool);
 CUmemoryPool fake_pool_new(const CUmemPoolProps *properties, int device);
+CUmemoryPool fake_pool_new_imported(const CUmemPoolProps *properties, uint64_t span_bytes, int fd);
 CUmemoryPool fake_pool_default(int device);
+/* See share.c. */
+bool fake_pool_make_shareable(CUmemoryPool pool);
 void fake_pool_drop(CUmemoryPool pool);
 void fake_pools_synchronized(int device);
 void fake_pool_trace(CUmemoryPool pool, enum fake_event_kind kind, uint64_t least_bytes);

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 bool
-fake_pool_map(CUmemoryPool pool)
+fake_pool_map(CUmemoryPool pool, int protection)
 {
     int flags = pool->fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
-    void *base = mmap(NULL, pool->span_bytes, PROT_NONE, flags | MAP_NORESERVE, pool->fd, 0);
+    void *base = mmap(NULL, pool->span_bytes, protection, flags | MAP_NORESERVE, pool->fd, 0);
 
     if (base == MAP_FAILED)
         return false;
@@ -201,6 +201,18 @@ blocks_grow(CUmemoryPool pool, uint64_t bytes)
     return false;
 }
 
+/* The block is live from here on. */
+static void
+blocks_enter(CUmemoryPool pool, struct fake_block *block)
+{
+    struct fake_block **bucket = blocks_bucket(pool, block->offset);
+
+    block->live = true;
+    block->chain = *bucket;
+    *bucket = block;
+    pool->live_count++;
+}
+
 /* Make one live block of the run that begins at `start`; what is too much stays free as it was. */
 static struct fake_block *
 blocks_take(CUmemoryPool pool, struct fake_block *start, uint64_t bytes)
@@ -224,10 +236,22 @@ blocks_take(CUmemoryPool pool, struct fake_block *start, uint64_t bytes)
         }
     }
     block = blocks_insert(pool, before, offset, bytes);
-    block->live = true;
-    block->chain = *blocks_bucket(pool, offset);
-    *blocks_bucket(pool, offset) = block;
+    blocks_enter(pool, block);
     return block;
+}
+
+void
+fake_pool_import_block(CUmemoryPool pool, uint64_t offset, uint64_t bytes)
+{
+    struct fake_block *before = NULL;
+    struct fake_block *block;
+
+    for (struct fake_block *known = pool->first; known != NULL && known->offset < offset; known = known->after)
+        before = known;
+    block = blocks_insert(pool, before, offset, bytes);
+    block->requested_bytes = bytes;
+    block->id = fake_memory_id();
+    blocks_enter(pool, block);
 }
 
 /* The stream waits for those that have freed the run. */
@@ -269,7 +293,6 @@ fake_pool_allocate(CUmemoryPool pool, size_t bytes, CUstream stream, CUdeviceptr
     block->requested_bytes = bytes;
     block->id = fake_memory_id();
     block->context = stream->context;
-    pool->live_count++;
     pool->requested_bytes += bytes;
     pool->used_bytes += block->used_bytes;
     if (pool->used_high_bytes < pool->used_bytes)
@@ -310,7 +333,10 @@ fake_pool_free(CUmemoryPool pool, struct fake_block *block, struct fake_point po
     block->retired = point.stream == NULL;
     block->freed = point;
     blocks_list_free(pool, block);
-    blocks_join_both(pool, block);
+    if (pool->imported)
+        blocks_remove(pool, block);
+    else
+        blocks_join_both(pool, block);
     if (!pool->alive && pool->live_count == 0)
         fake_pool_drop(pool);
 }

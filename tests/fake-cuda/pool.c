@@ -1,5 +1,5 @@
 /* Pools of the fake driver: properties, attributes, access, allocation and trimming. */
-#include "tests/fake-cuda/memory.h"
+#include "tests/fake-cuda/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,16 +43,14 @@ pool_make_room(CUmemoryPool pool)
     pool->slabs = calloc(pool->slab_count, sizeof(pool->slabs[0]));
     if (pool->slabs == NULL)
         abort();
-    if (pool->properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE) {
-        pool->fd = memfd_create("fake-cuda-pool", MFD_CLOEXEC);
-        if (pool->fd < 0 || ftruncate(pool->fd, (off_t)pool->span_bytes) != 0)
-            return false;
-    }
-    return fake_pool_map(pool);
+    if (pool->properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE && !fake_pool_make_shareable(pool))
+        return false;
+    return fake_pool_map(pool, PROT_NONE);
 }
 
-CUmemoryPool
-fake_pool_new(const CUmemPoolProps *properties, int device)
+/* Without memory yet. */
+static CUmemoryPool
+pool_new(const CUmemPoolProps *properties, int device)
 {
     CUmemoryPool pool = calloc(1, sizeof(*pool));
 
@@ -71,7 +69,31 @@ fake_pool_new(const CUmemPoolProps *properties, int device)
     pool->alive = true;
     pool->next = pool_all;
     pool_all = pool;
+    return pool;
+}
+
+CUmemoryPool
+fake_pool_new(const CUmemPoolProps *properties, int device)
+{
+    CUmemoryPool pool = pool_new(properties, device);
+
     if (!pool_make_room(pool)) {
+        fake_pool_drop(pool);
+        return NULL;
+    }
+    return pool;
+}
+
+/* Nothing of the memory behind the descriptor, which becomes the pool's, is of this process' account. */
+CUmemoryPool
+fake_pool_new_imported(const CUmemPoolProps *properties, uint64_t span_bytes, int fd)
+{
+    CUmemoryPool pool = pool_new(properties, properties->location.id);
+
+    pool->imported = true;
+    pool->span_bytes = span_bytes;
+    pool->fd = fd;
+    if (!fake_pool_map(pool, PROT_READ | PROT_WRITE)) {
         fake_pool_drop(pool);
         return NULL;
     }
@@ -200,10 +222,10 @@ pool_check(const CUmemPoolProps *properties, int *device)
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (properties->handleTypes == CU_MEM_HANDLE_TYPE_FABRIC)
-        return CUDA_ERROR_NOT_PERMITTED;
-    if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
-        properties->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    if (properties->handleTypes & ~(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (properties->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED &&
+        (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE || properties->maxSize != 0))
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < sizeof(properties->reserved); i++) {
         if (properties->reserved[i] != 0)
@@ -215,12 +237,9 @@ pool_check(const CUmemPoolProps *properties, int *device)
 static CUresult
 do_cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *properties)
 {
-    CUcontext context;
-    CUresult result = fake_context_current(&context);
+    CUresult result;
     int device;
 
-    if (result != CUDA_SUCCESS)
-        return result;
     if (out == NULL || properties == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     result = pool_check(properties, &device);
@@ -239,7 +258,7 @@ FAKE_API(11020, cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps *prop
 static CUresult
 do_cuMemPoolDestroy(CUmemoryPool pool)
 {
-    if (!fake_pool_is(pool) || pool->is_default)
+    if (!fake_pool_is(pool) || pool->is_default || (pool->imported && pool->live_count > 0))
         return CUDA_ERROR_INVALID_VALUE;
     for (int i = 0; i < fake.device_count; i++) {
         if (fake.devices[i].pool == pool)
@@ -335,7 +354,7 @@ do_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void 
         return CUDA_ERROR_INVALID_VALUE;
     if (pool_flag(pool, attribute) != NULL)
         memcpy(value, pool_flag(pool, attribute), sizeof(int));
-    else if (pool_figure(pool, attribute) != NULL)
+    else if (pool_figure(pool, attribute) != NULL && !pool->imported)
         memcpy(value, pool_figure(pool, attribute), sizeof(cuuint64_t));
     else
         return CUDA_ERROR_INVALID_VALUE;
@@ -404,10 +423,16 @@ pool_allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream
     CUresult result;
     struct fake_place place;
 
-    if (out == NULL || bytes == 0 || pool->imported)
+    if (out == NULL || pool->imported)
         return CUDA_ERROR_INVALID_VALUE;
+    *out = 0;
+    if (bytes == 0)
+        return CUDA_SUCCESS;
     if (stream->capture != NULL)
         return fake_capture_allocate(stream, bytes, out);
+    result = fake_capture_unsafe();
+    if (result != CUDA_SUCCESS)
+        return result;
     result = fake_pool_allocate(pool, bytes, stream, out);
     if (result == CUDA_SUCCESS && fake_place_find(*out, &place))
         fake_block_trace(pool, place.block, FAKE_ALLOCATION, stream);
@@ -439,7 +464,9 @@ do_cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle)
 
     if (result != CUDA_SUCCESS)
         return result;
-    do_cuDeviceGetMemPool(&pool, stream->context->device);
+    result = do_cuDeviceGetMemPool(&pool, stream->context->device);
+    if (result != CUDA_SUCCESS)
+        return result;
     return pool_allocate(out, bytes, pool, stream);
 }
 
@@ -459,6 +486,11 @@ do_cuMemFreeAsync(CUdeviceptr address, CUstream handle)
         return fake_capture_free(stream, address);
     if (!fake_place_find(address, &place) || place.start != address)
         return CUDA_ERROR_INVALID_VALUE;
+    result = fake_capture_unsafe();
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (place.of_graph)
+        return fake_graph_memory_free(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (place.block == NULL)
         return fake_memory_free(address, stream);
     fake_block_trace(place.pool, place.block, FAKE_RELEASE, stream);

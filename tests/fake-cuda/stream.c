@@ -227,10 +227,10 @@ fake_submit_now(CUstream stream, fake_work work, const void *argument, size_t by
 }
 
 CUresult
-fake_submit(CUstream stream, fake_work work, const void *argument, size_t bytes)
+fake_submit(CUstream stream, CUgraphNodeType type, fake_work work, const void *argument, size_t bytes)
 {
     if (stream->capture != NULL)
-        return fake_capture_add(stream->capture, work, argument, bytes);
+        return fake_capture_add(stream->capture, type, work, argument, bytes);
     return fake_submit_now(stream, work, argument, bytes);
 }
 
@@ -344,16 +344,22 @@ do_cuStreamGetCtx(CUstream handle, CUcontext *context)
 
 FAKE_API(9020, cuStreamGetCtx, (CUstream handle, CUcontext *context), (handle, context))
 
-/* A blocking stream's end is behind what the legacy stream holds for it, and the other way round. */
-static bool
-stream_is_done(CUstream stream)
+/* All that it was given; for the legacy stream also what the blocking ones were. Free the clock afterwards. */
+static struct fake_clock
+stream_end_of(CUstream stream)
 {
-    return fake_point_is_done((struct fake_point){ stream, stream->submitted });
+    struct fake_clock clock = { 0 };
+
+    fake_clock_add(&clock, (struct fake_point){ stream, stream->submitted });
+    if (stream->legacy)
+        stream_legacy_waits(stream, &clock);
+    return clock;
 }
 
 static CUresult
 do_cuStreamQuery(CUstream handle)
 {
+    struct fake_clock end;
     CUstream stream;
     CUresult result = fake_stream_find(handle, &stream);
 
@@ -361,7 +367,10 @@ do_cuStreamQuery(CUstream handle)
         return result;
     if (stream->capture != NULL)
         return fake_capture_spoil(stream);
-    return stream_is_done(stream) ? stream->context->error : CUDA_ERROR_NOT_READY;
+    end = stream_end_of(stream);
+    result = clock_is_done(&end) ? stream->context->error : CUDA_ERROR_NOT_READY;
+    fake_clock_free(&end);
+    return result;
 }
 
 FAKE_API(2000, cuStreamQuery, (CUstream handle), (handle))
@@ -369,6 +378,7 @@ FAKE_API(2000, cuStreamQuery, (CUstream handle), (handle))
 static CUresult
 do_cuStreamSynchronize(CUstream handle)
 {
+    struct fake_clock end;
     CUstream stream;
     CUresult result = fake_stream_find(handle, &stream);
 
@@ -376,7 +386,10 @@ do_cuStreamSynchronize(CUstream handle)
         return result;
     if (stream->capture != NULL)
         return fake_capture_spoil(stream);
-    fake_wait_point((struct fake_point){ stream, stream->submitted });
+    end = stream_end_of(stream);
+    for (size_t i = 0; i < end.count; i++)
+        fake_wait_point(end.points[i]);
+    fake_clock_free(&end);
     fake_pools_synchronized(stream->context->device);
     return stream->context->error;
 }

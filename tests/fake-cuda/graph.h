@@ -1,0 +1,52 @@
+/* Graphs of the fake driver: captured work in the order of its capture, and the memory that its nodes allocate. */
+#ifndef TESTS_FAKE_CUDA_GRAPH_H
+#define TESTS_FAKE_CUDA_GRAPH_H
+
+#include "tests/fake-cuda/memory.h"
+
+struct CUgraphNode_st {
+    struct CUgraphNode_st *next;
+    CUgraphNodeType type;
+    fake_work work;
+    void *argument;
+    size_t bytes;
+    struct fake_graph_memory *memory; /* of an allocation or a free */
+};
+
+struct CUgraph_st {
+    struct CUgraph_st *next;
+    CUgraphNode first;
+    size_t count;
+    bool alive, instantiated, allocates;
+};
+
+struct CUgraphExec_st {
+    CUgraph graph;
+    bool alive, frees_first;
+};
+
+/* What a node allocates: an address from the capture on, memory while it is live. */
+struct fake_graph_memory {
+    struct fake_graph_memory *next;
+    uint64_t address, bytes, mapped_bytes, id;
+    int device;
+    CUcontext context;
+    bool live;         /* launched, not freed since */
+    bool freed_inside; /* by a node of the same graph */
+};
+
+CUgraph fake_graph_new(void);
+void fake_graph_drop(CUgraph graph);
+CUgraphNode fake_graph_add(CUgraph graph, CUgraphNodeType type);
+
+/* NULL: it finds no room. */
+struct fake_graph_memory *fake_graph_memory_new(CUcontext context, size_t bytes);
+struct fake_graph_memory *fake_graph_memory_at(uint64_t address);
+/* Also what no launch has made memory yet, which captured work may name. */
+bool fake_graph_memory_is(uint64_t address);
+bool fake_graph_place(uint64_t address, struct fake_place *out);
+CUresult fake_graph_memory_launch(CUgraph graph, bool frees_first);
+/* False where it is not live. */
+bool fake_graph_memory_free(uint64_t address);
+
+#endif
