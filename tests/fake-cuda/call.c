@@ -9,7 +9,7 @@ pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t fake_progress = PTHREAD_COND_INITIALIZER;
 
 static struct fake_function *call_functions;
-static const struct fake_tracer *_Atomic call_tracer;
+static const struct fake_tracer *call_tracer; /* stored with release, loaded with acquire */
 static __thread struct fake_call *call_now;
 
 void
@@ -56,42 +56,53 @@ call_failure(struct fake_function *function)
     return CUDA_SUCCESS;
 }
 
+/* What a call within a call does is the outer one's. */
+static void
+call_trace_begin(struct fake_call *call)
+{
+    struct fake_function *function = call->function;
+    int number;
+
+    call->tracer = call->outer == NULL ? __atomic_load_n(&call_tracer, __ATOMIC_ACQUIRE) : NULL;
+    if (call->tracer == NULL)
+        return;
+    number = __atomic_load_n(&function->number, __ATOMIC_RELAXED);
+    if (number == 0) {
+        number = call->tracer->number(function->symbol);
+        __atomic_store_n(&function->number, number, __ATOMIC_RELAXED);
+    }
+    call->tracer->begin(number, &call->traced);
+}
+
 CUresult
 fake_call_begin(struct fake_call *call, struct fake_function *function, enum fake_need need)
 {
-    const struct fake_tracer *tracer = __atomic_load_n(&call_tracer, __ATOMIC_ACQUIRE);
-    CUresult result;
-
     call->function = function;
     call->event_count = 0;
-    call->start = 0;
-    call->correlation = 0;
     call->outer = call_now;
-    call->traced = tracer != NULL && call->outer == NULL;
-    if (call->traced)
-        call->correlation = tracer->begin(function->symbol, &call->start);
+    call->traced = (struct fake_traced_call){ 0 };
+    call_trace_begin(call);
     pthread_mutex_lock(&fake_lock);
     call_now = call;
     if (need != FAKE_NEEDS_NOTHING && fake.gone)
         return CUDA_ERROR_DEINITIALIZED;
     if (need != FAKE_NEEDS_NOTHING && !fake.initialized)
         return CUDA_ERROR_NOT_INITIALIZED;
-    result = call_failure(function);
-    return result;
+    return call_failure(function);
 }
 
 CUresult
 fake_call_end(struct fake_call *call, CUresult result)
 {
-    const struct fake_tracer *tracer = __atomic_load_n(&call_tracer, __ATOMIC_ACQUIRE);
+    int number = __atomic_load_n(&call->function->number, __ATOMIC_RELAXED);
 
     call_now = call->outer;
     pthread_mutex_unlock(&fake_lock);
-    if (!call->traced || tracer == NULL)
+    if (call->tracer == NULL)
         return result;
     for (size_t i = 0; i < call->event_count; i++)
-        tracer->event(&call->events[i], call->correlation);
-    tracer->end(call->function->symbol, call->correlation, call->start, (int)result);
+        call->tracer->event(&call->traced, &call->events[i]);
+    call->tracer->end(number, &call->traced, (int)result);
     return result;
 }
 
@@ -100,6 +111,6 @@ fake_trace(const struct fake_event *event)
 {
     struct fake_call *call = call_now;
 
-    if (call != NULL && call->traced && call->event_count < sizeof(call->events) / sizeof(call->events[0]))
+    if (call != NULL && call->tracer != NULL && call->event_count < sizeof(call->events) / sizeof(call->events[0]))
         call->events[call->event_count++] = *event;
 }

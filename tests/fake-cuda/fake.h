@@ -29,18 +29,18 @@ struct fake_function {
     int version;        /* of CUDA, that brought this signature: 3020 */
     void (*address)(void);
     struct fake_function *next;
-    int calls; /* under fake_lock */
+    int calls;  /* under fake_lock */
+    int number; /* the tracer's; 0 until it was asked */
 };
 
 /* One call, on its caller's stack. What CUPTI is to hear of it is sent once the lock is given back. */
 struct fake_call {
     struct fake_function *function;
     struct fake_call *outer;
-    struct fake_event events[8];
+    struct fake_event events[16];
     size_t event_count;
-    uint64_t start;
-    uint32_t correlation;
-    bool traced;
+    const struct fake_tracer *tracer; /* NULL: nobody hears of it */
+    struct fake_traced_call traced;
 };
 
 enum fake_need { FAKE_NEEDS_NOTHING, FAKE_NEEDS_INIT };

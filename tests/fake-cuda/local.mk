@@ -25,6 +25,17 @@ tests_fake_cuda_libcuda_la_SOURCES = \
 	tests/fake-cuda/stream.c \
 	tests/fake-cuda/tracer.h
 tests_fake_cuda_libcuda_la_LDFLAGS = -version-info 1:0:0 -rpath /nonexistent -pthread
+
+check_LTLIBRARIES += tests/fake-cuda/libcupti.la
+tests_fake_cuda_libcupti_la_SOURCES = \
+	tests/fake-cuda/cupti-buffer.c \
+	tests/fake-cuda/cupti-numbers.c \
+	tests/fake-cuda/cupti-record.c \
+	tests/fake-cuda/cupti.c \
+	tests/fake-cuda/cupti.h \
+	tests/fake-cuda/tracer.h
+tests_fake_cuda_libcupti_la_LDFLAGS = -version-info 13:0:0 -rpath /nonexistent -pthread
+tests_fake_cuda_libcupti_la_LIBADD = -ldl
 endif
 
 EXTRA_DIST += tests/fake-cuda/README.md tests/fake-cuda/run

@@ -26,6 +26,12 @@ fake_memory_id(void)
     return ++memory_ids;
 }
 
+int
+fake_memory_number(enum fake_memory_kind kind)
+{
+    return kind == FAKE_DEVICE ? 3 : kind == FAKE_MANAGED ? 5 : 2;
+}
+
 bool
 fake_device_take(int device, uint64_t bytes)
 {
@@ -143,15 +149,19 @@ static void
 memory_trace(const struct memory_range *range, enum fake_event_kind kind)
 {
     struct fake_event event = { .kind = kind,
-                                .memory_kind = range->kind == FAKE_DEVICE    ? 3
-                                               : range->kind == FAKE_MANAGED ? 4
-                                                                             : 2,
+                                .memory_kind = fake_memory_number(range->kind),
                                 .address = range->address,
                                 .bytes = range->bytes,
                                 .device = (uint32_t)range->device,
-                                .context = range->context->id };
+                                .context = range->context->id,
+                                .stream = UINT32_MAX };
 
     fake_trace(&event);
+    for (CUcontext other = fake.contexts; other != NULL; other = other->next) {
+        event.context = other->id;
+        if (other->alive && other != range->context) /* once more for each of them, as seen */
+            fake_trace(&event);
+    }
 }
 
 static void
@@ -203,6 +213,10 @@ memory_allocate(CUdeviceptr *out, size_t bytes, enum fake_memory_kind kind)
     if (out == NULL || bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     result = memory_new(context, bytes, kind, &address);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        fake_pools_trim(context->device, NULL);
+        result = memory_new(context, bytes, kind, &address);
+    }
     if (result != CUDA_SUCCESS)
         return result;
     *out = address;

@@ -37,7 +37,10 @@ struct CUmemPoolHandle_st {
     bool *slabs; /* reserved ones */
     size_t slab_count;
     int fd; /* of the memory, where it can be shared; else -1 */
-    uint64_t reserved_bytes, reserved_high_bytes, used_bytes, used_high_bytes, requested_bytes;
+    uint64_t reserved_bytes, reserved_high_bytes, used_bytes, used_high_bytes;
+    /* What CUPTI tells as used: it goes down with a synchronize, and never for what cuMemFree has freed. */
+    uint64_t told_used_bytes, told_freed_bytes;
+    bool frees_since_trim;
     uint64_t threshold_bytes;
     int follow_events, opportunistic, internal_dependencies;
     CUmemAccess_flags access[FAKE_MOST_DEVICES];
@@ -62,6 +65,8 @@ bool fake_place_find(uint64_t address, struct fake_place *out);
 /* Whether `bytes` from `address` on are memory that the context may touch. */
 CUresult fake_place_check(CUcontext context, uint64_t address, uint64_t bytes);
 uint64_t fake_memory_id(void);
+/* As CUPTI counts kinds. */
+int fake_memory_number(enum fake_memory_kind kind);
 
 /* Take the bytes from the device's memory; false where there are not as many. */
 bool fake_device_take(int device, uint64_t bytes);
@@ -80,6 +85,8 @@ struct fake_block *fake_pool_block(CUmemoryPool pool, uint64_t address);
 /* Give back what is free, down to `least_bytes`; how much went. */
 uint64_t fake_pool_trim(CUmemoryPool pool, uint64_t least_bytes);
 void fake_pool_retire(CUmemoryPool pool);
+/* Whether a free is still to be reached by its stream. */
+bool fake_pool_waits(CUmemoryPool pool);
 
 /* The pools; see pool.c. */
 CUmemoryPool fake_pools(void);
@@ -91,6 +98,8 @@ CUmemoryPool fake_pool_default(int device);
 bool fake_pool_make_shareable(CUmemoryPool pool);
 void fake_pool_drop(CUmemoryPool pool);
 void fake_pools_synchronized(int device);
+/* Past its threshold, what is free in a pool of the device goes back, but for that of one. */
+void fake_pools_trim(int device, CUmemoryPool but);
 void fake_pool_trace(CUmemoryPool pool, enum fake_event_kind kind, uint64_t least_bytes);
 void fake_block_trace(CUmemoryPool pool, const struct fake_block *block, enum fake_event_kind kind, CUstream stream);
 

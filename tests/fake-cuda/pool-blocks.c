@@ -180,25 +180,41 @@ blocks_reserve(CUmemoryPool pool, size_t first, size_t count)
     blocks_join_both(pool, block);
 }
 
-/* Reserve for a request; what is free at the end of the slab before it counts. */
-static bool
-blocks_grow(CUmemoryPool pool, uint64_t bytes)
+/* What the stream may use at the end of what lies before the slab. */
+static uint64_t
+blocks_tail(CUmemoryPool pool, size_t slab, CUstream stream)
 {
-    size_t count = (size_t)(blocks_rounded(bytes, FAKE_SLAB_BYTES) / FAKE_SLAB_BYTES);
-    size_t run = 0;
+    for (const struct fake_block *block = pool->first_free; block != NULL; block = block->free_after) {
+        if (block->offset + block->bytes == slab * FAKE_SLAB_BYTES && blocks_usable(pool, block, stream))
+            return block->bytes;
+    }
+    return 0;
+}
 
-    if (bytes > pool->most_bytes || count * FAKE_SLAB_BYTES > pool->most_bytes - pool->reserved_bytes)
-        return false;
-    for (size_t i = 0; i < pool->slab_count; i++) {
-        run = pool->slabs[i] ? 0 : run + 1;
-        if (run == count) {
-            if (!fake_device_take(pool->device, count * FAKE_SLAB_BYTES))
-                return false;
-            blocks_reserve(pool, i + 1 - count, count);
-            return true;
+/* Reserve the fewest slabs that hold the request with what is free before them; false where there is no room. */
+static bool
+blocks_grow(CUmemoryPool pool, uint64_t bytes, CUstream stream)
+{
+    size_t best = SIZE_MAX;
+    size_t best_count = SIZE_MAX;
+
+    for (size_t first = 0; first < pool->slab_count; first++) {
+        uint64_t tail = pool->slabs[first] ? 0 : blocks_tail(pool, first, stream);
+        size_t count = (size_t)(blocks_rounded(bytes - (tail < bytes ? tail : 0), FAKE_SLAB_BYTES) / FAKE_SLAB_BYTES);
+        size_t room = first;
+
+        while (room < pool->slab_count && room < first + count && !pool->slabs[room])
+            room++;
+        if (room == first + count && count < best_count) {
+            best = first;
+            best_count = count;
         }
     }
-    return false;
+    if (best == SIZE_MAX || best_count * FAKE_SLAB_BYTES > pool->most_bytes - pool->reserved_bytes ||
+        !fake_device_take(pool->device, best_count * FAKE_SLAB_BYTES))
+        return false;
+    blocks_reserve(pool, best, best_count);
+    return true;
 }
 
 /* The block is live from here on. */
@@ -279,7 +295,7 @@ fake_pool_allocate(CUmemoryPool pool, size_t bytes, CUstream stream, CUdeviceptr
         return CUDA_ERROR_OUT_OF_MEMORY;
     fake_stream_order_legacy(stream);
     block = blocks_search(pool, rounded, stream, false);
-    if (block == NULL && blocks_grow(pool, rounded))
+    if (block == NULL && blocks_grow(pool, rounded, stream))
         block = blocks_search(pool, rounded, stream, false);
     if (block == NULL && pool->internal_dependencies) {
         block = blocks_search(pool, rounded, stream, true);
@@ -293,7 +309,6 @@ fake_pool_allocate(CUmemoryPool pool, size_t bytes, CUstream stream, CUdeviceptr
     block->requested_bytes = bytes;
     block->id = fake_memory_id();
     block->context = stream->context;
-    pool->requested_bytes += bytes;
     pool->used_bytes += block->used_bytes;
     if (pool->used_high_bytes < pool->used_bytes)
         pool->used_high_bytes = pool->used_bytes;
@@ -328,7 +343,6 @@ fake_pool_free(CUmemoryPool pool, struct fake_block *block, struct fake_point po
     *link = block->chain;
     pool->live_count--;
     pool->used_bytes -= block->used_bytes;
-    pool->requested_bytes -= block->requested_bytes;
     block->live = false;
     block->retired = point.stream == NULL;
     block->freed = point;
@@ -339,6 +353,16 @@ fake_pool_free(CUmemoryPool pool, struct fake_block *block, struct fake_point po
         blocks_join_both(pool, block);
     if (!pool->alive && pool->live_count == 0)
         fake_pool_drop(pool);
+}
+
+bool
+fake_pool_waits(CUmemoryPool pool)
+{
+    for (const struct fake_block *block = pool->first_free; block != NULL; block = block->free_after) {
+        if (!fake_point_is_done(block->freed))
+            return true;
+    }
+    return false;
 }
 
 void

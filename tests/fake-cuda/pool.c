@@ -134,8 +134,10 @@ fake_pool_default(int device)
 
     if (entry->default_pool == NULL) {
         entry->default_pool = fake_pool_new(&properties, device);
-        if (entry->default_pool != NULL)
-            entry->default_pool->is_default = true;
+        if (entry->default_pool == NULL)
+            return NULL;
+        entry->default_pool->is_default = true;
+        fake_pool_trace(entry->default_pool, FAKE_POOL_CREATED, 0);
     }
     return entry->default_pool;
 }
@@ -145,14 +147,18 @@ fake_pool_trace(CUmemoryPool pool, enum fake_event_kind kind, uint64_t least_byt
 {
     struct fake_event event = { .kind = kind,
                                 .pool_type = pool->imported ? 2 : 1,
-                                .pool_address = (uint64_t)(uintptr_t)pool,
+                                .pool_address = (uint64_t)(uintptr_t)pool->base,
                                 .pool_bytes = pool->reserved_bytes,
-                                .pool_used_bytes = pool->requested_bytes,
+                                .pool_used_bytes = pool->told_used_bytes,
                                 .pool_threshold_bytes = pool->threshold_bytes,
-                                .pool_process = (uint64_t)getpid(),
                                 .least_bytes = least_bytes,
-                                .device = (uint32_t)pool->device };
+                                .device = pool->device < 0 ? 0 : (uint32_t)pool->device,
+                                .managed = pool->kind == FAKE_MANAGED };
 
+    if (kind == FAKE_POOL_CREATED && !pool->imported)
+        event.pool_bytes = FAKE_SLAB_BYTES; /* as seen, though nothing is reserved yet */
+    if (kind == FAKE_POOL_DESTROYED)
+        event.pool_bytes = 0;
     fake_trace(&event);
 }
 
@@ -160,36 +166,51 @@ void
 fake_block_trace(CUmemoryPool pool, const struct fake_block *block, enum fake_event_kind kind, CUstream stream)
 {
     struct fake_event event = { .kind = kind,
-                                .memory_kind = pool->kind == FAKE_DEVICE    ? 3
-                                               : pool->kind == FAKE_MANAGED ? 4
-                                                                            : 2,
+                                .memory_kind = fake_memory_number(pool->kind),
                                 .pool_type = pool->imported ? 2 : 1,
                                 .address = (uint64_t)(uintptr_t)(pool->base + block->offset),
                                 .bytes = block->requested_bytes,
-                                .pool_address = (uint64_t)(uintptr_t)pool,
+                                .pool_address = (uint64_t)(uintptr_t)pool->base,
                                 .pool_bytes = pool->reserved_bytes,
-                                .pool_used_bytes = pool->requested_bytes,
+                                .pool_used_bytes = pool->told_used_bytes,
                                 .pool_threshold_bytes = pool->threshold_bytes,
                                 .pool_process = (uint64_t)getpid(),
-                                .device = (uint32_t)pool->device,
-                                .context = stream != NULL ? stream->context->id : 0,
-                                .stream = stream != NULL ? (uint32_t)stream->id : 0,
+                                .device = pool->device < 0 ? 0 : (uint32_t)pool->device,
+                                .context = stream != NULL ? stream->context->id : UINT32_MAX,
+                                .stream = stream != NULL ? (uint32_t)stream->id : UINT32_MAX,
                                 .asynchronous = stream != NULL };
 
     fake_trace(&event);
 }
 
-/* What the host has seen done is free for all; past the threshold it goes back to the device. */
+/* CUPTI hears of every pool, whether or not some of it went. */
 void
-fake_pools_synchronized(int device)
+fake_pools_trim(int device, CUmemoryPool but)
 {
     for (CUmemoryPool pool = pool_all; pool != NULL; pool = pool->next) {
         if (!pool->alive || pool->imported || (pool->device != device && pool->device >= 0))
             continue;
-        fake_pool_retire(pool);
-        if (pool->reserved_bytes > pool->threshold_bytes && fake_pool_trim(pool, pool->threshold_bytes) > 0)
-            fake_pool_trace(pool, FAKE_POOL_TRIMMED, pool->threshold_bytes);
+        if (pool != but)
+            fake_pool_trim(pool, pool->threshold_bytes);
+        pool->told_used_bytes -= pool->told_freed_bytes;
+        pool->told_freed_bytes = 0;
+        fake_pool_trace(pool, FAKE_POOL_TRIMMED, 0);
     }
+}
+
+/* What the host has seen done is free for all. */
+void
+fake_pools_synchronized(int device)
+{
+    bool freed = false;
+
+    for (CUmemoryPool pool = pool_all; pool != NULL; pool = pool->next)
+        freed = freed || (pool->alive && !pool->imported && pool->frees_since_trim);
+    if (!freed)
+        return;
+    for (CUmemoryPool pool = pool_all; pool != NULL; pool = pool->next)
+        pool->frees_since_trim = pool->frees_since_trim && fake_pool_waits(pool);
+    fake_pools_trim(device, NULL);
 }
 
 static CUresult
@@ -410,8 +431,7 @@ do_cuMemPoolTrimTo(CUmemoryPool pool, size_t least_bytes)
 {
     if (!fake_pool_is(pool) || pool->imported)
         return CUDA_ERROR_INVALID_VALUE;
-    if (fake_pool_trim(pool, least_bytes) > 0)
-        fake_pool_trace(pool, FAKE_POOL_TRIMMED, least_bytes);
+    fake_pool_trace(pool, FAKE_POOL_TRIMMED, fake_pool_trim(pool, least_bytes) > 0);
     return CUDA_SUCCESS;
 }
 
@@ -434,8 +454,14 @@ pool_allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream
     if (result != CUDA_SUCCESS)
         return result;
     result = fake_pool_allocate(pool, bytes, stream, out);
-    if (result == CUDA_SUCCESS && fake_place_find(*out, &place))
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && bytes <= pool->most_bytes) {
+        fake_pools_trim(pool->device, pool);
+        result = fake_pool_allocate(pool, bytes, stream, out);
+    }
+    if (result == CUDA_SUCCESS && fake_place_find(*out, &place)) {
+        pool->told_used_bytes += bytes;
         fake_block_trace(pool, place.block, FAKE_ALLOCATION, stream);
+    }
     return result;
 }
 
@@ -494,6 +520,8 @@ do_cuMemFreeAsync(CUdeviceptr address, CUstream handle)
     if (place.block == NULL)
         return fake_memory_free(address, stream);
     fake_block_trace(place.pool, place.block, FAKE_RELEASE, stream);
+    place.pool->told_freed_bytes += place.bytes;
+    place.pool->frees_since_trim = true;
     fake_pool_free(place.pool, place.block, (struct fake_point){ stream, stream->submitted });
     return CUDA_SUCCESS;
 }

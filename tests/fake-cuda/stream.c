@@ -8,7 +8,7 @@
 #include "tests/fake-cuda/memory.h"
 
 static __thread CUstream stream_of_thread[FAKE_MOST_DEVICES];
-static uint64_t stream_ids;
+static uint64_t stream_ids = 6; /* the first context's stream 0 is 7 */
 
 void
 fake_clock_add(struct fake_clock *clock, struct fake_point point)

@@ -26,18 +26,25 @@ struct fake_event {
     uint64_t pool_address, pool_bytes, pool_used_bytes, pool_threshold_bytes, pool_process;
     uint64_t least_bytes; /* FAKE_POOL_TRIMMED */
     uint32_t device, context, stream;
-    bool asynchronous;
+    bool asynchronous, managed;
+};
+
+/* A call that is recorded; `start` is 0 for one that is not. */
+struct fake_traced_call {
+    uint64_t start;
+    uint32_t correlation;
 };
 
 /* Called without any lock of the driver. */
 struct fake_tracer {
-    /* Before a call: its correlation id, and the time in *start where the call is to be recorded, else 0. */
-    uint32_t (*begin)(const char *symbol, uint64_t *start);
-    void (*end)(const char *symbol, uint32_t correlation, uint64_t start, int result);
-    void (*event)(const struct fake_event *event, uint32_t correlation);
+    /* The tracer's own number for a function, asked for once; negative: it has none. */
+    int (*number)(const char *symbol);
+    void (*begin)(int number, struct fake_traced_call *call);
+    void (*event)(const struct fake_traced_call *call, const struct fake_event *event);
+    void (*end)(int number, const struct fake_traced_call *call, int result);
 };
 
-/* NULL: no tracer any more. Of the fake driver, by dlsym. */
+/* Of the fake driver, by dlsym. */
 void fake_cuda_trace(const struct fake_tracer *tracer);
 bool fake_cuda_has_context(void);
 
