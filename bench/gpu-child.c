@@ -22,7 +22,7 @@
 struct child_config {
     const struct gpu_config *config;
     struct tide_resource *stack; /* NULL: the pool below, or skipped */
-    char trace[96];
+    char trace[96];              /* empty: it has no log */
     bool skipped;
 };
 
@@ -137,7 +137,8 @@ child_open_config(struct child_config *self)
         return gpu_memory2_start();
     if (self->config->stack == NULL)
         return NULL;
-    snprintf(self->trace, sizeof(self->trace), "bench-gpu-%s.db", self->config->process);
+    if (strstr(self->config->stack, "%s") != NULL)
+        snprintf(self->trace, sizeof(self->trace), "bench-gpu-%s.db", self->config->process);
     snprintf(text, sizeof(text), self->config->stack, self->trace);
     if (tide_stack_parse(text, &self->stack) != TIDE_OK)
         return tide_error_text();
@@ -193,10 +194,11 @@ child_close(void)
         tide_resource_release(self->stack);
         if (!self->skipped && self->config->cupti_memory2)
             printf("%llu MEMORY2 records", gpu_memory2_finish());
-        if (self->stack != NULL && access(self->trace, F_OK) == 0)
+        if (self->stack != NULL && self->trace[0] != '\0') {
             child_note(self->trace);
+            unlink(self->trace);
+        }
         putchar('\n');
-        unlink(self->trace);
     }
 }
 
@@ -210,8 +212,8 @@ gpu_child(const char *process, unsigned threads)
         bench_fail(reason);
     if (strcmp(process, GPU_MACHINE) == 0)
         return child_machine();
-    if (threads == 0 || threads > CHILD_MAX_THREADS ||
-        gpu.primary_retain(&child.context, 0) != CUDA_SUCCESS || gpu.context_set(child.context) != CUDA_SUCCESS)
+    if (threads == 0 || threads > CHILD_MAX_THREADS || gpu.primary_retain(&child.context, 0) != CUDA_SUCCESS ||
+        gpu.context_set(child.context) != CUDA_SUCCESS)
         bench_fail(process);
     child.threads = threads;
     child_open_pool();

@@ -198,14 +198,15 @@ gpu_close_all(bool say)
     }
 }
 
-/* Before anything is printed: where there is no GPU, one message is enough. */
+/* Before anything is printed: where there is no GPU, that process has said so. */
 static void
 gpu_say_machine(char *line, size_t bytes)
 {
     struct gpu_process *process = gpu_start(GPU_MACHINE, 1);
     int status;
 
-    gpu_read_line(process, line, bytes);
+    if (fgets(line, (int)bytes, process->answers) == NULL)
+        exit(1);
     fclose(process->ask);
     fclose(process->answers);
     waitpid(process->pid, &status, 0);
@@ -267,7 +268,7 @@ gpu_report(unsigned threads)
             continue;
         bench_report(config->name, threads, gpu_results[i].median, "ns/pair", floor, config->word);
         if (floor > 0) {
-            snprintf(over, sizeof(over), "    over %s", config->word);
+            snprintf(over, sizeof(over), "%s - %s", config->name, config->word);
             bench_report(over, threads, gpu_results[i].median - floor, "ns/pair", 0, NULL);
         }
         if (threads == 1)
@@ -307,7 +308,7 @@ main(int argc, char **argv)
     /* A process that has ended is told by the end of its answers. */
     signal(SIGPIPE, SIG_IGN);
     gpu_say_machine(machine, sizeof(machine));
-    printf("%s\n", machine);
+    fputs(machine, stdout);
     bench_begin("gpu");
     for (unsigned threads = 1; threads <= 16 && (threads == 1 || threads <= processors); threads *= 2) {
         gpu_open_all(threads, threads == 1);
