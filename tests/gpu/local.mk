@@ -1,5 +1,10 @@
-# Tests that only a GPU makes more of than a skip. They link what they need of the driver at run time.
+# Tests of a GPU: in `make check` on the fake driver, in `make check-gpu` on the real one. They link what they need of
+# the driver at run time.
 gpu_test = tests/gpu/gpu.c tests/gpu/gpu.h tests/gpu/kernels.c tests/gpu/kernels.h
+gpu_work_test = $(gpu_test) tests/gpu/work.c tests/gpu/work.h
+
+# Those with traces.
+gpu_trace_test = $(gpu_work_test) $(trace_test) tests/gpu/summary.c tests/gpu/summary.h
 
 check_PROGRAMS += tests/gpu/driver-t
 tests_gpu_driver_t_SOURCES = tests/gpu/driver-t.c $(gpu_test) $(contract_test)
@@ -7,10 +12,29 @@ tests_gpu_driver_t_LDADD = libtidemark.la -ldl
 TESTS += tests/gpu/driver-t
 GPU_TESTS += tests/gpu/driver-t
 
+check_PROGRAMS += tests/gpu/graph-t
+tests_gpu_graph_t_SOURCES = tests/gpu/graph-t.c $(gpu_trace_test)
+tests_gpu_graph_t_CFLAGS = $(trace_test_cflags)
+tests_gpu_graph_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+TESTS += tests/gpu/graph-t
+GPU_TESTS += tests/gpu/graph-t
+
+check_PROGRAMS += tests/gpu/kernel-t
+tests_gpu_kernel_t_SOURCES = tests/gpu/kernel-t.c $(gpu_work_test)
+tests_gpu_kernel_t_LDADD = libtidemark.la -ldl
+TESTS += tests/gpu/kernel-t
+GPU_TESTS += tests/gpu/kernel-t
+
 check_PROGRAMS += tests/gpu/stack-t
 tests_gpu_stack_t_SOURCES = tests/gpu/stack-t.c $(gpu_test) $(adaptor_test)
 tests_gpu_stack_t_LDADD = libtidemark.la -ldl
 TESTS += tests/gpu/stack-t
 GPU_TESTS += tests/gpu/stack-t
+
+check_PROGRAMS += tests/gpu/stream-t
+tests_gpu_stream_t_SOURCES = tests/gpu/stream-t.c $(gpu_work_test)
+tests_gpu_stream_t_LDADD = libtidemark.la -ldl
+TESTS += tests/gpu/stream-t
+GPU_TESTS += tests/gpu/stream-t
 
 EXTRA_DIST += tests/gpu/README.md tests/gpu/run
