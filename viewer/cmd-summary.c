@@ -1,200 +1,140 @@
 /* `tidemark summary`: what every log layer of a trace comes to. */
 #include "config.h"
 
-#include <getopt.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <jansson.h>
-#include <libsmartcols.h>
 
 #include "viewer/command.h"
 #include "viewer/output.h"
 #include "viewer/summary.h"
+#include "viewer/view.h"
 
-static json_t *
-summary_layer_json(const struct summary_layer *layer)
-{
-    json_t *object = json_object();
+static const struct report_column summary_columns[] = {
+    { NULL, "LAYER", REPORT_TEXT },
+    { "layer_id", NULL, REPORT_COUNT },
+    { "kind", NULL, REPORT_TEXT },
+    { "allocations", "ALLOCATIONS", REPORT_COUNT },
+    { "frees", "FREES", REPORT_COUNT },
+    { "failures", "FAILURES", REPORT_COUNT },
+    { "total_bytes", "TOTAL", REPORT_SIZE },
+    { "peak_bytes", "PEAK", REPORT_SIZE },
+    { "peak_ns", "AT", REPORT_TIME },
+    { "peak_count", "COUNT", REPORT_COUNT },
+    { "live_bytes", "LIVE", REPORT_SIZE },
+    { "live_count", "COUNT", REPORT_COUNT },
+    { "reserved_bytes", "RESERVED", REPORT_SIZE },
+    { "reserved_peak_bytes", NULL, REPORT_SIZE },
+    { NULL, "HIGHEST", REPORT_SIZE },
+};
 
-    json_object_set_new(object, "layer_id", json_integer(layer->layer_id));
-    json_object_set_new(object, "kind", output_json_string(layer->kind));
-    json_object_set_new(object, "allocations", json_integer((json_int_t)layer->allocations));
-    json_object_set_new(object, "frees", json_integer((json_int_t)layer->frees));
-    json_object_set_new(object, "failures", json_integer((json_int_t)layer->failures));
-    json_object_set_new(object, "total_bytes", json_integer((json_int_t)layer->total_bytes));
-    json_object_set_new(object, "peak_bytes", json_integer((json_int_t)layer->peak_bytes));
-    json_object_set_new(object, "peak_ns", json_integer(layer->peak_ns));
-    json_object_set_new(object, "peak_count", json_integer((json_int_t)layer->peak_count));
-    json_object_set_new(object, "live_bytes", json_integer((json_int_t)layer->live_bytes));
-    json_object_set_new(object, "live_count", json_integer((json_int_t)layer->live_count));
-    if (layer->has_samples) {
-        json_object_set_new(object, "reserved_bytes", json_integer((json_int_t)layer->reserved_bytes));
-        json_object_set_new(object, "reserved_peak_bytes", json_integer((json_int_t)layer->reserved_peak_bytes));
-    }
-    return object;
-}
-
-static json_t *
-summary_json(const struct summary *summary)
-{
-    json_t *layers = json_array();
-    json_t *object = json_object();
-
-    for (size_t i = 0; i < summary->count; i++)
-        json_array_append_new(layers, summary_layer_json(&summary->found[i]));
-    json_object_set_new(object, "format_version", json_integer(1));
-    json_object_set_new(object, "complete", json_boolean(summary->trace->complete));
-    json_object_set_new(object, "unmatched_frees", json_integer(summary->unmatched_frees));
-    json_object_set_new(object, "lost_events", json_integer(summary->trace->lost_events));
-    json_object_set_new(object, "layers", layers);
-    json_object_set_new(object, "in_progress", json_boolean(summary->trace->in_progress));
-    json_object_set_new(object, "duration_ns", json_integer(summary->end_ns));
-    return object;
-}
+/* Fields for people stand before the table, those for programs where they have always been. */
+static const struct report_column summary_complete = { "complete", NULL, REPORT_FLAG };
+static const struct report_column summary_unmatched = { "unmatched_frees", NULL, REPORT_COUNT };
+static const struct report_column summary_lost = { "lost_events", NULL, REPORT_COUNT };
+static const struct report_column summary_in_progress = { "in_progress", NULL, REPORT_FLAG };
+static const struct report_column summary_duration = { "duration_ns", NULL, REPORT_TIME };
 
 static void
-summary_print_meta(const struct summary *summary, const char *key, const char *label)
+summary_report_meta(struct view *view, const char *key, const struct report_column *column)
 {
-    char *text = trace_meta(summary->trace, key);
+    char *text = trace_meta(&view->trace, key);
 
-    if (text != NULL && text[0] != '\0') {
-        printf("%-10s", label);
-        output_text(stdout, text, strlen(text));
-        putchar('\n');
-    }
+    if (text != NULL && text[0] != '\0')
+        report_field(&view->report, column, cell_text(text));
     free(text);
 }
 
 static void
-summary_print_head(const struct summary *summary)
+summary_report_head(struct view *view, const struct summary *summary)
 {
+    static const struct report_column command = { NULL, "command", REPORT_TEXT };
+    static const struct report_column stack = { NULL, "stack", REPORT_TEXT };
+    static const struct report_column recorded = { NULL, "recorded", REPORT_TEXT };
+    static const struct report_column unmatched = { NULL, "unmatched", REPORT_TEXT };
+    static const struct report_column lost = { NULL, "lost", REPORT_TEXT };
     struct output_figure duration;
-    const char *state = summary->trace->complete ? "complete" : summary->trace->in_progress ? "in progress" : "cut off";
+    char text[128];
 
-    summary_print_meta(summary, "command", "command");
-    summary_print_meta(summary, "stack", "stack");
-    printf("%-10s%s, %s\n", "recorded", output_time(&duration, summary->end_ns), state);
-    if (summary->unmatched_frees != 0)
-        printf("%-10s%lld frees of pointers that were never seen\n", "unmatched", (long long)summary->unmatched_frees);
-    if (summary->trace->lost_events != 0)
-        printf("%-10s%lld events were not recorded\n", "lost", (long long)summary->trace->lost_events);
-    putchar('\n');
+    summary_report_meta(view, "command", &command);
+    summary_report_meta(view, "stack", &stack);
+    snprintf(text, sizeof(text), "%s, %s", output_time(&duration, summary->end_ns),
+             view->trace.complete      ? "complete"
+             : view->trace.in_progress ? "in progress"
+                                       : "cut off");
+    report_field(&view->report, &recorded, cell_text(text));
+    if (summary->unmatched_frees != 0) {
+        snprintf(text, sizeof(text), "%lld frees of pointers that were never seen",
+                 (long long)summary->unmatched_frees);
+        report_field(&view->report, &unmatched, cell_text(text));
+    }
+    if (view->trace.lost_events != 0) {
+        snprintf(text, sizeof(text), "%lld events were not recorded", (long long)view->trace.lost_events);
+        report_field(&view->report, &lost, cell_text(text));
+    }
 }
 
-static int
-summary_add_row(struct libscols_table *table, const struct summary_layer *layer, bool has_samples)
+static void
+summary_report_layer(struct report *report, const struct summary_layer *layer)
 {
     /* Samples are moments: below the peak, the highest of them was not the highest. */
     bool has_highest = layer->has_samples && layer->reserved_peak_bytes >= layer->peak_bytes;
-    struct output_figure figures[13];
     char name[64];
-    const char *cells[] = {
-        name,
-        output_count(&figures[0], layer->allocations),
-        output_count(&figures[1], layer->frees),
-        output_count(&figures[2], layer->failures),
-        output_size(&figures[3], layer->total_bytes),
-        output_size(&figures[4], layer->peak_bytes),
-        output_time(&figures[5], layer->peak_ns),
-        output_count(&figures[6], layer->peak_count),
-        output_size(&figures[7], layer->live_bytes),
-        output_count(&figures[8], layer->live_count),
-        has_samples ? output_size(&figures[9], layer->reserved_bytes) : NULL,
-        has_highest ? output_size(&figures[10], layer->reserved_peak_bytes) : NULL,
+    const struct report_cell cells[] = {
+        cell_text(name),
+        cell_signed(layer->layer_id),
+        cell_text(layer->kind),
+        cell_unsigned(layer->allocations),
+        cell_unsigned(layer->frees),
+        cell_unsigned(layer->failures),
+        cell_unsigned(layer->total_bytes),
+        cell_unsigned(layer->peak_bytes),
+        cell_signed(layer->peak_ns),
+        cell_unsigned(layer->peak_count),
+        cell_unsigned(layer->live_bytes),
+        cell_unsigned(layer->live_count),
+        layer->has_samples ? cell_unsigned(layer->reserved_bytes) : cell_none(),
+        layer->has_samples ? cell_unsigned(layer->reserved_peak_bytes) : cell_none(),
+        has_highest ? cell_unsigned(layer->reserved_peak_bytes) : cell_none(),
     };
 
     snprintf(name, sizeof(name), "%lld %s", (long long)layer->layer_id, layer->kind);
-    return output_table_row(table, cells);
+    report_row(report, cells);
 }
 
 static int
-summary_print(const struct summary *summary, int status)
+summary_analyse(struct view *view, const void *own)
 {
-    bool has_samples = false;
-    struct libscols_table *table;
-
-    for (size_t i = 0; i < summary->count; i++)
-        has_samples = has_samples || summary->found[i].has_samples;
-    table =
-        output_table_create(has_samples ? "LAYER >ALLOCATIONS >FREES >FAILURES >TOTAL >PEAK >AT >COUNT >LIVE >COUNT"
-                                          " >RESERVED >HIGHEST"
-                                        : "LAYER >ALLOCATIONS >FREES >FAILURES >TOTAL >PEAK >AT >COUNT >LIVE >COUNT");
-    for (size_t i = 0; table != NULL && i < summary->count; i++) {
-        if (summary_add_row(table, &summary->found[i], has_samples) != 0) {
-            scols_unref_table(table);
-            table = NULL;
-        }
-    }
-    if (table == NULL) {
-        fputs("tidemark summary: no memory for the table\n", stderr);
-        return COMMAND_WRONG;
-    }
-    summary_print_head(summary);
-    if (summary->count > 0)
-        output_table_print(table);
-    else
-        scols_unref_table(table);
-    return output_finish(status);
-}
-
-static int
-summary_show(const char *path, bool json)
-{
-    struct trace trace;
-    struct trace_layers layers;
     struct summary summary;
-    int status = trace_open(path, &trace);
+    struct report *report = &view->report;
+    int status = summary_make(&view->trace, &view->layers, &summary);
 
+    (void)own;
     if (status != COMMAND_FINE)
         return status;
-    status = trace_layers_read(&trace, &layers);
-    if (status == COMMAND_FINE) {
-        status = summary_make(&trace, &layers, &summary);
-        if (status == COMMAND_FINE) {
-            status = trace_verdict(&trace);
-            status = json ? output_json(summary_json(&summary), status) : summary_print(&summary, status);
-            summary_free(&summary);
-        }
-        trace_layers_free(&layers);
-    }
-    trace_close(&trace);
-    return status;
+    summary_report_head(view, &summary);
+    report_field(report, &summary_complete, cell_flag(view->trace.complete));
+    report_field(report, &summary_unmatched, cell_signed(summary.unmatched_frees));
+    report_field(report, &summary_lost, cell_signed(view->trace.lost_events));
+    report_table(report, "layers", NULL, summary_columns, sizeof(summary_columns) / sizeof(summary_columns[0]));
+    for (size_t i = 0; i < summary.count; i++)
+        summary_report_layer(report, &summary.found[i]);
+    report_field(report, &summary_in_progress, cell_flag(view->trace.in_progress));
+    report_field(report, &summary_duration, cell_signed(summary.end_ns));
+    summary_free(&summary);
+    return COMMAND_FINE;
 }
 
 static int
 summary_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option options[] = {
-        { "help", no_argument, NULL, 'h' },
-        { "json", no_argument, NULL, 'j' },
-        { NULL, 0, NULL, 0 },
-    };
-    bool json = false;
-    int option;
-
-    while ((option = getopt_long(argc, argv, "hj", options, NULL)) != -1) {
-        switch (option) {
-        case 'h':
-            return command_help(self);
-        case 'j':
-            json = true;
-            break;
-        default:
-            return COMMAND_WRONG;
-        }
-    }
-    if (argc - optind != 1)
-        return command_misused(self, "%s", argc == optind ? "which trace?" : "one trace at a time");
-    return summary_show(argv[optind], json);
+    return view_run(self, argc, argv, NULL, summary_analyse);
 }
 
 const struct command command_summary = {
     .name = "summary",
-    .arguments = "[--json] TRACE",
+    .arguments = "[OPTIONS] TRACE",
     .purpose = "Sum up a trace: counts, bytes, peaks and what is left, for each log layer",
-    .help = "  -j, --json  print one JSON object, in bytes and nanoseconds\n"
-            "  -h, --help  print this\n",
+    .help = "",
+    .common = OPTIONS_REPORT,
     .run = summary_run,
 };

@@ -9,12 +9,16 @@ enum {
     COMMAND_INCOMPLETE = 3, /* the trace is incomplete and the answer is not reliable */
 };
 
+struct option_def;
+
 /* One const entry for each command, in a file of its own; main.c has the table. */
 struct command {
     const char *name;
-    const char *arguments; /* what follows the name: "[--json] TRACE" */
-    const char *purpose;   /* one line, for the list of commands */
-    const char *help;      /* the options and what is printed, for --help */
+    const char *arguments;            /* what follows the name: "[--json] TRACE" */
+    const char *purpose;              /* one line, for the list of commands */
+    const char *help;                 /* what is said after the options, for --help; "" where that is all */
+    const struct option_def *options; /* those of options.h, of its own; NULL: it parses its arguments itself */
+    unsigned common;                  /* OPTIONS_*: which of the common options it takes besides */
     int (*run)(const struct command *self, int argc, char **argv);
 };
 

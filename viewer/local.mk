@@ -6,12 +6,29 @@ libviewer_la_SOURCES = \
 	src/trace/schema.c \
 	src/trace/schema.h \
 	viewer/command.h \
+	viewer/filter.c \
+	viewer/filter.h \
+	viewer/groups.c \
+	viewer/groups.h \
 	viewer/id-map.c \
 	viewer/id-map.h \
+	viewer/names.c \
+	viewer/names.h \
+	viewer/nearest.c \
+	viewer/nearest.h \
 	viewer/output.c \
 	viewer/output.h \
+	viewer/pager.c \
+	viewer/pager.h \
+	viewer/parse.c \
+	viewer/parse.h \
 	viewer/progress.c \
 	viewer/progress.h \
+	viewer/report-item.h \
+	viewer/report-table.c \
+	viewer/report-write.c \
+	viewer/report.c \
+	viewer/report.h \
 	viewer/replay-csv.c \
 	viewer/replay-input.c \
 	viewer/replay-input.h \
@@ -40,9 +57,13 @@ tidemark_SOURCES = \
 	viewer/cmd-replay.c \
 	viewer/cmd-summary.c \
 	viewer/main.c \
+	viewer/options.c \
+	viewer/options.h \
 	viewer/query-output.c \
 	viewer/query-output.h \
 	viewer/replay-output.c \
 	viewer/replay-output.h \
 	viewer/stack-report.c \
-	viewer/stack-report.h
+	viewer/stack-report.h \
+	viewer/view.c \
+	viewer/view.h

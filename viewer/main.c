@@ -17,6 +17,8 @@
 
 #include "src/trace/schema.h"
 #include "viewer/command.h"
+#include "viewer/nearest.h"
+#include "viewer/options.h"
 #include "viewer/output.h"
 
 /* In alphabetical order. */
@@ -32,7 +34,9 @@ static const struct command *const commands[] = {
 int
 command_help(const struct command *command)
 {
-    printf("Usage: tidemark %s %s\n%s.\n\n%s", command->name, command->arguments, command->purpose, command->help);
+    printf("Usage: tidemark %s %s\n%s.\n\n", command->name, command->arguments, command->purpose);
+    options_help(command);
+    fputs(command->help, stdout);
     return output_finish(COMMAND_FINE);
 }
 
@@ -57,7 +61,7 @@ main_usage(FILE *out)
           "Commands:\n",
           out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->purpose);
+        fprintf(out, "  %-13s %s\n", commands[i]->name, commands[i]->purpose);
     fputs("\n`tidemark COMMAND --help` says more about one.\n"
           "\nExit status: 0 fine, 1 a finding, 2 wrong use or unreadable input, 3 the trace is incomplete.\n",
           out);
@@ -81,53 +85,18 @@ main_find(const char *name)
     return NULL;
 }
 
-/* The fewest letters to add, drop, change or swap with a neighbour that turn `a` into `b`; at most 31 letters count. */
-static unsigned
-main_distance(const char *a, const char *b)
-{
-    unsigned table[32][32];
-    size_t a_length = strnlen(a, 31);
-    size_t b_length = strnlen(b, 31);
-
-    for (size_t i = 0; i <= a_length; i++) {
-        for (size_t j = 0; j <= b_length; j++) {
-            unsigned best = i == 0 ? (unsigned)j : (unsigned)i;
-
-            if (i > 0 && j > 0) {
-                best = table[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-                if (table[i - 1][j] + 1 < best)
-                    best = table[i - 1][j] + 1;
-                if (table[i][j - 1] + 1 < best)
-                    best = table[i][j - 1] + 1;
-                if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && table[i - 2][j - 2] + 1 < best)
-                    best = table[i - 2][j - 2] + 1;
-            }
-            table[i][j] = best;
-        }
-    }
-    return table[a_length][b_length];
-}
-
 static int
 main_unknown(const char *name)
 {
-    const struct command *nearest = NULL;
-    unsigned least = 3;
+    struct nearest nearest;
 
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        unsigned distance = main_distance(name, commands[i]->name);
-
-        if (strlen(name) >= 2 && strncmp(name, commands[i]->name, strlen(name)) == 0)
-            distance = 0;
-        if (distance < least) {
-            least = distance;
-            nearest = commands[i];
-        }
-    }
+    nearest_begin(&nearest, name);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        nearest_try(&nearest, commands[i]->name);
     fputs("tidemark: there is no command \"", stderr);
     output_text(stderr, name, strlen(name));
-    if (nearest != NULL)
-        fprintf(stderr, "\"; did you mean \"%s\"?\n", nearest->name);
+    if (nearest.word != NULL)
+        fprintf(stderr, "\"; did you mean \"%s\"?\n", nearest.word);
     else
         fputs("\"; `tidemark --help` lists them\n", stderr);
     return COMMAND_WRONG;

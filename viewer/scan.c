@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "viewer/command.h"
+#include "viewer/filter.h"
 #include "viewer/progress.h"
 #include "viewer/scan.h"
 
@@ -20,7 +21,11 @@ struct scan {
     const struct trace *trace;
     const struct scan_pass *passes;
     size_t pass_count;
+    const struct filter *filter; /* NULL: everything */
     unsigned needs;
+    struct scan_life *kept; /* owns; SCAN_LIVE: those that are never freed */
+    size_t kept_count;
+    size_t kept_capacity;
     struct scan_life *lives; /* owns; by slot */
     uint64_t *free_slots;    /* owns; a stack of slots of `lives` that are not in use */
     struct scan_due *heap;   /* owns; the next free first */
@@ -38,7 +43,7 @@ enum scan_row {
     SCAN_ROW_DISORDERED, /* it begins before the row in front of it */
 };
 
-/* Columns of the statement. */
+/* The first columns of the statement. */
 enum {
     SCAN_ID,
     SCAN_ALLOC_NS,
@@ -46,16 +51,30 @@ enum {
     SCAN_LAYER,
     SCAN_SIZE,
     SCAN_STATUS,
-    SCAN_ALIGNMENT,
-    SCAN_ADDRESS,
-    SCAN_ALLOC_THREAD,
-    SCAN_ALLOC_STREAM,
-    SCAN_FREE_THREAD,
-    SCAN_FREE_STREAM,
+    SCAN_COLUMNS, /* those of scan_extras that are needed follow */
 };
 
-#define SCAN_SELECT         "SELECT allocation_id, alloc_ns, free_ns, layer_id, size, status"
-#define SCAN_SELECT_DETAILS ", alignment, address, alloc_thread_id, alloc_stream_id, free_thread_id, free_stream_id"
+#define SCAN_SELECT "SELECT allocation_id, alloc_ns, free_ns, layer_id, size, status"
+#define SCAN_EXTRAS 10
+
+/* What follows where it is needed. NULL, where it is allowed, is 0. */
+static const struct scan_extra {
+    unsigned need;
+    bool null;
+    const char *column;
+    size_t offset;
+} scan_extras[SCAN_EXTRAS] = {
+    { SCAN_PLACE, false, "alignment", offsetof(struct scan_life, alignment) },
+    { SCAN_PLACE, false, "address", offsetof(struct scan_life, address) },
+    { SCAN_ORIGIN, true, "tag_id", offsetof(struct scan_life, tag_id) },
+    { SCAN_ORIGIN, true, "callstack_id", offsetof(struct scan_life, callstack_id) },
+    { SCAN_CALLER, false, "alloc_thread_id", offsetof(struct scan_life, alloc_thread_id) },
+    { SCAN_CALLER, false, "alloc_stream_id", offsetof(struct scan_life, alloc_stream_id) },
+    { SCAN_FREER, true, "free_thread_id", offsetof(struct scan_life, free_thread_id) },
+    { SCAN_FREER, true, "free_stream_id", offsetof(struct scan_life, free_stream_id) },
+    { SCAN_DURATION, false, "alloc_duration_ns", offsetof(struct scan_life, alloc_duration_ns) },
+    { SCAN_DURATION, true, "free_duration_ns", offsetof(struct scan_life, free_duration_ns) },
+};
 
 static bool
 scan_is_before(const struct scan *scan, const struct scan_due *a, const struct scan_due *b)
@@ -145,6 +164,23 @@ scan_free_before(struct scan *scan, int64_t ns)
     return COMMAND_FINE;
 }
 
+/* Keep a life that is never freed. */
+static int
+scan_keep(struct scan *scan, const struct scan_life *life)
+{
+    if (scan->kept_count == scan->kept_capacity) {
+        size_t capacity = scan->kept_capacity == 0 ? 256 : 2 * scan->kept_capacity;
+        struct scan_life *grown = realloc(scan->kept, capacity * sizeof(*grown));
+
+        if (grown == NULL)
+            return trace_broken(scan->trace, "no memory for %zu live allocations", capacity);
+        scan->kept = grown;
+        scan->kept_capacity = capacity;
+    }
+    scan->kept[scan->kept_count++] = *life;
+    return COMMAND_FINE;
+}
+
 static int
 scan_alloc(struct scan *scan, const struct scan_life *life)
 {
@@ -154,8 +190,19 @@ scan_alloc(struct scan *scan, const struct scan_life *life)
     for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++)
         status = scan->passes[i].unit->alloc(scan->passes[i].context, life);
     if (status == COMMAND_FINE && life->freed)
-        status = scan_push(scan, life);
+        return scan_push(scan, life);
+    if (status == COMMAND_FINE && life->status == 0 && scan->needs & SCAN_LIVE)
+        return scan_keep(scan, life);
     return status;
+}
+
+void
+scan_each_live(const struct scan *scan, void (*each)(void *context, const struct scan_life *life), void *context)
+{
+    for (size_t i = 0; i < scan->heap_count; i++)
+        each(context, &scan->lives[scan->heap[i].slot]);
+    for (size_t i = 0; i < scan->kept_count; i++)
+        each(context, &scan->kept[i]);
 }
 
 /* An integer of the row. SQLite lets a column hold anything: *broken is set where this one does not hold an integer. */
@@ -167,22 +214,22 @@ scan_integer(sqlite3_stmt *statement, int column, int *broken)
     return sqlite3_column_int64(statement, column);
 }
 
-/* The same where NULL is allowed, and 0. */
-static inline int64_t
-scan_integer_or_null(sqlite3_stmt *statement, int column, int *broken)
-{
-    return sqlite3_column_type(statement, column) == SQLITE_NULL ? 0 : scan_integer(statement, column, broken);
-}
-
 static void
-scan_row_details(sqlite3_stmt *statement, struct scan_life *life, int *broken)
+scan_row_extras(const struct scan *scan, sqlite3_stmt *statement, struct scan_life *life, int *broken)
 {
-    life->alignment = (uint64_t)scan_integer(statement, SCAN_ALIGNMENT, broken);
-    life->address = (uint64_t)scan_integer(statement, SCAN_ADDRESS, broken);
-    life->alloc_thread_id = scan_integer(statement, SCAN_ALLOC_THREAD, broken);
-    life->alloc_stream_id = scan_integer(statement, SCAN_ALLOC_STREAM, broken);
-    life->free_thread_id = scan_integer_or_null(statement, SCAN_FREE_THREAD, broken);
-    life->free_stream_id = scan_integer_or_null(statement, SCAN_FREE_STREAM, broken);
+    int column = SCAN_COLUMNS;
+
+    for (size_t i = 0; i < SCAN_EXTRAS; i++) {
+        const struct scan_extra *extra = &scan_extras[i];
+        int64_t value = 0;
+
+        if (!(scan->needs & extra->need))
+            continue;
+        if (!extra->null || sqlite3_column_type(statement, column) != SQLITE_NULL)
+            value = scan_integer(statement, column, broken);
+        memcpy((char *)life + extra->offset, &value, sizeof(value));
+        column++;
+    }
 }
 
 static enum scan_row
@@ -199,8 +246,9 @@ scan_row_read(const struct scan *scan, sqlite3_stmt *statement, int64_t previous
     life->free_ns = life->freed ? scan_integer(statement, SCAN_FREE_NS, &broken) : 0;
     if (life->freed && life->free_ns < life->alloc_ns)
         life->free_ns = life->alloc_ns;
-    if (scan->needs & SCAN_DETAILS)
-        scan_row_details(statement, life, &broken);
+    life->clipped = false;
+    if (scan->needs & ~(unsigned)SCAN_LIVE)
+        scan_row_extras(scan, statement, life, &broken);
     if (broken >= 0) {
         trace_broken(scan->trace, "allocation %lld: %s is no integer", sqlite3_column_int64(statement, SCAN_ID),
                      sqlite3_column_name(statement, broken));
@@ -222,7 +270,7 @@ scan_begin(struct scan *scan)
 {
     int status = COMMAND_FINE;
 
-    scan->heap_count = scan->slot_count = scan->free_count = 0;
+    scan->heap_count = scan->slot_count = scan->free_count = scan->kept_count = 0;
     scan->last_ns = 0;
     for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++)
         status = scan->passes[i].unit->begin(scan->passes[i].context);
@@ -257,8 +305,11 @@ scan_rows(struct scan *scan, sqlite3_stmt *statement, uint64_t total, bool *diso
             *disordered = true;
             break;
         }
-        status = found == SCAN_ROW_FINE ? scan_alloc(scan, &life) : COMMAND_WRONG;
         previous_ns = life.alloc_ns;
+        if (found == SCAN_ROW_BROKEN)
+            status = COMMAND_WRONG;
+        else if (scan->filter == NULL || filter_takes(scan->filter, &life))
+            status = scan_alloc(scan, &life);
         if (row % 4096 == 0)
             progress_update(&progress, row, total);
     }
@@ -272,13 +323,17 @@ scan_rows(struct scan *scan, sqlite3_stmt *statement, uint64_t total, bool *diso
 static int
 scan_attempt(struct scan *scan, const char *order, bool *disordered)
 {
-    char sql[512];
+    char sql[512] = SCAN_SELECT;
+    size_t length = strlen(sql);
     sqlite3_stmt *statement = NULL;
     int64_t total = 0;
     int status = trace_integer(scan->trace, "SELECT max(allocation_id) FROM allocation", &total);
 
-    snprintf(sql, sizeof(sql), SCAN_SELECT "%s FROM allocation ORDER BY %s",
-             scan->needs & SCAN_DETAILS ? SCAN_SELECT_DETAILS : "", order);
+    for (size_t i = 0; i < SCAN_EXTRAS; i++) {
+        if (scan->needs & scan_extras[i].need)
+            length += (size_t)snprintf(sql + length, sizeof(sql) - length, ", %s", scan_extras[i].column);
+    }
+    snprintf(sql + length, sizeof(sql) - length, " FROM allocation ORDER BY %s", order);
     *disordered = false;
     if (status == COMMAND_FINE && sqlite3_prepare_v2(scan->trace->db, sql, -1, &statement, NULL) != SQLITE_OK)
         status = trace_failed(scan->trace);
@@ -293,19 +348,31 @@ scan_attempt(struct scan *scan, const char *order, bool *disordered)
 }
 
 int
-scan_run(const struct trace *trace, const struct scan_pass *passes, size_t pass_count)
+scan_run_filtered(const struct trace *trace, const struct filter *filter, const struct scan_pass *passes,
+                  size_t pass_count)
 {
-    struct scan scan = { .trace = trace, .passes = passes, .pass_count = pass_count };
+    struct scan scan = { .trace = trace, .filter = filter, .passes = passes, .pass_count = pass_count };
     bool disordered;
     int status;
 
-    for (size_t i = 0; i < pass_count; i++)
+    scan.needs = filter != NULL ? filter->needs : 0;
+    for (size_t i = 0; i < pass_count; i++) {
         scan.needs |= passes[i].unit->needs;
+        if (passes[i].unit->attach != NULL)
+            passes[i].unit->attach(passes[i].context, &scan);
+    }
     status = scan_attempt(&scan, "allocation_id", &disordered);
     if (status == COMMAND_FINE && disordered)
         status = scan_attempt(&scan, "alloc_ns, allocation_id", &disordered);
     free(scan.lives);
     free(scan.free_slots);
     free(scan.heap);
+    free(scan.kept);
     return status;
+}
+
+int
+scan_run(const struct trace *trace, const struct scan_pass *passes, size_t pass_count)
+{
+    return scan_run_filtered(trace, NULL, passes, pass_count);
 }

@@ -17,7 +17,7 @@
 
 #include "viewer/trace-open.h"
 
-/* One row of `allocation`. What stands after `freed` is there where a unit needs SCAN_DETAILS, else 0. */
+/* One row of `allocation`. What stands after `freed` is there where a unit needs it, else 0. */
 struct scan_life {
     int64_t allocation_id;
     int64_t layer_id;
@@ -26,17 +26,32 @@ struct scan_life {
     int64_t alloc_ns;
     int64_t free_ns; /* where freed */
     bool freed;
-    uint64_t alignment;
+    bool clipped;      /* it began before the time that is looked at */
+    int64_t alignment; /* SCAN_PLACE */
     uint64_t address;
-    int64_t alloc_thread_id;
+    int64_t tag_id; /* SCAN_ORIGIN; 0: none */
+    int64_t callstack_id;
+    int64_t alloc_thread_id; /* SCAN_CALLER */
     int64_t alloc_stream_id;
-    int64_t free_thread_id;
+    int64_t free_thread_id; /* SCAN_FREER */
     int64_t free_stream_id;
+    int64_t alloc_duration_ns; /* SCAN_DURATION */
+    int64_t free_duration_ns;
 };
 
+/* What a unit needs beside the first columns; each costs some time for every row. */
 enum {
-    SCAN_DETAILS = 1, /* alignment, address, threads and streams; costs half as much again */
+    SCAN_PLACE = 1,
+    SCAN_ORIGIN = 2,
+    SCAN_CALLER = 4,
+    SCAN_FREER = 8,
+    SCAN_DURATION = 16,
+    SCAN_LIVE = 32, /* scan_each_live: what is never freed is kept, too */
+    SCAN_DETAILS = SCAN_PLACE | SCAN_CALLER | SCAN_FREER,
 };
+
+struct scan;
+struct filter;
 
 /*
  * One analysis. Each callback returns COMMAND_FINE, or another exit status after a message, which ends the scan.
@@ -47,7 +62,8 @@ struct scan_unit {
     int (*begin)(void *context);
     int (*alloc)(void *context, const struct scan_life *life);
     int (*free)(void *context, const struct scan_life *life);
-    int (*end)(void *context, int64_t last_ns); /* the time of the last event; 0 where there was none */
+    void (*attach)(void *context, const struct scan *scan); /* NULL, or called once, before all others */
+    int (*end)(void *context, int64_t last_ns);             /* the time of the last event; 0 where there was none */
 };
 
 /* A unit and what it works on (borrowed). */
@@ -63,5 +79,15 @@ struct scan_pass {
  * sorted by SQLite, after every unit has begun anew. COMMAND_FINE, or another exit status after a message.
  */
 int scan_run(const struct trace *trace, const struct scan_pass *passes, size_t pass_count);
+
+/* The same of what `filter` takes (NULL: everything). */
+int scan_run_filtered(const struct trace *trace, const struct filter *filter, const struct scan_pass *passes,
+                      size_t pass_count);
+
+/*
+ * Call `each` on every life that is live, in no order; a unit that needs SCAN_LIVE may do so from its callbacks. In
+ * `alloc` the life that begins is not among them yet, in `free` the one that ends is not any more.
+ */
+void scan_each_live(const struct scan *scan, void (*each)(void *context, const struct scan_life *life), void *context);
 
 #endif

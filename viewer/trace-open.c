@@ -29,7 +29,8 @@ static const struct {
     { "layer_bin", "layer_id limit_bytes upstream_layer_id" },
     { "thread", "thread_id os_tid name" },
     { "stream", "stream_id handle device" },
-    { "allocation", "allocation_id layer_id address size alignment status alloc_ns alloc_duration_ns alloc_thread_id "
+    { "allocation", "allocation_id layer_id address size alignment status tag_id callstack_id alloc_ns "
+                    "alloc_duration_ns alloc_thread_id "
                     "alloc_stream_id free_ns free_duration_ns free_thread_id free_stream_id" },
     { "pool_sample", "ns layer_id used_bytes reserved_bytes" },
     { "unmatched_free", "ns layer_id address size thread_id stream_id" },
@@ -247,46 +248,82 @@ trace_meta(const struct trace *trace, const char *key)
     return text;
 }
 
-/* Whether `table` is an ordinary table: a view or a virtual table of that name runs code of the file's. */
+enum trace_table {
+    TRACE_TABLE_FINE,
+    TRACE_TABLE_MISSING,
+    TRACE_TABLE_OTHER, /* a view or a virtual table of that name runs code of the file's */
+    TRACE_TABLE_FAILED,
+};
+
+static enum trace_table
+trace_find_table(const struct trace *trace, const char *table)
+{
+    static const char sql[] = "SELECT type = 'table' AND rootpage <> 0 FROM sqlite_master WHERE name = ?";
+    enum trace_table found = TRACE_TABLE_FAILED;
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL);
+
+    if (code == SQLITE_OK) {
+        sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
+        code = sqlite3_step(statement);
+    }
+    if (code == SQLITE_DONE)
+        found = TRACE_TABLE_MISSING;
+    else if (code == SQLITE_ROW)
+        found = sqlite3_column_int64(statement, 0) == 1 ? TRACE_TABLE_FINE : TRACE_TABLE_OTHER;
+    sqlite3_finalize(statement);
+    return found;
+}
+
 static int
 trace_check_table(const struct trace *trace, const char *table)
 {
-    sqlite3_stmt *statement = NULL;
-    int status = COMMAND_FINE;
-    int code =
-        sqlite3_prepare_v2(trace->db, "SELECT type, rootpage FROM sqlite_master WHERE name = ?", -1, &statement, NULL);
+    switch (trace_find_table(trace, table)) {
+    case TRACE_TABLE_FINE:
+        return COMMAND_FINE;
+    case TRACE_TABLE_MISSING:
+        return trace_refused(trace->path, "no complete trace: the table %s is missing", table);
+    case TRACE_TABLE_OTHER:
+        return trace_refused(trace->path, "no trace: %s is no ordinary table", table);
+    default:
+        return trace_failed(trace);
+    }
+}
 
-    if (code == SQLITE_OK)
-        sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
-    if (code == SQLITE_OK)
-        code = sqlite3_step(statement);
-    if (code == SQLITE_DONE)
-        status = trace_refused(trace->path, "no complete trace: the table %s is missing", table);
-    else if (code != SQLITE_ROW)
-        status = trace_failed(trace);
-    else if (sqlite3_column_text(statement, 0) == NULL ||
-             strcmp((const char *)sqlite3_column_text(statement, 0), "table") != 0 ||
-             sqlite3_column_int64(statement, 1) == 0)
-        status = trace_refused(trace->path, "no trace: %s is no ordinary table", table);
-    sqlite3_finalize(statement);
-    return status;
+/* The first of `columns` that the table lacks, in `name`; "": none. An SQLite result code. */
+static int
+trace_missing_column(const struct trace *trace, const char *table, const char *columns, char name[64])
+{
+    int length;
+
+    for (; sscanf(columns, " %63s%n", name, &length) == 1; columns += length) {
+        int code = sqlite3_table_column_metadata(trace->db, NULL, table, name, NULL, NULL, NULL, NULL, NULL);
+
+        if (code != SQLITE_OK)
+            return code;
+    }
+    name[0] = '\0';
+    return SQLITE_OK;
 }
 
 static int
 trace_check_columns(const struct trace *trace, const char *table, const char *columns)
 {
     char name[64];
-    int length;
+    int code = trace_missing_column(trace, table, columns, name);
 
-    for (; sscanf(columns, " %63s%n", name, &length) == 1; columns += length) {
-        int code = sqlite3_table_column_metadata(trace->db, NULL, table, name, NULL, NULL, NULL, NULL, NULL);
+    if (code == SQLITE_ERROR)
+        return trace_refused(trace->path, "no complete trace: the table %s has no column %s", table, name);
+    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(trace);
+}
 
-        if (code == SQLITE_ERROR)
-            return trace_refused(trace->path, "no complete trace: the table %s has no column %s", table, name);
-        if (code != SQLITE_OK)
-            return trace_failed(trace);
-    }
-    return COMMAND_FINE;
+bool
+trace_has(const struct trace *trace, const char *table, const char *columns)
+{
+    char name[64];
+
+    return trace_find_table(trace, table) == TRACE_TABLE_FINE &&
+           trace_missing_column(trace, table, columns, name) == SQLITE_OK;
 }
 
 static int

@@ -38,6 +38,9 @@ int trace_broken(const struct trace *trace, const char *format, ...) __attribute
 /* The first column of the first row of `sql`, an integer; 0 where there is none. COMMAND_FINE or COMMAND_WRONG. */
 int trace_integer(const struct trace *trace, const char *sql, int64_t *out);
 
+/* Whether the trace has an ordinary table of that name with these columns ("a b"), which older recorders lack. */
+bool trace_has(const struct trace *trace, const char *table, const char *columns);
+
 /* A text of `meta`, to be freed by the caller; NULL where there is none. */
 char *trace_meta(const struct trace *trace, const char *key);
 

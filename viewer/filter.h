@@ -1,0 +1,48 @@
+/* Which allocations count: the filters that every command takes, resolved to ids and applied to each row. */
+#ifndef VIEWER_FILTER_H
+#define VIEWER_FILTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "viewer/id-map.h"
+#include "viewer/names.h"
+#include "viewer/options.h"
+#include "viewer/scan.h"
+
+/* Ids that pass; all do where it is not active. */
+struct filter_set {
+    bool active;
+    struct id_map ids;
+};
+
+struct filter {
+    struct filter_set layers, tags, threads, streams, callstacks;
+    int64_t from_ns; /* INT64_MIN: from the start */
+    int64_t to_ns;   /* INT64_MAX: to the end */
+    uint64_t min_size;
+    unsigned needs; /* SCAN_*: what it looks at */
+    bool active;    /* something beside the layers is left out */
+};
+
+/*
+ * Resolve what was asked for. Where no layer was named, those of the outermost logs pass: what the program itself
+ * asked for, once. COMMAND_FINE, or COMMAND_WRONG after a message and there is nothing to free.
+ */
+int filter_make(const struct names *names, const struct view_options *options, struct filter *out);
+
+void filter_free(struct filter *filter);
+
+/* The time of a moment of the trace; MOMENT_PEAK is none. COMMAND_FINE, or COMMAND_WRONG after a message. */
+int filter_moment(const struct trace *trace, const struct moment *moment, int64_t *out);
+
+/* Whether a layer passes. */
+bool filter_has_layer(const struct filter *filter, int64_t layer_id);
+
+/*
+ * Whether `life` counts. One that reaches over the edges of the time is cut off there: it begins at `from_ns` with
+ * `clipped` set, or is not freed.
+ */
+bool filter_takes(const struct filter *filter, struct scan_life *life);
+
+#endif

@@ -1,0 +1,60 @@
+/* Groups of allocations: by tag, call stack, size, class of sizes, stream, thread, layer or device. */
+#ifndef VIEWER_GROUPS_H
+#define VIEWER_GROUPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "viewer/id-map.h"
+#include "viewer/names.h"
+#include "viewer/scan.h"
+
+/* In the order of GROUPS_CHOICES. */
+enum groups_by {
+    GROUPS_TAG,
+    GROUPS_CALLSTACK,
+    GROUPS_SIZE,
+    GROUPS_CLASS, /* powers of two */
+    GROUPS_STREAM,
+    GROUPS_THREAD,
+    GROUPS_LAYER,
+    GROUPS_DEVICE,
+};
+
+#define GROUPS_CHOICES "tag|callstack|size|class|stream|thread|layer|device"
+
+/* A buffer that every name fits in that is not a tag's or a call stack's own. */
+#define GROUPS_NAME 128
+
+struct groups {
+    const struct names *names; /* borrows */
+    enum groups_by by;
+    struct id_map by_key; /* to the number of the group */
+    uint64_t *keys;       /* owns; by number */
+    size_t count;
+    size_t capacity;
+    uint64_t last_key; /* of the event before, which is mostly that of this one */
+    uint32_t last;
+};
+
+/* Where there are no more than this. */
+#define GROUPS_FULL UINT32_MAX
+
+void groups_begin(struct groups *groups, enum groups_by by, const struct names *names);
+void groups_end(struct groups *groups);
+
+/* SCAN_*: what groups_of looks at. */
+unsigned groups_needs(enum groups_by by);
+
+/* The number of the group of `life`, from 0 in the order in which they come; GROUPS_FULL: no memory. */
+uint32_t groups_of(struct groups *groups, const struct scan_life *life);
+
+/* What a group is called, in `buffer` or elsewhere. */
+const char *groups_name(const struct groups *groups, uint32_t group, char *buffer, size_t size);
+
+/* "tag", "call stack", ...: and the title of its column. */
+const char *groups_word(enum groups_by by);
+const char *groups_title(enum groups_by by);
+
+#endif

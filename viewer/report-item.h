@@ -1,0 +1,38 @@
+/* What a report keeps, for those who print it. */
+#ifndef VIEWER_REPORT_ITEM_H
+#define VIEWER_REPORT_ITEM_H
+
+#include "viewer/report.h"
+
+enum report_item_kind {
+    REPORT_ITEM_FIELD, /* one cell, of columns[0] */
+    REPORT_ITEM_TABLE,
+    REPORT_ITEM_NOTE,
+    REPORT_ITEM_LINES,
+};
+
+struct report_item {
+    enum report_item_kind kind;
+    const char *name;  /* of a table */
+    const char *title; /* of a table; NULL: none */
+    const struct report_column *columns;
+    size_t column_count;
+    struct report_cell *cells; /* owns, with the texts; row by row */
+    size_t row_count;
+    size_t row_capacity;
+    char *text; /* owns; of a note or of lines */
+};
+
+/* Write the report in its format. -1: no memory. */
+int report_write(const struct report *report, FILE *out);
+
+/* The same for people. -1: no memory. */
+int report_write_table(const struct report *report, FILE *out);
+
+/* A value for people. Returns what is to be shown: `buffer`, or the cell's own text. */
+const char *report_words(const struct report_column *column, const struct report_cell *cell, char *buffer, size_t size);
+
+/* Whether the table is to be printed. */
+bool report_shows(const struct report *report, const struct report_item *item);
+
+#endif
