@@ -38,7 +38,7 @@ attribute_get(void *value, CUpointer_attribute attribute, const struct fake_plac
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
         ATTRIBUTE_PUT(unsigned int, place->kind == FAKE_MANAGED);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        ATTRIBUTE_PUT(int, place->device);
+        ATTRIBUTE_PUT(int, place->device >= 0 ? place->device : 0);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         ATTRIBUTE_PUT(unsigned int, place->pool == NULL && place->kind == FAKE_DEVICE);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:

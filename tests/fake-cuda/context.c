@@ -231,8 +231,6 @@ do_cuCtxPushCurrent(CUcontext context)
         return CUDA_ERROR_INVALID_VALUE;
     if (!fake_context_is(context))
         return CUDA_ERROR_INVALID_CONTEXT;
-    if (!context->alive)
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (context_depth == CONTEXT_MOST)
         return CUDA_ERROR_OUT_OF_MEMORY;
     fake_context_push(context);

@@ -7,6 +7,9 @@
 #include "tests/fake-cuda/capture.h"
 #include "tests/fake-cuda/memory.h"
 
+/* Also those that are gone. */
+static CUevent event_all;
+
 static CUresult
 do_cuEventCreate(CUevent *out, unsigned int flags)
 {
@@ -23,6 +26,8 @@ do_cuEventCreate(CUevent *out, unsigned int flags)
     (*out)->context = context;
     (*out)->flags = flags;
     (*out)->alive = true;
+    (*out)->next = event_all;
+    event_all = *out;
     return CUDA_SUCCESS;
 }
 

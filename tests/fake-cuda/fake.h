@@ -135,6 +135,7 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
+    struct CUevent_st *next;
     CUcontext context;
     unsigned int flags;
     bool alive, recorded;

@@ -17,8 +17,10 @@ tests_fake_cuda_libcuda_la_SOURCES = \
 	tests/fake-cuda/graph.c \
 	tests/fake-cuda/graph.h \
 	tests/fake-cuda/kernel.c \
+	tests/fake-cuda/managed.c \
 	tests/fake-cuda/memory.c \
 	tests/fake-cuda/memory.h \
+	tests/fake-cuda/pool-attribute.c \
 	tests/fake-cuda/pool-blocks.c \
 	tests/fake-cuda/pool.c \
 	tests/fake-cuda/share.c \

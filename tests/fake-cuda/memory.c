@@ -106,11 +106,13 @@ fake_place_check(CUcontext context, uint64_t address, uint64_t bytes)
         return CUDA_ERROR_INVALID_VALUE;
     if (bytes > place.bytes - (address - place.start))
         return CUDA_ERROR_INVALID_VALUE;
-    if (place.kind != FAKE_DEVICE || place.device == context->device)
+    if (place.kind == FAKE_MANAGED)
         return CUDA_SUCCESS;
     if (place.pool != NULL)
         return place.pool->access[context->device] == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? CUDA_SUCCESS
                                                                                          : CUDA_ERROR_INVALID_VALUE;
+    if (place.kind == FAKE_HOST || place.device == context->device)
+        return CUDA_SUCCESS;
     return context->peers & 1u << place.device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -122,7 +124,7 @@ memory_new(CUcontext context, size_t bytes, enum fake_memory_kind kind, uint64_t
     struct memory_range *range;
     void *address;
 
-    if (bytes > (uint64_t)1 << 46 || !fake_device_take(device, mapped_bytes))
+    if (bytes > (uint64_t)1 << (kind == FAKE_MANAGED ? 46 : 40) || !fake_device_take(device, mapped_bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
     address = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (address == MAP_FAILED) {
@@ -246,6 +248,8 @@ memory_free(uint64_t address)
 CUresult
 fake_memory_free(uint64_t address, CUstream stream)
 {
+    if ((*memory_link(address))->kind == FAKE_MANAGED)
+        return CUDA_ERROR_NOT_SUPPORTED;
     fake_wait_point((struct fake_point){ stream, stream->submitted });
     return memory_free(address);
 }
@@ -290,6 +294,8 @@ do_cuMemFree(CUdeviceptr address)
     fake_wait_context(context);
     fake_block_trace(place.pool, place.block, FAKE_RELEASE, NULL);
     fake_pool_free(place.pool, place.block, (struct fake_point){ 0 });
+    if (place.pool->alive && !place.pool->imported)
+        fake_pool_trim(place.pool, place.pool->threshold_bytes);
     return CUDA_SUCCESS;
 }
 
@@ -311,6 +317,9 @@ do_cuMemHostAlloc(void **out, size_t bytes, unsigned int flags)
 {
     if (flags > 7 || out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
+    *out = NULL;
+    if (bytes == 0)
+        return CUDA_SUCCESS;
     return memory_allocate_host(out, bytes);
 }
 
@@ -333,6 +342,8 @@ do_cuMemFreeHost(void *address)
 
     if (result != CUDA_SUCCESS)
         return result;
+    if (address == NULL)
+        return CUDA_SUCCESS;
     if (*link == NULL || (*link)->kind != FAKE_HOST)
         return CUDA_ERROR_INVALID_VALUE;
     return memory_free((uint64_t)(uintptr_t)address);

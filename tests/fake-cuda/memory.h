@@ -17,7 +17,6 @@ struct fake_block {
     struct fake_block *chain; /* live: of its bucket */
     struct fake_block *free_before, *free_after;
     uint64_t offset, bytes;
-    uint64_t used_bytes; /* live: as counted */
     uint64_t requested_bytes;
     uint64_t id;
     bool live;
@@ -82,8 +81,9 @@ void fake_pool_import_block(CUmemoryPool pool, uint64_t offset, uint64_t bytes);
 CUresult fake_pool_allocate(CUmemoryPool pool, size_t bytes, CUstream stream, CUdeviceptr *out);
 void fake_pool_free(CUmemoryPool pool, struct fake_block *block, struct fake_point point);
 struct fake_block *fake_pool_block(CUmemoryPool pool, uint64_t address);
-/* Give back what is free, down to `least_bytes`; how much went. */
-uint64_t fake_pool_trim(CUmemoryPool pool, uint64_t least_bytes);
+/* Give back what is free for all, until no more than `most_bytes` are left; how much went. */
+uint64_t fake_pool_trim(CUmemoryPool pool, uint64_t most_bytes);
+/* What was freed, and its stream has come past that, is free for all. */
 void fake_pool_retire(CUmemoryPool pool);
 /* Whether a free is still to be reached by its stream. */
 bool fake_pool_waits(CUmemoryPool pool);

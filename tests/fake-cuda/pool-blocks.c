@@ -130,9 +130,25 @@ blocks_usable(CUmemoryPool pool, const struct fake_block *block, CUstream stream
     return pool->opportunistic && fake_point_is_done(block->freed);
 }
 
-/* The first block of the smallest run of free ones that holds the bytes; `any`: whoever has freed them. */
+/* Whose blocks a search takes: the stream's own, those that it may use as the pool's policies say, or all. */
+enum blocks_whose { BLOCKS_OWN, BLOCKS_USABLE, BLOCKS_ALL };
+
+static bool
+blocks_taken(CUmemoryPool pool, const struct fake_block *block, CUstream stream, enum blocks_whose whose)
+{
+    switch (whose) {
+    case BLOCKS_OWN:
+        return block->retired || block->freed.stream == stream;
+    case BLOCKS_USABLE:
+        return blocks_usable(pool, block, stream);
+    default:
+        return true;
+    }
+}
+
+/* The first block of the smallest run of free ones that holds the bytes; of several, the one that was freed last. */
 static struct fake_block *
-blocks_search(CUmemoryPool pool, uint64_t bytes, CUstream stream, bool any)
+blocks_search(CUmemoryPool pool, uint64_t bytes, CUstream stream, enum blocks_whose whose)
 {
     struct fake_block *best = NULL;
     uint64_t best_bytes = UINT64_MAX;
@@ -142,15 +158,14 @@ blocks_search(CUmemoryPool pool, uint64_t bytes, CUstream stream, bool any)
         uint64_t run_bytes = 0;
 
         for (;;) {
-            if (!any && !blocks_usable(pool, last, stream))
+            if (!blocks_taken(pool, last, stream, whose))
                 break;
             run_bytes += last->bytes;
             if (run_bytes >= bytes || !blocks_touch(last) || last->after->live)
                 break;
             last = last->after;
         }
-        if (run_bytes >= bytes &&
-            (run_bytes < best_bytes || (run_bytes == best_bytes && start->offset < best->offset))) {
+        if (run_bytes >= bytes && run_bytes < best_bytes) {
             best = start;
             best_bytes = run_bytes;
         }
@@ -294,22 +309,23 @@ fake_pool_allocate(CUmemoryPool pool, size_t bytes, CUstream stream, CUdeviceptr
     if (bytes > pool->most_bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     fake_stream_order_legacy(stream);
-    block = blocks_search(pool, rounded, stream, false);
+    block = blocks_search(pool, rounded, stream, BLOCKS_OWN);
+    if (block == NULL)
+        block = blocks_search(pool, rounded, stream, BLOCKS_USABLE);
     if (block == NULL && blocks_grow(pool, rounded, stream))
-        block = blocks_search(pool, rounded, stream, false);
+        block = blocks_search(pool, rounded, stream, BLOCKS_USABLE);
     if (block == NULL && pool->internal_dependencies) {
-        block = blocks_search(pool, rounded, stream, true);
+        block = blocks_search(pool, rounded, stream, BLOCKS_ALL);
         if (block != NULL)
             blocks_depend(pool, block, rounded, stream);
     }
     if (block == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     block = blocks_take(pool, block, rounded);
-    block->used_bytes = rounded;
     block->requested_bytes = bytes;
     block->id = fake_memory_id();
     block->context = stream->context;
-    pool->used_bytes += block->used_bytes;
+    pool->used_bytes += bytes;
     if (pool->used_high_bytes < pool->used_bytes)
         pool->used_high_bytes = pool->used_bytes;
     *out = (CUdeviceptr)(uintptr_t)(pool->base + block->offset);
@@ -342,7 +358,8 @@ fake_pool_free(CUmemoryPool pool, struct fake_block *block, struct fake_point po
         link = &(*link)->chain;
     *link = block->chain;
     pool->live_count--;
-    pool->used_bytes -= block->used_bytes;
+    if (point.stream != NULL && !pool->imported) /* as seen, what cuMemFree frees counts on */
+        pool->used_bytes -= block->requested_bytes;
     block->live = false;
     block->retired = point.stream == NULL;
     block->freed = point;
@@ -417,12 +434,11 @@ blocks_free_at(CUmemoryPool pool, uint64_t start)
 }
 
 uint64_t
-fake_pool_trim(CUmemoryPool pool, uint64_t least_bytes)
+fake_pool_trim(CUmemoryPool pool, uint64_t most_bytes)
 {
     uint64_t before_bytes = pool->reserved_bytes;
 
-    fake_pool_retire(pool);
-    for (size_t slab = pool->slab_count; slab > 0 && pool->reserved_bytes > least_bytes; slab--) {
+    for (size_t slab = pool->slab_count; slab > 0 && pool->reserved_bytes > most_bytes; slab--) {
         struct fake_block *block = NULL;
 
         if (pool->slabs[slab - 1])

@@ -64,8 +64,8 @@ pool_new(const CUmemPoolProps *properties, int device)
                                                                          : FAKE_DEVICE;
     pool->follow_events = pool->opportunistic = pool->internal_dependencies = 1;
     for (int i = 0; i < FAKE_MOST_DEVICES; i++)
-        pool->access[i] = i == device || pool->kind == FAKE_MANAGED ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                                                                    : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+        pool->access[i] = i == device && pool->kind == FAKE_DEVICE ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                                                   : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     pool->alive = true;
     pool->next = pool_all;
     pool_all = pool;
@@ -190,8 +190,10 @@ fake_pools_trim(int device, CUmemoryPool but)
     for (CUmemoryPool pool = pool_all; pool != NULL; pool = pool->next) {
         if (!pool->alive || pool->imported || (pool->device != device && pool->device >= 0))
             continue;
-        if (pool != but)
+        if (pool != but) {
+            fake_pool_retire(pool);
             fake_pool_trim(pool, pool->threshold_bytes);
+        }
         pool->told_used_bytes -= pool->told_freed_bytes;
         pool->told_freed_bytes = 0;
         fake_pool_trace(pool, FAKE_POOL_TRIMMED, 0);
@@ -333,110 +335,6 @@ do_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 
 FAKE_API(11020, cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool), (device, pool))
 
-/* The attribute's place where it is a flag that decides on reuse. */
-static int *
-pool_flag(CUmemoryPool pool, CUmemPool_attribute attribute)
-{
-    switch ((int)attribute) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-        return &pool->follow_events;
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-        return &pool->opportunistic;
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-        return &pool->internal_dependencies;
-    default:
-        return NULL;
-    }
-}
-
-static uint64_t *
-pool_figure(CUmemoryPool pool, CUmemPool_attribute attribute)
-{
-    switch ((int)attribute) {
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-        return &pool->threshold_bytes;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-        return &pool->reserved_bytes;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-        return &pool->reserved_high_bytes;
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-        return &pool->used_bytes;
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        return &pool->used_high_bytes;
-    default:
-        return NULL;
-    }
-}
-
-static CUresult
-do_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
-{
-    if (!fake_pool_is(pool) || value == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (pool_flag(pool, attribute) != NULL)
-        memcpy(value, pool_flag(pool, attribute), sizeof(int));
-    else if (pool_figure(pool, attribute) != NULL && !pool->imported)
-        memcpy(value, pool_figure(pool, attribute), sizeof(cuuint64_t));
-    else
-        return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_SUCCESS;
-}
-
-FAKE_API(11020, cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value),
-         (pool, attribute, value))
-
-/* The highest figures go back to the current ones, and only by a 0. */
-static CUresult
-pool_set_figure(CUmemoryPool pool, CUmemPool_attribute attribute, uint64_t value)
-{
-    if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
-        pool->threshold_bytes = value;
-        return CUDA_SUCCESS;
-    }
-    if (value != 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
-        pool->reserved_high_bytes = pool->reserved_bytes;
-    else if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
-        pool->used_high_bytes = pool->used_bytes;
-    else
-        return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_SUCCESS;
-}
-
-static CUresult
-do_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
-{
-    int flag;
-    uint64_t figure;
-
-    if (!fake_pool_is(pool) || value == NULL || pool->imported)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (pool_flag(pool, attribute) != NULL) {
-        memcpy(&flag, value, sizeof(flag));
-        *pool_flag(pool, attribute) = flag != 0;
-        return CUDA_SUCCESS;
-    }
-    if (pool_figure(pool, attribute) == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    memcpy(&figure, value, sizeof(figure));
-    return pool_set_figure(pool, attribute, figure);
-}
-
-FAKE_API(11020, cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value),
-         (pool, attribute, value))
-
-static CUresult
-do_cuMemPoolTrimTo(CUmemoryPool pool, size_t least_bytes)
-{
-    if (!fake_pool_is(pool) || pool->imported)
-        return CUDA_ERROR_INVALID_VALUE;
-    fake_pool_trace(pool, FAKE_POOL_TRIMMED, fake_pool_trim(pool, least_bytes) > 0);
-    return CUDA_SUCCESS;
-}
-
-FAKE_API(11020, cuMemPoolTrimTo, (CUmemoryPool pool, size_t least_bytes), (pool, least_bytes))
-
 static CUresult
 pool_allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
@@ -506,7 +404,7 @@ do_cuMemFreeAsync(CUdeviceptr address, CUstream handle)
     CUstream stream;
     CUresult result = fake_stream_find(handle, &stream);
 
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS || address == 0)
         return result;
     if (stream->capture != NULL)
         return fake_capture_free(stream, address);

@@ -151,16 +151,16 @@ do_cuMemPoolImportPointer(CUdeviceptr *out, CUmemoryPool pool, CUmemPoolPtrExpor
 FAKE_API(11020, cuMemPoolImportPointer, (CUdeviceptr * out, CUmemoryPool pool, CUmemPoolPtrExportData *exported),
          (out, pool, exported))
 
-/* Which descriptors a pool of one device takes; its own device keeps all access. */
+/* Which descriptors a pool takes; its own device keeps all access. */
 static CUresult
 share_check_access(CUmemoryPool pool, const CUmemAccessDesc *wanted)
 {
-    if (wanted->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    if (wanted->flags > CU_MEM_ACCESS_FLAGS_PROT_READWRITE || wanted->flags == 2)
         return CUDA_ERROR_INVALID_VALUE;
+    if (wanted->location.type != CU_MEM_LOCATION_TYPE_DEVICE || wanted->flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
+        return CUDA_ERROR_NOT_SUPPORTED;
     if (!fake_device_is(wanted->location.id))
         return CUDA_ERROR_INVALID_DEVICE;
-    if (wanted->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && wanted->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-        return CUDA_ERROR_INVALID_VALUE;
     if (wanted->location.id == pool->device)
         return wanted->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
     if (pool->device >= 0 && fake_environment_bytes("FAKE_CUDA_NO_PEERS", 0))
@@ -189,11 +189,17 @@ FAKE_API(11020, cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *m
 static CUresult
 do_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
 {
-    if (flags == NULL || location == NULL || !fake_pool_is(pool) || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+    if (flags == NULL || location == NULL || !fake_pool_is(pool))
         return CUDA_ERROR_INVALID_VALUE;
-    if (!fake_device_is(location->id))
-        return CUDA_ERROR_INVALID_DEVICE;
-    *flags = pool->access[location->id];
+    if (location->type == CU_MEM_LOCATION_TYPE_DEVICE) {
+        if (!fake_device_is(location->id))
+            return CUDA_ERROR_INVALID_VALUE;
+        *flags = pool->access[location->id];
+        return CUDA_SUCCESS;
+    }
+    if (location->type != CU_MEM_LOCATION_TYPE_HOST && location->type != CU_MEM_LOCATION_TYPE_HOST_NUMA)
+        return CUDA_ERROR_INVALID_VALUE;
+    *flags = pool->kind == FAKE_HOST ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 /* Streams of the fake driver: a queue and a host thread each, and what is known of their order. */
 #include "tests/fake-cuda/fake.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,6 +142,16 @@ fake_streams_end(CUcontext context)
     }
 }
 
+/* With its context the real driver knows that; without, it reads what is no longer there and mostly crashes. */
+static CUresult
+stream_gone(CUstream stream)
+{
+    if (!stream->context->alive)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    fprintf(stderr, "fake-cuda: a stream was used after it was destroyed\n");
+    abort();
+}
+
 CUresult
 fake_stream_find(CUstream handle, CUstream *out)
 {
@@ -151,7 +162,7 @@ fake_stream_find(CUstream handle, CUstream *out)
     if (handle != NULL && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD) {
         *out = handle;
         if (!handle->alive)
-            return handle->context->alive ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+            return stream_gone(handle);
         return handle->context->error;
     }
     result = fake_context_current(&context);
