@@ -1,139 +1,175 @@
 /* What the library answers of CUDA where the build has none. */
-#include <tidemark/base.h>
-#include <tidemark/driver.h>
-#include <tidemark/message.h>
-
 #include "driver-table.h"
 
-enum tide_status
-tide_driver_reset_highs(struct tide_resource *driver)
+#ifndef HAVE_CUDA_H
+
+#include <string.h>
+
+#include <tidemark/base.h>
+
+#include "driver-options.h"
+#include "resource.h"
+
+static enum tide_status
+none(void)
 {
-    (void)driver;
     return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+}
+
+enum tide_status
+tide_driver_create(const struct tide_driver_options *options, struct tide_resource **out)
+{
+    struct tide_driver_options known;
+    enum tidei_driver_option fault;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "driver: NULL in place of the resource's address");
+    *out = NULL;
+    status = tidei_options_copy("driver", options, &known, sizeof(known));
+    if (status == TIDE_OK)
+        status = tidei_driver_options_check(&known, &fault);
+    return status == TIDE_OK ? none() : status;
 }
 
 enum tide_status
 tide_driver_access_set(struct tide_resource *driver, int device, enum tide_driver_access access,
                        enum tide_driver_access *former)
 {
-    (void)driver;
-    (void)device;
     (void)access;
-    (void)former;
-    return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+    (void)device;
+    (void)driver;
+    if (former != NULL)
+        *former = TIDE_DRIVER_NO_ACCESS;
+    return none();
 }
 
 enum tide_status
 tide_driver_access_get(struct tide_resource *driver, int device, enum tide_driver_access *out)
 {
-    (void)driver;
     (void)device;
-    (void)out;
-    return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+    (void)driver;
+    if (out != NULL)
+        *out = TIDE_DRIVER_NO_ACCESS;
+    return none();
 }
 
 enum tide_status
 tide_driver_export(struct tide_resource *driver, int *fd)
 {
     (void)driver;
-    (void)fd;
-    return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+    if (fd != NULL)
+        *fd = -1;
+    return none();
 }
 
 enum tide_status
 tide_driver_export_fabric(struct tide_resource *driver, struct tide_driver_fabric *out)
 {
     (void)driver;
-    (void)out;
-    return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+    if (out != NULL)
+        memset(out, 0, sizeof(*out));
+    return none();
 }
 
 enum tide_status
 tide_driver_import(int fd, const struct tide_driver_import_options *options, struct tide_resource **out)
 {
-    (void)fd;
     (void)options;
-    (void)out;
-    return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+    (void)fd;
+    if (out != NULL)
+        *out = NULL;
+    return none();
 }
 
 enum tide_status
 tide_driver_import_fabric(const struct tide_driver_fabric *handle, const struct tide_driver_import_options *options,
                           struct tide_resource **out)
 {
-    (void)handle;
     (void)options;
-    (void)out;
-    return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+    (void)handle;
+    if (out != NULL)
+        *out = NULL;
+    return none();
 }
 
 enum tide_status
 tide_driver_pointer_export(struct tide_resource *driver, void *pointer, uint64_t bytes, struct tide_driver_pointer *out)
 {
-    (void)driver;
-    (void)pointer;
     (void)bytes;
-    (void)out;
-    return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+    (void)pointer;
+    (void)driver;
+    if (out != NULL)
+        memset(out, 0, sizeof(*out));
+    return none();
 }
 
 enum tide_status
 tide_driver_pointer_import(struct tide_resource *stack, const struct tide_driver_pointer *from, tide_stream stream,
                            void **out)
 {
-    (void)stack;
-    (void)from;
     (void)stream;
-    (void)out;
-    return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+    (void)from;
+    (void)stack;
+    if (out != NULL)
+        *out = NULL;
+    return none();
 }
 
 enum tide_status
 tide_device_count(int *count, int *driver_version)
 {
-    (void)count;
-    (void)driver_version;
-    return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+    if (count != NULL)
+        *count = 0;
+    if (driver_version != NULL)
+        *driver_version = 0;
+    return none();
 }
 
 enum tide_status
 tide_device_name(int device, char *name, size_t capacity)
 {
     (void)device;
-    (void)name;
-    (void)capacity;
-    return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+    if (name != NULL && capacity > 0)
+        name[0] = '\0';
+    return none();
 }
 
 enum tide_status
 tide_device_query(int device, enum tide_query what, uint64_t *out)
 {
-    (void)device;
     (void)what;
-    (void)out;
-    return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+    (void)device;
+    if (out != NULL)
+        *out = 0;
+    return none();
 }
 
 enum tide_status
 tide_cuda_create(const struct tide_cuda_options *options, struct tide_resource **out)
 {
     (void)options;
-    (void)out;
-    return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+    if (out != NULL)
+        *out = NULL;
+    return none();
 }
 
 enum tide_status
 tide_managed_create(const struct tide_managed_options *options, struct tide_resource **out)
 {
     (void)options;
-    (void)out;
-    return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+    if (out != NULL)
+        *out = NULL;
+    return none();
 }
 
 enum tide_status
 tide_pinned_create(const struct tide_pinned_options *options, struct tide_resource **out)
 {
     (void)options;
-    (void)out;
-    return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+    if (out != NULL)
+        *out = NULL;
+    return none();
 }
+
+#endif

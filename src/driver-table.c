@@ -31,15 +31,34 @@ static const struct driver_entry driver_entries[] = {
     { "cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2", 11000, true, SLOT(primary_context_release) },
     { "cuCtxPushCurrent", "cuCtxPushCurrent_v2", 4000, true, SLOT(context_push) },
     { "cuCtxPopCurrent", "cuCtxPopCurrent_v2", 4000, true, SLOT(context_pop) },
+    { "cuCtxGetDevice", "cuCtxGetDevice", 2000, true, SLOT(context_get_device) },
     { "cuCtxSynchronize", "cuCtxSynchronize", 2000, true, SLOT(context_synchronize) },
+    { "cuDeviceGetName", "cuDeviceGetName", 2000, false, SLOT(device_get_name) },
+    { "cuDeviceCanAccessPeer", "cuDeviceCanAccessPeer", 4000, false, SLOT(device_can_access_peer) },
+    { "cuMemGetInfo", "cuMemGetInfo_v2", 3020, false, SLOT(mem_get_info) },
+    { "cuMemAlloc", "cuMemAlloc_v2", 3020, false, SLOT(mem_alloc) },
+    { "cuMemFree", "cuMemFree_v2", 3020, false, SLOT(mem_free) },
+    { "cuMemAllocManaged", "cuMemAllocManaged", 6000, false, SLOT(mem_alloc_managed) },
+    { "cuMemAdvise", "cuMemAdvise", 8000, false, SLOT(mem_advise) },
+    { "cuMemHostAlloc", "cuMemHostAlloc", 2020, false, SLOT(mem_host_alloc) },
+    { "cuMemFreeHost", "cuMemFreeHost", 2000, false, SLOT(mem_free_host) },
     { "cuMemPoolCreate", "cuMemPoolCreate", 11020, false, SLOT(mem_pool_create) },
     { "cuMemPoolDestroy", "cuMemPoolDestroy", 11020, false, SLOT(mem_pool_destroy) },
     { "cuMemPoolSetAttribute", "cuMemPoolSetAttribute", 11020, false, SLOT(mem_pool_set_attribute) },
     { "cuMemPoolGetAttribute", "cuMemPoolGetAttribute", 11020, false, SLOT(mem_pool_get_attribute) },
     { "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020, false, SLOT(mem_pool_trim_to) },
+    { "cuMemPoolSetAccess", "cuMemPoolSetAccess", 11020, false, SLOT(mem_pool_set_access) },
+    { "cuMemPoolGetAccess", "cuMemPoolGetAccess", 11020, false, SLOT(mem_pool_get_access) },
+    { "cuMemPoolExportToShareableHandle", "cuMemPoolExportToShareableHandle", 11020, false, SLOT(mem_pool_export) },
+    { "cuMemPoolImportFromShareableHandle", "cuMemPoolImportFromShareableHandle", 11020, false, SLOT(mem_pool_import) },
+    { "cuMemPoolExportPointer", "cuMemPoolExportPointer", 11020, false, SLOT(mem_pool_export_pointer) },
+    { "cuMemPoolImportPointer", "cuMemPoolImportPointer", 11020, false, SLOT(mem_pool_import_pointer) },
     { "cuDeviceGetDefaultMemPool", "cuDeviceGetDefaultMemPool", 11020, false, SLOT(device_get_default_mem_pool) },
     { "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync", 11020, false, SLOT(mem_alloc_from_pool_async) },
     { "cuMemFreeAsync", "cuMemFreeAsync", 11020, false, SLOT(mem_free_async) },
+    { "cuStreamCreate", "cuStreamCreate", 2000, false, SLOT(stream_create) },
+    { "cuStreamDestroy", "cuStreamDestroy_v2", 4000, false, SLOT(stream_destroy) },
+    { "cuStreamSynchronize", "cuStreamSynchronize", 2000, false, SLOT(stream_synchronize) },
     { "cuStreamGetCtx", "cuStreamGetCtx", 9020, false, SLOT(stream_get_ctx) },
     { "cuStreamWaitEvent", "cuStreamWaitEvent", 3020, false, SLOT(stream_wait_event) },
     { "cuEventCreate", "cuEventCreate", 2000, false, SLOT(event_create) },
@@ -95,16 +114,22 @@ tidei_driver_error_name(const struct tidei_driver *table, CUresult result)
 }
 
 enum tide_status
-tidei_driver_error(const struct tidei_driver *table, CUresult result, const char *function)
+tidei_driver_error_of(const struct tidei_driver *table, const char *subject, CUresult result, const char *function)
 {
     enum tide_status status;
 
     if (result == CUDA_SUCCESS)
         return TIDE_OK;
-    status = tide_error_set(TIDE_EDRIVER, "driver: %s: %s (%d)", function, tidei_driver_error_name(table, result),
+    status = tide_error_set(TIDE_EDRIVER, "%s: %s: %s (%d)", subject, function, tidei_driver_error_name(table, result),
                             (int)result);
     tidei_error_driver_set((int)result);
     return status;
+}
+
+enum tide_status
+tidei_driver_error(const struct tidei_driver *table, CUresult result, const char *function)
+{
+    return tidei_driver_error_of(table, "driver", result, function);
 }
 
 /* The same for what happens before there is a table to work with: then this machine cannot do it. */

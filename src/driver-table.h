@@ -30,18 +30,41 @@ struct tidei_driver {
     CUresult(CUDAAPI *primary_context_release)(CUdevice device);
     CUresult(CUDAAPI *context_push)(CUcontext context);
     CUresult(CUDAAPI *context_pop)(CUcontext *context);
+    CUresult(CUDAAPI *context_get_device)(CUdevice *device);
     CUresult(CUDAAPI *context_synchronize)(void);
+
+    CUresult(CUDAAPI *device_get_name)(char *name, int capacity, CUdevice device);
+    CUresult(CUDAAPI *device_can_access_peer)(int *can, CUdevice device, CUdevice peer);
+
+    CUresult(CUDAAPI *mem_get_info)(size_t *free_bytes, size_t *total_bytes);
+    CUresult(CUDAAPI *mem_alloc)(CUdeviceptr *pointer, size_t bytes);
+    CUresult(CUDAAPI *mem_free)(CUdeviceptr pointer);
+    CUresult(CUDAAPI *mem_alloc_managed)(CUdeviceptr *pointer, size_t bytes, unsigned int flags);
+    CUresult(CUDAAPI *mem_advise)(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUdevice device);
+    CUresult(CUDAAPI *mem_host_alloc)(void **pointer, size_t bytes, unsigned int flags);
+    CUresult(CUDAAPI *mem_free_host)(void *pointer);
 
     CUresult(CUDAAPI *mem_pool_create)(CUmemoryPool *pool, const CUmemPoolProps *properties);
     CUresult(CUDAAPI *mem_pool_destroy)(CUmemoryPool pool);
     CUresult(CUDAAPI *mem_pool_set_attribute)(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
     CUresult(CUDAAPI *mem_pool_get_attribute)(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
     CUresult(CUDAAPI *mem_pool_trim_to)(CUmemoryPool pool, size_t keep_bytes);
+    CUresult(CUDAAPI *mem_pool_set_access)(CUmemoryPool pool, const CUmemAccessDesc *accesses, size_t count);
+    CUresult(CUDAAPI *mem_pool_get_access)(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location);
+    CUresult(CUDAAPI *mem_pool_export)(void *handle, CUmemoryPool pool, CUmemAllocationHandleType type,
+                                       unsigned long long flags);
+    CUresult(CUDAAPI *mem_pool_import)(CUmemoryPool *pool, void *handle, CUmemAllocationHandleType type,
+                                       unsigned long long flags);
+    CUresult(CUDAAPI *mem_pool_export_pointer)(CUmemPoolPtrExportData *data, CUdeviceptr pointer);
+    CUresult(CUDAAPI *mem_pool_import_pointer)(CUdeviceptr *pointer, CUmemoryPool pool, CUmemPoolPtrExportData *data);
     CUresult(CUDAAPI *device_get_default_mem_pool)(CUmemoryPool *pool, CUdevice device);
     CUresult(CUDAAPI *mem_alloc_from_pool_async)(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool,
                                                  CUstream stream);
     CUresult(CUDAAPI *mem_free_async)(CUdeviceptr pointer, CUstream stream);
 
+    CUresult(CUDAAPI *stream_create)(CUstream *stream, unsigned int flags);
+    CUresult(CUDAAPI *stream_destroy)(CUstream stream);
+    CUresult(CUDAAPI *stream_synchronize)(CUstream stream);
     CUresult(CUDAAPI *stream_get_ctx)(CUstream stream, CUcontext *context);
     CUresult(CUDAAPI *stream_wait_event)(CUstream stream, CUevent event, unsigned int flags);
     CUresult(CUDAAPI *event_create)(CUevent *event, unsigned int flags);
@@ -80,6 +103,10 @@ const char *tidei_driver_error_name(const struct tidei_driver *table, CUresult r
  * CUDA_SUCCESS. The text: "driver: cuMemPoolCreate: CUDA_ERROR_INVALID_VALUE (1)".
  */
 enum tide_status tidei_driver_error(const struct tidei_driver *table, CUresult result, const char *function);
+
+/* The same with another subject than the driver: a base, "cuda: cuMemAlloc: CUDA_ERROR_LAUNCH_FAILED (719)". */
+enum tide_status tidei_driver_error_of(const struct tidei_driver *table, const char *subject, CUresult result,
+                                       const char *function);
 
 /*
  * Where a call came to `result` because the thread has no context, or one that is destroyed: make `context` current

@@ -25,6 +25,7 @@ struct tidei_argument {
     bool positional; /* may stand without its key, in table order */
     bool required;
     bool share;                 /* SIZE: a share of the device's memory is allowed; resolved by the parser */
+    bool all;                   /* SIZE: the word all is allowed, which is UINT64_MAX */
     bool power_of_two;          /* SIZE: nothing else is taken */
     uint64_t least;             /* SIZE, COUNT: nothing smaller is taken; WORD: 1 where it may not be empty */
     uint64_t most;              /* SIZE, COUNT: nothing larger is taken; 0: no bound */
@@ -38,6 +39,9 @@ struct tidei_value {
     unsigned column; /* from 1 */
     uint64_t number;
     const char *word;
+    /* SIZE of a base, given as a share: `share` / `share_whole` of what the base alone knows; else share_whole is 0 */
+    uint64_t share;
+    uint64_t share_whole;
 };
 
 /* One BIN argument: a bin whose stack is built (borrowed), or a range of powers of two (resource is NULL). */
@@ -54,6 +58,8 @@ struct tidei_arguments {
     struct tidei_value values[TIDEI_MAX_ARGUMENTS]; /* in the order of the kind's table */
     const struct tidei_bin *bins;
     size_t bin_count;
+    unsigned
+        *error_column; /* where a constructor's error stands in the text: the layer, unless it sets an argument's */
 };
 
 struct tidei_kind {

@@ -7,21 +7,38 @@ libtidemark_la_LIBADD = $(SQLITE_LIBS) -ldl
 libtidemark_la_SOURCES = \
 	src/blocks.c \
 	src/blocks.h \
+	src/cuda.c \
 	src/cupti-table.c \
 	src/cupti-table.h \
 	src/describe.h \
+	src/device-query.c \
+	src/device.c \
+	src/device.h \
+	src/driver-access.c \
+	src/driver-import.c \
 	src/driver-load.c \
 	src/driver-none.c \
+	src/driver-options.c \
+	src/driver-options.h \
 	src/driver-order.c \
 	src/driver-order.h \
+	src/driver-pool.c \
+	src/driver-pool.h \
+	src/driver-share.c \
+	src/driver-share.h \
 	src/driver-table.c \
 	src/driver-table.h \
+	src/driver-text.c \
 	src/driver.c \
 	src/host.c \
 	src/kind.h \
 	src/lock.c \
 	src/lock.h \
+	src/managed.c \
 	src/message.c \
+	src/pinned.c \
+	src/plain.c \
+	src/plain.h \
 	src/registry.c \
 	src/resource.c \
 	src/resource.h \

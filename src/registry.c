@@ -5,11 +5,14 @@
 
 /* One extern declaration here and one entry below for each kind, in alphabetical order. */
 extern const struct tidei_kind tidei_binning_kind;
+extern const struct tidei_kind tidei_cuda_kind;
 extern const struct tidei_kind tidei_driver_kind;
 extern const struct tidei_kind tidei_fixed_kind;
 extern const struct tidei_kind tidei_host_kind;
 extern const struct tidei_kind tidei_limit_kind;
 extern const struct tidei_kind tidei_log_kind;
+extern const struct tidei_kind tidei_managed_kind;
+extern const struct tidei_kind tidei_pinned_kind;
 extern const struct tidei_kind tidei_sim_kind;
 extern const struct tidei_kind tidei_statistics_kind;
 
@@ -17,11 +20,14 @@ extern const struct tidei_kind tidei_statistics_kind;
 /* clang-format off */
 static const struct tidei_kind *const kinds[] = {
     &tidei_binning_kind,
+    &tidei_cuda_kind,
     &tidei_driver_kind,
     &tidei_fixed_kind,
     &tidei_host_kind,
     &tidei_limit_kind,
     &tidei_log_kind,
+    &tidei_managed_kind,
+    &tidei_pinned_kind,
     &tidei_sim_kind,
     &tidei_statistics_kind,
     NULL,

@@ -29,7 +29,7 @@ build_bins(struct stack_layer *layer, struct tide_resource *upstream, struct tid
     return status;
 }
 
-/* Shares are known now, from the capacity of what is below. */
+/* Shares are known now, from the capacity of what is below; a base knows its own. */
 static enum tide_status
 build_shares(const struct stack_layer *layer, struct tide_resource *upstream, struct tidei_value *values)
 {
@@ -38,7 +38,11 @@ build_shares(const struct stack_layer *layer, struct tide_resource *upstream, st
         uint64_t capacity = 0;
 
         values[i] = layer->values[i];
-        if (share->whole == 0)
+        if (layer->kind->is_base) {
+            values[i].share = share->number;
+            values[i].share_whole = share->whole;
+        }
+        if (share->whole == 0 || layer->kind->is_base)
             continue;
         if (upstream == NULL || tide_query(upstream, TIDE_QUERY_CAPACITY, &capacity) != TIDE_OK)
             return tidei_stack_fail(values[i].column, layer->kind->name,
@@ -53,7 +57,8 @@ static enum tide_status
 build_layer(struct stack_layer *layer, struct tide_resource *upstream, struct tide_resource **out)
 {
     struct tidei_bin *bins = calloc(layer->bin_count + 1, sizeof(*bins));
-    struct tidei_arguments arguments = { .bins = bins, .bin_count = layer->bin_count };
+    unsigned column = layer->column;
+    struct tidei_arguments arguments = { .bins = bins, .bin_count = layer->bin_count, .error_column = &column };
     enum tide_status status;
 
     *out = NULL;
@@ -65,7 +70,7 @@ build_layer(struct stack_layer *layer, struct tide_resource *upstream, struct ti
     if (status == TIDE_OK) {
         status = layer->kind->create(&arguments, upstream, out);
         if (status != TIDE_OK)
-            tidei_stack_fail_status(status, layer->column, "%s", tide_error_text());
+            tidei_stack_fail_status(status, column, "%s", tide_error_text());
     }
     for (size_t i = 0; i < layer->bin_count; i++)
         tide_resource_release(bins[i].resource);

@@ -154,6 +154,8 @@ value_share(const char *layer, const struct tidei_argument *argument, const char
         number.fault = "is no number of percent";
     if (number.fault == NULL && (number.whole > 100 || (number.whole == 100 && number.fraction != 0)))
         number.fault = "is more than all";
+    if (number.fault == NULL && argument->least > 0 && number.whole == 0 && number.fraction == 0)
+        number.fault = "is too small";
     if (number.fault != NULL)
         return value_fail(layer, argument, column, word, length, number.fault);
     out->number = number.whole * number.scale + number.fraction;
@@ -222,6 +224,10 @@ tidei_stack_value(const char *layer, const struct tidei_argument *argument, cons
 
     switch (argument->type) {
     case TIDEI_ARGUMENT_SIZE:
+        if (argument->all && strcmp(word, "all") == 0) {
+            out->number = UINT64_MAX;
+            return TIDE_OK;
+        }
         if (argument->share && length != 0 && word[length - 1] == '%')
             return value_share(layer, argument, word, out->column, share);
         status = tidei_stack_size(layer, argument, word, length, out->column, &out->number);

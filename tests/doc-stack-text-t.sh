@@ -3,9 +3,9 @@
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 
-# The driver's stacks are tried over sim, as there may be no GPU.
+# The stacks over CUDA are tried over sim, as there may be no GPU.
 sed -n '/^```stack$/,/^```$/p' "$top_srcdir/doc/stack-text.md" | grep -v '^```' |
-    sed 's/driver\(([^)]*)\)\{0,1\}$/sim(capacity=80GiB)/' >"$scratch/stacks"
+    sed -E 's/(driver|cuda|managed|pinned)(\([^)]*\))?$/sim(capacity=80GiB)/' >"$scratch/stacks"
 
 # described TEXT: what the stack of that text says it is.
 described() {

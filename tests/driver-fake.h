@@ -158,6 +158,13 @@ fake_context_pop(CUcontext *context)
 }
 
 static CUresult CUDAAPI
+fake_context_get_device(CUdevice *device)
+{
+    *device = 0;
+    return fake.current != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static CUresult CUDAAPI
 fake_context_synchronize(void)
 {
     if (fake.current == NULL)
@@ -330,6 +337,7 @@ static const struct fake_symbol {
     FAKE_SYMBOL("cuDevicePrimaryCtxRelease_v2", fake_primary_context_release),
     FAKE_SYMBOL("cuCtxPushCurrent_v2", fake_context_push),
     FAKE_SYMBOL("cuCtxPopCurrent_v2", fake_context_pop),
+    FAKE_SYMBOL("cuCtxGetDevice", fake_context_get_device),
     FAKE_SYMBOL("cuCtxSynchronize", fake_context_synchronize),
     FAKE_SYMBOL("cuMemPoolCreate", fake_mem_pool_create),
     FAKE_SYMBOL("cuMemPoolDestroy", fake_mem_pool_destroy),

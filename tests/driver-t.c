@@ -104,7 +104,8 @@ test_create_errors(void)
     ok(create_fails(&options) == TIDE_EINVAL, "a maximum for the default pool is refused");
     fake.pools_supported = 0;
     ok(create_fails(NULL) == TIDE_EUNSUPPORTED, "a device without pools is unsupported");
-    is_string(tide_error_text(), "driver: device 0 has no memory pools", "the text says that the device lacks them");
+    is_string(tide_error_text(), "driver: device 0 has no memory pools: use the base cuda, or driver(fallback=cuda)",
+              "the text says that the device lacks them, and the way out");
     fake_reset();
     fake.fail = "cuMemPoolCreate";
     fake.result = CUDA_ERROR_INVALID_VALUE;
@@ -185,8 +186,8 @@ test_allocate(void)
     ok(tide_allocate(driver, 17 * MIB, 256, 0, &pointer) == TIDE_ECAPACITY && pointer == NULL,
        "what the pool has no room for is refused");
     is_string(tide_error_text(),
-              "driver: 17 MiB request finds no room in the pool of device 0 (48 MiB used, 64 MiB reserved, maximum "
-              "64 MiB)",
+              "driver: 17 MiB request finds no room in the pool of device 0: CUDA_ERROR_OUT_OF_MEMORY (48 MiB used, "
+              "64 MiB reserved, maximum 64 MiB)",
               "the text has the request and the pool's figures");
     is_i64(tide_error_driver(), CUDA_ERROR_OUT_OF_MEMORY, "the driver's error is kept");
     fake.fail = "cuMemAllocFromPoolAsync";

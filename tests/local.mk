@@ -105,9 +105,19 @@ TESTS += tests/stack-t
 # Over a driver of its own in place of src/driver-load.c, so that it needs neither a GPU nor the library.
 check_PROGRAMS += tests/driver-t
 tests_driver_t_SOURCES = \
+	src/cuda.c \
+	src/device-query.c \
+	src/device.c \
+	src/driver-access.c \
+	src/driver-none.c \
+	src/driver-options.c \
 	src/driver-order.c \
+	src/driver-pool.c \
+	src/driver-share.c \
 	src/driver-table.c \
+	src/driver-text.c \
 	src/driver.c \
+	src/plain.c \
 	src/lock.c \
 	src/message.c \
 	src/resource.c \

@@ -158,7 +158,7 @@ struct tide_driver_import_options {
  * tide_allocate is TIDE_EUNSUPPORTED: only the process that made a pool allocates from it.
  *
  * Errors: TIDE_EUNSUPPORTED (no CUDA, no driver, no sharing), TIDE_EINVAL (no such device), TIDE_EDRIVER (a descriptor
- * that is no pool: CUDA_ERROR_INVALID_VALUE), TIDE_ENOMEM. Thread safety: any thread. Since 0.1.
+ * that is no pool: the driver says CUDA_ERROR_UNKNOWN), TIDE_ENOMEM. Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_driver_import(int fd, const struct tide_driver_import_options *options,
                                                 struct tide_resource **out);
