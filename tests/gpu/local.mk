@@ -6,6 +6,14 @@ gpu_work_test = $(gpu_test) tests/gpu/work.c tests/gpu/work.h
 # Those with traces.
 gpu_trace_test = $(gpu_work_test) $(trace_test) tests/gpu/summary.c tests/gpu/summary.h
 
+# What the driver itself does.
+EXTRA_DIST += tests/gpu/call.h
+check_PROGRAMS += tests/gpu/conduct-t
+tests_gpu_conduct_t_SOURCES = tests/gpu/conduct-t.c $(gpu_test)
+tests_gpu_conduct_t_LDADD = -ldl
+TESTS += tests/gpu/conduct-t
+GPU_TESTS += tests/gpu/conduct-t
+
 check_PROGRAMS += tests/gpu/driver-t
 tests_gpu_driver_t_SOURCES = tests/gpu/driver-t.c $(gpu_test) $(contract_test)
 tests_gpu_driver_t_LDADD = libtidemark.la -ldl
