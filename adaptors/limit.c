@@ -1,43 +1,188 @@
 /*
- * limit: refuse what would take the bytes outstanding past a bound.
+ * limit: refuse what would take the bytes or the allocations outstanding past a bound.
  *
- * Usage: limit(BYTES [, alignment=256])
- *     BYTES      the bound: 4GiB, or a share of the device's memory such as 25%
+ * Usage: limit(BYTES [, alignment=256] [, count=N] [, soft=BYTES] [, budget=NAME])
+ *     BYTES      the bound: 4GiB, or a share of the device's memory such as 25%; may be left out beside a count
  *     alignment  power of two that each request counts rounded up to; 256 unless said otherwise, 1 counts the bytes
  *                requested
+ *     count      the most allocations outstanding
+ *     soft       a warning when the bytes outstanding pass this
+ *     budget     limits with the same name count together, whichever stack they are in
  *
  * Example: what runs below never holds more than 4 GiB of the device at once, as a program on a smaller card would:
  *     log(trace.db) | limit(4GiB) | driver
  *
  * A request reserves its bytes in one step that takes place only where they fit. So no request is refused because of
  * another one that was refused, and the bytes outstanding below never pass the bound at any moment: they are reserved
- * before upstream is called, and given back once upstream has taken the memory back. The step is a load and a store
- * while a single thread has come here, else a compare-exchange.
+ * before upstream is called, and given back once upstream has taken the memory back. The account, which threads keep
+ * apart from each other until the bound is near, is src/ledger.h's.
  *
  * LIMITATIONS
  *  - A deallocation gives its bytes back only when upstream's has returned. Until then another thread may be refused,
  *    though the memory is about to be free; the other order would let it reach upstream before the memory is back.
  *  - Order matters: over a pool the limit bounds what is requested, under one what the pool holds.
  *  - Rounding is a count, not a request: upstream gets the size that was asked for.
+ *  - Above the soft limit threads share one counter, so that every crossing is seen: then they are slower.
  */
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tidemark/limit.h>
 
 #include "kind.h"
+#include "ledger.h"
 #include "lock.h"
 #include "resource.h"
 
 #define LIMIT_DEFAULT_ALIGNMENT 256
 
+/* The account of one limit, or of all with its name. */
+struct budget {
+    struct tidei_ledger ledger;
+    uint64_t limit_bytes;
+    uint64_t limit_count;      /* UINT64_MAX: no bound */
+    uint64_t soft_limit_bytes; /* 0: none */
+    char *name;                /* owned; NULL where it is a single limit's */
+    size_t references;         /* this and next: of those with a name, guarded by `budgets` */
+    struct budget *next;
+};
+
 struct limit {
     struct tide_resource base;
-    struct tidei_lock lock; /* for who is alone; never held in the common way */
-    _Atomic uint64_t used;  /* bytes that count now, never over limit_bytes; written by every thread that passes */
-    uint64_t limit_bytes;
+    struct budget *budget; /* holds a reference */
     uint64_t alignment;
+    tide_soft_limit_function soft_limit;
+    void *soft_limit_context; /* borrowed */
 };
+
+/* All budgets that have a name. */
+static struct {
+    struct tidei_lock lock;
+    struct budget *first;
+    enum tide_status status;
+} budgets;
+
+static void
+budgets_prepare(void)
+{
+    budgets.status = tidei_lock_init(&budgets.lock);
+}
+
+/* With the lock of all. */
+static struct budget *
+budget_find(const char *name)
+{
+    struct budget *budget = budgets.first;
+
+    while (budget != NULL && strcmp(budget->name, name) != 0)
+        budget = budget->next;
+    return budget;
+}
+
+static void
+budget_free(struct budget *budget)
+{
+    tidei_ledger_fini(&budget->ledger);
+    free(budget->name);
+    free(budget);
+}
+
+/* One that nobody else knows yet, with one reference. */
+static enum tide_status
+budget_new(const struct tide_limit_options *options, struct budget **out)
+{
+    struct budget *budget = aligned_alloc(_Alignof(struct budget), sizeof(*budget));
+    struct tidei_amount mark = { options->limit_bytes, options->limit_count };
+    char *name = options->budget != NULL ? strdup(options->budget) : NULL;
+    enum tide_status status;
+
+    *out = NULL;
+    if (budget == NULL || (name == NULL && options->budget != NULL)) {
+        free(name);
+        free(budget);
+        return tide_error_set(TIDE_ENOMEM, "limit: no host memory for %zu B", sizeof(*budget));
+    }
+    status = tidei_ledger_init(&budget->ledger, false, mark,
+                               options->soft_limit_bytes != 0 ? options->soft_limit_bytes : UINT64_MAX);
+    if (status != TIDE_OK) {
+        free(name);
+        free(budget);
+        return status;
+    }
+    budget->limit_bytes = options->limit_bytes;
+    budget->limit_count = options->limit_count;
+    budget->soft_limit_bytes = options->soft_limit_bytes;
+    budget->name = name;
+    budget->references = 1;
+    budget->next = NULL;
+    *out = budget;
+    return TIDE_OK;
+}
+
+/* One that is there has the bounds that a limit wants to share. */
+static enum tide_status
+budget_check(const struct budget *budget, const struct tide_limit_options *options)
+{
+    if (budget->limit_bytes != options->limit_bytes)
+        return tide_error_set(TIDE_EINVAL, "limit: budget '%s' is of %s, expected no %s", budget->name,
+                              tidei_size_text(budget->limit_bytes), tidei_size_text(options->limit_bytes));
+    if (budget->limit_count != options->limit_count || budget->soft_limit_bytes != options->soft_limit_bytes)
+        return tide_error_set(TIDE_EINVAL, "limit: budget '%s' has another count or soft limit", budget->name);
+    return TIDE_OK;
+}
+
+/* The budget of that name, made where there is none; holds a reference. */
+static enum tide_status
+budget_get(const struct tide_limit_options *options, struct budget **out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    enum tide_status status;
+    struct budget *made, *found;
+
+    pthread_once(&once, budgets_prepare);
+    if (budgets.status != TIDE_OK)
+        return tide_error_set(budgets.status, "limit: no host memory to list budgets");
+    /* Made in any case, as nothing is allocated with the lock. */
+    status = budget_new(options, &made);
+    if (status != TIDE_OK || options->budget == NULL) {
+        *out = made;
+        return status;
+    }
+    tidei_lock_take(&budgets.lock);
+    found = budget_find(options->budget);
+    if (found == NULL) {
+        made->next = budgets.first;
+        budgets.first = made;
+    } else {
+        found->references++;
+    }
+    tidei_lock_give(&budgets.lock);
+    *out = found != NULL ? found : made;
+    if (found == NULL)
+        return TIDE_OK;
+    budget_free(made);
+    return budget_check(found, options);
+}
+
+static void
+budget_put(struct budget *budget)
+{
+    struct budget **place = &budgets.first;
+    bool last = true;
+
+    if (budget->name != NULL) {
+        tidei_lock_take(&budgets.lock);
+        last = --budget->references == 0;
+        while (last && *place != budget)
+            place = &(*place)->next;
+        if (last)
+            *place = budget->next;
+        tidei_lock_give(&budgets.lock);
+    }
+    if (last)
+        budget_free(budget);
+}
 
 /* What a request counts, into *counted. */
 static enum tide_status
@@ -49,74 +194,49 @@ limit_count(const struct limit *limit, size_t bytes, uint64_t *counted)
                           tidei_size_text(limit->alignment));
 }
 
-/* Where they fit; *used is what was found. */
-static bool
-limit_reserve_shared(struct limit *limit, uint64_t counted, uint64_t *used)
-{
-    *used = atomic_load_explicit(&limit->used, memory_order_relaxed); /* relaxed: a hint, the exchange decides */
-    /*
-     * Acquire: pairs with the release in limit_give_back, so that upstream has the memory back before it is asked
-     * for what took its place.
-     */
-    do {
-        if (counted > limit->limit_bytes - *used)
-            return false;
-    } while (!atomic_compare_exchange_weak_explicit(&limit->used, used, *used + counted, memory_order_acquire,
-                                                    memory_order_relaxed));
-    return true;
-}
-
 static enum tide_status
-limit_reserve(struct limit *limit, uint64_t counted)
+limit_refuse(const struct budget *budget, uint64_t counted, const struct tidei_amount *used)
 {
-    uint64_t used;
-    bool fits;
-
-    if (tidei_lock_take_alone(&limit->lock)) {
-        /* Relaxed: nobody else writes while this thread is inside, and the lock orders it before those who come. */
-        used = atomic_load_explicit(&limit->used, memory_order_relaxed);
-        fits = counted <= limit->limit_bytes - used;
-        if (fits)
-            atomic_store_explicit(&limit->used, used + counted, memory_order_relaxed);
-        tidei_lock_give(&limit->lock);
-    } else {
-        fits = limit_reserve_shared(limit, counted, &used);
-    }
-    if (fits)
-        return TIDE_OK;
-    return tide_error_set(TIDE_ELIMIT, "limit: %s request exceeds %s limit (%s in use)", tidei_size_text(counted),
-                          tidei_size_text(limit->limit_bytes), tidei_size_text(used));
+    if (counted > budget->limit_bytes)
+        return tide_error_set(TIDE_ELIMIT, "limit: %s request exceeds %s limit", tidei_size_text(counted),
+                              tidei_size_text(budget->limit_bytes));
+    if (counted > budget->limit_bytes - used->bytes)
+        return tide_error_set(TIDE_ELIMIT, "limit: %s request exceeds %s limit (%s in use)", tidei_size_text(counted),
+                              tidei_size_text(budget->limit_bytes), tidei_size_text(used->bytes));
+    return tide_error_set(TIDE_ELIMIT, "limit: one more allocation exceeds the limit of %llu",
+                          (unsigned long long)budget->limit_count);
 }
 
-/* Never below 0, which wrong frees of several threads at once could reach, and from where all would pass. */
-static uint64_t
-limit_left(uint64_t used, uint64_t counted)
-{
-    return used > counted ? used - counted : 0;
-}
-
+/* The bytes outstanding have passed the soft limit: nobody holds a lock. */
 static void
-limit_give_back(struct limit *limit, uint64_t counted)
+limit_warn(const struct limit *limit, uint64_t used_bytes)
 {
-    uint64_t used;
+    uint64_t soft_limit_bytes = limit->budget->soft_limit_bytes;
 
-    if (tidei_lock_take_alone(&limit->lock)) {
-        used = atomic_load_explicit(&limit->used, memory_order_relaxed); /* relaxed: as in limit_reserve */
-        atomic_store_explicit(&limit->used, limit_left(used, counted), memory_order_relaxed);
-        tidei_lock_give(&limit->lock);
-        return;
-    }
-    used = atomic_load_explicit(&limit->used, memory_order_relaxed); /* relaxed: a hint, the exchange decides */
-    /* Release: pairs with the acquire in limit_reserve_shared. */
-    while (!atomic_compare_exchange_weak_explicit(&limit->used, &used, limit_left(used, counted), memory_order_release,
-                                                  memory_order_relaxed))
-        ;
+    if (limit->soft_limit != NULL)
+        limit->soft_limit(limit->soft_limit_context, used_bytes, soft_limit_bytes);
+    else
+        tidei_message(TIDE_WARNING, "limit: %s in use pass the soft limit of %s", tidei_size_text(used_bytes),
+                      tidei_size_text(soft_limit_bytes));
+}
+
+/* What the account had to be asked for. */
+static __attribute__((noinline)) enum tide_status
+limit_answered(const struct limit *limit, uint64_t counted, const struct tidei_ledger_answer *answer)
+{
+    if (answer->refused)
+        return limit_refuse(limit->budget, counted, &answer->used);
+    if (answer->crossed)
+        limit_warn(limit, answer->used.bytes);
+    return TIDE_OK;
 }
 
 static enum tide_status
 limit_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct limit *limit = (struct limit *)self;
+    struct budget *budget = limit->budget;
+    struct tidei_ledger_answer answer;
     enum tide_status status;
     uint64_t counted;
 
@@ -124,35 +244,47 @@ limit_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     status = limit_count(limit, bytes, &counted);
     if (status != TIDE_OK)
         return status;
-    status = limit_reserve(limit, counted);
-    if (status != TIDE_OK)
-        return status;
+    /* By itself too large: the account, which would have to call in all leases to say no, is not asked. */
+    if (counted > budget->limit_bytes)
+        return limit_refuse(budget, counted, NULL);
+    if (!tidei_ledger_add(&budget->ledger, counted, &answer)) {
+        status = limit_answered(limit, counted, &answer);
+        if (status != TIDE_OK)
+            return status;
+    }
     status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
     if (status != TIDE_OK)
-        limit_give_back(limit, counted);
+        tidei_ledger_take_off(&budget->ledger, counted);
     return status;
 }
 
-/*
- * What is outstanding includes this allocation until it is given back, so a size over that is certainly wrong.
- */
+/* What is outstanding includes this allocation until it is given back, so a size over that is certainly wrong. */
+static __attribute__((noinline)) enum tide_status
+limit_mismatch(struct budget *budget, uint64_t counted)
+{
+    struct tidei_ledger_figures figures;
+
+    tidei_ledger_read(&budget->ledger, &figures);
+    return tide_error_set(TIDE_EMISMATCH, "limit: %s given back with %s outstanding", tidei_size_text(counted),
+                          tidei_size_text(figures.current.bytes));
+}
+
 static enum tide_status
 limit_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct limit *limit = (struct limit *)self;
+    struct budget *budget = limit->budget;
     enum tide_status status;
-    uint64_t counted, used;
+    uint64_t counted;
 
     status = limit_count(limit, bytes, &counted);
     if (status != TIDE_OK)
         return status;
-    used = atomic_load_explicit(&limit->used, memory_order_relaxed); /* relaxed: a number, no data behind it */
-    if (counted > used)
-        return tide_error_set(TIDE_EMISMATCH, "limit: %s given back with %s outstanding", tidei_size_text(counted),
-                              tidei_size_text(used));
+    if (!tidei_ledger_covers(&budget->ledger, counted))
+        return limit_mismatch(budget, counted);
     status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
     if (status == TIDE_OK)
-        limit_give_back(limit, counted);
+        tidei_ledger_take_off(&budget->ledger, counted);
     return status;
 }
 
@@ -162,10 +294,10 @@ limit_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     const struct limit *limit = (const struct limit *)self;
     enum tide_status status = tide_pass_query(self, what, out);
 
-    if (what != TIDE_QUERY_CAPACITY)
+    if (what != TIDE_QUERY_CAPACITY || limit->budget->limit_bytes == UINT64_MAX)
         return status;
-    if (status != TIDE_OK || *out > limit->limit_bytes)
-        *out = limit->limit_bytes;
+    if (status != TIDE_OK || *out > limit->budget->limit_bytes)
+        *out = limit->budget->limit_bytes;
     return TIDE_OK;
 }
 
@@ -173,18 +305,35 @@ static void
 limit_describe(struct tide_resource *self, struct tide_text *text)
 {
     const struct limit *limit = (const struct limit *)self;
+    const struct budget *budget = limit->budget;
+    const char *comma = ", ";
 
-    tide_text_size(text, limit->limit_bytes);
+    if (budget->limit_bytes != UINT64_MAX || budget->limit_count == UINT64_MAX)
+        tide_text_size(text, budget->limit_bytes);
+    else
+        comma = "";
+    if (budget->limit_count != UINT64_MAX) {
+        tide_text_format(text, "%scount=%llu", comma, (unsigned long long)budget->limit_count);
+        comma = ", ";
+    }
+    if (budget->soft_limit_bytes != 0) {
+        tide_text_format(text, "%ssoft=", comma);
+        tide_text_size(text, budget->soft_limit_bytes);
+    }
     if (limit->alignment != LIMIT_DEFAULT_ALIGNMENT) {
-        tide_text_format(text, ", alignment=");
+        tide_text_format(text, "%salignment=", comma);
         tide_text_size(text, limit->alignment);
+    }
+    if (budget->name != NULL) {
+        tide_text_format(text, "%sbudget=", comma);
+        tide_text_word(text, budget->name);
     }
 }
 
 static void
 limit_destroy(struct tide_resource *self)
 {
-    tidei_lock_fini(&((struct limit *)self)->lock);
+    budget_put(((struct limit *)self)->budget);
     tide_resource_fini(self);
     free(self);
 }
@@ -202,86 +351,145 @@ static const struct tide_resource_ops limit_ops = {
     .destroy = limit_destroy,
 };
 
+/* Options as they are meant, defaults filled in. */
+static enum tide_status
+limit_options(const struct tide_limit_options *options, struct tide_limit_options *out)
+{
+    enum tide_status status;
+
+    if (options == NULL)
+        return tide_error_set(TIDE_EINVAL, "limit: no options, which give the bound");
+    status = tidei_options_copy("limit", options, out, sizeof(*out));
+    if (status != TIDE_OK)
+        return status;
+    if (out->alignment == 0)
+        out->alignment = LIMIT_DEFAULT_ALIGNMENT;
+    if (out->limit_count == 0)
+        out->limit_count = UINT64_MAX;
+    if (!tidei_is_power_of_two(out->alignment))
+        return tide_error_set(TIDE_EINVAL, "limit: alignment %llu is no power of two",
+                              (unsigned long long)out->alignment);
+    if (out->soft_limit_bytes > out->limit_bytes)
+        return tide_error_set(TIDE_EINVAL, "limit: soft limit of %s over the limit of %s",
+                              tidei_size_text(out->soft_limit_bytes), tidei_size_text(out->limit_bytes));
+    if (out->budget != NULL && out->budget[0] == '\0')
+        return tide_error_set(TIDE_EINVAL, "limit: the name of the budget is empty");
+    return TIDE_OK;
+}
+
 enum tide_status
 tide_limit_create(struct tide_resource *upstream, const struct tide_limit_options *options, struct tide_resource **out)
 {
     struct tide_limit_options wanted;
+    struct budget *budget = NULL;
+    struct limit *limit = NULL;
     enum tide_status status;
-    struct limit *limit;
 
     if (out == NULL)
         return tide_error_set(TIDE_EINVAL, "limit: no place for the resource");
     *out = NULL;
     if (upstream == NULL)
         return tide_error_set(TIDE_EINVAL, "limit: no upstream");
-    if (options == NULL)
-        return tide_error_set(TIDE_EINVAL, "limit: no options, which give the bound");
-    status = tidei_options_copy("limit", options, &wanted, sizeof(wanted));
+    status = limit_options(options, &wanted);
+    if (status == TIDE_OK)
+        status = budget_get(&wanted, &budget);
     if (status != TIDE_OK)
-        return status;
-    if (wanted.alignment == 0)
-        wanted.alignment = LIMIT_DEFAULT_ALIGNMENT;
-    if (!tidei_is_power_of_two(wanted.alignment))
-        return tide_error_set(TIDE_EINVAL, "limit: alignment %llu is no power of two",
-                              (unsigned long long)wanted.alignment);
+        goto out;
     limit = calloc(1, sizeof(*limit));
-    if (limit == NULL)
-        return tide_error_set(TIDE_ENOMEM, "limit: no host memory for %zu B", sizeof(*limit));
-    atomic_init(&limit->used, 0);
-    limit->limit_bytes = wanted.limit_bytes;
+    if (limit == NULL) {
+        status = tide_error_set(TIDE_ENOMEM, "limit: no host memory for %zu B", sizeof(*limit));
+        goto out;
+    }
     limit->alignment = wanted.alignment;
-    status = tidei_lock_init(&limit->lock);
-    if (status != TIDE_OK)
-        goto free_limit;
+    limit->soft_limit = wanted.soft_limit;
+    limit->soft_limit_context = wanted.soft_limit_context;
     status = tide_resource_init(&limit->base, &limit_ops, upstream);
     if (status != TIDE_OK)
-        goto fini_lock;
+        goto out;
+    limit->budget = budget;
     *out = &limit->base;
     return TIDE_OK;
 
-fini_lock:
-    tidei_lock_fini(&limit->lock);
-free_limit:
+out:
+    if (budget != NULL)
+        budget_put(budget);
     free(limit);
     return status;
+}
+
+/* The figures of a limit; what is none has zeros. */
+static enum tide_status
+limit_read(struct tide_resource *resource, const void *place, struct tidei_ledger_figures *out)
+{
+    *out = (struct tidei_ledger_figures){ 0 };
+    if (resource == NULL || place == NULL || resource->ops != &limit_ops)
+        return tide_error_set(TIDE_EINVAL, "limit: asked of what is no limit");
+    tidei_ledger_read(&((struct limit *)resource)->budget->ledger, out);
+    return TIDE_OK;
 }
 
 enum tide_status
 tide_limit_used(struct tide_resource *resource, uint64_t *out)
 {
+    struct tidei_ledger_figures figures;
+    enum tide_status status = limit_read(resource, out, &figures);
+
     if (out != NULL)
-        *out = 0;
-    if (resource == NULL || out == NULL || resource->ops != &limit_ops)
-        return tide_error_set(TIDE_EINVAL, "limit: asked of what is no limit");
-    /* Relaxed: a number, no data behind it. */
-    *out = atomic_load_explicit(&((struct limit *)resource)->used, memory_order_relaxed);
-    return TIDE_OK;
+        *out = figures.current.bytes;
+    return status;
 }
 
-enum { LIMIT_BYTES, LIMIT_ALIGNMENT };
+enum tide_status
+tide_limit_used_count(struct tide_resource *resource, uint64_t *out)
+{
+    struct tidei_ledger_figures figures;
+    enum tide_status status = limit_read(resource, out, &figures);
+
+    if (out != NULL)
+        *out = figures.current.count;
+    return status;
+}
+
+enum { LIMIT_BYTES, LIMIT_COUNT, LIMIT_SOFT, LIMIT_ALIGNMENT, LIMIT_BUDGET };
 
 static const struct tidei_argument limit_arguments[] = {
     [LIMIT_BYTES] = { .key = "limit",
                       .type = TIDEI_ARGUMENT_SIZE,
                       .positional = true,
-                      .required = true,
                       .share = true,
                       .expected = "a size such as 4GiB, or a share such as 25%" },
+    [LIMIT_COUNT] = { .key = "count",
+                      .type = TIDEI_ARGUMENT_COUNT,
+                      .least = 1,
+                      .expected = "a number of allocations such as 1000" },
+    [LIMIT_SOFT] = { .key = "soft",
+                     .type = TIDEI_ARGUMENT_SIZE,
+                     .share = true,
+                     .expected = "a size such as 3GiB, or a share such as 20%" },
     [LIMIT_ALIGNMENT] = { .key = "alignment",
                           .type = TIDEI_ARGUMENT_SIZE,
                           .power_of_two = true,
                           .expected = "a power of two such as 256" },
+    [LIMIT_BUDGET] = { .key = "budget", .type = TIDEI_ARGUMENT_WORD, .least = 1, .expected = "a name such as gpu" },
 };
 
 static enum tide_status
 limit_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
 {
+    const struct tidei_value *values = arguments->values;
     const struct tide_limit_options options = {
         TIDE_OPTIONS(options),
-        .limit_bytes = arguments->values[LIMIT_BYTES].number,
-        .alignment = arguments->values[LIMIT_ALIGNMENT].number,
+        .limit_bytes = values[LIMIT_BYTES].given ? values[LIMIT_BYTES].number : UINT64_MAX,
+        .alignment = values[LIMIT_ALIGNMENT].number,
+        .limit_count = values[LIMIT_COUNT].number,
+        .soft_limit_bytes = values[LIMIT_SOFT].number,
+        .budget = values[LIMIT_BUDGET].word,
     };
 
+    *out = NULL;
+    if (!values[LIMIT_BYTES].given && !values[LIMIT_COUNT].given)
+        return tide_error_set(TIDE_ESYNTAX, "limit: argument 'limit' is missing, expected %s, or count=",
+                              limit_arguments[LIMIT_BYTES].expected);
     return tide_limit_create(upstream, &options, out);
 }
 

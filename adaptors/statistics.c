@@ -11,18 +11,22 @@
  * An allocation counts once upstream has succeeded, and comes off before upstream takes it back. So a failed attempt
  * never shows, and `current` is never more than what upstream has outstanding: over a limit, a peak never passes it.
  *
+ * Every call counts at one moment between its begin and its end, bytes and allocation at the same; the figures are those
+ * of the order of these moments. That threads count apart from each other, and the peak is still exact, is src/ledger.h's
+ * work.
+ *
  * LIMITATIONS
  *  - Push and pop nest for the whole resource, not for each thread.
  *  - Bytes are as requested; what alignment, bins and pools add is seen by another `statistics` below them.
  *  - It knows no pointers: a wrong size given back is not noticed here.
+ *  - Reading, push and pop stop all threads for some microseconds.
  */
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include <tidemark/statistics.h>
 
 #include "kind.h"
-#include "lock.h"
+#include "ledger.h"
 #include "resource.h"
 
 /* Counters around the innermost ones, as they stood at the push. */
@@ -32,52 +36,28 @@ struct level {
     struct level *outer; /* owned */
 };
 
-/* `lock` guards all that follows it; it and the innermost counters share one cache line. */
+/* The ledger keeps the innermost counters; what follows it is changed between its begin and its end. */
 struct statistics {
     struct tide_resource base;
-    _Alignas(64) struct tidei_lock lock;
-    uint64_t serial; /* of the innermost counters; the outermost have 0, each push the next one ever */
-    struct tide_statistics innermost;
-    struct level *outer; /* owned */
+    struct tidei_ledger ledger; /* its serial: the outermost counters have 0, each push the next one ever */
+    struct level *outer;        /* owned */
     uint64_t pushes;
 };
 
 /* As unsigned: a sum past INT64_MAX, which only addresses without memory reach, wraps instead of being undefined. */
-static inline int64_t
+static int64_t
 counter_sum(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-static inline void
+/* More is outstanding than was counted, and has been all the while. */
+static void
 counter_raise(struct tide_counter *counter, int64_t value)
 {
     counter->current = counter_sum(counter->current, value);
     if (counter->current > counter->peak)
         counter->peak = counter->current;
-}
-
-static inline void
-counter_add(struct tide_counter *counter, int64_t value)
-{
-    counter_raise(counter, value);
-    counter->total = counter_sum(counter->total, value);
-}
-
-static inline void
-counter_take_off(struct tide_counter *counter, int64_t value)
-{
-    counter->current = counter_sum(counter->current, -value);
-}
-
-/*
- * Keeps two counters' figures out of one vector: a load across what was just stored in two pieces, by a deallocation,
- * waits until these are in the cache, behind all stores before them.
- */
-static inline void
-counter_part(void)
-{
-    atomic_signal_fence(memory_order_acq_rel);
 }
 
 /* Fold what was counted inside a push into the counter around it. */
@@ -92,20 +72,53 @@ counter_fold(struct tide_counter *counter, const struct tide_counter *inner)
     counter->total = counter_sum(counter->total, inner->total);
 }
 
+static void
+statistics_from_ledger(const struct tidei_ledger_figures *figures, struct tide_statistics *out)
+{
+    out->bytes = (struct tide_counter){ (int64_t)figures->current.bytes, (int64_t)figures->mark.bytes,
+                                        (int64_t)figures->total.bytes };
+    out->count = (struct tide_counter){ (int64_t)figures->current.count, (int64_t)figures->mark.count,
+                                        (int64_t)figures->total.count };
+}
+
+static struct tidei_ledger_figures
+statistics_to_ledger(const struct tide_statistics *figures)
+{
+    return (struct tidei_ledger_figures){
+        .current = { (uint64_t)figures->bytes.current, (uint64_t)figures->count.current },
+        .mark = { (uint64_t)figures->bytes.peak, (uint64_t)figures->count.peak },
+        .total = { (uint64_t)figures->bytes.total, (uint64_t)figures->count.total },
+    };
+}
+
+/* Have the innermost counters to oneself, and set them. */
+static void
+statistics_begin(struct statistics *statistics, struct tide_statistics *out)
+{
+    struct tidei_ledger_figures figures;
+
+    tidei_ledger_begin(&statistics->ledger, &figures);
+    statistics_from_ledger(&figures, out);
+}
+
+static void
+statistics_end(struct statistics *statistics, const struct tide_statistics *set)
+{
+    struct tidei_ledger_figures figures = statistics_to_ledger(set);
+
+    tidei_ledger_end(&statistics->ledger, &figures);
+}
+
 static enum tide_status
 statistics_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct statistics *statistics = (struct statistics *)self;
     enum tide_status status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
+    struct tidei_ledger_answer answer;
 
-    if (status != TIDE_OK)
-        return status;
-    tidei_lock_take(&statistics->lock);
-    counter_add(&statistics->innermost.bytes, (int64_t)bytes);
-    counter_part();
-    counter_add(&statistics->innermost.count, 1);
-    tidei_lock_give(&statistics->lock);
-    return TIDE_OK;
+    if (status == TIDE_OK)
+        tidei_ledger_add(&statistics->ledger, bytes, &answer);
+    return status;
 }
 
 /*
@@ -116,11 +129,10 @@ statistics_allocate(struct tide_resource *self, size_t bytes, size_t alignment, 
 static void
 statistics_put_back(struct statistics *statistics, size_t bytes, uint64_t serial)
 {
-    struct tide_statistics *figures;
+    struct tide_statistics innermost, *figures = &innermost;
 
-    tidei_lock_take(&statistics->lock);
-    figures = &statistics->innermost;
-    if (statistics->serial > serial) {
+    statistics_begin(statistics, &innermost);
+    if (statistics->ledger.serial > serial) {
         struct level *level = statistics->outer;
 
         while (level->serial > serial)
@@ -129,23 +141,16 @@ statistics_put_back(struct statistics *statistics, size_t bytes, uint64_t serial
     }
     counter_raise(&figures->bytes, (int64_t)bytes);
     counter_raise(&figures->count, 1);
-    tidei_lock_give(&statistics->lock);
+    statistics_end(statistics, &innermost);
 }
 
 static enum tide_status
 statistics_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct statistics *statistics = (struct statistics *)self;
-    enum tide_status status;
-    uint64_t serial;
+    uint64_t serial = tidei_ledger_take_off(&statistics->ledger, bytes);
+    enum tide_status status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
 
-    tidei_lock_take(&statistics->lock);
-    counter_take_off(&statistics->innermost.bytes, (int64_t)bytes);
-    counter_part();
-    counter_take_off(&statistics->innermost.count, 1);
-    serial = statistics->serial;
-    tidei_lock_give(&statistics->lock);
-    status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
     if (status != TIDE_OK)
         statistics_put_back(statistics, bytes, serial);
     return status;
@@ -163,7 +168,7 @@ statistics_destroy(struct tide_resource *self)
         free(level);
         level = outer;
     }
-    tidei_lock_fini(&statistics->lock);
+    tidei_ledger_fini(&statistics->ledger);
     tide_resource_fini(self);
     free(statistics);
 }
@@ -200,18 +205,19 @@ tide_statistics_create(struct tide_resource *upstream, const struct tide_statist
     statistics = aligned_alloc(_Alignof(struct statistics), sizeof(*statistics));
     if (statistics == NULL)
         return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for %zu B", sizeof(*statistics));
-    *statistics = (struct statistics){ 0 };
-    status = tidei_lock_init(&statistics->lock);
+    statistics->outer = NULL;
+    statistics->pushes = 0;
+    status = tidei_ledger_init(&statistics->ledger, true, (struct tidei_amount){ 0, 0 }, UINT64_MAX);
     if (status != TIDE_OK)
         goto free_statistics;
     status = tide_resource_init(&statistics->base, &statistics_ops, upstream);
     if (status != TIDE_OK)
-        goto fini_lock;
+        goto fini_ledger;
     *out = &statistics->base;
     return TIDE_OK;
 
-fini_lock:
-    tidei_lock_fini(&statistics->lock);
+fini_ledger:
+    tidei_ledger_fini(&statistics->ledger);
 free_statistics:
     free(statistics);
     return status;
@@ -231,6 +237,7 @@ enum tide_status
 tide_statistics_read(struct tide_resource *resource, struct tide_statistics *out)
 {
     struct statistics *statistics = statistics_of(resource);
+    struct tidei_ledger_figures figures;
 
     if (out != NULL)
         *out = (struct tide_statistics){ 0 };
@@ -238,35 +245,33 @@ tide_statistics_read(struct tide_resource *resource, struct tide_statistics *out
         return TIDE_EINVAL;
     if (out == NULL)
         return tide_error_set(TIDE_EINVAL, "statistics: no place for the figures");
-    tidei_lock_take(&statistics->lock);
-    *out = statistics->innermost;
-    tidei_lock_give(&statistics->lock);
+    tidei_ledger_read(&statistics->ledger, &figures);
+    statistics_from_ledger(&figures, out);
     return TIDE_OK;
 }
 
 enum tide_status
 tide_statistics_push(struct tide_resource *resource, struct tide_statistics *out)
 {
+    static const struct tide_statistics zeros;
     struct statistics *statistics = statistics_of(resource);
     struct tide_statistics figures;
     struct level *level;
 
     if (out != NULL)
-        *out = (struct tide_statistics){ 0 };
+        *out = zeros;
     if (statistics == NULL)
         return TIDE_EINVAL;
     level = malloc(sizeof(*level));
     if (level == NULL)
         return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for %zu B", sizeof(*level));
-    tidei_lock_take(&statistics->lock);
-    figures = statistics->innermost;
+    statistics_begin(statistics, &figures);
     level->figures = figures;
-    level->serial = statistics->serial;
+    level->serial = statistics->ledger.serial;
     level->outer = statistics->outer;
     statistics->outer = level;
-    statistics->innermost = (struct tide_statistics){ 0 };
-    statistics->serial = ++statistics->pushes;
-    tidei_lock_give(&statistics->lock);
+    statistics->ledger.serial = ++statistics->pushes;
+    statistics_end(statistics, &zeros);
     if (out != NULL)
         *out = figures;
     return TIDE_OK;
@@ -276,24 +281,24 @@ enum tide_status
 tide_statistics_pop(struct tide_resource *resource, struct tide_statistics *out)
 {
     struct statistics *statistics = statistics_of(resource);
-    struct tide_statistics inner = { 0 };
+    struct tide_statistics inner, figures;
     struct level *level;
 
     if (out != NULL)
-        *out = inner;
+        *out = (struct tide_statistics){ 0 };
     if (statistics == NULL)
         return TIDE_EINVAL;
-    tidei_lock_take(&statistics->lock);
+    statistics_begin(statistics, &inner);
+    figures = inner;
     level = statistics->outer;
     if (level != NULL) {
-        inner = statistics->innermost;
-        statistics->innermost = level->figures;
-        statistics->serial = level->serial;
+        figures = level->figures;
+        statistics->ledger.serial = level->serial;
         statistics->outer = level->outer;
-        counter_fold(&statistics->innermost.bytes, &inner.bytes);
-        counter_fold(&statistics->innermost.count, &inner.count);
+        counter_fold(&figures.bytes, &inner.bytes);
+        counter_fold(&figures.count, &inner.count);
     }
-    tidei_lock_give(&statistics->lock);
+    statistics_end(statistics, &figures);
     if (level == NULL)
         return tide_error_set(TIDE_EINVAL, "statistics: pop with nothing pushed");
     free(level);

@@ -16,6 +16,7 @@
 #include <tidemark/tidemark.h>
 
 #include "bench.h"
+#include "nothing.h"
 #include "src/trace/clock.h"
 #include "src/trace/record.h"
 
@@ -24,47 +25,6 @@
 #define FRONT_ROUNDS 200
 #define FRONT_PAUSE  2000000
 #define FRONT_TRACE  "bench-front.db"
-
-/* Hands out one address and takes it back. */
-static enum tide_status
-nothing_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
-{
-    (void)self;
-    (void)bytes;
-    (void)alignment;
-    *out = (void *)(uintptr_t)(0x100000 + (stream << 12));
-    return TIDE_OK;
-}
-
-static enum tide_status
-nothing_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
-{
-    (void)self;
-    (void)pointer;
-    (void)bytes;
-    (void)alignment;
-    (void)stream;
-    return TIDE_OK;
-}
-
-static void
-nothing_destroy(struct tide_resource *self)
-{
-    free(self);
-}
-
-static const struct tide_resource_ops nothing_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "nothing",
-    .allocate = nothing_allocate,
-    .deallocate = nothing_deallocate,
-    .order = tide_base_order,
-    .trim = tide_base_trim,
-    .query = tide_base_query,
-    .describe = tide_pass_describe,
-    .upstream_at = tide_base_upstream_at,
-    .destroy = nothing_destroy,
-};
 
 /* One thread's part of the floor: a ring of its own in a mapped file. */
 struct floor_ring {
@@ -133,13 +93,11 @@ stack_round(void *context, unsigned thread)
 static double
 measure_stack(unsigned threads, bool log, bool counters)
 {
-    struct tide_resource *base = calloc(1, sizeof(*base)), *next;
+    struct tide_resource *base = bench_nothing(), *next;
     struct tide_log_options options = { TIDE_OPTIONS(options), .path = FRONT_TRACE, .overwrite = true };
     struct tide_limit_options bound = { TIDE_OPTIONS(bound), .limit_bytes = UINT64_MAX / 2 };
     double figure;
 
-    if (base == NULL || tide_resource_init(base, &nothing_ops, NULL) != TIDE_OK)
-        bench_fail("base");
     if (counters) {
         if (tide_limit_create(base, &bound, &next) != TIDE_OK)
             bench_fail("limit");

@@ -32,6 +32,8 @@ libtidemark_la_SOURCES = \
 	src/driver.c \
 	src/host.c \
 	src/kind.h \
+	src/ledger.c \
+	src/ledger.h \
 	src/lock.c \
 	src/lock.h \
 	src/managed.c \

@@ -37,9 +37,8 @@ static struct {
     int handlers_status; /* what pthread_atfork returned */
 } registry = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
-/* One step of waiting, the `looks`th. */
-static void
-lock_pause(unsigned *looks)
+void
+tidei_lock_pause(unsigned *looks)
 {
     const struct timespec step = { .tv_nsec = LOCK_SLEEP_NS };
 
@@ -67,7 +66,7 @@ tidei_lock_wait(struct tidei_lock *lock)
     do {
         /* Relaxed: only a hint, the exchange below decides. Reading keeps the line shared while somebody holds it. */
         while (atomic_load_explicit(&lock->held, memory_order_relaxed) != 0)
-            lock_pause(&looks);
+            tidei_lock_pause(&looks);
     } while (atomic_exchange_explicit(&lock->held, 1, memory_order_acquire) != 0); /* acquire: as in take */
 }
 
@@ -115,7 +114,7 @@ lock_revoke(struct tidei_lock *lock)
     TIDEI_TEST_POINT("lock.revoked");
     /* Acquire: pairs with the owner's releases of `busy` in tidei_lock_give and tidei_lock_enter. */
     while (atomic_load_explicit(&lock->busy, memory_order_acquire) != 0)
-        lock_pause(&looks);
+        tidei_lock_pause(&looks);
     lock->biased = false;
     /* Release: pairs with the acquire in tidei_lock_take_alone. */
     atomic_store_explicit(&lock->owner, TIDEI_LOCK_SHARED, memory_order_release);

@@ -70,6 +70,9 @@ bool tidei_lock_barrier_possible(void);
  */
 void tidei_lock_barrier(void);
 
+/* One step of waiting for another thread, the `looks`th (from 0): spins, then yields, then sleeps for 50 us. */
+void tidei_lock_pause(unsigned *looks);
+
 /* The slow paths of the functions below. */
 void tidei_lock_wait(struct tidei_lock *lock);
 void tidei_lock_settle(struct tidei_lock *lock);
@@ -106,6 +109,22 @@ tidei_lock_take(struct tidei_lock *lock)
     /* Relaxed: written by holders of `held`. */
     if (__builtin_expect(atomic_load_explicit(&lock->owner, memory_order_relaxed) != TIDEI_LOCK_SHARED, 0))
         tidei_lock_settle(lock);
+}
+
+/* As tidei_lock_take where the lock is free, or this thread owns it; else false, at once. */
+static inline bool
+tidei_lock_try(struct tidei_lock *lock)
+{
+    if (tidei_lock_enter(lock))
+        return true;
+    /* Relaxed: a hint, the exchange decides; acquire: as in take. */
+    if (atomic_load_explicit(&lock->held, memory_order_relaxed) != 0 ||
+        atomic_exchange_explicit(&lock->held, 1, memory_order_acquire) != 0)
+        return false;
+    /* Relaxed: written by holders of `held`. */
+    if (__builtin_expect(atomic_load_explicit(&lock->owner, memory_order_relaxed) != TIDEI_LOCK_SHARED, 0))
+        tidei_lock_settle(lock);
+    return true;
 }
 
 /*

@@ -352,6 +352,252 @@ check_counted(void)
     tide_resource_release(limit);
 }
 
+#define COUNT_TESTS 8
+
+static void
+check_count(void)
+{
+    struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = UINT64_MAX, .limit_count = 2 };
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *limit;
+    void *first, *second, *third = &third;
+    uint64_t count = 5;
+
+    if (tide_limit_create(&upstream->base, &options, &limit) != TIDE_OK)
+        abort();
+    tide_resource_release(&upstream->base);
+    ok(take(limit, 100, &first) == TIDE_OK && take(limit, 0, &second) == TIDE_OK,
+       "two allocations pass, one of 0 bytes");
+    ok(tide_limit_used_count(limit, &count) == TIDE_OK && count == 2, "and count");
+    ok(take(limit, 0, &third) == TIDE_ELIMIT && third == NULL, "a third is refused, with NULL");
+    is_string(tide_error_text(), "limit: one more allocation exceeds the limit of 2", "in words");
+    ok(give(limit, second, 0) == TIDE_OK && take(limit, MIB, &third) == TIDE_OK,
+       "one back lets one pass, however large");
+    upstream->fail_deallocate = 1;
+    ok(give(limit, first, 100) == TIDE_EDRIVER && take(limit, 1, &second) == TIDE_ELIMIT,
+       "what upstream does not take back still counts");
+    ok(give(limit, first, 100) == TIDE_OK && give(limit, third, MIB) == TIDE_OK, "both are freed");
+    ok(tide_limit_used_count(limit, &count) == TIDE_OK && count == 0 &&
+           tide_limit_used_count(NULL, &count) == TIDE_EINVAL && tide_limit_used_count(limit, NULL) == TIDE_EINVAL,
+       "and none is left");
+    tide_resource_release(limit);
+}
+
+static uint64_t warned_used, warned_soft;
+static unsigned warned;
+static struct tide_resource *warned_gives; /* 50 bytes of it, where it is not NULL */
+static void *warned_pointer;
+
+static void
+warn(void *context, uint64_t used_bytes, uint64_t soft_limit_bytes)
+{
+    (void)context;
+    warned++;
+    warned_used = used_bytes;
+    warned_soft = soft_limit_bytes;
+    if (warned_gives != NULL)
+        give(warned_gives, warned_pointer, 50);
+}
+
+static char warned_text[200];
+
+static void
+hear(void *context, enum tide_severity severity, const char *text)
+{
+    (void)context;
+    if (severity == TIDE_WARNING)
+        snprintf(warned_text, sizeof(warned_text), "%s", text);
+}
+
+#define SOFT_TESTS 12
+
+static void
+check_soft(void)
+{
+    struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = 100, .alignment = 1,
+                                          .soft_limit_bytes = 60, .soft_limit = warn };
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *limit;
+    void *first, *second, *third, *fourth;
+
+    if (tide_limit_create(&upstream->base, &options, &limit) != TIDE_OK)
+        abort();
+    take(limit, 50, &first);
+    take(limit, 10, &second);
+    ok(warned == 0, "nothing is said up to the soft limit");
+    ok(take(limit, 1, &third) == TIDE_OK && warned == 1, "a byte more, and it is");
+    ok(warned_used == 61 && warned_soft == 60, "with both figures");
+    give(limit, third, 1);
+    give(limit, second, 10);
+    ok(take(limit, 10, &second) == TIDE_OK && warned == 1, "not again at the soft limit");
+    ok(take(limit, 5, &third) == TIDE_OK && warned == 2 && warned_used == 65, "but each time that it is passed");
+    ok(take(limit, 36, &fourth) == TIDE_ELIMIT && take(limit, 1, &fourth) == TIDE_OK && warned == 2,
+       "and once alone while it stays above");
+    give(limit, fourth, 1);
+    give(limit, third, 5);
+    warned_gives = limit;
+    warned_pointer = first;
+    ok(take(limit, 40, &third) == TIDE_OK && warned == 3 && used(limit) == 50, "a callback may make room");
+    warned_gives = NULL;
+    give(limit, third, 40);
+    upstream->fail_allocate = 1;
+    ok(take(limit, 60, &third) != TIDE_OK && warned == 4 && used(limit) == 10,
+       "it comes before upstream is asked, also where that refuses");
+    tide_resource_release(limit);
+
+    options.soft_limit = NULL;
+    options.soft_limit_bytes = 101;
+    ok(tide_limit_create(&upstream->base, &options, &limit) == TIDE_EINVAL && limit == NULL,
+       "a soft limit over the limit is refused");
+    options.soft_limit_bytes = 100;
+    ok(tide_limit_create(&upstream->base, &options, &limit) == TIDE_OK, "one at the limit is not");
+    tide_resource_release(limit);
+    options.soft_limit_bytes = 60;
+    ok(tide_limit_create(&upstream->base, &options, &limit) == TIDE_OK, "without a callback there are messages");
+    tide_message_sink_set(hear, NULL);
+    take(limit, 61, &third);
+    tide_message_sink_set(NULL, NULL);
+    is_string(warned_text, "limit: 61 B in use pass the soft limit of 60 B", "in words");
+    tide_resource_release(limit);
+    tide_resource_release(&upstream->base);
+}
+
+struct crosser {
+    pthread_t thread;
+    struct tide_resource *limit;
+    pthread_barrier_t *barrier;
+};
+
+static _Atomic unsigned crossings;
+
+static void
+count_crossing(void *context, uint64_t used_bytes, uint64_t soft_limit_bytes)
+{
+    (void)context;
+    if (used_bytes > soft_limit_bytes)
+        atomic_fetch_add_explicit(&crossings, 1, memory_order_relaxed); /* relaxed: read when all threads are done */
+}
+
+/* All go up together, and all come down: each round passes the soft limit once. */
+static void *
+crosser_run(void *context)
+{
+    struct crosser *crosser = context;
+    void *pointers[10];
+
+    for (int round = 0; round < 50; round++) {
+        pthread_barrier_wait(crosser->barrier);
+        for (int i = 0; i < 10; i++)
+            take(crosser->limit, 1, &pointers[i]);
+        pthread_barrier_wait(crosser->barrier);
+        for (int i = 0; i < 10; i++)
+            give(crosser->limit, pointers[i], 1);
+    }
+    return NULL;
+}
+
+#define CROSSING_TESTS 1
+
+static void
+check_crossings(void)
+{
+    struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = 1000, .alignment = 1,
+                                          .soft_limit_bytes = 10 * THREADS - 1, .soft_limit = count_crossing };
+    struct tide_resource *base = base_sim(0), *limit;
+    struct crosser crossers[THREADS];
+    pthread_barrier_t barrier;
+
+    if (tide_limit_create(base, &options, &limit) != TIDE_OK)
+        abort();
+    pthread_barrier_init(&barrier, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        crossers[i] = (struct crosser){ .limit = limit, .barrier = &barrier };
+        pthread_create(&crossers[i].thread, NULL, crosser_run, &crossers[i]);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(crossers[i].thread, NULL);
+    pthread_barrier_destroy(&barrier);
+    is_u64(crossings, 50, "of eight threads that pass it together one is told, each time");
+    tide_resource_release(limit);
+    tide_resource_release(base);
+}
+
+#define BUDGET_TESTS 9
+
+static void
+check_budget(void)
+{
+    struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = 100, .alignment = 1, .budget = "one" };
+    struct upstream *upstreams[2] = { upstream_create(), upstream_create() };
+    struct tide_resource *limits[2], *refused = (struct tide_resource *)&options;
+    void *pointer, *other;
+
+    for (int i = 0; i < 2; i++) {
+        if (tide_limit_create(&upstreams[i]->base, &options, &limits[i]) != TIDE_OK)
+            abort();
+    }
+    ok(take(limits[0], 60, &pointer) == TIDE_OK && used(limits[1]) == 60, "two limits of one budget count together");
+    ok(take(limits[1], 41, &other) == TIDE_ELIMIT && take(limits[1], 40, &other) == TIDE_OK && used(limits[0]) == 100,
+       "and refuse together");
+    give(limits[0], pointer, 60);
+    ok(take(limits[1], 60, &pointer) == TIDE_OK, "what one gives back the other may have");
+    options.budget = "other";
+    tide_resource_release(limits[0]);
+    ok(tide_limit_create(&upstreams[0]->base, &options, &limits[0]) == TIDE_OK && used(limits[0]) == 0,
+       "another name is another budget");
+    options.budget = "one";
+    options.limit_bytes = 200;
+    ok(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL && refused == NULL,
+       "a budget has one size");
+    has_words(tide_error_text(), "budget 'one' is of 100 B, expected no 200 B", "as the text says");
+    options.limit_bytes = 100;
+    options.limit_count = 5;
+    ok(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL, "and one count");
+    options.budget = "";
+    ok(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL, "and a name");
+    give(limits[1], pointer, 60);
+    give(limits[1], other, 40);
+    tide_resource_release(limits[1]);
+    options.budget = "one";
+    ok(tide_limit_create(&upstreams[0]->base, &options, &limits[1]) == TIDE_OK, "it goes with the last of its limits");
+    for (int i = 0; i < 2; i++) {
+        tide_resource_release(limits[i]);
+        tide_resource_release(&upstreams[i]->base);
+    }
+}
+
+/* What the text makes, described again; or the message. */
+static const char *
+described(const char *text)
+{
+    static char description[512];
+    struct tide_resource *stack;
+
+    if (tide_stack_parse(text, &stack) != TIDE_OK)
+        return tide_error_text();
+    tide_describe(stack, description, sizeof(description), NULL);
+    tide_resource_release(stack);
+    return description;
+}
+
+#define TEXT_TESTS 6
+
+static void
+check_text(void)
+{
+    is_string(described("limit(4GiB, budget=gpu, soft=3GiB, count=1000, alignment=1) | sim"),
+              "limit(4GiB, count=1000, soft=3GiB, alignment=1, budget=\"gpu\") | sim", "text may say all of it");
+    is_string(described("limit(count=5, budget=\"a b\") | sim"), "limit(count=5, budget=\"a b\") | sim",
+              "or a count without a size");
+    is_string(described("limit(50%, soft=25%) | sim(capacity=4GiB)"), "limit(2GiB, soft=1GiB) | sim(capacity=4GiB)",
+              "a soft limit may be a share");
+    has_words(described("limit(alignment=1) | sim"), "argument 'limit' is missing, expected a size such as 4GiB",
+              "but not nothing");
+    has_words(described("limit(count=0) | sim"), "'0' is too small", "nor a count of 0");
+    has_words(described("limit(1GiB, soft=2GiB) | sim"), "soft limit of 2 GiB over the limit of 1 GiB",
+              "nor a soft limit over the limit");
+}
+
 #define USE_TESTS 11
 
 static void
@@ -401,7 +647,7 @@ int
 main(void)
 {
     plan(BASE_COUNT * (CONTRACT_TESTS + BOUND_TESTS + ROUNDING_TESTS + THREADS_TESTS) + UPSTREAM_TESTS + COUNTED_TESTS +
-         USE_TESTS);
+         COUNT_TESTS + SOFT_TESTS + CROSSING_TESTS + BUDGET_TESTS + TEXT_TESTS + USE_TESTS);
     for (size_t i = 0; i < BASE_COUNT; i++) {
         const struct contract contract = { .name = "limit",
                                            .create = contract_create,
@@ -416,6 +662,11 @@ main(void)
     }
     check_upstream();
     check_counted();
+    check_count();
+    check_soft();
+    check_crossings();
+    check_budget();
+    check_text();
     check_use();
     return done();
 }

@@ -277,6 +277,13 @@ tests_fault_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/fault-t
 THREADED_TESTS += tests/fault-t
 
+check_PROGRAMS += tests/counters-t
+tests_counters_t_SOURCES = tests/counters-t.c tests/point.c $(adaptor_test)
+tests_counters_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src -DTIDEI_TEST_POINTS
+tests_counters_t_LDADD = libtidemark-test.la
+TESTS += tests/counters-t
+THREADED_TESTS += tests/counters-t
+
 check_PROGRAMS += tests/clock-t
 tests_clock_t_SOURCES = tests/clock-t.c $(trace_test)
 tests_clock_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS

@@ -31,7 +31,8 @@ struct tide_statistics_options {
  * NULL.
  *
  * Holds a reference to `upstream`. On failure *out is NULL. Errors: TIDE_EINVAL (NULL, options), TIDE_ENOMEM.
- * Thread safety: any thread; takes a short lock. Since 0.1.
+ * Thread safety: any thread. Wait-free while a thread stays within what it has of the peak so far, else takes a short
+ * lock. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_statistics_create(struct tide_resource *upstream,
                                                     const struct tide_statistics_options *options,
