@@ -188,15 +188,9 @@ pool_set_all(struct driver *self)
 {
     const struct tide_driver_options *options = &self->options;
     enum tide_status status = TIDE_OK;
-    uint64_t threshold_bytes = 0;
 
-    if (options->set_release_threshold) {
+    if (options->set_release_threshold)
         status = pool_set(self, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, options->release_threshold_bytes);
-    } else if (options->initial_bytes != 0) {
-        status = tidei_mempool_figure(self, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold_bytes);
-        if (status == TIDE_OK && threshold_bytes < options->initial_bytes)
-            status = pool_set(self, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, options->initial_bytes);
-    }
     if (status == TIDE_OK)
         status =
             pool_set_reuse(self, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, options->reuse_event_dependencies);
@@ -205,6 +199,24 @@ pool_set_all(struct driver *self)
     if (status == TIDE_OK)
         status = pool_set_reuse(self, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES,
                                 options->reuse_internal_dependencies);
+    return status;
+}
+
+/*
+ * What is reserved now stays: the driver reserves in steps of 32 MiB, and with a threshold between two of them gives
+ * the upper one back.
+ */
+static enum tide_status
+pool_keep(struct driver *self)
+{
+    uint64_t threshold_bytes;
+    uint64_t reserved_bytes;
+    enum tide_status status = tidei_mempool_figure(self, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold_bytes);
+
+    if (status == TIDE_OK)
+        status = tidei_mempool_figure(self, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved_bytes);
+    if (status == TIDE_OK && threshold_bytes < reserved_bytes)
+        status = pool_set(self, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, reserved_bytes);
     return status;
 }
 
@@ -222,8 +234,12 @@ pool_prime_on(struct driver *self, CUstream stream)
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return tidei_mempool_refuse(self, self->options.initial_bytes);
     status = tidei_device_error(&self->device, result, "cuMemAllocFromPoolAsync");
+    if (status != TIDE_OK)
+        return status;
+    status = pool_keep(self);
+    result = cuda->mem_free_async(address, stream);
     if (status == TIDE_OK)
-        status = tidei_device_error(&self->device, cuda->mem_free_async(address, stream), "cuMemFreeAsync");
+        status = tidei_device_error(&self->device, result, "cuMemFreeAsync");
     if (status == TIDE_OK)
         status = tidei_device_error(&self->device, cuda->stream_synchronize(stream), "cuStreamSynchronize");
     return status;

@@ -11,7 +11,8 @@
 /* Every address of a pool is a multiple of this: CUDA Programming Guide, device memory accesses. */
 #define TIDEI_POOL_ALIGNMENT ((size_t)256)
 
-#define TIDEI_POOL_SETTINGS 4
+/* The threshold, once as asked for and once more for the initial size, and three policies. */
+#define TIDEI_POOL_SETTINGS 5
 
 /* An attribute that was set, and what it was before. */
 struct driver_setting {

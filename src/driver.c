@@ -13,11 +13,13 @@
  *              all of it, and a release threshold and policies hold for all (at the end those of before come back,
  *              unless somebody else has changed them since). The driver rounds a maximum to the steps in which it
  *              reserves. In a child of fork() nothing works, as in CUDA itself; releasing there leaves the driver
- *              alone. After a reset of the device's primary context only releasing is allowed.
+ *              alone. After a reset of the device's primary context all is refused with the driver's
+ *              CUDA_ERROR_CONTEXT_IS_DESTROYED, until somebody retains the context again.
  *
  * Stream 0 is the legacy default stream of the context that is current, as everywhere in CUDA; where none is, that
- * of the device's primary context, which is current for the call alone. The stream may be of another device. A stream
- * must be there, and so must the context that is current: the driver crashes on the handle of one that was destroyed.
+ * of the device's primary context, which is current for the call alone; and so it is where the application has
+ * destroyed the one that is current. The stream may be of another device. A stream must be there: the driver crashes
+ * on the handle of one that was destroyed.
  * An order behind TIDE_STREAM_ALL names none, but waits for the primary context and the current one; see driver.h.
  */
 #include "driver-pool.h"

@@ -47,10 +47,10 @@ struct tide_driver_options {
     size_t struct_size;
     int device;                         /* CUDA ordinal */
     bool use_default_pool;              /* the device's default pool instead of one of our own */
-    bool set_release_threshold;         /* else the driver's own, 0 for a new pool; or `initial_bytes` */
+    bool set_release_threshold;         /* else the driver's own: 0 for a new pool */
     uint64_t release_threshold_bytes;   /* what a synchronize lets the pool keep; TIDE_DRIVER_KEEP_ALL */
     uint64_t maximum_bytes;             /* the most the pool may grow to; 0: no bound; not for the default pool */
-    uint64_t initial_bytes;             /* reserved at once, and kept: where no threshold is set this is it */
+    uint64_t initial_bytes;             /* reserved at once, and kept: the threshold is raised to it */
     enum tide_driver_location location; /* of a pool of its own */
     int host_numa;                      /* the node of TIDE_DRIVER_ON_HOST_NUMA */
     unsigned handles;                   /* of enum tide_driver_handle, for a pool of its own */
@@ -76,6 +76,9 @@ struct tide_driver_options {
  * While a stream is captured, an allocation on it becomes a node of the graph, served by the memory that the device
  * keeps for graphs and not by the pool: it counts, and is traced, once, when it is captured, and not when the graph
  * is launched, and a trace that ends with it live says that the address stood reserved.
+ *
+ * A pool reserves in steps (of 32 MiB on today's drivers); an initial size is rounded up to them. A request to a pool
+ * of managed memory takes time by its size, and one past the device's memory a long time.
  *
  * With `fallback_cuda`, and no pools, *out is a base of the kind "cuda", which has no maximum, location, handles:
  * asking for these too is TIDE_EUNSUPPORTED then; threshold, initial and policies mean nothing to it.
