@@ -2,4 +2,4 @@ EXTRA_DIST += \
 	doc/design.md \
 	doc/stack-text.md \
 	doc/trace.md
-dist_man_MANS += doc/tidemark.1 doc/tidemark-query.1 doc/tidemark-recover.1 doc/tidemark-replay.1 doc/tidemark-summary.1
+dist_man_MANS += doc/tidemark.1 doc/tidemark-devices.1 doc/tidemark-query.1 doc/tidemark-recover.1 doc/tidemark-replay.1 doc/tidemark-summary.1

@@ -43,8 +43,8 @@ tests_scan_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 tests_scan_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/scan-t
 
-dist_check_SCRIPTS += tests/bad-trace-t.sh tests/query-t.sh tests/recover-t.sh tests/replay-t.sh tests/summary-t.sh
-TESTS += tests/bad-trace-t.sh tests/query-t.sh tests/recover-t.sh tests/replay-t.sh tests/summary-t.sh
+dist_check_SCRIPTS += tests/bad-trace-t.sh tests/devices-t.sh tests/query-t.sh tests/recover-t.sh tests/replay-t.sh tests/summary-t.sh
+TESTS += tests/bad-trace-t.sh tests/devices-t.sh tests/query-t.sh tests/recover-t.sh tests/replay-t.sh tests/summary-t.sh
 THREADED_TESTS += tests/replay-t.sh
 endif
 

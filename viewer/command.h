@@ -22,6 +22,7 @@ struct command {
     int (*run)(const struct command *self, int argc, char **argv);
 };
 
+extern const struct command command_devices;
 extern const struct command command_query;
 extern const struct command command_recover;
 extern const struct command command_replay;

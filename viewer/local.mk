@@ -52,6 +52,7 @@ tidemark_CPPFLAGS = $(AM_CPPFLAGS)
 tidemark_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 tidemark_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 tidemark_SOURCES = \
+	viewer/cmd-devices.c \
 	viewer/cmd-query.c \
 	viewer/cmd-recover.c \
 	viewer/cmd-replay.c \

@@ -23,6 +23,7 @@
 
 /* In alphabetical order. */
 static const struct command *const commands[] = {
+    &command_devices,
     &command_query,
     &command_recover,
     &command_replay,

@@ -1,0 +1,55 @@
+#!/bin/sh
+# `tidemark devices`: on a machine without a driver, and over the fake driver that the tests bring.
+: "${top_srcdir:=$(dirname "$0")/..}"
+. "$top_srcdir/tests/tap.sh"
+tidemark=${TIDEMARK:-$top_builddir/tidemark}
+
+# devices ARGUMENT...: what it prints, its messages apart in $scratch/said, and its exit status.
+devices() {
+    tap_printed=$("$tidemark" devices "$@" 2>"$scratch/said")
+    tap_status=$?
+    echo "$tap_printed $tap_status"
+}
+
+plan 18
+has_words "$("$tidemark" devices --help)" 'Usage: tidemark devices [--json]' 'it says how it is used'
+is "$(devices 0)" ' 2' 'it takes no arguments'
+is "$(devices --free)" ' 2' 'an option that it does not know is wrong'
+
+# An empty library in place of the driver's: what it is on a machine with one, too.
+mkdir "$scratch/none"
+: >"$scratch/none/libcuda.so.1"
+LD_LIBRARY_PATH=$scratch/none
+export LD_LIBRARY_PATH
+is "$(devices)" ' 1' 'without a driver it prints nothing, and exits with 1'
+has_words "$(cat "$scratch/said")" 'tidemark devices: driver: ' 'and says why'
+has_words "$(devices --json)" '{"format_version":1,"driver_version":null,"reason":"driver: ' \
+    'the object has the reason'
+has_words "$(devices --json)" '"devices":[]} 1' 'and no devices'
+
+fake=$top_builddir/tests/fake-cuda/.libs
+if ! test -e "$fake/libcuda.so.1"; then
+    skip 11 'there is no fake driver in this build'
+    done_testing
+fi
+LD_LIBRARY_PATH=$fake
+FAKE_CUDA_DEVICES=2
+FAKE_CUDA_MEMORY=1G
+export FAKE_CUDA_DEVICES FAKE_CUDA_MEMORY
+seen=$(devices)
+has_words "$seen" 'NVIDIA driver of CUDA 13.0' 'the table begins with the version of the driver'
+is "$(echo "$seen" | grep -c '^ *[01] .* 1 GiB .* yes ')" 2 'it has a line for each device'
+has_words "$seen" ' 0' 'and it exits with 0'
+seen=$(devices --json)
+has_words "$seen" '"driver_version":"13.0","reason":null' 'the object has the version of the driver'
+has_words "$seen" '"device":0,' 'it has the first device'
+has_words "$seen" '"total_bytes":1073741824,"free_bytes":' 'with its memory'
+has_words "$seen" '"pools":true,"peers":[1],"ipc":true' 'its peers, and what it can do'
+has_words "$(FAKE_CUDA_NO_PEERS=1 devices --json)" '"peers":[]' 'devices that do not reach each other have no peers'
+has_words "$(FAKE_CUDA_NO_POOLS=1 devices --json)" '"pools":false,"peers":[1],"ipc":false,"fabric":false,"managed_pools":false,"host_pools":false' \
+    'without pools there is none of what pools can do'
+seen=$(FAKE_CUDA_FAIL=cuDevicePrimaryCtxRetain:2 devices --json)
+has_words "$seen" '"free_bytes":null' 'a device that lets nobody in does not say what is free'
+has_words "$(cat "$scratch/said")" 'device 0: free memory is not known: device: cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY (2)' \
+    'which is said'
+done_testing
