@@ -38,6 +38,12 @@ tests_fake_cuda_libcupti_la_SOURCES = \
 	tests/fake-cuda/tracer.h
 tests_fake_cuda_libcupti_la_LDFLAGS = -version-info 13:0:0 -rpath /nonexistent -pthread
 tests_fake_cuda_libcupti_la_LIBADD = -ldl
+
+check_PROGRAMS += tests/fake-cuda/absent-t
+tests_fake_cuda_absent_t_SOURCES = tests/fake-cuda/absent-t.c $(trace_test)
+tests_fake_cuda_absent_t_CFLAGS = $(trace_test_cflags)
+tests_fake_cuda_absent_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+TESTS += tests/fake-cuda/absent-t
 endif
 
 EXTRA_DIST += tests/fake-cuda/README.md tests/fake-cuda/run
