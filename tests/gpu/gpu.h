@@ -27,10 +27,13 @@ struct gpu {
     CUresult(CUDAAPI *device_graph_mem_trim)(CUdevice);
     CUresult(CUDAAPI *primary_retain)(CUcontext *, CUdevice);
     CUresult(CUDAAPI *primary_release)(CUdevice);
+    CUresult(CUDAAPI *primary_reset)(CUdevice);
     CUresult(CUDAAPI *primary_get_state)(CUdevice, unsigned int *, int *);
     CUresult(CUDAAPI *context_create)(CUcontext *, unsigned int, CUdevice);
     CUresult(CUDAAPI *context_destroy)(CUcontext);
     CUresult(CUDAAPI *context_set)(CUcontext);
+    CUresult(CUDAAPI *context_push)(CUcontext);
+    CUresult(CUDAAPI *context_pop)(CUcontext *);
     CUresult(CUDAAPI *context_get)(CUcontext *);
     CUresult(CUDAAPI *context_synchronize)(void);
     CUresult(CUDAAPI *stream_create)(CUstream *, unsigned int);

@@ -6,6 +6,13 @@ gpu_work_test = $(gpu_test) tests/gpu/work.c tests/gpu/work.h
 # Those with traces.
 gpu_trace_test = $(gpu_work_test) $(trace_test) tests/gpu/summary.c tests/gpu/summary.h
 
+check_PROGRAMS += tests/gpu/bad-input-t
+tests_gpu_bad_input_t_SOURCES = tests/gpu/bad-input-t.c $(gpu_trace_test)
+tests_gpu_bad_input_t_CFLAGS = $(trace_test_cflags)
+tests_gpu_bad_input_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+TESTS += tests/gpu/bad-input-t
+GPU_TESTS += tests/gpu/bad-input-t
+
 # What the driver itself does.
 EXTRA_DIST += tests/gpu/call.h
 check_PROGRAMS += tests/gpu/conduct-t
@@ -32,6 +39,26 @@ tests_gpu_kernel_t_SOURCES = tests/gpu/kernel-t.c $(gpu_work_test)
 tests_gpu_kernel_t_LDADD = libtidemark.la -ldl
 TESTS += tests/gpu/kernel-t
 GPU_TESTS += tests/gpu/kernel-t
+
+check_PROGRAMS += tests/gpu/peer-t
+tests_gpu_peer_t_SOURCES = tests/gpu/peer-t.c $(gpu_trace_test)
+tests_gpu_peer_t_CFLAGS = $(trace_test_cflags)
+tests_gpu_peer_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+TESTS += tests/gpu/peer-t
+GPU_TESTS += tests/gpu/peer-t
+
+check_PROGRAMS += tests/gpu/pool-t
+tests_gpu_pool_t_SOURCES = tests/gpu/pool-t.c $(gpu_work_test)
+tests_gpu_pool_t_LDADD = libtidemark.la -ldl
+TESTS += tests/gpu/pool-t
+GPU_TESTS += tests/gpu/pool-t
+
+check_PROGRAMS += tests/gpu/share-t
+tests_gpu_share_t_SOURCES = tests/gpu/share-t.c $(gpu_trace_test)
+tests_gpu_share_t_CFLAGS = $(trace_test_cflags)
+tests_gpu_share_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+TESTS += tests/gpu/share-t
+GPU_TESTS += tests/gpu/share-t
 
 check_PROGRAMS += tests/gpu/stack-t
 tests_gpu_stack_t_SOURCES = tests/gpu/stack-t.c $(gpu_test) $(adaptor_test)

@@ -1,0 +1,220 @@
+/* Bad input to the CUDA bases: each is a status whose text has what was wrong; the stack and its trace stay intact. */
+#include "tests/gpu/work.h"
+
+#include <unistd.h>
+
+#include "tests/gpu/summary.h"
+#include "tests/tap.h"
+#include "tests/trace.h"
+
+#ifdef HAVE_CUDA_H
+
+#define WORDS ((uint32_t)(MIB / sizeof(uint32_t)))
+
+/* Stack texts that are refused, and what the message has to say. */
+static const struct {
+    const char *text;
+    const char *words;
+} bad_stacks[] = {
+    { "driver(device=99)", "device 99" },
+    { "cuda(device=99)", "device 99" },
+    { "managed(device=99)", "device 99" },
+    { "pinned(device=99)", "device 99" },
+    { "driver(device=-1)", "device" },
+    { "driver(maximum=101%)", "maximum" },
+    { "driver(release_threshold=150%)", "release_threshold" },
+    { "driver(initial=200%)", "initial" },
+    { "limit(120%) | driver", "limit" },
+    { "driver(default=true, maximum=1GiB)", "maximum" },
+    { "driver(default=true, handle=posix_fd)", "handle" },
+    { "driver(maximum=64MiB, initial=128MiB)", "initial" },
+    { "driver(location=host_numa, host_numa=4711)", "4711" },
+    { "driver(handle=telepathy)", "telepathy" },
+};
+
+#define BAD_STACKS ((int)(sizeof(bad_stacks) / sizeof(bad_stacks[0])))
+
+static void
+test_stacks(void)
+{
+    const char *trace = scratch("none.db");
+    char text[256];
+
+    for (int i = 0; i < BAD_STACKS; i++) {
+        struct tide_resource *stack = NULL;
+        enum tide_status status;
+
+        snprintf(text, sizeof(text), "log(%s) | %s", trace, bad_stacks[i].text);
+        status = tide_stack_parse(text, &stack);
+        ok(status != TIDE_OK && stack == NULL && strstr(tide_error_text(), bad_stacks[i].words) != NULL &&
+               access(trace, F_OK) != 0,
+           "%s is refused, and leaves no trace behind", bad_stacks[i].text);
+        diag("%s: %s", tide_status_name(status), tide_error_text());
+        tide_resource_release(stack);
+    }
+}
+
+/* The status that a free comes to, which must not be TIDE_OK and has to name the driver's error. */
+static bool
+free_refused(struct tide_resource *stack, void *pointer, CUstream stream)
+{
+    enum tide_status status = tide_deallocate(stack, pointer, MIB, TIDE_DEFAULT_ALIGNMENT, (tide_stream)stream);
+
+    diag("%s: %s", tide_status_name(status), tide_error_text());
+    return status == TIDE_EPOINTER && strstr(tide_error_text(), "CUDA_ERROR_INVALID_VALUE") != NULL;
+}
+
+#define FREE_TESTS 7
+
+/* Over each base: an address of nobody, one inside of a block, a block twice. The block itself is unharmed. */
+static void
+test_frees(struct gpu_work *work, const char *base)
+{
+    const struct gpu_summary wanted = { .allocations = 2, .frees = 2, .total_bytes = 2 * MIB, .peak_bytes = 2 * MIB };
+    const char *trace = scratch("%.6s-free.db", base);
+    struct tide_resource *stack = gpu_stack("log(%s) | %s", trace, base);
+    void *block = NULL;
+    void *other = NULL;
+
+    if (stack == NULL) {
+        skip(FREE_TESTS, tide_error_text());
+        return;
+    }
+    gpu_allocates(stack, MIB, work->first, &block);
+    gpu_allocates(stack, MIB, work->first, &other);
+    ok(free_refused(stack, (void *)(uintptr_t)0x1000, work->first), "%s: an address of nobody is not freed", base);
+    ok(free_refused(stack, (char *)block + 4096, work->first), "%s: nor is one inside of a block", base);
+    ok(gpu_fill(&work->kernels, work->first, block, WORDS, 5) &&
+           gpu_count_wrong(&work->kernels, work->first, block, WORDS, 5) == 0,
+       "%s: which is unharmed", base);
+    ok(gpu_frees(stack, block, MIB, work->first) && gpu.stream_synchronize(work->first) == CUDA_SUCCESS &&
+           free_refused(stack, block, work->first),
+       "%s: a block is freed once, and not twice", base);
+    ok(gpu_frees(stack, other, MIB, work->first), "%s: the stack goes on", base);
+    tide_resource_release(stack);
+    ok(trace_is_sound(trace) && sql_number(trace, "SELECT count(*) FROM live") == 0, "%s: its trace is sound", base);
+    gpu_summary_is(trace, &wanted, 1, "the summary has two allocations and their frees");
+}
+
+#define DESTROYED_TESTS 4
+
+/* The context that is current has been destroyed: there the device's own serves. */
+static void
+test_destroyed(const char *base)
+{
+    const char *trace = scratch("%.6s-destroyed.db", base);
+    struct tide_resource *stack = gpu_stack("log(%s) | %s", trace, base);
+    enum tide_status status;
+    CUcontext own = NULL;
+    CUcontext popped;
+    void *block = NULL;
+
+    if (stack == NULL) {
+        skip(DESTROYED_TESTS, tide_error_text());
+        return;
+    }
+    gpu.context_create(&own, 0, 0);
+    /* Twice on the thread's stack, it stays current when it is destroyed. */
+    gpu.context_push(own);
+    ok(gpu.context_destroy(own) == CUDA_SUCCESS, "%s: the application destroys its current context", base);
+    status = tide_allocate(stack, MIB, TIDE_DEFAULT_ALIGNMENT, 0, &block);
+    diag("%s: %s", tide_status_name(status), status != TIDE_OK ? tide_error_text() : "from the primary context");
+    ok(status == TIDE_OK ? block != NULL : block == NULL && strstr(tide_error_text(), "CUDA_ERROR_") != NULL,
+       "%s: an allocation comes from the primary context, or is refused with the driver's error", base);
+    ok(status != TIDE_OK || gpu_frees(stack, block, MIB, NULL), "%s: what was had is freed", base);
+    gpu.context_pop(&popped);
+    gpu.context_set(NULL);
+    tide_resource_release(stack);
+    ok(trace_is_sound(trace) && sql_number(trace, "SELECT count(*) FROM live") == 0, "%s: the trace is sound", base);
+}
+
+#define RESET_TESTS 4
+
+/* The application resets the device under a stack that holds its primary context: whatever it gets, nothing breaks. */
+static void
+test_reset(void)
+{
+    const char *trace = scratch("reset.db");
+    struct tide_resource *stack = gpu_stack("log(%s) | statistics | driver", trace);
+    enum tide_status status;
+    void *before = NULL;
+    void *after = &gpu;
+
+    gpu_allocates(stack, MIB, NULL, &before);
+    ok(gpu.primary_reset(0) == CUDA_SUCCESS, "the application resets the device");
+    status = tide_allocate(stack, MIB, TIDE_DEFAULT_ALIGNMENT, 0, &after);
+    diag("allocation after it: %s: %s", tide_status_name(status), status != TIDE_OK ? tide_error_text() : "");
+    ok(status == TIDE_OK ? after != NULL : after == NULL && strstr(tide_error_text(), "CUDA_ERROR_") != NULL,
+       "an allocation succeeds, or is refused with the driver's error");
+    if (status == TIDE_OK)
+        tide_deallocate(stack, after, MIB, TIDE_DEFAULT_ALIGNMENT, 0);
+    status = tide_deallocate(stack, before, MIB, TIDE_DEFAULT_ALIGNMENT, 0);
+    diag("free of memory from before: %s: %s", tide_status_name(status), status != TIDE_OK ? tide_error_text() : "");
+    ok(status == TIDE_OK || strstr(tide_error_text(), "CUDA_ERROR_") != NULL, "so is the free of memory from before");
+    tide_resource_release(stack);
+    ok(trace_is_sound(trace), "the trace is sound");
+}
+
+#define FABRIC_TESTS 3
+
+/* Few machines have a fabric, and there it takes a permission. */
+static void
+test_fabric(struct gpu_work *work)
+{
+    struct tide_driver_fabric handle;
+    struct tide_resource *driver = NULL;
+    struct tide_resource *imported = NULL;
+    enum tide_status status;
+    void *block = NULL;
+
+    memset(&handle, 0xa5, sizeof(handle));
+    ok(tide_driver_import_fabric(&handle, NULL, &imported) != TIDE_OK && imported == NULL &&
+           strstr(tide_error_text(), "CUDA_ERROR_") != NULL,
+       "a fabric handle that is none is refused with the driver's error");
+    diag("%s", tide_error_text());
+    if (tide_stack_parse("driver(handle=fabric)", &driver) != TIDE_OK) {
+        diag("%s", tide_error_text());
+        skip(2, "no pool with a fabric handle here");
+        return;
+    }
+    status = tide_driver_export_fabric(driver, &handle);
+    diag("%s: %s", tide_status_name(status), status != TIDE_OK ? tide_error_text() : "");
+    ok(status == TIDE_OK || strstr(tide_error_text(), "CUDA_ERROR_") != NULL,
+       "its handle is made, or refused with the driver's error");
+    ok(gpu_allocates(driver, MIB, work->first, &block) && gpu_frees(driver, block, MIB, work->first),
+       "the pool works either way");
+    tide_resource_release(driver);
+}
+
+int
+main(void)
+{
+    const char *reason = gpu_open();
+    struct gpu_work work = { 0 };
+
+    if (reason != NULL)
+        skip_all(reason);
+    if (!gpu_work_open(&work, 0))
+        skip_all("this device cannot run the tests' kernels");
+    plan(BAD_STACKS + 2 * FREE_TESTS + FABRIC_TESTS + 2 * DESTROYED_TESTS + RESET_TESTS);
+    gpu_diag();
+    test_stacks();
+    test_frees(&work, "driver");
+    test_frees(&work, "cuda");
+    test_fabric(&work);
+    gpu_work_close(&work);
+    test_destroyed("driver");
+    test_destroyed("cuda");
+    test_reset();
+    return done();
+}
+
+#else
+
+int
+main(void)
+{
+    skip_all("no GPU: this build has no CUDA");
+}
+
+#endif

@@ -1,0 +1,224 @@
+/* A pool's memory on another device: refused until access is given, used then, and refused again; a trace of both. */
+#include "tests/gpu/work.h"
+
+#include "tests/gpu/summary.h"
+#include "tests/tap.h"
+#include "tests/trace.h"
+
+#ifdef HAVE_CUDA_H
+
+#define WORDS ((uint32_t)(MIB / sizeof(uint32_t)))
+
+static enum tide_driver_access
+access_of(struct tide_resource *driver, int device)
+{
+    enum tide_driver_access access = (enum tide_driver_access)99;
+
+    if (tide_driver_access_get(driver, device, &access) != TIDE_OK)
+        diag("%s", tide_error_text());
+    return access;
+}
+
+static bool
+access_set(struct tide_resource *driver, int device, enum tide_driver_access access, enum tide_driver_access *former)
+{
+    enum tide_status status = tide_driver_access_set(driver, device, access, former);
+
+    if (status != TIDE_OK)
+        diag("%s: %s", tide_status_name(status), tide_error_text());
+    return status == TIDE_OK;
+}
+
+#define ALONE_TESTS 6
+
+/* What holds on any machine. */
+static void
+test_alone(void)
+{
+    struct tide_resource *stack = gpu_stack("statistics | driver");
+    struct tide_resource *driver = tide_stack_find(stack, "driver");
+    enum tide_driver_access former = TIDE_DRIVER_READ;
+
+    is_i64(access_of(driver, 0), TIDE_DRIVER_READ_WRITE, "a device has access to its own pool");
+    ok(tide_driver_access_set(driver, 0, TIDE_DRIVER_NO_ACCESS, &former) != TIDE_OK, "which cannot be taken from it");
+    is_i64(access_of(driver, 0), TIDE_DRIVER_READ_WRITE, "and has not been");
+    ok(tide_driver_access_set(driver, gpu.devices, TIDE_DRIVER_READ_WRITE, &former) == TIDE_EINVAL &&
+           former == TIDE_DRIVER_NO_ACCESS,
+       "access for a device past the last is refused");
+    diag("%s", tide_error_text());
+    ok(tide_driver_access_set(driver, -1, TIDE_DRIVER_READ_WRITE, NULL) == TIDE_EINVAL, "and for device -1");
+    ok(tide_driver_access_set(stack, 0, TIDE_DRIVER_READ_WRITE, NULL) == TIDE_EINVAL, "and to what is no driver");
+    tide_resource_release(stack);
+}
+
+/* The driver's own word on the other device's work with that memory; the context must be that device's. */
+static CUresult
+touch(struct gpu_work *work, void *block)
+{
+    CUresult result;
+
+    gpu.context_set(work->context);
+    result = gpu.memset_d32_async((CUdeviceptr)(uintptr_t)block, 9, WORDS, work->first);
+    return result != CUDA_SUCCESS ? result : gpu.stream_synchronize(work->first);
+}
+
+#define PEER_TESTS 13
+
+static void
+test_peer(struct gpu_work *near, struct gpu_work *far)
+{
+    struct tide_resource *driver = gpu_stack("driver(device=0)");
+    enum tide_driver_access former = TIDE_DRIVER_READ_WRITE;
+    void *block = NULL;
+    void *second = NULL;
+
+    gpu.context_set(near->context);
+    ok(gpu_allocates(driver, MIB, near->first, &block) && gpu_fill(&near->kernels, near->first, block, WORDS, 1) &&
+           gpu.stream_synchronize(near->first) == CUDA_SUCCESS,
+       "device 0 fills memory of its pool");
+    is_i64(access_of(driver, 1), TIDE_DRIVER_NO_ACCESS, "device 1 has no access to it");
+    ok(touch(far, block) != CUDA_SUCCESS, "and is refused");
+    ok(access_set(driver, 1, TIDE_DRIVER_READ_WRITE, &former) && former == TIDE_DRIVER_NO_ACCESS,
+       "device 1 is given access, and had none");
+    is_i64(access_of(driver, 1), TIDE_DRIVER_READ_WRITE, "it has access");
+    gpu.context_set(far->context);
+    ok(gpu_add(&far->kernels, far->first, block, WORDS, 4), "a kernel on device 1 adds to the memory");
+    is_u64(gpu_count_wrong(&far->kernels, far->first, block, WORDS, 5), 0, "device 1 reads what both have written");
+    gpu.context_set(near->context);
+    is_u64(gpu_count_wrong(&near->kernels, near->first, block, WORDS, 5), 0, "so does device 0");
+    gpu.context_set(far->context);
+    ok(gpu_allocates(driver, MIB, far->first, &second) && gpu_fill(&far->kernels, far->first, second, WORDS, 6) &&
+           gpu_count_wrong(&far->kernels, far->first, second, WORDS, 6) == 0,
+       "device 1 allocates from that pool on a stream of its own, and writes");
+    ok(gpu_frees(driver, second, MIB, far->first), "and frees there");
+    gpu.stream_synchronize(far->first);
+    ok(access_set(driver, 1, former, NULL) && access_of(driver, 1) == TIDE_DRIVER_NO_ACCESS, "access is taken back");
+    ok(touch(far, block) != CUDA_SUCCESS, "device 1 is refused again");
+    gpu.context_set(near->context);
+    ok(gpu_frees(driver, block, MIB, near->first), "the memory is freed");
+    tide_resource_release(driver);
+}
+
+#define SCOPE_TESTS 3
+
+/* Access for a scope nests: the inner one ends with the outer one's access. */
+static void
+test_scope(void)
+{
+    struct tide_resource *driver = gpu_stack("driver(device=1)");
+    enum tide_driver_access outer = TIDE_DRIVER_READ;
+    enum tide_driver_access inner = TIDE_DRIVER_READ;
+
+    access_set(driver, 0, TIDE_DRIVER_READ_WRITE, &outer);
+    access_set(driver, 0, TIDE_DRIVER_READ_WRITE, &inner);
+    ok(outer == TIDE_DRIVER_NO_ACCESS && inner == TIDE_DRIVER_READ_WRITE, "each of two scopes gets what was before it");
+    ok(access_set(driver, 0, inner, NULL) && access_of(driver, 0) == TIDE_DRIVER_READ_WRITE,
+       "the end of the inner one leaves the access");
+    ok(access_set(driver, 0, outer, NULL) && access_of(driver, 0) == TIDE_DRIVER_NO_ACCESS,
+       "the end of the outer one takes it");
+    tide_resource_release(driver);
+}
+
+#define DEVICES_TESTS 6
+
+/* One trace of two stacks, each on a device of its own. */
+static void
+test_devices(struct gpu_work *near, struct gpu_work *far)
+{
+    /* In the order of their layers in the trace. */
+    const struct gpu_summary wanted[] = {
+        { .allocations = 3, .frees = 3, .total_bytes = 6 * MIB, .peak_bytes = 6 * MIB },
+        { .allocations = 2, .frees = 1, .total_bytes = 24 * MIB, .peak_bytes = 24 * MIB, .live_bytes = 8 * MIB },
+    };
+    const char *trace = scratch("devices.db");
+    struct tide_resource *first = gpu_stack("log(%s) | driver(device=0)", trace);
+    struct tide_resource *second = gpu_stack("log(%s) | driver(device=1)", trace);
+    void *blocks[3] = { NULL };
+    void *others[2] = { NULL };
+    bool done = first != NULL && second != NULL;
+
+    gpu.context_set(near->context);
+    for (size_t i = 0; i < 3; i++)
+        done = done && gpu_allocates(first, (i + 1) * MIB, NULL, &blocks[i]);
+    gpu.context_set(far->context);
+    for (size_t i = 0; i < 2; i++)
+        done = done && gpu_allocates(second, (i + 1) * 8 * MIB, NULL, &others[i]);
+    ok(done, "two stacks on two devices record into one trace");
+    ok(gpu_figure(first, TIDE_QUERY_DEVICE) == 0 && gpu_figure(second, TIDE_QUERY_DEVICE) == 1, "each on its device");
+    gpu.context_set(near->context);
+    for (size_t i = 0; i < 3; i++)
+        done = done && gpu_frees(first, blocks[i], (i + 1) * MIB, NULL);
+    gpu.context_set(far->context);
+    ok(done && gpu_frees(second, others[1], 16 * MIB, NULL), "all is freed but one");
+    gpu.context_synchronize();
+    tide_resource_release(first);
+    tide_resource_release(second);
+    ok(trace_is_whole(trace), "the trace is whole");
+    is_i64(sql_number(trace,
+                      "SELECT count(*) FROM allocation JOIN stream ON stream_id = alloc_stream_id"
+                      " JOIN layer USING (layer_id)"
+                      " WHERE stream.device = layer.device AND stream.device = (size >= %zu)",
+                      8 * MIB),
+           5, "stream 0 of each device is a stream of its own");
+    gpu_summary_is(trace, wanted, 2, "the summary has the figures of both devices");
+}
+
+static void
+test_two_devices(void)
+{
+    struct gpu_work near = { 0 };
+    struct gpu_work far = { 0 };
+    uint64_t peers = 0;
+    int can = 0;
+
+    if (!gpu_work_open(&far, 1) || !gpu_work_open(&near, 0)) {
+        skip(PEER_TESTS + SCOPE_TESTS + DEVICES_TESTS + 1, "a device cannot run the tests' kernels");
+        goto out;
+    }
+    test_devices(&near, &far);
+    gpu.device_can_access_peer(&can, 1, 0);
+    ok(tide_device_query(1, TIDE_QUERY_PEERS, &peers) == TIDE_OK && (peers & 1) == (uint64_t)can,
+       "a device knows whether it reaches the other");
+    if (can != 0) {
+        test_peer(&near, &far);
+        test_scope();
+    } else {
+        struct tide_resource *driver = gpu_stack("driver(device=0)");
+
+        ok(tide_driver_access_set(driver, 1, TIDE_DRIVER_READ_WRITE, NULL) == TIDE_EUNSUPPORTED,
+           "access between devices that do not reach each other is refused");
+        has_words(tide_error_text(), "CUDA_ERROR_", "the text has the driver's error");
+        tide_resource_release(driver);
+        skip(PEER_TESTS + SCOPE_TESTS - 2, "these devices do not reach each other's memory");
+    }
+out:
+    gpu_work_close(&near);
+    gpu_work_close(&far);
+}
+
+int
+main(void)
+{
+    const char *reason = gpu_open();
+
+    if (reason != NULL)
+        skip_all(reason);
+    plan(ALONE_TESTS + DEVICES_TESTS + 1 + PEER_TESTS + SCOPE_TESTS);
+    gpu_diag();
+    test_alone();
+    if (gpu.devices < 2)
+        skip(DEVICES_TESTS + 1 + PEER_TESTS + SCOPE_TESTS, "this machine has one device");
+    else
+        test_two_devices();
+    return done();
+}
+
+#else
+
+int
+main(void)
+{
+    skip_all("no GPU: this build has no CUDA");
+}
+
+#endif

@@ -1,0 +1,328 @@
+/* One pool and two processes: its memory is handed over, written by both, given back by both, and traced in both. */
+#include "tests/gpu/work.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/gpu/summary.h"
+#include "tests/tap.h"
+#include "tests/trace.h"
+
+#ifdef HAVE_CUDA_H
+
+#define BLOCKS      3
+#define BLOCK_BYTES (41 * MIB + 4096)
+
+static const size_t share_bytes[BLOCKS] = { MIB, 4096, 40 * MIB };
+
+/* What the exporting process sends after the descriptor, and the importing one's answer. */
+struct offer {
+    struct tide_driver_pointer pointers[BLOCKS];
+};
+
+struct answer {
+    bool imported;          /* the pool and all pointers */
+    bool freed;             /* all of them */
+    uint32_t wrong;         /* words that were not as the other process left them */
+    uint64_t used_bytes;    /* by the imported base's figures, while all were out */
+    enum tide_status plain; /* of an allocation from the imported pool */
+    enum tide_status bad;   /* of a pointer that is none */
+    char text[160];         /* of the last error */
+};
+
+static bool
+send_descriptor(int socket, int fd)
+{
+    char control[CMSG_SPACE(sizeof(fd))] = { 0 };
+    struct iovec part = { .iov_base = "f", .iov_len = 1 };
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+    };
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(fd));
+    memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+    return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
+}
+
+/* -1 where the other process has ended. */
+static int
+receive_descriptor(int socket)
+{
+    char control[CMSG_SPACE(sizeof(int))] = { 0 };
+    char byte;
+    struct iovec part = { .iov_base = &byte, .iov_len = 1 };
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+    };
+    struct cmsghdr *header;
+    int fd = -1;
+
+    if (recvmsg(socket, &message, 0) != 1 || (header = CMSG_FIRSTHDR(&message)) == NULL)
+        return -1;
+    memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+    return fd;
+}
+
+static bool
+receive(int socket, void *data, size_t bytes)
+{
+    return recv(socket, data, bytes, MSG_WAITALL) == (ssize_t)bytes;
+}
+
+/* The stack of the importing process; NULL, with a text, where the descriptor is no pool. */
+static struct tide_resource *
+import_stack(int fd, const char *trace)
+{
+    struct tide_driver_import_options options = { TIDE_OPTIONS(options) };
+    struct tide_log_options log_options = { TIDE_OPTIONS(log_options), .path = trace };
+    struct tide_resource *base = NULL;
+    struct tide_resource *counted = NULL;
+    struct tide_resource *stack = NULL;
+
+    if (tide_driver_import(fd, &options, &base) == TIDE_OK && tide_statistics_create(base, NULL, &counted) == TIDE_OK)
+        tide_log_create(counted, &log_options, &stack);
+    tide_resource_release(counted);
+    tide_resource_release(base);
+    return stack;
+}
+
+/* Each block comes filled with 10 and its number; this process adds 100. */
+static void
+import_blocks(struct gpu_work *work, struct tide_resource *stack, const struct offer *offer, struct answer *answer)
+{
+    struct tide_driver_pointer none = offer->pointers[0];
+    void *blocks[BLOCKS] = { NULL };
+    void *plain = NULL;
+
+    answer->imported = true;
+    for (uint32_t i = 0; i < BLOCKS && answer->imported; i++) {
+        const uint32_t words = (uint32_t)(share_bytes[i] / sizeof(uint32_t));
+
+        answer->imported =
+            tide_driver_pointer_import(stack, &offer->pointers[i], (tide_stream)work->first, &blocks[i]) == TIDE_OK;
+        if (!answer->imported)
+            break;
+        answer->wrong += gpu_count_wrong(&work->kernels, work->first, blocks[i], words, 10 + i);
+        gpu_add(&work->kernels, work->first, blocks[i], words, 100);
+    }
+    answer->used_bytes = gpu_figure(stack, TIDE_QUERY_BYTES_USED);
+    answer->plain = tide_allocate(stack, MIB, TIDE_DEFAULT_ALIGNMENT, (tide_stream)work->first, &plain);
+    memset(none.data, 0xa5, sizeof(none.data));
+    answer->bad = tide_driver_pointer_import(stack, &none, (tide_stream)work->first, &plain);
+    answer->freed = gpu.stream_synchronize(work->first) == CUDA_SUCCESS && answer->imported;
+    for (uint32_t i = 0; i < BLOCKS && answer->freed; i++)
+        answer->freed = tide_deallocate(stack, blocks[i], share_bytes[i], TIDE_DEFAULT_ALIGNMENT,
+                                        (tide_stream)work->first) == TIDE_OK;
+    gpu.stream_synchronize(work->first);
+}
+
+/* The importing process. It says nothing: its answer does. */
+static int
+import_main(int socket, const char *trace)
+{
+    struct answer answer = { .wrong = 0 };
+    struct gpu_work work = { 0 };
+    struct tide_resource *stack = NULL;
+    struct offer offer;
+    int fd = receive_descriptor(socket);
+
+    if (fd < 0 || !receive(socket, &offer, sizeof(offer)) || gpu_open() != NULL || !gpu_work_open(&work, 0))
+        return 1;
+    stack = import_stack(fd, trace);
+    close(fd);
+    if (stack != NULL)
+        import_blocks(&work, stack, &offer, &answer);
+    snprintf(answer.text, sizeof(answer.text), "%s", tide_error_text());
+    tide_resource_release(stack);
+    gpu_work_close(&work);
+    return send(socket, &answer, sizeof(answer), MSG_NOSIGNAL) == sizeof(answer) ? 0 : 1;
+}
+
+static bool
+export_blocks(struct gpu_work *work, struct tide_resource *stack, void **blocks, int socket)
+{
+    struct tide_resource *driver = tide_stack_find(stack, "driver");
+    struct offer offer;
+    bool done = true;
+    int fd = -1;
+
+    memset(&offer, 0, sizeof(offer));
+    for (uint32_t i = 0; i < BLOCKS && done; i++)
+        done =
+            gpu_allocates(stack, share_bytes[i], work->first, &blocks[i]) &&
+            gpu_fill(&work->kernels, work->first, blocks[i], (uint32_t)(share_bytes[i] / sizeof(uint32_t)), 10 + i) &&
+            tide_driver_pointer_export(driver, blocks[i], share_bytes[i], &offer.pointers[i]) == TIDE_OK;
+    done = done && gpu.stream_synchronize(work->first) == CUDA_SUCCESS && tide_driver_export(driver, &fd) == TIDE_OK &&
+           send_descriptor(socket, fd) && send(socket, &offer, sizeof(offer), MSG_NOSIGNAL) == sizeof(offer);
+    if (!done)
+        diag("%s", tide_error_text());
+    if (fd >= 0)
+        close(fd);
+    /* The other process waits for no more. */
+    shutdown(socket, SHUT_WR);
+    return done;
+}
+
+#define SHARE_TESTS 16
+
+static void
+test_share(struct gpu_work *work, int socket, pid_t child, const char *exported, const char *imported)
+{
+    struct tide_resource *stack = gpu_stack("log(%s) | statistics | driver(handle=posix_fd)", exported);
+    const struct gpu_summary here = { BLOCKS, BLOCKS, 0, BLOCK_BYTES, BLOCK_BYTES, 0 };
+    const struct gpu_summary there = { BLOCKS, BLOCKS, 2, BLOCK_BYTES, BLOCK_BYTES, 0 };
+    struct answer answer = { .wrong = 1 };
+    void *blocks[BLOCKS] = { NULL };
+    uint32_t wrong = 0;
+    bool freed = true;
+    int status = 1;
+
+    ok(stack != NULL && export_blocks(work, stack, blocks, socket), "a process hands over its pool and three blocks");
+    ok(receive(socket, &answer, sizeof(answer)) && waitpid(child, &status, 0) == child && status == 0,
+       "another process answers, and ends well");
+    if (!ok(answer.imported, "it has imported the pool and the blocks"))
+        diag("%s", answer.text);
+    is_u64(answer.wrong, 0, "its kernels have read what was written here");
+    is_u64(answer.used_bytes, BLOCK_BYTES, "its figures were those of the blocks");
+    is_i64(answer.plain, TIDE_EUNSUPPORTED, "it could not allocate from the pool");
+    ok(answer.bad != TIDE_OK, "and not import a pointer that is none");
+    diag("%s: %s", tide_status_name(answer.bad), answer.text);
+    ok(answer.freed, "it has given the blocks back");
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        wrong += gpu_count_wrong(&work->kernels, work->first, blocks[i], (uint32_t)(share_bytes[i] / sizeof(uint32_t)),
+                                 110 + i);
+    is_u64(wrong, 0, "what its kernels added is there");
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        freed = gpu_frees(stack, blocks[i], share_bytes[i], work->first) && freed;
+    ok(freed, "the blocks are freed");
+    gpu.stream_synchronize(work->first);
+    is_u64(gpu_figure(stack, TIDE_QUERY_BYTES_USED), 0, "and none is left");
+    tide_resource_release(stack);
+    ok(trace_is_whole(exported) && trace_is_whole(imported), "the traces of both are whole");
+    is_i64(sql_number(imported, "SELECT count(*) FROM allocation WHERE status = 0 AND free_ns IS NOT NULL"), BLOCKS,
+           "the importing one has the blocks, freed");
+    is_i64(sql_number(imported, "SELECT count(*) FROM failure"), 2, "and both failures");
+    gpu_summary_is(exported, &here, 1, "the summary of the pool's own trace is right");
+    gpu_summary_is(imported, &there, 1, "and of the trace of the imported pool");
+}
+
+#define BAD_TESTS 8
+
+/* Descriptors that are no pool, and pools that cannot be handed over. */
+static void
+test_bad(struct gpu_work *work)
+{
+    struct tide_resource *plain = gpu_stack("driver");
+    struct tide_resource *imported = plain;
+    struct tide_driver_pointer pointer;
+    void *block = NULL;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int fd = 99;
+
+    ok(tide_driver_import(null, NULL, &imported) != TIDE_OK && imported == NULL,
+       "a descriptor that is no pool is refused");
+    has_words(tide_error_text(), "CUDA_ERROR_", "the text has the driver's error");
+    diag("%s", tide_error_text());
+    ok(tide_driver_import(-1, NULL, &imported) != TIDE_OK && imported == NULL, "so is -1");
+    diag("%s", tide_error_text());
+    ok(tide_driver_export(plain, &fd) == TIDE_EINVAL && fd == -1, "a pool without a handle is not handed over");
+    diag("%s", tide_error_text());
+    gpu_allocates(plain, MIB, work->first, &block);
+    ok(tide_driver_pointer_export(plain, block, MIB, &pointer) != TIDE_OK, "nor is its memory");
+    diag("%s", tide_error_text());
+    gpu_frees(plain, block, MIB, work->first);
+    tide_resource_release(plain);
+    plain = gpu_stack("driver(handle=posix_fd)");
+    ok(tide_driver_pointer_export(plain, &fd, sizeof(fd), &pointer) == TIDE_EPOINTER,
+       "memory of the host is no allocation of a pool that could be");
+    diag("%s", tide_error_text());
+    ok(tide_driver_export(plain, &fd) == TIDE_OK && fd >= 0, "a pool with one is handed over");
+    ok(gpu_allocates(plain, MIB, work->first, &block) && gpu_frees(plain, block, MIB, work->first),
+       "and goes on to allocate and to free");
+    close(fd);
+    close(null);
+    tide_resource_release(plain);
+}
+
+#define SHARED_ADAPTORS_TESTS 2
+
+/* Layers that serve from memory of their own have no place over an imported pool. */
+static void
+test_adaptors(struct gpu_work *work)
+{
+    struct tide_resource *driver = gpu_stack("driver(handle=posix_fd)");
+    struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = MIB };
+    struct tide_resource *imported = NULL;
+    struct tide_resource *fixed = NULL;
+    struct tide_driver_pointer pointer;
+    void *block = NULL;
+    void *other = &gpu;
+    int fd = -1;
+
+    ok(gpu_allocates(driver, 4096, work->first, &block) && tide_driver_export(driver, &fd) == TIDE_OK &&
+           tide_driver_pointer_export(driver, block, 4096, &pointer) == TIDE_OK &&
+           tide_driver_import(fd, NULL, &imported) == TIDE_OK &&
+           tide_fixed_create(imported, &options, &fixed) == TIDE_OK,
+       "a pool is imported by the process itself");
+    ok(tide_driver_pointer_import(fixed, &pointer, (tide_stream)work->first, &other) == TIDE_EUNSUPPORTED &&
+           other == NULL,
+       "a layer of blocks of its own takes no pointer");
+    diag("%s", tide_error_text());
+    gpu_frees(driver, block, 4096, work->first);
+    tide_resource_release(fixed);
+    tide_resource_release(imported);
+    tide_resource_release(driver);
+    close(fd);
+}
+
+int
+main(void)
+{
+    const char *exported = scratch("exported.db");
+    const char *imported = scratch("imported.db");
+    struct gpu_work work = { 0 };
+    uint64_t ipc = 0;
+    const char *reason;
+    int sockets[2];
+    pid_t child;
+
+    /* Before this process has started the driver, which no child of it may use then. */
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
+        return 1;
+    child = fork();
+    if (child == 0) {
+        close(sockets[0]);
+        _exit(import_main(sockets[1], imported));
+    }
+    close(sockets[1]);
+    reason = gpu_open();
+    if (reason != NULL)
+        skip_all(reason);
+    if (tide_device_query(0, TIDE_QUERY_IPC, &ipc) == TIDE_OK && ipc == 0)
+        skip_all("this device's pools cannot be shared");
+    if (!gpu_work_open(&work, 0))
+        skip_all("this device cannot run the tests' kernels");
+    plan(SHARE_TESTS + BAD_TESTS + SHARED_ADAPTORS_TESTS);
+    gpu_diag();
+    test_share(&work, sockets[0], child, exported, imported);
+    test_bad(&work);
+    test_adaptors(&work);
+    close(sockets[0]);
+    gpu_work_close(&work);
+    return done();
+}
+
+#else
+
+int
+main(void)
+{
+    skip_all("no GPU: this build has no CUDA");
+}
+
+#endif
