@@ -2,4 +2,12 @@ EXTRA_DIST += \
 	doc/design.md \
 	doc/stack-text.md \
 	doc/trace.md
-dist_man_MANS += doc/tidemark.1 doc/tidemark-devices.1 doc/tidemark-query.1 doc/tidemark-recover.1 doc/tidemark-replay.1 doc/tidemark-summary.1
+# One to a line, so that two who add one do not meet.
+dist_man_MANS += \
+	doc/tidemark.1 \
+	doc/tidemark-devices.1 \
+	doc/tidemark-peak.1 \
+	doc/tidemark-query.1 \
+	doc/tidemark-recover.1 \
+	doc/tidemark-replay.1 \
+	doc/tidemark-summary.1

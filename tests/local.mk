@@ -43,8 +43,29 @@ tests_scan_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 tests_scan_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/scan-t
 
-dist_check_SCRIPTS += tests/bad-trace-t.sh tests/devices-t.sh tests/query-t.sh tests/recover-t.sh tests/replay-t.sh tests/summary-t.sh
-TESTS += tests/bad-trace-t.sh tests/devices-t.sh tests/query-t.sh tests/recover-t.sh tests/replay-t.sh tests/summary-t.sh
+# Analyses against brute force, over random traces.
+EXTRA_DIST += tests/random-trace.h
+random_trace = tests/random-trace.c
+random_trace_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+random_trace_cflags = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
+random_trace_ldadd = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
+
+check_PROGRAMS += tests/peak-t
+tests_peak_t_SOURCES = tests/peak-t.c $(random_trace)
+tests_peak_t_CPPFLAGS = $(random_trace_cppflags)
+tests_peak_t_CFLAGS = $(random_trace_cflags)
+tests_peak_t_LDADD = $(random_trace_ldadd)
+TESTS += tests/peak-t
+
+command_tests = \
+	tests/bad-trace-t.sh \
+	tests/devices-t.sh \
+	tests/query-t.sh \
+	tests/recover-t.sh \
+	tests/replay-t.sh \
+	tests/summary-t.sh
+dist_check_SCRIPTS += $(command_tests)
+TESTS += $(command_tests)
 THREADED_TESTS += tests/replay-t.sh
 endif
 

@@ -5,7 +5,10 @@ libviewer_la_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 libviewer_la_SOURCES = \
 	src/trace/schema.c \
 	src/trace/schema.h \
+	viewer/command.c \
 	viewer/command.h \
+	viewer/counterfactual.c \
+	viewer/counterfactual.h \
 	viewer/filter.c \
 	viewer/filter.h \
 	viewer/groups.c \
@@ -16,19 +19,20 @@ libviewer_la_SOURCES = \
 	viewer/names.h \
 	viewer/nearest.c \
 	viewer/nearest.h \
+	viewer/options.c \
+	viewer/options.h \
+	viewer/order.c \
+	viewer/order.h \
 	viewer/output.c \
 	viewer/output.h \
 	viewer/pager.c \
 	viewer/pager.h \
 	viewer/parse.c \
 	viewer/parse.h \
+	viewer/peak.c \
+	viewer/peak.h \
 	viewer/progress.c \
 	viewer/progress.h \
-	viewer/report-item.h \
-	viewer/report-table.c \
-	viewer/report-write.c \
-	viewer/report.c \
-	viewer/report.h \
 	viewer/replay-csv.c \
 	viewer/replay-input.c \
 	viewer/replay-input.h \
@@ -37,14 +41,25 @@ libviewer_la_SOURCES = \
 	viewer/replay-trace.c \
 	viewer/replay-turn.c \
 	viewer/replay-turn.h \
+	viewer/report-item.h \
+	viewer/report-table.c \
+	viewer/report-write.c \
+	viewer/report.c \
+	viewer/report.h \
 	viewer/scan.c \
 	viewer/scan.h \
 	viewer/summary.c \
 	viewer/summary.h \
+	viewer/summits.c \
+	viewer/summits.h \
+	viewer/top-lives.c \
+	viewer/top-lives.h \
 	viewer/trace-layers.c \
 	viewer/trace-layers.h \
 	viewer/trace-open.c \
-	viewer/trace-open.h
+	viewer/trace-open.h \
+	viewer/view.c \
+	viewer/view.h
 libviewer_la_LIBADD = $(SQLITE_LIBS) $(COMMAND_LIBS)
 
 bin_PROGRAMS += tidemark
@@ -58,13 +73,10 @@ tidemark_SOURCES = \
 	viewer/cmd-replay.c \
 	viewer/cmd-summary.c \
 	viewer/main.c \
-	viewer/options.c \
-	viewer/options.h \
+	viewer/cmd-peak.c \
 	viewer/query-output.c \
 	viewer/query-output.h \
 	viewer/replay-output.c \
 	viewer/replay-output.h \
 	viewer/stack-report.c \
-	viewer/stack-report.h \
-	viewer/view.c \
-	viewer/view.h
+	viewer/stack-report.h

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <locale.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,7 +17,6 @@
 #include "src/trace/schema.h"
 #include "viewer/command.h"
 #include "viewer/nearest.h"
-#include "viewer/options.h"
 #include "viewer/output.h"
 
 /* In alphabetical order. */
@@ -28,31 +26,10 @@ static const struct command *const commands[] = {
     &command_recover,
     &command_replay,
     &command_summary,
+    &command_peak, &command_query, &command_recover, &command_replay, &command_summary,
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
-
-int
-command_help(const struct command *command)
-{
-    printf("Usage: tidemark %s %s\n%s.\n\n", command->name, command->arguments, command->purpose);
-    options_help(command);
-    fputs(command->help, stdout);
-    return output_finish(COMMAND_FINE);
-}
-
-int
-command_misused(const struct command *command, const char *format, ...)
-{
-    va_list arguments;
-
-    fprintf(stderr, "tidemark %s: ", command->name);
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "\nUsage: tidemark %s %s\n", command->name, command->arguments);
-    return COMMAND_WRONG;
-}
 
 static void
 main_usage(FILE *out)

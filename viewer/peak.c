@@ -1,0 +1,276 @@
+/* How high the live bytes went, what stood there then, and what the peak would have been without it. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/command.h"
+#include "viewer/peak.h"
+
+static int
+peak_no_memory(const struct peak *peak)
+{
+    return trace_broken(&peak->view->trace, "no memory for its groups");
+}
+
+/* The first pass: the peak, its rivals, and the peak without each group. */
+
+static int
+find_begin(void *context)
+{
+    struct peak *peak = context;
+
+    counterfactual_free(&peak->rest);
+    summits_free(&peak->summits);
+    peak->summits = (struct summits){ 0 };
+    peak->bytes = peak->count = 0;
+    peak->allocation_id = 0;
+    return COMMAND_FINE;
+}
+
+static int
+find_alloc(void *context, const struct scan_life *life)
+{
+    struct peak *peak = context;
+    uint32_t group;
+
+    if (life->status != 0)
+        return COMMAND_FINE;
+    group = groups_of(&peak->groups, life);
+    if (peak->rest.live_bytes > (uint64_t)INT64_MAX - life->size)
+        return trace_broken(&peak->view->trace, "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes",
+                            life->allocation_id);
+    if (group == GROUPS_FULL || !counterfactual_alloc(&peak->rest, group, life->size))
+        return peak_no_memory(peak);
+    if (life->size > 0 && !summits_rise(&peak->summits, peak->rest.live_bytes, life->alloc_ns))
+        return peak_no_memory(peak);
+    peak->count++;
+    if (peak->rest.live_bytes > peak->bytes) {
+        peak->bytes = peak->rest.live_bytes;
+        peak->ns = life->alloc_ns;
+        peak->allocation_id = life->allocation_id;
+    }
+    return COMMAND_FINE;
+}
+
+static int
+find_free(void *context, const struct scan_life *life)
+{
+    struct peak *peak = context;
+
+    peak->count--;
+    if (!counterfactual_release(&peak->rest, groups_of(&peak->groups, life), life->size))
+        return peak_no_memory(peak);
+    if (life->size > 0)
+        summits_fall(&peak->summits, peak->rest.live_bytes);
+    return COMMAND_FINE;
+}
+
+static int
+find_end(void *context, int64_t last_ns)
+{
+    struct peak *peak = context;
+
+    summits_end(&peak->summits);
+    peak->end_ns = last_ns;
+    return COMMAND_FINE;
+}
+
+/* The second pass: what is live at the moment, and how long it stayed near the peak. */
+
+static void
+look_attach(void *context, const struct scan *scan)
+{
+    ((struct peak *)context)->scan = scan;
+}
+
+static int
+look_begin(void *context)
+{
+    struct peak *peak = context;
+
+    peak->live_bytes = 0;
+    peak->looked = peak->near = false;
+    peak->plateau_count = 0;
+    peak->near_ns = 0;
+    return COMMAND_FINE;
+}
+
+static void
+look_add(void *context, const struct scan_life *life)
+{
+    struct peak *peak = context;
+    struct peak_group *group = &peak->at_groups[groups_of(&peak->groups, life)];
+
+    group->bytes += life->size;
+    group->count++;
+    peak->at_bytes += life->size;
+    peak->at_count++;
+    top_lives_add(&peak->at_lives, life);
+}
+
+/* Look at what is live, and at `besides`, which is not counted among it (NULL: nothing). */
+static void
+look_now(struct peak *peak, const struct scan_life *besides)
+{
+    peak->looked = true;
+    peak->at_bytes = peak->at_count = 0;
+    peak->at_lives.count = 0;
+    memset(peak->at_groups, 0, peak->groups.count * sizeof(*peak->at_groups));
+    scan_each_live(peak->scan, look_add, peak);
+    if (besides != NULL)
+        look_add(peak, besides);
+}
+
+static void
+look_keep_plateau(struct peak *peak)
+{
+    const struct peak_plateau *plateau = &peak->plateau;
+    size_t at = peak->plateau_count < PEAK_PLATEAUS_MAX ? peak->plateau_count : PEAK_PLATEAUS_MAX;
+    int64_t lasted = plateau->end_ns - plateau->begin_ns;
+
+    peak->near_ns += lasted;
+    if (peak->plateau_count++ >= PEAK_PLATEAUS_MAX) {
+        const struct peak_plateau *shortest = &peak->plateaus[--at];
+
+        if (lasted <= shortest->end_ns - shortest->begin_ns)
+            return;
+    }
+    for (; at > 0 && lasted > peak->plateaus[at - 1].end_ns - peak->plateaus[at - 1].begin_ns; at--)
+        peak->plateaus[at] = peak->plateaus[at - 1];
+    peak->plateaus[at] = *plateau;
+}
+
+static void
+look_level(struct peak *peak, int64_t ns)
+{
+    bool near = peak->live_bytes >= peak->near_bytes;
+
+    if (near && !peak->near)
+        peak->plateau = (struct peak_plateau){ .begin_ns = ns };
+    if (near && peak->live_bytes > peak->plateau.most_bytes)
+        peak->plateau.most_bytes = peak->live_bytes;
+    if (!near && peak->near) {
+        peak->plateau.end_ns = ns;
+        look_keep_plateau(peak);
+    }
+    peak->near = near;
+}
+
+static int
+look_alloc(void *context, const struct scan_life *life)
+{
+    struct peak *peak = context;
+
+    if (!peak->looked && !peak->at_peak && life->alloc_ns > peak->at_ns)
+        look_now(peak, NULL);
+    if (life->status != 0)
+        return COMMAND_FINE;
+    peak->live_bytes += life->size;
+    look_level(peak, life->alloc_ns);
+    if (peak->at_peak && life->allocation_id == peak->allocation_id)
+        look_now(peak, life);
+    return COMMAND_FINE;
+}
+
+static int
+look_free(void *context, const struct scan_life *life)
+{
+    struct peak *peak = context;
+
+    /* At one time allocations come first, and what is freed then lived until then. */
+    if (!peak->looked && !peak->at_peak && life->free_ns >= peak->at_ns)
+        look_now(peak, life);
+    peak->live_bytes -= life->size;
+    look_level(peak, life->free_ns);
+    return COMMAND_FINE;
+}
+
+static int
+look_end(void *context, int64_t last_ns)
+{
+    struct peak *peak = context;
+
+    if (!peak->looked)
+        look_now(peak, NULL);
+    if (peak->near) {
+        peak->plateau.end_ns = last_ns;
+        look_keep_plateau(peak);
+    }
+    top_lives_sort(&peak->at_lives);
+    return peak->at_lives.failed ? peak_no_memory(peak) : COMMAND_FINE;
+}
+
+static int
+peak_find(struct peak *peak)
+{
+    struct scan_unit unit = {
+        .needs = groups_needs(peak->groups.by),
+        .begin = find_begin,
+        .alloc = find_alloc,
+        .free = find_free,
+        .end = find_end,
+    };
+    struct scan_pass pass = { &unit, peak };
+
+    return view_scan(peak->view, &pass, 1);
+}
+
+static int
+peak_look(struct peak *peak)
+{
+    struct scan_unit unit = {
+        .needs = groups_needs(peak->groups.by) | SCAN_LIVE,
+        .attach = look_attach,
+        .begin = look_begin,
+        .alloc = look_alloc,
+        .free = look_free,
+        .end = look_end,
+    };
+    struct scan_pass pass = { &unit, peak };
+
+    if (peak->at_lives.limit > 0)
+        unit.needs |= SCAN_ORIGIN | SCAN_CALLER | SCAN_PLACE;
+    peak->at_groups = calloc(peak->groups.count + 1, sizeof(*peak->at_groups));
+    return peak->at_groups != NULL ? view_scan(peak->view, &pass, 1) : peak_no_memory(peak);
+}
+
+int
+peak_make(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
+          struct peak *out)
+{
+    int status = COMMAND_FINE;
+
+    memset(out, 0, sizeof(*out));
+    out->view = view;
+    out->at_peak = at->kind == MOMENT_PEAK;
+    groups_begin(&out->groups, by, &view->names);
+    top_lives_begin(&out->at_lives, lives);
+    if (!out->at_peak)
+        status = filter_moment(&view->trace, at, &out->at_ns);
+    if (status == COMMAND_FINE)
+        status = peak_find(out);
+    if (status == COMMAND_FINE) {
+        uint64_t margin = (uint64_t)((double)out->bytes * within);
+
+        out->near_bytes = out->bytes > margin ? out->bytes - margin : 1;
+        if (out->at_peak)
+            out->at_ns = out->ns;
+        status = peak_look(out);
+    }
+    if (status != COMMAND_FINE)
+        peak_free(out);
+    return status;
+}
+
+void
+peak_free(struct peak *peak)
+{
+    groups_end(&peak->groups);
+    counterfactual_free(&peak->rest);
+    summits_free(&peak->summits);
+    top_lives_free(&peak->at_lives);
+    free(peak->at_groups);
+    peak->at_groups = NULL;
+}
