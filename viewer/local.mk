@@ -68,12 +68,12 @@ tidemark_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 tidemark_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 tidemark_SOURCES = \
 	viewer/cmd-devices.c \
+	viewer/cmd-peak.c \
 	viewer/cmd-query.c \
 	viewer/cmd-recover.c \
 	viewer/cmd-replay.c \
 	viewer/cmd-summary.c \
 	viewer/main.c \
-	viewer/cmd-peak.c \
 	viewer/query-output.c \
 	viewer/query-output.h \
 	viewer/replay-output.c \

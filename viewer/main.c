@@ -19,15 +19,17 @@
 #include "viewer/nearest.h"
 #include "viewer/output.h"
 
-/* In alphabetical order. */
+/* In alphabetical order, one to a line. */
+/* clang-format off */
 static const struct command *const commands[] = {
     &command_devices,
+    &command_peak,
     &command_query,
     &command_recover,
     &command_replay,
     &command_summary,
-    &command_peak, &command_query, &command_recover, &command_replay, &command_summary,
 };
+/* clang-format on */
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
