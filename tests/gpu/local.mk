@@ -21,6 +21,12 @@ tests_gpu_conduct_t_LDADD = -ldl
 TESTS += tests/gpu/conduct-t
 GPU_TESTS += tests/gpu/conduct-t
 
+check_PROGRAMS += tests/gpu/conduct-cupti-t
+tests_gpu_conduct_cupti_t_SOURCES = tests/gpu/conduct-cupti-t.c $(gpu_test)
+tests_gpu_conduct_cupti_t_LDADD = -ldl
+TESTS += tests/gpu/conduct-cupti-t
+GPU_TESTS += tests/gpu/conduct-cupti-t
+
 check_PROGRAMS += tests/gpu/driver-t
 tests_gpu_driver_t_SOURCES = tests/gpu/driver-t.c $(gpu_test) $(contract_test)
 tests_gpu_driver_t_LDADD = libtidemark.la -ldl
