@@ -13,6 +13,12 @@ tests_gpu_bad_input_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/bad-input-t
 GPU_TESTS += tests/gpu/bad-input-t
 
+check_PROGRAMS += tests/gpu/bases-t
+tests_gpu_bases_t_SOURCES = tests/gpu/bases-t.c $(gpu_work_test) $(contract_test)
+tests_gpu_bases_t_LDADD = libtidemark.la -ldl
+TESTS += tests/gpu/bases-t
+GPU_TESTS += tests/gpu/bases-t
+
 # What the driver itself does.
 EXTRA_DIST += tests/gpu/call.h
 check_PROGRAMS += tests/gpu/conduct-t

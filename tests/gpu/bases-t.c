@@ -1,0 +1,145 @@
+/* The bases `cuda`, `managed` and `pinned` on a GPU: the contract, what each is for, and what each refuses. */
+#include "tests/gpu/work.h"
+
+#include "tests/contract.h"
+#include "tests/tap.h"
+
+#ifdef HAVE_CUDA_H
+
+#define WORDS ((uint32_t)(MIB / sizeof(uint32_t)))
+
+#define COMMON_TESTS 6
+
+/* What holds for all three. No context is current on this thread. */
+static void
+test_common(const char *text)
+{
+    struct tide_resource *base = gpu_stack("%s", text);
+    uint64_t ordered = 2;
+    CUcontext current = (CUcontext)&gpu;
+    void *block = NULL;
+    void *none = &gpu;
+
+    ok(gpu_allocates(base, 3 * MIB + 1, NULL, &block) && (uintptr_t)block % TIDE_DEFAULT_ALIGNMENT == 0,
+       "%s: a thread without a context allocates", text);
+    is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED), 3 * MIB + 1, "the bytes are counted");
+    ok(tide_query(base, TIDE_QUERY_STREAM_ORDERED, &ordered) == TIDE_OK && ordered == 0, "%s: in no stream's order",
+       text);
+    ok(tide_allocate(base, MIB, 512, 0, &none) == TIDE_EINVAL && none == NULL, "%s: an alignment of 512 is refused",
+       text);
+    none = &gpu;
+    ok(tide_allocate(base, SIZE_MAX / 2, 256, 0, &none) == TIDE_ECAPACITY && none == NULL &&
+           tide_error_driver() == CUDA_ERROR_OUT_OF_MEMORY && strstr(tide_error_text(), "CUDA_ERROR_OUT_OF_MEMORY"),
+       "%s: what no machine has is refused, with the driver's error", text);
+    diag("%s", tide_error_text());
+    ok(gpu_frees(base, block, 3 * MIB + 1, NULL) && gpu_figure(base, TIDE_QUERY_BYTES_USED) == 0 &&
+           gpu.context_get(&current) == CUDA_SUCCESS && current == NULL,
+       "%s: it is freed, and the thread has no context afterwards", text);
+    tide_resource_release(base);
+}
+
+#define BOTH_TESTS 4
+
+/* The host writes, a kernel adds, the host reads. */
+static void
+test_host(struct gpu_work *work, const char *text)
+{
+    struct tide_resource *base = gpu_stack("%s", text);
+    volatile uint32_t *words;
+    uint32_t right = 0;
+    uint64_t host = 0;
+    void *block = NULL;
+
+    if (base == NULL) {
+        skip(BOTH_TESTS, tide_error_text());
+        return;
+    }
+    ok(tide_query(base, TIDE_QUERY_HOST_ACCESS, &host) == TIDE_OK && host == 1, "%s: the host has access", text);
+    if (!ok(gpu_allocates(base, MIB, work->first, &block), "%s: 1 MiB is allocated", text)) {
+        skip(BOTH_TESTS - 2, "there is no memory");
+        goto out;
+    }
+    words = block;
+    for (uint32_t i = 0; i < WORDS; i++)
+        words[i] = i;
+    gpu_add(&work->kernels, work->first, block, WORDS, 1000);
+    gpu.stream_synchronize(work->first);
+    for (uint32_t i = 0; i < WORDS; i++)
+        right += words[i] == i + 1000;
+    ok(right == WORDS, "%s: a kernel has added to what the host wrote", text);
+    ok(gpu_frees(base, block, MIB, work->first), "%s: it is freed", text);
+out:
+    tide_resource_release(base);
+}
+
+#define FALLBACK_TESTS 2
+
+static void
+test_fallback(void)
+{
+    struct tide_resource *base = gpu_stack("driver(fallback=cuda)");
+    uint64_t pools = 0;
+
+    tide_device_query(0, TIDE_QUERY_POOLS, &pools);
+    is_string(base != NULL ? tide_resource_name(base) : "none", pools != 0 ? "driver" : "cuda",
+              "the fallback serves where there are no pools, and only there");
+    ok(base != NULL && gpu_figure(base, TIDE_QUERY_DEVICE) == 0, "on the same device");
+    tide_resource_release(base);
+}
+
+static struct tide_resource *
+contract_create(void *context)
+{
+    return gpu_stack("%s", (const char *)context);
+}
+
+static void
+check_contract(const char *name)
+{
+    struct contract contract = {
+        .name = name, .create = contract_create, .context = (void *)(uintptr_t)name, .largest_bytes = MIB
+    };
+
+    contract_check(&contract);
+}
+
+int
+main(void)
+{
+    const char *reason = gpu_open();
+    struct gpu_work work = { 0 };
+
+    if (reason != NULL)
+        skip_all(reason);
+    plan(3 * COMMON_TESTS + 6 * BOTH_TESTS + FALLBACK_TESTS + 3 * CONTRACT_TESTS);
+    gpu_diag();
+    test_common("cuda");
+    test_common("managed");
+    test_common("pinned");
+    test_fallback();
+    check_contract("cuda");
+    check_contract("managed");
+    check_contract("pinned");
+    if (gpu_work_open(&work, 0)) {
+        test_host(&work, "managed");
+        test_host(&work, "managed(preferred=host)");
+        test_host(&work, "managed(preferred=device, read_mostly=true)");
+        test_host(&work, "pinned");
+        test_host(&work, "pinned(portable=true, mapped=true)");
+        test_host(&work, "pinned(write_combined=true)");
+    } else {
+        skip(6 * BOTH_TESTS, "this device cannot run the tests' kernels");
+    }
+    gpu_work_close(&work);
+    return done();
+}
+
+#else
+
+int
+main(void)
+{
+    skip_all("no GPU: this build has no CUDA");
+}
+
+#endif
