@@ -1,7 +1,8 @@
 /*
  * statistics: count how much is outstanding, how much at most, and how much in all.
  *
- * Usage: statistics
+ * Usage: statistics [(tags)]
+ *     tags  count by tag, too: how much did each part of the program allocate
  *
  * Example: what one phase of a program needs on top of what stands already:
  *     tide_statistics_push(statistics, NULL);
@@ -20,6 +21,7 @@
  *  - Bytes are as requested; what alignment, bins and pools add is seen by another `statistics` below them.
  *  - It knows no pointers: a wrong size given back is not noticed here.
  *  - Reading, push and pop stop all threads for some microseconds.
+ *  - Counters by tag are for hundreds of tags: a thread that goes through thousands of them looks for its part of each.
  */
 #include <stdlib.h>
 
@@ -28,6 +30,7 @@
 #include "kind.h"
 #include "ledger.h"
 #include "resource.h"
+#include "tag-counters.h"
 
 /* Counters around the innermost ones, as they stood at the push. */
 struct level {
@@ -42,6 +45,7 @@ struct statistics {
     struct tidei_ledger ledger; /* its serial: the outermost counters have 0, each push the next one ever */
     struct level *outer;        /* owned */
     uint64_t pushes;
+    struct tidei_tag_counters *by_tag; /* owned; NULL where nobody asked for it */
 };
 
 /* As unsigned: a sum past INT64_MAX, which only addresses without memory reach, wraps instead of being undefined. */
@@ -116,9 +120,18 @@ statistics_allocate(struct tide_resource *self, size_t bytes, size_t alignment, 
     enum tide_status status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
     struct tidei_ledger_answer answer;
 
-    if (status == TIDE_OK)
-        tidei_ledger_add(&statistics->ledger, bytes, &answer);
-    return status;
+    if (status != TIDE_OK)
+        return status;
+    if (__builtin_expect(statistics->by_tag != NULL, 0)) {
+        status = tidei_tag_counters_add(statistics->by_tag, *out, bytes);
+        if (status != TIDE_OK) {
+            tidei_deallocate(self->upstream, *out, bytes, alignment, stream);
+            *out = NULL;
+            return status;
+        }
+    }
+    tidei_ledger_add(&statistics->ledger, bytes, &answer);
+    return TIDE_OK;
 }
 
 /*
@@ -149,10 +162,17 @@ statistics_deallocate(struct tide_resource *self, void *pointer, size_t bytes, s
 {
     struct statistics *statistics = (struct statistics *)self;
     uint64_t serial = tidei_ledger_take_off(&statistics->ledger, bytes);
-    enum tide_status status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    enum tide_status status;
+    uint32_t place = 0;
 
-    if (status != TIDE_OK)
-        statistics_put_back(statistics, bytes, serial);
+    if (__builtin_expect(statistics->by_tag != NULL, 0))
+        place = tidei_tag_counters_take_off(statistics->by_tag, pointer, bytes);
+    status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    if (status == TIDE_OK)
+        return TIDE_OK;
+    statistics_put_back(statistics, bytes, serial);
+    if (statistics->by_tag != NULL)
+        tidei_tag_counters_put_back(statistics->by_tag, pointer, bytes, place);
     return status;
 }
 
@@ -168,9 +188,17 @@ statistics_destroy(struct tide_resource *self)
         free(level);
         level = outer;
     }
+    tidei_tag_counters_destroy(statistics->by_tag);
     tidei_ledger_fini(&statistics->ledger);
     tide_resource_fini(self);
     free(statistics);
+}
+
+static void
+statistics_describe(struct tide_resource *self, struct tide_text *text)
+{
+    if (((const struct statistics *)self)->by_tag != NULL)
+        tide_text_format(text, "tags=true");
 }
 
 static const struct tide_resource_ops statistics_ops = {
@@ -181,7 +209,7 @@ static const struct tide_resource_ops statistics_ops = {
     .order = tide_pass_order,
     .trim = tide_pass_trim,
     .query = tide_pass_query,
-    .describe = tide_pass_describe,
+    .describe = statistics_describe,
     .upstream_at = tide_pass_upstream_at,
     .destroy = statistics_destroy,
 };
@@ -207,16 +235,21 @@ tide_statistics_create(struct tide_resource *upstream, const struct tide_statist
         return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for %zu B", sizeof(*statistics));
     statistics->outer = NULL;
     statistics->pushes = 0;
+    statistics->by_tag = NULL;
     status = tidei_ledger_init(&statistics->ledger, true, (struct tidei_amount){ 0, 0 }, UINT64_MAX);
     if (status != TIDE_OK)
         goto free_statistics;
-    status = tide_resource_init(&statistics->base, &statistics_ops, upstream);
+    if (wanted.by_tag)
+        status = tidei_tag_counters_create(&statistics->by_tag);
+    if (status == TIDE_OK)
+        status = tide_resource_init(&statistics->base, &statistics_ops, upstream);
     if (status != TIDE_OK)
         goto fini_ledger;
     *out = &statistics->base;
     return TIDE_OK;
 
 fini_ledger:
+    tidei_tag_counters_destroy(statistics->by_tag);
     tidei_ledger_fini(&statistics->ledger);
 free_statistics:
     free(statistics);
@@ -307,15 +340,68 @@ tide_statistics_pop(struct tide_resource *resource, struct tide_statistics *out)
     return TIDE_OK;
 }
 
+enum tide_status
+tide_statistics_report(struct tide_resource *resource, tide_statistics_function function, void *context)
+{
+    struct statistics *statistics = statistics_of(resource);
+
+    if (statistics == NULL)
+        return TIDE_EINVAL;
+    if (function == NULL)
+        return tide_error_set(TIDE_EINVAL, "statistics: no function to report to");
+    if (statistics->by_tag == NULL)
+        return tide_error_set(TIDE_EINVAL, "statistics: no counters by tag were asked for, expected tags=true");
+    return tidei_tag_counters_report(statistics->by_tag, function, context);
+}
+
+static void
+report_line(void *context, const char *path, const struct tide_statistics *figures)
+{
+    tide_text_format(context, "%12lld %20lld %20lld %20lld  %s\n", (long long)figures->count.total,
+                     (long long)figures->bytes.peak, (long long)figures->bytes.total, (long long)figures->bytes.current,
+                     path[0] != '\0' ? path : "(no tag)");
+}
+
+enum tide_status
+tide_statistics_report_text(struct tide_resource *resource, char *text, size_t capacity, size_t *needed)
+{
+    struct tide_text report = { text, text != NULL ? capacity : 0, 0 };
+    enum tide_status status;
+
+    if (report.capacity > 0)
+        text[0] = '\0';
+    tide_text_format(&report, "%12s %20s %20s %20s  %s\n", "allocations", "peak bytes", "total bytes", "current bytes",
+                     "tag");
+    status = tide_statistics_report(resource, report_line, &report);
+    if (status != TIDE_OK) {
+        report.length = 0;
+        if (report.capacity > 0)
+            text[0] = '\0';
+    }
+    if (needed != NULL)
+        *needed = report.length;
+    return status;
+}
+
+enum { STATISTICS_TAGS };
+
+static const struct tidei_argument statistics_arguments[] = {
+    [STATISTICS_TAGS] = { .key = "tags", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
+};
+
 static enum tide_status
 statistics_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream,
                      struct tide_resource **out)
 {
-    (void)arguments;
-    return tide_statistics_create(upstream, NULL, out);
+    const struct tide_statistics_options options = { TIDE_OPTIONS(options),
+                                                     .by_tag = arguments->values[STATISTICS_TAGS].number != 0 };
+
+    return tide_statistics_create(upstream, &options, out);
 }
 
 const struct tidei_kind tidei_statistics_kind = {
     .name = "statistics",
+    .arguments = statistics_arguments,
+    .argument_count = TIDEI_COUNT_OF(statistics_arguments),
     .create = statistics_from_text,
 };

@@ -56,6 +56,8 @@ libtidemark_la_SOURCES = \
 	src/stack-value.c \
 	src/stack-value.h \
 	src/status.c \
+	src/tag-counters.c \
+	src/tag-counters.h \
 	src/text.c \
 	src/threadslot.c \
 	src/threadslot.h \

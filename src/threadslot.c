@@ -9,6 +9,8 @@
 
 /* What a part is aligned to: two lines, as processors fetch them in pairs. */
 #define PART_ALIGNMENT ((size_t)128)
+/* A thread that has fewer parts does not look for those whose objects are gone. */
+#define LINKS_LEAST 16
 /* Looks at a thread that is inside before the processor is given away. */
 #define PART_SPINS 256
 
@@ -21,8 +23,9 @@ struct part_link {
 
 _Thread_local struct tidei_part_slot tidei_part_slots[TIDEI_PART_SLOTS];
 
-/* All parts of this thread. */
+/* All parts of this thread, those used last first; and how many there may be before it looks for objects gone. */
 static _Thread_local struct part_link *part_links;
+static _Thread_local size_t part_link_count, part_link_most;
 
 /*
  * All objects, newest first. `mutex` comes before that of an object where both are held. `known` is a lock so that the
@@ -116,6 +119,7 @@ thread_ends(void *unused)
 
     (void)unused;
     part_links = NULL;
+    part_link_count = part_link_most = 0;
     memset(tidei_part_slots, 0, sizeof(tidei_part_slots));
     while (link != NULL) {
         struct part_link *next = link->next;
@@ -237,12 +241,14 @@ tidei_parts_fini(struct tidei_parts *parts)
     pthread_mutex_destroy(&parts->mutex);
 }
 
-/* Forget the parts of objects that are gone; with the registry's mutex. */
+/* Forget the parts of objects that are gone, once there are twice as many as then; with the registry's mutex. */
 static void
 links_prune(void)
 {
     struct part_link **place = &part_links;
 
+    if (part_link_count < part_link_most)
+        return;
     while (*place != NULL) {
         struct part_link *link = *place;
 
@@ -251,8 +257,10 @@ links_prune(void)
         } else {
             *place = link->next;
             free(link);
+            part_link_count--;
         }
     }
+    part_link_most = 2 * part_link_count + LINKS_LEAST;
 }
 
 /* One that a thread has left, else a new one. With the mutex of the parts. */
@@ -291,8 +299,10 @@ link_new(struct tidei_parts *parts)
     link->serial = parts->serial;
     link->part = part_new(parts);
     link->next = part_links;
-    if (link->part != NULL)
+    if (link->part != NULL) {
         part_links = link;
+        part_link_count++;
+    }
     pthread_mutex_unlock(&parts->mutex);
     pthread_mutex_unlock(&registry.mutex);
     if (link->part != NULL) {
@@ -307,12 +317,19 @@ link_new(struct tidei_parts *parts)
 struct tidei_part *
 tidei_part_find(struct tidei_parts *parts)
 {
-    struct part_link *link = part_links;
+    struct part_link **place = &part_links;
+    struct part_link *link;
 
-    while (link != NULL && link->serial != parts->serial)
-        link = link->next;
-    if (link == NULL)
+    while (*place != NULL && (*place)->serial != parts->serial)
+        place = &(*place)->next;
+    link = *place;
+    if (link != NULL) {
+        *place = link->next;
+        link->next = part_links;
+        part_links = link;
+    } else {
         link = link_new(parts);
+    }
     if (link == NULL)
         return NULL;
     tidei_part_slots[parts->serial % TIDEI_PART_SLOTS] = (struct tidei_part_slot){ link->serial, link->part };

@@ -493,6 +493,196 @@ check_fork(void)
     tide_resource_release(statistics);
 }
 
+/* What a report said, by path. */
+struct line {
+    char path[40];
+    struct tide_statistics figures;
+};
+
+struct report {
+    struct line lines[16];
+    size_t count;
+};
+
+static void
+report_add(void *context, const char *path, const struct tide_statistics *figures)
+{
+    struct report *report = context;
+
+    snprintf(report->lines[report->count].path, sizeof(report->lines[0].path), "%s", path);
+    report->lines[report->count++].figures = *figures;
+}
+
+/* The line of `path`; zeros where there is none. */
+static struct tide_statistics
+report_of(struct tide_resource *statistics, const char *path)
+{
+    struct tide_statistics none = { 0 };
+    struct report report = { .count = 0 };
+
+    if (tide_statistics_report(statistics, report_add, &report) != TIDE_OK)
+        diag("report: %s", tide_error_text());
+    for (size_t i = 0; i < report.count; i++) {
+        if (strcmp(report.lines[i].path, path) == 0)
+            return report.lines[i].figures;
+    }
+    return none;
+}
+
+static struct tide_resource *
+tagged_over(struct tide_resource *upstream)
+{
+    const struct tide_statistics_options options = { TIDE_OPTIONS(options), .by_tag = true };
+    struct tide_resource *statistics;
+
+    if (tide_statistics_create(upstream, &options, &statistics) != TIDE_OK)
+        abort();
+    tide_resource_release(upstream);
+    return statistics;
+}
+
+#define TAG_TESTS 12
+
+static void
+check_tags(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *statistics = tagged_over(&upstream->base);
+    struct report report = { .count = 0 };
+    void *plain, *outer, *inner, *again;
+    char text[600];
+    size_t needed;
+
+    plain = take(statistics, 10);
+    tide_tag_push("train");
+    outer = take(statistics, 10);
+    tide_tag_push("forward");
+    inner = take(statistics, 10);
+    tide_tag_pop();
+    figures_are(report_of(statistics, ""), 10, 1, 1, 1, "what stands under no tag is counted by itself");
+    figures_are(report_of(statistics, "train"), 10, 2, 2, 2, "a tag counts what is nested in it, too");
+    figures_are(report_of(statistics, "train/forward"), 10, 1, 1, 1, "which is counted under its path besides");
+    give(statistics, plain, 10);
+    tide_tag_pop();
+    give(statistics, inner, 10);
+    figures_are(report_of(statistics, ""), 10, 0, 1, 1, "what is freed under another tag comes off its own");
+    figures_are(report_of(statistics, "train/forward"), 10, 0, 1, 1, "also where that has ended");
+    figures_are(report_of(statistics, "train"), 10, 1, 2, 2, "and off all around it");
+    upstream->fail_deallocate = 1;
+    give(statistics, outer, 10);
+    figures_are(report_of(statistics, "train"), 10, 1, 2, 2, "what upstream does not take back is still there");
+    tide_tag_push("train");
+    again = take(statistics, 10);
+    tide_tag_pop();
+    figures_are(report_of(statistics, "train"), 10, 2, 2, 3, "a tag that is pushed again goes on");
+    give(statistics, outer, 10);
+    give(statistics, again, 10);
+    tide_statistics_report(statistics, report_add, &report);
+    ok(report.count == 3 && strcmp(report.lines[0].path, "train") == 0 && strcmp(report.lines[1].path, "") == 0,
+       "a report begins with the highest peak");
+    ok(tide_statistics_report_text(statistics, text, sizeof(text), &needed) == TIDE_OK && needed == strlen(text),
+       "there is one in text");
+    is_string(text,
+              " allocations           peak bytes          total bytes        current bytes  tag\n"
+              "           3                   20                   30                    0  train\n"
+              "           1                   10                   10                    0  (no tag)\n"
+              "           1                   10                   10                    0  train/forward\n",
+              "a line for each path");
+    ok(tide_statistics_report_text(statistics, text, 20, &needed) == TIDE_OK && needed > 300 && strlen(text) == 19 &&
+           tide_statistics_report_text(statistics, NULL, 0, &needed) == TIDE_OK && needed > 300,
+       "which may be cut");
+    tide_resource_release(statistics);
+}
+
+struct tagger {
+    pthread_t thread;
+    struct tide_resource *statistics;
+    unsigned index;
+    void *left; /* of 7 bytes, for another thread to free */
+};
+
+/* All under one tag, and each under one of its own in it; enough tags that the tables grow. */
+static void *
+tagger_run(void *context)
+{
+    struct tagger *tagger = context;
+    char name[20];
+
+    tide_tag_push("all");
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof(name), "%u-%d", tagger->index, i);
+        tide_tag_push(name);
+        give(tagger->statistics, take(tagger->statistics, 5), 5);
+        tide_tag_pop();
+    }
+    tagger->left = take(tagger->statistics, 7);
+    tide_tag_pop();
+    return NULL;
+}
+
+struct lines {
+    struct tide_statistics all;
+    int64_t right;
+};
+
+static void
+count_lines(void *context, const char *path, const struct tide_statistics *figures)
+{
+    struct lines *lines = context;
+
+    if (strcmp(path, "all") == 0)
+        lines->all = *figures;
+    else
+        lines->right += figures->bytes.total == 5 && figures->bytes.current == 0 && figures->bytes.peak == 5;
+}
+
+#define TAG_THREADS_TESTS 4
+
+static void
+check_tags_of_threads(void)
+{
+    struct tide_resource *statistics = tagged_over(base_sim(0));
+    struct tagger taggers[THREADS];
+    struct lines lines = { .right = 0 };
+
+    for (unsigned i = 0; i < THREADS; i++) {
+        taggers[i] = (struct tagger){ .statistics = statistics, .index = i };
+        pthread_create(&taggers[i].thread, NULL, tagger_run, &taggers[i]);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(taggers[i].thread, NULL);
+    tide_statistics_report(statistics, count_lines, &lines);
+    is_i64(lines.right, THREADS * 200, "every tag of every thread has its line");
+    is_i64(lines.all.bytes.total, THREADS * (200 * 5 + 7), "the tag around them the sum");
+    is_i64(lines.all.bytes.current, THREADS * 7, "and what is left");
+    for (unsigned i = 0; i < THREADS; i++)
+        give(statistics, taggers[i].left, 7);
+    tide_statistics_report(statistics, count_lines, &lines);
+    is_i64(lines.all.bytes.current, 0, "which comes off, whoever frees it");
+    tide_resource_release(statistics);
+}
+
+#define TAG_USE_TESTS 4
+
+static void
+check_tags_use(void)
+{
+    struct tide_resource *plain = over(base_sim(0)), *stack = NULL;
+    char text[100];
+
+    ok(tide_statistics_report(plain, report_add, NULL) == TIDE_EINVAL, "without counters by tag there is no report");
+    has_words(tide_error_text(), "expected tags=true", "as the text says");
+    ok(tide_statistics_report_text(plain, text, sizeof(text), NULL) == TIDE_EINVAL && text[0] == '\0',
+       "nor one in text");
+    tide_resource_release(plain);
+    ok(tide_stack_parse("statistics(tags) | sim", &stack) == TIDE_OK &&
+           tide_statistics_report(stack, NULL, NULL) == TIDE_EINVAL &&
+           tide_describe(stack, text, sizeof(text), NULL) == TIDE_OK &&
+           strcmp(text, "statistics(tags=true) | sim") == 0,
+       "stack text asks for them");
+    tide_resource_release(stack);
+}
+
 #define USE_TESTS 7
 
 static void
@@ -529,7 +719,7 @@ int
 main(void)
 {
     plan(BASE_COUNT * (CONTRACT_TESTS + COUNTING_TESTS + NESTING_TESTS + THREADS_TESTS + PEAK_TESTS) +
-         INTERLEAVING_TESTS + REFUSED_TESTS + FORK_TESTS + USE_TESTS);
+         INTERLEAVING_TESTS + REFUSED_TESTS + FORK_TESTS + TAG_TESTS + TAG_THREADS_TESTS + TAG_USE_TESTS + USE_TESTS);
     for (size_t i = 0; i < BASE_COUNT; i++) {
         const struct contract contract = { .name = "statistics",
                                            .create = contract_create,
@@ -546,6 +736,9 @@ main(void)
     check_interleaving();
     check_refused_across_levels();
     check_fork();
+    check_tags();
+    check_tags_of_threads();
+    check_tags_use();
     check_use();
     return done();
 }

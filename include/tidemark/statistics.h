@@ -2,6 +2,8 @@
 #ifndef TIDEMARK_STATISTICS_H
 #define TIDEMARK_STATISTICS_H
 
+#include <stdbool.h>
+
 #include <tidemark/resource.h>
 
 #ifdef __cplusplus
@@ -21,9 +23,9 @@ struct tide_statistics {
     struct tide_counter count; /* allocations; one of 0 bytes counts */
 };
 
-/* None so far but its size. */
 struct tide_statistics_options {
     size_t struct_size;
+    bool by_tag; /* count by tag (tide_tag_push), too, for tide_statistics_report; costs a lock and a table */
 };
 
 /*
@@ -31,6 +33,7 @@ struct tide_statistics_options {
  * NULL.
  *
  * Holds a reference to `upstream`. On failure *out is NULL. Errors: TIDE_EINVAL (NULL, options), TIDE_ENOMEM.
+ * Its allocations: TIDE_ENOMEM (by_tag: no host memory to remember one; it is given back).
  * Thread safety: any thread. Wait-free while a thread stays within what it has of the peak so far, else takes a short
  * lock. Since 0.1.
  */
@@ -52,6 +55,31 @@ TIDE_EXPORT enum tide_status tide_statistics_read(struct tide_resource *statisti
  */
 TIDE_EXPORT enum tide_status tide_statistics_push(struct tide_resource *statistics, struct tide_statistics *out);
 TIDE_EXPORT enum tide_status tide_statistics_pop(struct tide_resource *statistics, struct tide_statistics *out);
+
+/*
+ * One line of a report: what was allocated under `path`, the names of tags from the outermost down with '/' between, and
+ * all that is nested in it included; "" is what was allocated under no tag. Both are borrowed for the call.
+ */
+typedef void (*tide_statistics_function)(void *context, const char *path, const struct tide_statistics *figures);
+
+/*
+ * Call `function` for each path of tags that something was allocated under, the highest peak first. An allocation counts
+ * under the tag that its thread had then, until it is freed, by whatever thread. Each path's figures are a consistent
+ * set; push and pop leave them alone. No lock is held meanwhile: `function` may call any other.
+ *
+ * Errors: TIDE_EINVAL (not a statistics resource, or one without by_tag; NULL), TIDE_ENOMEM. Thread safety: any thread.
+ * Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_statistics_report(struct tide_resource *statistics, tide_statistics_function function,
+                                                    void *context);
+
+/*
+ * The same as a table in text, a line for each path: allocations, peak, total and outstanding bytes. *needed (may be
+ * NULL) is the length without the NUL, also where `capacity` was too small and the text was cut.
+ * Errors, thread safety: as tide_statistics_report. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_statistics_report_text(struct tide_resource *statistics, char *text, size_t capacity,
+                                                         size_t *needed);
 
 #ifdef __cplusplus
 }

@@ -281,6 +281,42 @@ tide_tag_pop(void)
         tidei_tag_current = tag_mine->stack[--tag_mine->depth];
 }
 
+uint32_t
+tidei_tag_parent(uint32_t tag)
+{
+    uint32_t parent = 0;
+
+    pthread_mutex_lock(&tag_lock);
+    if (tag != 0)
+        parent = tags[tag - 1].parent;
+    pthread_mutex_unlock(&tag_lock);
+    return parent;
+}
+
+char *
+tidei_tag_path(uint32_t tag)
+{
+    size_t length = 0;
+    char *path;
+
+    pthread_mutex_lock(&tag_lock);
+    for (uint32_t id = tag; id != 0; id = tags[id - 1].parent)
+        length += strlen(tags[id - 1].name) + 1;
+    path = malloc(length + 1);
+    /* From the end: each name with the '/' behind it, the last of which becomes the NUL. */
+    for (uint32_t id = tag; path != NULL && id != 0; id = tags[id - 1].parent) {
+        size_t part = strlen(tags[id - 1].name);
+
+        path[--length] = id == tag ? '\0' : '/';
+        length -= part;
+        memcpy(path + length, tags[id - 1].name, part);
+    }
+    if (path != NULL && tag == 0)
+        path[0] = '\0';
+    pthread_mutex_unlock(&tag_lock);
+    return path;
+}
+
 static void
 mark_one(struct tidei_recorder *recorder, void *context)
 {
