@@ -46,6 +46,8 @@ libviewer_la_SOURCES = \
 	viewer/report-write.c \
 	viewer/report.c \
 	viewer/report.h \
+	viewer/rmm-csv.c \
+	viewer/rmm-csv.h \
 	viewer/scan.c \
 	viewer/scan.h \
 	viewer/summary.c \
