@@ -6,6 +6,8 @@ EXTRA_DIST += \
 	tests/data/gpt_train.csv.gz \
 	tests/data/maskrcnn_infer.csv.gz \
 	tests/data/multistream_sort.csv.gz \
+	tests/data/nsys.sql \
+	tests/data/pytorch.json \
 	tests/symbols.txt \
 	tests/tap.h \
 	tests/tap.sh
@@ -60,6 +62,7 @@ TESTS += tests/peak-t
 command_tests = \
 	tests/bad-trace-t.sh \
 	tests/devices-t.sh \
+	tests/import-t.sh \
 	tests/query-t.sh \
 	tests/recover-t.sh \
 	tests/replay-t.sh \

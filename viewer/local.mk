@@ -15,6 +15,13 @@ libviewer_la_SOURCES = \
 	viewer/groups.h \
 	viewer/id-map.c \
 	viewer/id-map.h \
+	viewer/import-nsys.c \
+	viewer/import-pytorch.c \
+	viewer/import-rmm.c \
+	viewer/import.c \
+	viewer/import.h \
+	viewer/json-pull.c \
+	viewer/json-pull.h \
 	viewer/names.c \
 	viewer/names.h \
 	viewer/nearest.c \
@@ -33,6 +40,15 @@ libviewer_la_SOURCES = \
 	viewer/peak.h \
 	viewer/progress.c \
 	viewer/progress.h \
+	viewer/pytorch-json.c \
+	viewer/pytorch-json.h \
+	viewer/range-set.c \
+	viewer/range-set.h \
+	viewer/report-item.h \
+	viewer/report-table.c \
+	viewer/report-write.c \
+	viewer/report.c \
+	viewer/report.h \
 	viewer/replay-csv.c \
 	viewer/replay-input.c \
 	viewer/replay-input.h \
@@ -62,6 +78,8 @@ libviewer_la_SOURCES = \
 	viewer/trace-open.h \
 	viewer/view.c \
 	viewer/view.h
+	viewer/trace-writer.c \
+	viewer/trace-writer.h
 libviewer_la_LIBADD = $(SQLITE_LIBS) $(COMMAND_LIBS)
 
 bin_PROGRAMS += tidemark
@@ -70,6 +88,7 @@ tidemark_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 tidemark_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 tidemark_SOURCES = \
 	viewer/cmd-devices.c \
+	viewer/cmd-import.c \
 	viewer/cmd-peak.c \
 	viewer/cmd-query.c \
 	viewer/cmd-recover.c \

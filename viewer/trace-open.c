@@ -420,6 +420,19 @@ trace_open(const char *path, struct trace *out)
     return status;
 }
 
+int
+trace_open_other(const char *path, struct trace *out)
+{
+    int status = trace_check_head(path);
+
+    *out = (struct trace){ .path = path };
+    if (status == COMMAND_FINE)
+        status = trace_connect_somehow(out);
+    if (status != COMMAND_FINE)
+        trace_close(out);
+    return status;
+}
+
 void
 trace_close(struct trace *trace)
 {

@@ -24,6 +24,9 @@ struct trace {
  */
 int trace_open(const char *path, struct trace *out);
 
+/* The same for another program's SQLite file, of which only that is checked; trace_has says what is in it. */
+int trace_open_other(const char *path, struct trace *out);
+
 void trace_close(struct trace *trace);
 
 /* COMMAND_FINE where the recording is complete and has lost nothing; else say what it is, and COMMAND_INCOMPLETE. */
