@@ -100,8 +100,14 @@ static enum tide_status
 layer_create(const struct tidei_kind *kind, const struct tide_resource_ops *ops,
              const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
 {
-    struct layer *layer = calloc(1, sizeof(*layer));
+    struct layer *layer;
 
+    /* a base whose second argument contradicts the first */
+    if (kind->is_base && arguments->values[0].given && arguments->values[1].number > arguments->values[0].number) {
+        *arguments->error_column = arguments->values[1].column;
+        return tide_error_set(TIDE_EINVAL, "ground: keep exceeds capacity");
+    }
+    layer = calloc(1, sizeof(*layer));
     if (layer == NULL || tide_resource_init(&layer->base, ops, upstream) != TIDE_OK)
         abort();
     layer->kind = kind;
@@ -124,6 +130,12 @@ layer_create(const struct tidei_kind *kind, const struct tide_resource_ops *ops,
 
 static const struct tidei_argument ground_arguments[] = {
     { .key = "capacity", .type = TIDEI_ARGUMENT_SIZE, .expected = "a size such as 8GiB" },
+    { .key = "keep",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .share = true,
+      .all = true,
+      .least = 2,
+      .expected = "a size, a share or all" },
 };
 
 static const struct tidei_argument bound_arguments[] = {
@@ -185,7 +197,7 @@ layer_complete(struct tide_resource *resource)
                                                    .complete = layer_complete };
 
 TEST_KIND(bound, bound_arguments, 2, false, NULL)
-TEST_KIND(ground, ground_arguments, 1, true, NULL)
+TEST_KIND(ground, ground_arguments, 2, true, NULL)
 TEST_KIND(plain, NULL, 0, false, NULL)
 TEST_KIND(split, split_arguments, 1, false, NULL)
 TEST_KIND(tape, tape_arguments, 4, false, "path")
@@ -241,6 +253,7 @@ static const struct {
     { "ground(capacity=15EiB)", NULL },
     { "ground(capacity=18446744073709551615)", NULL },
     { "ground ( capacity = \"64MiB\" )", "ground(capacity=64MiB)" },
+    { "ground(keep=all)", "ground(keep=18446744073709551615)" },
     { "bound(4GiB) | ground", "bound(limit=4GiB) | ground" },
     { "bound(alignment=256, 4GiB) | ground", "bound(limit=4GiB, alignment=256) | ground" },
     { "bound(25%) | ground(capacity=80GiB)", "bound(limit=20GiB) | ground(capacity=80GiB)" },
@@ -338,6 +351,10 @@ static const struct {
                                "4GiB" },
     { "bound(18446744073709551616) | ground", "7: bound: argument 'limit': '18446744073709551616' is over 2^64 - 1, "
                                               "expected a size such as 4GiB" },
+    { "plain | ground(capacity=4, keep=5)", "33: ground: keep exceeds capacity" },
+    { "ground(keep=0%)", "13: ground: argument 'keep': '0%' is too small, expected a size, a share or all" },
+    { "ground(keep=101%)", "13: ground: argument 'keep': '101%' is more than all, expected a size, a share or all" },
+    { "bound(all) | ground", "7: bound: argument 'limit': 'all' begins with no digit, expected a size such as 4GiB" },
     { "bound(101%) | ground", "7: bound: argument 'limit': '101%' is more than all, expected a size such as 4GiB" },
     { "bound(100.1%) | ground", "7: bound: argument 'limit': '100.1%' is more than all, expected a size such as 4GiB" },
     { "bound(%) | ground", "7: bound: argument 'limit': '%' begins with no digit, expected a size such as 4GiB" },
@@ -548,10 +565,34 @@ check_mutations(void)
     is_i64(live_count, 0, "and nothing is left of any of them");
 }
 
+/* The share of a base is its own to resolve, and a layer is found by its name. */
+static void
+check_find(void)
+{
+    struct tide_resource *stack = NULL;
+    struct layer *ground;
+    struct layer *bound;
+
+    tide_stack_parse("split(1KiB={bound(1)}) | plain | bound(2) | ground(keep=12.5%)", &stack);
+    ground = (struct layer *)tide_stack_find(stack, "ground");
+    ok(ground != NULL && ground->base.upstream == NULL, "the base of a stack is found by its name");
+    ok(ground != NULL && ground->values[1].number == 0 && ground->values[1].share * 8 == ground->values[1].share_whole,
+       "a base gets a share as such");
+    bound = (struct layer *)tide_stack_find(stack, "bound");
+    ok(bound != NULL && bound->values[0].number == 2,
+       "of two layers of a kind that of the upstream that serves all is found");
+    ok(tide_stack_find(stack, "split") == stack, "the top is found, too");
+    ok(tide_stack_find(stack, "tape") == NULL && tide_stack_find(NULL, "tape") == NULL &&
+           tide_stack_find(stack, NULL) == NULL,
+       "what is not there is not found");
+    tide_resource_release(stack);
+}
+
 int
 main(void)
 {
-    plan((int)TIDEI_COUNT_OF(good) + (int)TIDEI_COUNT_OF(bad) + 11 + 2 + 3 + 2);
+    plan((int)TIDEI_COUNT_OF(good) + (int)TIDEI_COUNT_OF(bad) + 11 + 2 + 3 + 2 + 5);
+    check_find();
     for (size_t i = 0; i < TIDEI_COUNT_OF(good); i++)
         check_good(good[i].text, good[i].printed != NULL ? good[i].printed : good[i].text);
     for (size_t i = 0; i < TIDEI_COUNT_OF(bad); i++)

@@ -37,8 +37,8 @@ TIDE_EXPORT enum tide_status tide_describe(struct tide_resource *top, char *text
 
 /*
  * The first layer of the kind `name` ("driver") under `top`, `top` included, as tide_resource_name has it: the way to
- * a layer of a stack that was made from text. Layers that several lie below, such as binning, are looked through in
- * the order of their upstreams. Borrowed, as long as the stack is there; NULL where there is none.
+ * a layer of a stack that was made from text. Below a layer over several others, such as binning, the one that serves
+ * what no other does is looked through first. Borrowed, as long as the stack is there; NULL where there is none.
  * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT struct tide_resource *tide_stack_find(struct tide_resource *top, const char *name);

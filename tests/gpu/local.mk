@@ -33,6 +33,12 @@ tests_gpu_conduct_cupti_t_LDADD = -ldl
 TESTS += tests/gpu/conduct-cupti-t
 GPU_TESTS += tests/gpu/conduct-cupti-t
 
+check_PROGRAMS += tests/gpu/base-options-t
+tests_gpu_base_options_t_SOURCES = tests/gpu/base-options-t.c $(gpu_work_test)
+tests_gpu_base_options_t_LDADD = libtidemark.la -ldl
+TESTS += tests/gpu/base-options-t
+GPU_TESTS += tests/gpu/base-options-t
+
 check_PROGRAMS += tests/gpu/driver-t
 tests_gpu_driver_t_SOURCES = tests/gpu/driver-t.c $(gpu_test) $(contract_test)
 tests_gpu_driver_t_LDADD = libtidemark.la -ldl
