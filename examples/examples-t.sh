@@ -3,7 +3,7 @@
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 
-plan 8
+plan 16
 unset TIDEMARK_STACK
 own=$("$top_builddir/examples/own-resource")
 is $? 0 'own-resource succeeds'
@@ -18,4 +18,33 @@ has_words "$wrap" 'peak: 47185920 bytes in 12 allocations' 'it says how high its
 wrap=$(TIDEMARK_STACK='statistics | limit(32MiB) | sim' "$top_builddir/examples/wrap")
 is $? 1 'wrap fails where the stack of the environment has a lower limit'
 has_words "$wrap" 'batch 256 does not fit: limit: ' 'it says which batch did not fit, and why'
+# Those of CUDA run on the fake driver of the tests where there is one, else on what the machine has.
+builddir=$(cd "$top_builddir" && pwd)
+if test -e "$builddir/tests/fake-cuda/.libs/libcuda.so.1"; then
+    LD_LIBRARY_PATH=$builddir/tests/fake-cuda/.libs
+    export LD_LIBRARY_PATH
+fi
+streams=$("$builddir/examples/streams" 2>&1)
+streams_status=$?
+if test $streams_status -eq 77; then
+    has_words "$streams" 'no GPU on this machine' 'streams says that there is no GPU'
+    skip 7 'no GPU'
+    done_testing
+fi
+is $streams_status 0 'streams succeeds'
+has_words "$streams" 'handed over: the reader saw 7' 'a stream reads what another has handed over'
+has_words "$streams" 'lent: the reader saw 8' 'and what another has lent'
+
+share=$(cd "$scratch" && "$builddir/examples/share" 2>&1)
+is $? 0 'share succeeds' || diag "$share"
+has_words "$share" 'reader: 4194304 bytes, the first word is 7' 'another process reads what was shared with it'
+if test -n "$SQLITE3"; then
+    question='SELECT count(*), sum(size), sum(free_ns IS NULL), min(address <> 0) FROM allocation'
+    is "$("$SQLITE3" "$scratch/share-maker.db" "$question")" '1|4194304|0|1' 'the trace of the one has the allocation'
+    is "$("$SQLITE3" "$scratch/share-reader.db" "$question")" '1|4194304|0|1' 'and so has that of the other'
+    is "$("$SQLITE3" "$scratch/share-reader.db" "SELECT kind FROM layer WHERE upstream_layer_id IS NULL")" \
+        driver_import 'there over a base that imports'
+else
+    skip 3 'no sqlite3'
+fi
 done_testing

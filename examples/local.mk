@@ -1,7 +1,11 @@
 # Small programs that make check builds and runs.
-check_PROGRAMS += examples/budget-t examples/own-resource examples/wrap
+check_PROGRAMS += examples/budget-t examples/own-resource examples/share examples/streams examples/wrap
 examples_budget_t_LDADD = libtidemark.la
 examples_own_resource_LDADD = libtidemark.la
+examples_share_SOURCES = examples/cuda-calls.h examples/share.c
+examples_share_LDADD = libtidemark.la -ldl
+examples_streams_SOURCES = examples/cuda-calls.h examples/streams.c
+examples_streams_LDADD = libtidemark.la -ldl
 examples_wrap_LDADD = libtidemark.la
 dist_check_SCRIPTS += examples/examples-t.sh
 TESTS += examples/budget-t examples/examples-t.sh

@@ -1,0 +1,122 @@
+/*
+ * What order a program owes where several streams use memory from a stack:
+ *
+ *     ./streams
+ *
+ * - Memory is there for the stream it was allocated on, from that point of the stream on. Another stream that is to use
+ *   it has to wait for that point.
+ * - Memory is given back in the order of the stream that deallocate names. Whatever other streams still do with it has
+ *   to be ordered before that: either name the stream that uses it last, or have the one that is named wait for the
+ *   others.
+ * - What happens to freed memory afterwards is the stack's affair: a later allocation, on any stream, that gets it is
+ *   ordered behind all this.
+ *
+ * tide_order is one way to have a stream wait, and works on any stack; events, or a synchronize, do as well.
+ */
+#include <stdio.h>
+
+#include <tidemark/tidemark.h>
+
+#include "examples/cuda-calls.h"
+
+#define WORDS ((size_t)1 << 20)
+#define BYTES (WORDS * sizeof(uint32_t))
+
+static struct cuda_calls cuda;
+
+/* `maker` writes a buffer, `reader` reads it; it is allocated on the one and freed on the other. */
+static enum tide_status
+hand_over(struct tide_resource *memory, void *maker, void *reader, uint32_t *seen)
+{
+    void *buffer;
+    enum tide_status status =
+        tide_allocate(memory, BYTES, TIDE_DEFAULT_ALIGNMENT, (tide_stream)(uintptr_t)maker, &buffer);
+
+    if (status != TIDE_OK)
+        return status;
+    cuda.memset_async((uint64_t)(uintptr_t)buffer, 7, WORDS, maker);
+
+    /* The reader may begin when the maker has come so far: allocated, and written. */
+    status = tide_order(memory, (tide_stream)(uintptr_t)maker, (tide_stream)(uintptr_t)reader);
+    cuda.copy_to_host_async(seen, (uint64_t)(uintptr_t)buffer, BYTES, reader);
+
+    /* The reader is the last to use it, and behind the maker by now: no order is owed. */
+    if (status == TIDE_OK)
+        return tide_deallocate(memory, buffer, BYTES, TIDE_DEFAULT_ALIGNMENT, (tide_stream)(uintptr_t)reader);
+    (void)tide_deallocate(memory, buffer, BYTES, TIDE_DEFAULT_ALIGNMENT, (tide_stream)(uintptr_t)maker);
+    return status;
+}
+
+/* Here the maker frees, while the reader may still be at work: it has to wait for the reader first. */
+static enum tide_status
+lend(struct tide_resource *memory, void *maker, void *reader, uint32_t *seen)
+{
+    void *buffer;
+    enum tide_status status =
+        tide_allocate(memory, BYTES, TIDE_DEFAULT_ALIGNMENT, (tide_stream)(uintptr_t)maker, &buffer);
+
+    if (status != TIDE_OK)
+        return status;
+    cuda.memset_async((uint64_t)(uintptr_t)buffer, 8, WORDS, maker);
+    status = tide_order(memory, (tide_stream)(uintptr_t)maker, (tide_stream)(uintptr_t)reader);
+    cuda.copy_to_host_async(seen, (uint64_t)(uintptr_t)buffer, BYTES, reader);
+    if (status == TIDE_OK)
+        status = tide_order(memory, (tide_stream)(uintptr_t)reader, (tide_stream)(uintptr_t)maker);
+    if (status == TIDE_OK)
+        status = tide_deallocate(memory, buffer, BYTES, TIDE_DEFAULT_ALIGNMENT, (tide_stream)(uintptr_t)maker);
+    return status;
+}
+
+static int
+run(struct tide_resource *memory, uint32_t *seen)
+{
+    void *maker = NULL;
+    void *reader = NULL;
+    enum tide_status status;
+
+    cuda.stream_create(&maker, CUDA_STREAM_NON_BLOCKING);
+    cuda.stream_create(&reader, CUDA_STREAM_NON_BLOCKING);
+    status = hand_over(memory, maker, reader, seen);
+    cuda.stream_synchronize(reader);
+    if (status == TIDE_OK)
+        printf("handed over: the reader saw %u\n", seen[WORDS - 1]);
+    if (status == TIDE_OK)
+        status = lend(memory, maker, reader, seen);
+    cuda.stream_synchronize(reader);
+    if (status == TIDE_OK)
+        printf("lent: the reader saw %u\n", seen[WORDS - 1]);
+    else
+        fprintf(stderr, "streams: %s\n", tide_error_text());
+
+    /* Where streams go while the stack goes on, no layer may name them again. */
+    tide_order(memory, TIDE_STREAM_ALL, 0);
+    cuda.stream_destroy(maker);
+    cuda.stream_destroy(reader);
+    return status == TIDE_OK ? 0 : 1;
+}
+
+int
+main(void)
+{
+    struct tide_resource *memory;
+    uint32_t *seen = malloc(BYTES);
+    int result = 1;
+
+    if (seen == NULL)
+        return 1;
+    if (!cuda_calls_open(&cuda)) {
+        printf("streams: no GPU on this machine\n");
+        free(seen);
+        return 77; /* what test harnesses take for skipped */
+    }
+    if (tide_stack_from_environment("statistics | driver(release_threshold=all)", &memory) == TIDE_OK) {
+        result = run(memory, seen);
+        tide_resource_release(memory);
+    } else {
+        fprintf(stderr, "streams: %s\n", tide_error_text());
+    }
+    cuda.context_set(NULL);
+    cuda.context_release(0);
+    free(seen);
+    return result;
+}
