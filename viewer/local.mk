@@ -44,11 +44,6 @@ libviewer_la_SOURCES = \
 	viewer/pytorch-json.h \
 	viewer/range-set.c \
 	viewer/range-set.h \
-	viewer/report-item.h \
-	viewer/report-table.c \
-	viewer/report-write.c \
-	viewer/report.c \
-	viewer/report.h \
 	viewer/replay-csv.c \
 	viewer/replay-input.c \
 	viewer/replay-input.h \
@@ -76,10 +71,10 @@ libviewer_la_SOURCES = \
 	viewer/trace-layers.h \
 	viewer/trace-open.c \
 	viewer/trace-open.h \
+	viewer/trace-writer.c \
+	viewer/trace-writer.h \
 	viewer/view.c \
 	viewer/view.h
-	viewer/trace-writer.c \
-	viewer/trace-writer.h
 libviewer_la_LIBADD = $(SQLITE_LIBS) $(COMMAND_LIBS)
 
 bin_PROGRAMS += tidemark
