@@ -52,6 +52,13 @@ random_trace_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 random_trace_cflags = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 random_trace_ldadd = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 
+check_PROGRAMS += tests/fragment-t
+tests_fragment_t_SOURCES = tests/fragment-t.c $(random_trace)
+tests_fragment_t_CPPFLAGS = $(random_trace_cppflags)
+tests_fragment_t_CFLAGS = $(random_trace_cflags)
+tests_fragment_t_LDADD = $(random_trace_ldadd)
+TESTS += tests/fragment-t
+
 check_PROGRAMS += tests/peak-t
 tests_peak_t_SOURCES = tests/peak-t.c $(random_trace)
 tests_peak_t_CPPFLAGS = $(random_trace_cppflags)

@@ -12,13 +12,13 @@
 #include "viewer/nearest.h"
 #include "viewer/output.h"
 
-static bool
+bool
 filter_set_has(const struct filter_set *set, int64_t id)
 {
     return !set->active || id_map_find(&set->ids, (uint64_t)id) != NULL;
 }
 
-static int
+int
 filter_set_add(struct filter_set *set, int64_t id)
 {
     set->active = true;

@@ -36,6 +36,9 @@ void filter_free(struct filter *filter);
 /* The time of a moment of the trace; MOMENT_PEAK is none. COMMAND_FINE, or COMMAND_WRONG after a message. */
 int filter_moment(const struct trace *trace, const struct moment *moment, int64_t *out);
 
+bool filter_set_has(const struct filter_set *set, int64_t id);
+int filter_set_add(struct filter_set *set, int64_t id);
+
 /* Whether a layer passes. */
 bool filter_has_layer(const struct filter *filter, int64_t layer_id);
 

@@ -11,6 +11,8 @@ libviewer_la_SOURCES = \
 	viewer/counterfactual.h \
 	viewer/filter.c \
 	viewer/filter.h \
+	viewer/fragment.c \
+	viewer/fragment.h \
 	viewer/groups.c \
 	viewer/groups.h \
 	viewer/id-map.c \
@@ -59,8 +61,12 @@ libviewer_la_SOURCES = \
 	viewer/report.h \
 	viewer/rmm-csv.c \
 	viewer/rmm-csv.h \
+	viewer/samples.c \
+	viewer/samples.h \
 	viewer/scan.c \
 	viewer/scan.h \
+	viewer/space.c \
+	viewer/space.h \
 	viewer/summary.c \
 	viewer/summary.h \
 	viewer/summits.c \
@@ -83,6 +89,7 @@ tidemark_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 tidemark_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 tidemark_SOURCES = \
 	viewer/cmd-devices.c \
+	viewer/cmd-fragmentation.c \
 	viewer/cmd-import.c \
 	viewer/cmd-peak.c \
 	viewer/cmd-query.c \

@@ -44,6 +44,14 @@ static const struct option_def options_filter[] = {
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
+static const struct option_def options_window[] = {
+    { "layer", 'l', OPTION_LIST, "LAYER", "only of this log layer (number); else the outermost ones", AT(layers), NULL,
+      0 },
+    { "from", 0, OPTION_MOMENT, "MOMENT", "from there on: 1.5s, 50%, #ALLOCATION or mark:TEXT", AT(from), NULL, 0 },
+    { "to", 0, OPTION_MOMENT, "MOMENT", "up to there", AT(to), NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
 static const struct option_def options_always[] = {
     { "help", 'h', OPTION_FLAG, NULL, "print this", 0, NULL, 0 },
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
@@ -55,7 +63,7 @@ struct options_table {
     void *base;
 };
 
-#define OPTIONS_TABLES 5
+#define OPTIONS_TABLES 6
 
 static size_t
 options_tables(const struct command *self, void *own, struct view_options *common, struct options_table *tables)
@@ -68,6 +76,8 @@ options_tables(const struct command *self, void *own, struct view_options *commo
         tables[count++] = (struct options_table){ options_limit, common };
     if (self->common & OPTIONS_FILTER)
         tables[count++] = (struct options_table){ options_filter, common };
+    if (self->common & OPTIONS_WINDOW)
+        tables[count++] = (struct options_table){ options_window, common };
     if (self->common & OPTIONS_REPORT)
         tables[count++] = (struct options_table){ options_report, common };
     if (count > 0)

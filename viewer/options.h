@@ -51,6 +51,7 @@ enum {
     OPTIONS_REPORT = 1, /* how it is printed */
     OPTIONS_FILTER = 2, /* which allocations count */
     OPTIONS_LIMIT = 4,  /* how many rows */
+    OPTIONS_WINDOW = 8, /* of the filters the layer and the time alone, where all blocks of a pool have to count */
 };
 
 struct view_options {

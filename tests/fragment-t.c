@@ -1,0 +1,222 @@
+/* `tidemark fragmentation` against brute force: a map of every 256 bytes of every chunk, over small random traces. */
+#include "tests/random-trace.h"
+#include "tests/tap.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "viewer/command.h"
+#include "viewer/fragment.h"
+
+#define ROUNDS 150
+#define TRACE  "fragment-t.db"
+#define UNITS  (RANDOM_CHUNK / 256)
+
+struct wanted {
+    int64_t requested, rounded, inside, reserved, largest, holes, unusable, blocks, chunks, empty;
+};
+
+static struct random_trace trace;
+
+static bool
+same(const char *what, uint64_t seen, int64_t wanted)
+{
+    if (seen != (uint64_t)wanted)
+        diag("seed %" PRIu64 ": %s is %" PRIu64 ", by brute force %" PRId64, trace.seed, what, seen, wanted);
+    return seen == (uint64_t)wanted;
+}
+
+static void
+end_hole(struct wanted *wanted, int64_t bytes, int64_t request)
+{
+    if (bytes == 0)
+        return;
+    wanted->holes++;
+    wanted->largest = bytes > wanted->largest ? bytes : wanted->largest;
+    wanted->unusable += bytes < request ? bytes : 0;
+}
+
+static void
+map_chunk(const struct random_life *chunk, const bool *live, int64_t request, struct wanted *wanted)
+{
+    bool used[UNITS] = { false };
+    bool any = false;
+    int64_t hole = 0;
+
+    for (size_t i = 0; i < trace.count; i++) {
+        const struct random_life *block = &trace.lives[i];
+
+        if (block->layer != 1 || !live[i])
+            continue;
+        for (int64_t at = 0; at < block->size; at += 256) {
+            int64_t place = block->address + at - chunk->address;
+
+            if (place >= 0 && place < RANDOM_CHUNK)
+                any = used[place / 256] = true;
+        }
+    }
+    wanted->chunks++;
+    wanted->reserved += RANDOM_CHUNK;
+    wanted->empty += any ? 0 : RANDOM_CHUNK;
+    for (int unit = 0; unit < UNITS; unit++) {
+        wanted->inside += used[unit] ? 256 : 0;
+        if (used[unit])
+            end_hole(wanted, hole, request);
+        hole = used[unit] ? 0 : hole + 256;
+    }
+    end_hole(wanted, hole, request);
+}
+
+static void
+brute(const bool *live, int64_t request, struct wanted *wanted)
+{
+    memset(wanted, 0, sizeof(*wanted));
+    for (size_t i = 0; i < trace.count; i++) {
+        const struct random_life *life = &trace.lives[i];
+
+        if (!live[i])
+            continue;
+        if (life->layer == 3) {
+            map_chunk(life, live, request, wanted);
+        } else if (life->size > 0) {
+            wanted->blocks++;
+            wanted->requested += life->size;
+            wanted->rounded += (life->size + 255) / 256 * 256;
+        }
+    }
+}
+
+static bool
+same_figures(const struct fragment_figures *seen, const struct wanted *wanted)
+{
+    return same("requested", seen->requested_bytes, wanted->requested) &
+           same("rounded", seen->rounded_bytes, wanted->rounded) & same("inside", seen->inside_bytes, wanted->inside) &
+           same("reserved", seen->reserved_bytes, wanted->reserved) &
+           same("free", seen->free_bytes, wanted->reserved - wanted->inside) &
+           same("largest hole", seen->largest_hole, wanted->largest) & same("holes", seen->holes, wanted->holes) &
+           same("unusable", seen->unusable_bytes, wanted->unusable) & same("blocks", seen->blocks, wanted->blocks) &
+           same("chunks", seen->chunks, wanted->chunks) & same("empty", seen->empty_bytes, wanted->empty);
+}
+
+/* What lives at a time: begun by then, not freed before. */
+static void
+live_at(int64_t ns, bool *live)
+{
+    for (size_t i = 0; i < trace.count; i++) {
+        const struct random_life *life = &trace.lives[i];
+
+        live[i] = life->status == 0 && life->alloc_ns <= ns && (life->free_ns == RANDOM_NEVER || life->free_ns >= ns);
+    }
+}
+
+static int64_t
+live_after(const struct random_life *event, int64_t layer, bool *live)
+{
+    int64_t bytes = 0;
+
+    for (size_t i = 0; i < trace.count; i++) {
+        live[i] = random_trace_is_live(&trace.lives[i], event, false);
+        bytes += live[i] && trace.lives[i].layer == layer ? trace.lives[i].size : 0;
+    }
+    return bytes;
+}
+
+/* The allocation that makes the most live on a layer. */
+static const struct random_life *
+highest(int64_t layer, int64_t *most)
+{
+    const struct random_life *best = NULL;
+    bool live[RANDOM_LIVES];
+
+    *most = 0;
+    for (size_t i = 0; i < trace.count; i++) {
+        int64_t bytes;
+
+        if (trace.lives[i].layer != layer || trace.lives[i].status != 0)
+            continue;
+        bytes = live_after(&trace.lives[i], layer, live);
+        if (bytes > *most) {
+            *most = bytes;
+            best = &trace.lives[i];
+        }
+    }
+    return best;
+}
+
+static bool
+check(struct view *view, const struct moment *at, int64_t request)
+{
+    struct fragment fragment;
+    struct wanted wanted;
+    bool live[RANDOM_LIVES];
+    int64_t most, reserved;
+    const struct random_life *peak = highest(1, &most);
+    const struct random_life *reserving = highest(3, &reserved);
+    bool good;
+
+    if (fragment_make(view, at, (uint64_t)request, SPACE_PAGE, 7, &fragment) != COMMAND_FINE)
+        return false;
+    good =
+        same("the peak", fragment.peak_bytes, most) & same("the most reserved", fragment.reserved_peak_bytes, reserved);
+    if (request == 0)
+        request = (int64_t)fragment.largest_request;
+    if (at->kind == MOMENT_PEAK && peak != NULL)
+        live_after(peak, 1, live);
+    else
+        live_at(at->kind == MOMENT_PEAK ? trace.end_ns + 1 : at->number, live);
+    brute(live, request, &wanted);
+    good &= same_figures(&fragment.figures, &wanted);
+    if (reserving != NULL) {
+        live_after(reserving, 3, live);
+        brute(live, request, &wanted);
+        good &= same_figures(&fragment.reserved_figures, &wanted);
+    }
+    for (size_t i = 0; i < fragment.moments_done; i++) {
+        live_at(fragment.moments[i].ns, live);
+        brute(live, request, &wanted);
+        good &= same_figures(&fragment.moments[i], &wanted);
+    }
+    good &= same("moments", fragment.moments_done, 7);
+    fragment_free(&fragment);
+    return good;
+}
+
+static bool
+check_trace(uint64_t seed, bool at_times)
+{
+    struct moment at = { .kind = MOMENT_PEAK };
+    struct view_options options;
+    struct view view;
+    uint64_t state = seed + 1;
+    bool good;
+
+    random_trace_make(&trace, seed, random_draw(&state, 150));
+    random_trace_write(&trace, TRACE);
+    options_defaults(&options);
+    if (view_open(&view, "fragmentation", &options, TRACE) != COMMAND_FINE)
+        return false;
+    if (at_times)
+        at = (struct moment){ .kind = MOMENT_TIME, .number = (int64_t)random_draw(&state, (uint64_t)trace.end_ns + 2) };
+    good = check(&view, &at, at_times ? (int64_t)random_draw(&state, 4000) : 0);
+    view_finish(&view, COMMAND_WRONG);
+    return good;
+}
+
+int
+main(void)
+{
+    uint64_t seed = random_trace_seed();
+    bool at_peak = true;
+    bool at_times = true;
+
+    plan(2);
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        at_peak = check_trace(seed + i, false) && at_peak;
+        at_times = check_trace(seed + i, true) && at_times;
+    }
+    ok(at_peak, "the figures at the peak, at the most reserved and over time are those of a map of every unit");
+    ok(at_times, "so are those at any time, for any request");
+    unlink(TRACE);
+    return done();
+}
