@@ -90,4 +90,7 @@ tests_gpu_stream_t_LDADD = libtidemark.la -ldl
 TESTS += tests/gpu/stream-t
 GPU_TESTS += tests/gpu/stream-t
 
+# On the fake driver every stream is a thread.
+THREADED_TESTS += $(GPU_TESTS)
+
 EXTRA_DIST += tests/gpu/README.md tests/gpu/run
