@@ -8,6 +8,8 @@
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t fake_progress = PTHREAD_COND_INITIALIZER;
 
+__thread bool fake_in_stream;
+
 static struct fake_function *call_functions;
 static const struct fake_tracer *call_tracer; /* stored with release, loaded with acquire */
 static __thread struct fake_call *call_now;
@@ -84,6 +86,8 @@ fake_call_begin(struct fake_call *call, struct fake_function *function, enum fak
     call_trace_begin(call);
     pthread_mutex_lock(&fake_lock);
     call_now = call;
+    if (fake_in_stream)
+        return CUDA_ERROR_NOT_PERMITTED;
     if (need != FAKE_NEEDS_NOTHING && fake.gone)
         return CUDA_ERROR_DEINITIALIZED;
     if (need != FAKE_NEEDS_NOTHING && !fake.initialized)

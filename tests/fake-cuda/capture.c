@@ -12,11 +12,12 @@ struct fake_capture {
     CUstreamCaptureMode mode;
     pthread_t thread;
     CUgraph graph;
-    bool spoilt;
+    bool spoilt, ended;
     uint64_t id;
 };
 
 static struct fake_capture *captures;
+static struct fake_capture *captures_ended; /* which events may still name */
 static uint64_t capture_ids;
 static __thread CUstreamCaptureMode capture_thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
@@ -61,12 +62,14 @@ fake_capture_unsafe(void)
 }
 
 CUresult
-fake_capture_add(struct fake_capture *capture, CUgraphNodeType type, fake_work work, const void *argument, size_t bytes)
+fake_capture_add(CUstream stream, CUgraphNodeType type, fake_work work, const void *argument, size_t bytes)
 {
+    struct fake_capture *capture = stream->capture;
     CUgraphNode node;
 
     if (capture->spoilt)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    stream->captured++;
     node = fake_graph_add(capture->graph, type);
     node->work = work;
     node->bytes = bytes;
@@ -75,6 +78,33 @@ fake_capture_add(struct fake_capture *capture, CUgraphNodeType type, fake_work w
         abort();
     if (bytes > 0)
         memcpy(node->argument, argument, bytes);
+    return CUDA_SUCCESS;
+}
+
+void
+fake_capture_record(CUevent event, CUstream stream)
+{
+    event->capture = stream->capture;
+    event->captured_stream = stream;
+    event->captured = stream->captured;
+}
+
+CUresult
+fake_capture_join(CUstream stream, CUevent event)
+{
+    if (event->capture->ended)
+        return CUDA_ERROR_CAPTURED_EVENT;
+    if (stream->capture != NULL && stream->capture != event->capture) {
+        stream->capture->spoilt = event->capture->spoilt = true;
+        return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+    }
+    if (stream->capture == NULL) {
+        stream->capture = event->capture;
+        stream->captured = 1; /* also one that does nothing has to be waited for */
+        stream->joined = 0;
+    }
+    if (event->captured_stream != stream && event->captured_stream->joined < event->captured)
+        event->captured_stream->joined = event->captured;
     return CUDA_SUCCESS;
 }
 
@@ -89,6 +119,7 @@ fake_capture_allocate(CUstream stream, size_t bytes, CUdeviceptr *out)
     memory = fake_graph_memory_new(stream->context, bytes);
     if (memory == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    stream->captured++;
     fake_graph_add(capture->graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC)->memory = memory;
     *out = memory->address;
     return CUDA_SUCCESS;
@@ -107,6 +138,7 @@ fake_capture_free(CUstream stream, CUdeviceptr address)
         if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && node->memory == memory && memory != NULL &&
             !memory->freed_inside) {
             memory->freed_inside = true;
+            stream->captured++;
             fake_graph_add(capture->graph, CU_GRAPH_NODE_TYPE_MEM_FREE)->memory = memory;
             return CUDA_SUCCESS;
         }
@@ -140,10 +172,22 @@ do_cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode)
                                       .id = ++capture_ids };
     captures = capture;
     stream->capture = capture;
+    stream->captured = stream->joined = 0;
     return CUDA_SUCCESS;
 }
 
 FAKE_API(10010, cuStreamBeginCapture, (CUstream handle, CUstreamCaptureMode mode), (handle, mode))
+
+/* The origin waits, by way of events, for all that other streams have captured. */
+static CUresult
+capture_joined(const struct fake_capture *capture)
+{
+    for (CUstream stream = fake.streams; stream != NULL; stream = stream->next) {
+        if (stream->capture == capture && stream != capture->origin && stream->joined < stream->captured)
+            return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    }
+    return CUDA_SUCCESS;
+}
 
 /* All streams leave it. */
 static void
@@ -158,7 +202,9 @@ capture_end(struct fake_capture *capture)
         if (stream->capture == capture)
             stream->capture = NULL;
     }
-    free(capture);
+    capture->ended = true;
+    capture->next = captures_ended;
+    captures_ended = capture;
 }
 
 static CUresult
@@ -180,12 +226,13 @@ do_cuStreamEndCapture(CUstream handle, CUgraph *out)
         return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     if (capture->origin != stream)
         return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-    if (capture->spoilt)
+    result = capture->spoilt ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : capture_joined(capture);
+    if (result != CUDA_SUCCESS)
         fake_graph_drop(capture->graph);
     else
         *out = capture->graph;
     capture_end(capture);
-    return *out != NULL ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    return result;
 }
 
 FAKE_API(10000, cuStreamEndCapture, (CUstream handle, CUgraph *out), (handle, out))

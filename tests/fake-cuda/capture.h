@@ -16,8 +16,11 @@ CUresult fake_capture_spoil(CUstream stream);
  */
 CUresult fake_capture_unsafe(void);
 
-CUresult fake_capture_add(struct fake_capture *capture, CUgraphNodeType type, fake_work work, const void *argument,
-                          size_t bytes);
+CUresult fake_capture_add(CUstream stream, CUgraphNodeType type, fake_work work, const void *argument, size_t bytes);
+
+/* An event that is recorded in a capture, and a wait for such an event, by which the stream joins that. */
+void fake_capture_record(CUevent event, CUstream stream);
+CUresult fake_capture_join(CUstream stream, CUevent event);
 
 /* In a capture an allocation is a node, whose memory will be at *out; so is its free. */
 CUresult fake_capture_allocate(CUstream stream, size_t bytes, CUdeviceptr *out);

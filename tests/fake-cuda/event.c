@@ -62,7 +62,7 @@ event_record(CUevent event, CUstream stream)
 {
     if (event->context != stream->context)
         return CUDA_ERROR_INVALID_HANDLE;
-    event->capture = stream->capture;
+    fake_capture_record(event, stream);
     if (stream->capture != NULL)
         return CUDA_SUCCESS;
     event->recorded = true;
@@ -151,10 +151,8 @@ do_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
         return CUDA_ERROR_INVALID_HANDLE;
     if (flags > 1)
         return CUDA_ERROR_INVALID_VALUE;
-    if (event->capture != NULL) {
-        stream->capture = event->capture;
-        return CUDA_SUCCESS;
-    }
+    if (event->capture != NULL)
+        return fake_capture_join(stream, event);
     if (stream->capture != NULL && event->recorded)
         return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     fake_clock_merge(&waits, &event->known);

@@ -85,6 +85,7 @@ void fake_trace(const struct fake_event *event);
 
 extern pthread_mutex_t fake_lock;
 extern pthread_cond_t fake_progress; /* a stream went on, or is to end */
+extern __thread bool fake_in_stream; /* this thread is a stream's, where no call is permitted */
 
 /* A place in a stream's order: behind its first `seq` operations. */
 struct fake_point {
@@ -132,6 +133,7 @@ struct CUstream_st {
     uint64_t submitted, done;
     struct fake_clock known;
     struct fake_capture *capture;
+    uint64_t captured, joined; /* what was captured of it, and how much of that another stream waits for */
 };
 
 struct CUevent_st {
@@ -141,8 +143,10 @@ struct CUevent_st {
     bool alive, recorded;
     struct fake_point point;
     struct fake_clock known;
-    struct fake_capture *capture; /* recorded in this one */
-    uint64_t ns;                  /* when it was done; written by the stream's thread under fake_lock */
+    struct fake_capture *capture; /* recorded in this one, by that stream, behind so much */
+    CUstream captured_stream;
+    uint64_t captured;
+    uint64_t ns; /* when it was done; written by the stream's thread under fake_lock */
 };
 
 struct fake_device {

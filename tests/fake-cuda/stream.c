@@ -66,6 +66,7 @@ stream_run(void *context)
 {
     CUstream stream = context;
 
+    fake_in_stream = true;
     pthread_mutex_lock(&fake_lock);
     for (;;) {
         struct fake_operation *operation = stream->first;
@@ -241,7 +242,7 @@ CUresult
 fake_submit(CUstream stream, CUgraphNodeType type, fake_work work, const void *argument, size_t bytes)
 {
     if (stream->capture != NULL)
-        return fake_capture_add(stream->capture, type, work, argument, bytes);
+        return fake_capture_add(stream, type, work, argument, bytes);
     return fake_submit_now(stream, work, argument, bytes);
 }
 

@@ -337,6 +337,38 @@ test_capture(void)
     MUST(cuMemPoolDestroy, pool);
 }
 
+/* A second stream joins a capture by an event, and has to be waited for by another. */
+static void
+test_capture_of_two(void)
+{
+    CUgraph graph = NULL;
+    CUstream first, second;
+    CUevent event;
+
+    MUST(cuStreamCreate, &first, CU_STREAM_NON_BLOCKING);
+    MUST(cuStreamCreate, &second, CU_STREAM_NON_BLOCKING);
+    MUST(cuEventCreate, &event, CU_EVENT_DISABLE_TIMING);
+    for (int joined = 0; joined < 2; joined++) {
+        MUST(cuStreamBeginCapture, first, CU_STREAM_CAPTURE_MODE_RELAXED);
+        MUST(cuEventRecord, event, first);
+        MUST(cuStreamWaitEvent, second, event, 0);
+        MUST(cuLaunchHostFunc, second, hold, NULL);
+        if (joined) {
+            MUST(cuEventRecord, event, second);
+            MUST(cuStreamWaitEvent, first, event, 0);
+        }
+        is_result(CU(cuStreamEndCapture)(first, &graph), joined ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
+                  joined ? "a stream that joined a capture, and is waited for, is in the graph"
+                         : "without the wait there is no graph");
+    }
+    is_result(CU(cuStreamWaitEvent)(second, event, 0), CUDA_ERROR_CAPTURED_EVENT,
+              "an event of a capture that has ended is none to wait for");
+    MUST(cuGraphDestroy, graph);
+    MUST(cuStreamDestroy, first);
+    MUST(cuStreamDestroy, second);
+    MUST(cuEventDestroy, event);
+}
+
 static void
 test_released(void)
 {
@@ -364,7 +396,7 @@ main(void)
 
     if (reason != NULL)
         skip_all(reason);
-    plan(61 + 2 * (int)REUSES);
+    plan(64 + 2 * (int)REUSES);
     gpu_diag();
     test_without_context();
     MUST(cuDevicePrimaryCtxRetain, &primary, 0);
@@ -377,6 +409,7 @@ main(void)
         test_reuse(&reuses[i]);
     test_legacy();
     test_capture();
+    test_capture_of_two();
     test_released();
     return done();
 }
