@@ -67,6 +67,7 @@ static CUcontext
 context_new(int device, unsigned int flags, bool primary)
 {
     CUcontext context = calloc(1, sizeof(*context));
+    struct CUctx_st **link = &fake.contexts;
 
     if (context == NULL)
         abort();
@@ -75,8 +76,9 @@ context_new(int device, unsigned int flags, bool primary)
     context->primary = primary;
     context->alive = true;
     context->id = ++context_ids;
-    context->next = fake.contexts;
-    fake.contexts = context;
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = context;
     context->legacy = fake_stream_new(context, 0, 0);
     context->legacy->legacy = true;
     return context;

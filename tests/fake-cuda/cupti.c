@@ -129,13 +129,11 @@ cuptiSubscribe(CUpti_SubscriberHandle *out, CUpti_CallbackFunc callback, void *u
 FAKE_EXPORT CUptiResult CUPTIAPI
 cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
 {
-    CUptiResult result = CUPTI_ERROR_INVALID_PARAMETER;
+    CUptiResult result = subscriber == &cupti_subscriber ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 
     pthread_mutex_lock(&cupti_lock);
-    if (subscriber == &cupti_subscriber && cupti_subscriber.taken) {
+    if (subscriber == &cupti_subscriber)
         cupti_subscriber.taken = false;
-        result = CUPTI_SUCCESS;
-    }
     pthread_mutex_unlock(&cupti_lock);
     return result;
 }

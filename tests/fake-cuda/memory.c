@@ -155,13 +155,12 @@ memory_trace(const struct memory_range *range, enum fake_event_kind kind)
                                 .address = range->address,
                                 .bytes = range->bytes,
                                 .device = (uint32_t)range->device,
-                                .context = range->context->id,
                                 .stream = UINT32_MAX };
 
-    fake_trace(&event);
-    for (CUcontext other = fake.contexts; other != NULL; other = other->next) {
-        event.context = other->id;
-        if (other->alive && other != range->context) /* once more for each of them, as seen */
+    /* Once for each context that there is, as seen. */
+    for (CUcontext context = fake.contexts; context != NULL; context = context->next) {
+        event.context = context->id;
+        if (context->alive)
             fake_trace(&event);
     }
 }

@@ -53,6 +53,7 @@ static CUmemoryPool
 pool_new(const CUmemPoolProps *properties, int device)
 {
     CUmemoryPool pool = calloc(1, sizeof(*pool));
+    CUmemoryPool *link = &pool_all;
 
     if (pool == NULL)
         abort();
@@ -67,8 +68,9 @@ pool_new(const CUmemPoolProps *properties, int device)
         pool->access[i] = i == device && pool->kind == FAKE_DEVICE ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                                                                    : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     pool->alive = true;
-    pool->next = pool_all;
-    pool_all = pool;
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = pool;
     return pool;
 }
 
@@ -157,8 +159,6 @@ fake_pool_trace(CUmemoryPool pool, enum fake_event_kind kind, uint64_t least_byt
 
     if (kind == FAKE_POOL_CREATED && !pool->imported)
         event.pool_bytes = FAKE_SLAB_BYTES; /* as seen, though nothing is reserved yet */
-    if (kind == FAKE_POOL_DESTROYED)
-        event.pool_bytes = 0;
     fake_trace(&event);
 }
 
@@ -183,20 +183,28 @@ fake_block_trace(CUmemoryPool pool, const struct fake_block *block, enum fake_ev
     fake_trace(&event);
 }
 
-/* CUPTI hears of every pool, whether or not some of it went. */
+static void
+pool_trim(CUmemoryPool pool, CUmemoryPool but)
+{
+    if (pool != but) {
+        fake_pool_retire(pool);
+        fake_pool_trim(pool, pool->threshold_bytes);
+    }
+    pool->told_used_bytes -= pool->told_freed_bytes;
+    pool->told_freed_bytes = 0;
+    fake_pool_trace(pool, FAKE_POOL_TRIMMED, 0);
+}
+
+/* CUPTI hears of every pool, of default ones first, whether or not some of it went. */
 void
 fake_pools_trim(int device, CUmemoryPool but)
 {
-    for (CUmemoryPool pool = pool_all; pool != NULL; pool = pool->next) {
-        if (!pool->alive || pool->imported || (pool->device != device && pool->device >= 0))
-            continue;
-        if (pool != but) {
-            fake_pool_retire(pool);
-            fake_pool_trim(pool, pool->threshold_bytes);
+    for (int defaults = 1; defaults >= 0; defaults--) {
+        for (CUmemoryPool pool = pool_all; pool != NULL; pool = pool->next) {
+            if (pool->alive && !pool->imported && pool->is_default == (defaults != 0) &&
+                (pool->device == device || pool->device < 0))
+                pool_trim(pool, but);
         }
-        pool->told_used_bytes -= pool->told_freed_bytes;
-        pool->told_freed_bytes = 0;
-        fake_pool_trace(pool, FAKE_POOL_TRIMMED, 0);
     }
 }
 
@@ -207,11 +215,11 @@ fake_pools_synchronized(int device)
     bool freed = false;
 
     for (CUmemoryPool pool = pool_all; pool != NULL; pool = pool->next)
-        freed = freed || (pool->alive && !pool->imported && pool->frees_since_trim);
+        freed = freed || (!pool->imported && pool->frees_since_trim);
     if (!freed)
         return;
     for (CUmemoryPool pool = pool_all; pool != NULL; pool = pool->next)
-        pool->frees_since_trim = pool->frees_since_trim && fake_pool_waits(pool);
+        pool->frees_since_trim = pool->frees_since_trim && pool->alive && fake_pool_waits(pool);
     fake_pools_trim(device, NULL);
 }
 
@@ -417,7 +425,8 @@ do_cuMemFreeAsync(CUdeviceptr address, CUstream handle)
         return fake_graph_memory_free(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (place.block == NULL)
         return fake_memory_free(address, stream);
-    fake_block_trace(place.pool, place.block, FAKE_RELEASE, stream);
+    if (place.pool->alive) /* of one that is gone, CUPTI says nothing */
+        fake_block_trace(place.pool, place.block, FAKE_RELEASE, stream);
     place.pool->told_freed_bytes += place.bytes;
     place.pool->frees_since_trim = true;
     fake_pool_free(place.pool, place.block, (struct fake_point){ stream, stream->submitted });

@@ -301,6 +301,40 @@ test_memory(void)
     is_seen("allocated 5000 pinned; cuMemHostAlloc = 0; released 5000 pinned; cuMemFreeHost = 0");
 }
 
+/* A reader of these records has to tell the two apart by their context alone. */
+static void
+test_two_contexts(void)
+{
+    CUcontext second;
+    CUdeviceptr address;
+
+    MUST(cuCtxCreate, &second, NULL, 0, 0);
+    MUST(cuMemAlloc, &address, 5000);
+    MUST(cuMemFree, address);
+    is_seen("allocated 5000 device; allocated 5000 device; cuMemAlloc_v2 = 0; "
+            "released 5000 device; released 5000 device; cuMemFree_v2 = 0");
+    MUST(cuCtxDestroy, second);
+}
+
+/* What is left of a pool that was destroyed is freed unheard. */
+static void
+test_destroyed(void)
+{
+    CUmemPoolProps properties = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } };
+    CUdeviceptr address;
+
+    MUST(cuMemPoolCreate, &pool, &properties);
+    MUST(cuMemAllocFromPoolAsync, &address, MIB, pool, stream);
+    MUST(cuMemPoolDestroy, pool);
+    MUST(cuMemFreeAsync, address, stream);
+    is_seen("pool created, 32 MiB, 0 used; cuMemPoolCreate = 0; "
+            "allocated 1048576 device in order of a pool of 32 MiB, 1048576 used; cuMemAllocFromPoolAsync = 0; "
+            "pool destroyed, 32 MiB, 1048576 used; cuMemPoolDestroy = 0; cuMemFreeAsync = 0");
+    MUST(cuStreamSynchronize, stream);
+    is_seen("cuStreamSynchronize = 0");
+}
+
 int
 main(void)
 {
@@ -315,7 +349,7 @@ main(void)
     CUPTI(cuptiGetVersion)(&version);
     if (version < 130000)
         skip_all("this CUPTI is not of 13.0 or later");
-    plan(25);
+    plan(28);
     gpu_diag();
     start();
     MUST(cuDevicePrimaryCtxRetain, &primary, 0);
@@ -325,6 +359,8 @@ main(void)
     make_default_pool();
     test_pool();
     test_memory();
+    test_two_contexts();
+    test_destroyed();
     ok(!seen_apart, "every record is of its call, and within its time");
     ok(!pthread_equal(seen_thread, pthread_self()), "buffers come back on a thread of CUPTI's own");
     MUST(cuMemPoolCreate, &pool,
