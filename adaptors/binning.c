@@ -11,69 +11,115 @@
  * The bin is found by the size alone, at deallocation as at allocation, so that nothing is kept for an allocation.
  * Requests of 0 bytes go to the smallest bin; without bins, everything goes to the layer that follows.
  *
+ * Bins that are added later (tide_binning_add) take over sizes of which other blocks are still out. What they give out
+ * is noted by address, so that the rest finds its way to where it came from.
+ *
  * LIMITATIONS
  *  - A size given back that belongs into another bin goes to that one; `fixed` bins notice.
  *  - A bin's failure is the request's: no larger bin is tried. An alignment over 256 bytes fails in a `fixed` bin.
  *  - Figures are those of the layer that follows: for it all the blocks of a bin are in use.
  *  - Streams are ordered through the layer that follows, which must serve the same device; behind TIDE_STREAM_ALL
  *    through every bin, too, so that those which keep blocks forget their streams.
+ *  - Bins that are added later cost a short lock for each call that they serve. A trace that is being recorded lists the
+ *    bins that were there when it began.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <tidemark/binning.h>
 
+#include "address-shards.h"
+#include "bin-table.h"
 #include "describe.h"
 #include "kind.h"
+#include "lock.h"
 #include "resource.h"
 
-/*
- * `slot_count` slots, a power of two: the bins by size, then the layer that follows for what is left, the last one
- * included. The limits lie by themselves, so that a search through 16 bins reads two cache lines.
- */
 struct binning {
     struct tide_resource base;
-    size_t bin_count;
-    size_t slot_count;
-    struct tide_resource **resources; /* holds a reference to each bin's; owns the array, which follows the limits */
-    uint64_t limits[];
+    _Atomic(struct tidei_bin_table *) table;  /* owned; written with the lock */
+    struct tidei_bin_table *first;            /* the one of the beginning; borrowed */
+    struct tidei_lock lock;                   /* for those that add bins */
+    uint32_t added;                           /* bins so far, guarded by the lock */
+    struct tidei_address_shards *_Atomic out; /* owned; what bins that were added have given out, with their number */
 };
 
-/*
- * The number of limits under `bytes` is the slot to take, as the last limit is UINT64_MAX. Each round halves what is
- * left without a branch to predict, for sizes come in no order.
- */
-static inline struct tide_resource *
-binning_route(const struct binning *binning, uint64_t bytes)
+static inline const struct tidei_bin_table *
+binning_table(struct binning *binning)
 {
-    size_t slot = 0;
+    /* Acquire: pairs with the release in binning_publish, and sees the table. */
+    return atomic_load_explicit(&binning->table, memory_order_acquire);
+}
 
-    for (size_t half = binning->slot_count / 2; half > 0; half /= 2)
-        slot += binning->limits[slot + half - 1] < bytes ? half : 0;
-    return binning->resources[slot];
+static struct tidei_address_shards *
+binning_out(struct binning *binning)
+{
+    return atomic_load_explicit(&binning->out, memory_order_relaxed); /* relaxed: written before the table's release */
+}
+
+/* Through a bin that was added: note what it gives out. */
+static __attribute__((noinline)) enum tide_status
+binning_allocate_noted(struct binning *binning, const struct tidei_bin_route *route, size_t bytes, size_t alignment,
+                       tide_stream stream, void **out)
+{
+    enum tide_status status = tidei_allocate(route->resource, bytes, alignment, stream, out);
+
+    if (status != TIDE_OK || tidei_address_shards_put(binning_out(binning), *out, route->added))
+        return status;
+    tidei_deallocate(route->resource, *out, bytes, alignment, stream);
+    *out = NULL;
+    return tide_error_set(TIDE_ENOMEM, "binning: no host memory to note an address");
 }
 
 static enum tide_status
 binning_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
-    return tidei_allocate(binning_route((struct binning *)self, bytes), bytes, alignment, stream, out);
+    struct binning *binning = (struct binning *)self;
+    const struct tidei_bin_route *route = tidei_bin_route(binning_table(binning), bytes);
+
+    if (__builtin_expect(route->added != 0, 0))
+        return binning_allocate_noted(binning, route, bytes, alignment, stream, out);
+    return tidei_allocate(route->resource, bytes, alignment, stream, out);
+}
+
+/* Sizes that a bin has taken over: back to where the address came from. Forgotten before that bin is asked. */
+static __attribute__((noinline)) enum tide_status
+binning_deallocate_noted(struct binning *binning, const struct tidei_bin_table *table, void *pointer, size_t bytes,
+                         size_t alignment, tide_stream stream)
+{
+    uint32_t added = tidei_address_shards_take(binning_out(binning), pointer);
+    struct tide_resource *bin =
+        added != 0 ? tidei_bin_added(table, added) : tidei_bin_route(binning->first, bytes)->resource;
+    enum tide_status status = tidei_deallocate(bin, pointer, bytes, alignment, stream);
+
+    /* There is room, unless others have taken it meanwhile: then the address is lost to its bin. */
+    if (status != TIDE_OK && added != 0 && !tidei_address_shards_put(binning_out(binning), pointer, added))
+        tidei_message(TIDE_ERROR, "binning: no host memory to note an address again that its bin did not take back");
+    return status;
 }
 
 static enum tide_status
 binning_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
-    return tidei_deallocate(binning_route((struct binning *)self, bytes), pointer, bytes, alignment, stream);
+    struct binning *binning = (struct binning *)self;
+    const struct tidei_bin_table *table = binning_table(binning);
+    const struct tidei_bin_route *route = tidei_bin_route(table, bytes);
+
+    if (__builtin_expect(route->added != 0, 0))
+        return binning_deallocate_noted(binning, table, pointer, bytes, alignment, stream);
+    return tidei_deallocate(route->resource, pointer, bytes, alignment, stream);
 }
 
 /* All are ordered even where one fails, whose status it is then. */
 static enum tide_status
 binning_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
-    const struct binning *binning = (const struct binning *)self;
+    const struct tidei_bin_table *table = binning_table((struct binning *)self);
     enum tide_status status = tide_pass_order(self, earlier, later);
 
-    for (size_t i = 0; earlier == TIDE_STREAM_ALL && i < binning->bin_count; i++) {
-        struct tide_resource *bin = binning->resources[i];
+    for (size_t i = 0; earlier == TIDE_STREAM_ALL && i < table->bin_count; i++) {
+        struct tide_resource *bin = table->routes[i].resource;
         enum tide_status bin_status = bin->ops->order(bin, earlier, later);
 
         if (status == TIDE_OK)
@@ -86,12 +132,12 @@ binning_order(struct tide_resource *self, tide_stream earlier, tide_stream later
 static enum tide_status
 binning_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
-    const struct binning *binning = (const struct binning *)self;
+    const struct tidei_bin_table *table = binning_table((struct binning *)self);
     enum tide_status status = TIDE_OK;
     enum tide_status upstream_status;
 
-    for (size_t i = 0; i < binning->bin_count; i++) {
-        struct tide_resource *bin = binning->resources[i];
+    for (size_t i = 0; i < table->bin_count; i++) {
+        struct tide_resource *bin = table->routes[i].resource;
         enum tide_status bin_status = bin->ops->trim(bin, keep_bytes);
 
         if (status == TIDE_OK)
@@ -104,14 +150,14 @@ binning_trim(struct tide_resource *self, uint64_t keep_bytes)
 static void
 binning_describe(struct tide_resource *self, struct tide_text *text)
 {
-    const struct binning *binning = (const struct binning *)self;
+    const struct tidei_bin_table *table = binning_table((struct binning *)self);
 
-    for (size_t i = 0; i < binning->bin_count; i++) {
+    for (size_t i = 0; i < table->bin_count; i++) {
         if (i > 0)
             tide_text_format(text, ", ");
-        tide_text_size(text, binning->limits[i]);
+        tide_text_size(text, table->limits[i]);
         tide_text_format(text, "={");
-        tidei_describe_until(binning->resources[i], self->upstream, text);
+        tidei_describe_until(table->routes[i].resource, self->upstream, text);
         tide_text_format(text, "}");
     }
 }
@@ -119,14 +165,14 @@ binning_describe(struct tide_resource *self, struct tide_text *text)
 static enum tide_status
 binning_upstream_at(struct tide_resource *self, size_t index, struct tide_upstream *out)
 {
-    const struct binning *binning = (const struct binning *)self;
+    const struct tidei_bin_table *table = binning_table((struct binning *)self);
 
     if (index == 0)
         return tide_pass_upstream_at(self, 0, out);
     *out = (struct tide_upstream){ 0 };
-    if (index > binning->bin_count)
+    if (index > table->bin_count)
         return TIDE_EINVAL; /* where every walk ends: as in tide_pass_upstream_at */
-    *out = (struct tide_upstream){ binning->resources[index - 1], binning->limits[index - 1] };
+    *out = (struct tide_upstream){ table->routes[index - 1].resource, table->limits[index - 1] };
     return TIDE_OK;
 }
 
@@ -135,8 +181,10 @@ binning_destroy(struct tide_resource *self)
 {
     struct binning *binning = (struct binning *)self;
 
-    for (size_t i = 0; i < binning->bin_count; i++)
-        tide_resource_release(binning->resources[i]);
+    tidei_bin_table_free(
+        atomic_load_explicit(&binning->table, memory_order_relaxed)); /* relaxed: nobody else is here */
+    tidei_address_shards_destroy(binning_out(binning));
+    tidei_lock_fini(&binning->lock);
     tide_resource_fini(self);
     free(binning);
 }
@@ -184,29 +232,33 @@ static enum tide_status
 binning_new(struct tide_resource *upstream, const struct tide_upstream *bins, size_t bin_count,
             struct tide_resource **out)
 {
-    size_t slot_count = 1;
-    struct binning *binning;
+    struct binning *binning = calloc(1, sizeof(*binning));
+    struct tidei_bin_table *table = tidei_bin_table_new(bin_count, upstream);
     enum tide_status status;
 
-    while (slot_count < bin_count + 1)
-        slot_count *= 2;
-    binning = calloc(1, sizeof(*binning) + slot_count * (sizeof(uint64_t) + sizeof(struct tide_resource *)));
-    if (binning == NULL)
-        return tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", bin_count);
+    if (binning == NULL || table == NULL) {
+        status = tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", bin_count);
+        goto free_both;
+    }
+    for (size_t i = 0; i < bin_count; i++)
+        tidei_bin_table_set(table, i, bins[i].limit_bytes, bins[i].resource, 0);
+    binning->first = table;
+    atomic_init(&binning->table, table);
+    status = tidei_lock_init(&binning->lock);
+    if (status != TIDE_OK)
+        goto free_both;
     status = tide_resource_init(&binning->base, &binning_ops, upstream);
-    if (status != TIDE_OK) {
-        free(binning);
-        return status;
-    }
-    binning->bin_count = bin_count;
-    binning->slot_count = slot_count;
-    binning->resources = (struct tide_resource **)(binning->limits + slot_count);
-    for (size_t i = 0; i < slot_count; i++) {
-        binning->limits[i] = i < bin_count ? bins[i].limit_bytes : UINT64_MAX;
-        binning->resources[i] = i < bin_count ? tide_resource_retain(bins[i].resource) : upstream;
-    }
+    if (status != TIDE_OK)
+        goto fini_lock;
     *out = &binning->base;
     return TIDE_OK;
+
+fini_lock:
+    tidei_lock_fini(&binning->lock);
+free_both:
+    tidei_bin_table_free(table);
+    free(binning);
+    return status;
 }
 
 /* The resource over bins in any order, which are sorted. */
@@ -324,6 +376,64 @@ binning_collect(const struct tidei_arguments *arguments, struct tide_resource *u
             return status;
     }
     return TIDE_OK;
+}
+
+/* Add the bin, whose limit no other has: with the lock, so that one is added after the other. */
+static enum tide_status
+binning_publish(struct binning *binning, uint64_t limit_bytes, struct tide_resource *resource)
+{
+    struct tidei_bin_table *now =
+        atomic_load_explicit(&binning->table, memory_order_relaxed); /* relaxed: has the lock */
+    struct tidei_bin_table *table;
+
+    if (tidei_bin_table_has(now, limit_bytes))
+        return tide_error_set(TIDE_EINVAL, "binning: two bins of up to %s", tidei_size_text(limit_bytes));
+    table = tidei_bin_table_grow(now, limit_bytes, resource, binning->added + 1);
+    if (table == NULL)
+        return TIDE_ENOMEM;
+    binning->added++;
+    /* Release: pairs with the acquire in binning_table. */
+    atomic_store_explicit(&binning->table, table, memory_order_release);
+    return TIDE_OK;
+}
+
+/* The table of what bins that were added give out, made with the first of them; outside of the lock. */
+static enum tide_status
+binning_make_out(struct binning *binning)
+{
+    struct tidei_address_shards *made, *none = NULL;
+    enum tide_status status;
+
+    if (binning_out(binning) != NULL)
+        return TIDE_OK;
+    status = tidei_address_shards_create(&made);
+    if (status != TIDE_OK)
+        return tide_error_set(status, "binning: %s", tide_error_text());
+    /* Release, and acquire for the one that comes second: who publishes a table has seen it. */
+    if (!atomic_compare_exchange_strong_explicit(&binning->out, &none, made, memory_order_acq_rel,
+                                                 memory_order_acquire))
+        tidei_address_shards_destroy(made);
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_binning_add(struct tide_resource *resource, uint64_t limit_bytes, struct tide_resource *bin)
+{
+    struct binning *binning = (struct binning *)resource;
+    struct tide_upstream checked = { bin, limit_bytes };
+    enum tide_status status;
+
+    if (resource == NULL || resource->ops != &binning_ops)
+        return tide_error_set(TIDE_EINVAL, "binning: a bin added to what is no binning");
+    status = binning_check(&checked, 1);
+    if (status == TIDE_OK)
+        status = binning_make_out(binning);
+    if (status != TIDE_OK)
+        return status;
+    tidei_lock_take(&binning->lock);
+    status = binning_publish(binning, limit_bytes, bin);
+    tidei_lock_give(&binning->lock);
+    return status;
 }
 
 static const struct tidei_argument binning_arguments[] = {

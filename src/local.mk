@@ -5,6 +5,10 @@ libtidemark_la_LDFLAGS = -version-info 0:0:0 -no-undefined -export-symbols-regex
 	-Wl,-z,nodelete
 libtidemark_la_LIBADD = $(SQLITE_LIBS) -ldl
 libtidemark_la_SOURCES = \
+	src/address-shards.c \
+	src/address-shards.h \
+	src/bin-table.c \
+	src/bin-table.h \
 	src/blocks.c \
 	src/blocks.h \
 	src/cuda.c \

@@ -4,18 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "address-shards.h"
 #include "ledger.h"
 #include "resource.h"
 #include "tag-counters.h"
-#include "trace/addressmap.h"
 #include "trace/front.h"
 #include "trace/tag.h"
 
 /* Tags by number: chunk i has 2^(i + CHUNK_BITS) of them, so that none ever moves. */
 #define CHUNK_BITS 6
 #define CHUNKS     (32 - CHUNK_BITS + 1)
-
-#define SHARDS 32
 
 struct tag_counter {
     struct tidei_ledger ledger;
@@ -25,24 +23,10 @@ struct tag_counter {
 
 typedef _Atomic(struct tag_counter *) tag_counter_slot;
 
-/* Addresses that are live, with their tags + 1. */
-struct shard {
-    _Alignas(128) struct tidei_lock lock;
-    struct tidei_address_map map; /* guarded by the lock */
-};
-
 struct tidei_tag_counters {
     _Atomic(tag_counter_slot *) chunks[CHUNKS]; /* owned, and what is in them; set once */
-    struct shard shards[SHARDS];
-    unsigned shard_count; /* that are made */
+    struct tidei_address_shards *live;          /* owned; with their tags + 1 */
 };
-
-static struct shard *
-counters_shard(struct tidei_tag_counters *counters, const void *pointer)
-{
-    /* Fibonacci hashing, as in the table, from other bits of the product. */
-    return &counters->shards[((uintptr_t)pointer * 0x9e3779b97f4a7c15u >> 20) % SHARDS];
-}
 
 /* The chunk of `tag`, and its index there. */
 static unsigned
@@ -140,28 +124,19 @@ counter_get(struct tidei_tag_counters *counters, uint32_t tag)
 enum tide_status
 tidei_tag_counters_create(struct tidei_tag_counters **out)
 {
-    struct tidei_tag_counters *counters = aligned_alloc(_Alignof(struct tidei_tag_counters), sizeof(*counters));
-    enum tide_status status = TIDE_OK;
+    struct tidei_tag_counters *counters = calloc(1, sizeof(*counters));
+    enum tide_status status;
 
     *out = NULL;
     if (counters == NULL)
         return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for %zu B", sizeof(*counters));
-    memset(counters, 0, sizeof(*counters));
-    while (status == TIDE_OK && counters->shard_count < SHARDS) {
-        struct shard *shard = &counters->shards[counters->shard_count];
-
-        status = tidei_lock_init(&shard->lock);
-        if (status != TIDE_OK)
-            break;
-        counters->shard_count++;
-        if (!tidei_address_map_init(&shard->map))
-            status = tide_error_set(TIDE_ENOMEM, "statistics: no host memory for counters by tag");
+    status = tidei_address_shards_create(&counters->live);
+    if (status != TIDE_OK) {
+        free(counters);
+        return tide_error_set(status, "statistics: %s", tide_error_text());
     }
-    if (status == TIDE_OK)
-        *out = counters;
-    else
-        tidei_tag_counters_destroy(counters);
-    return status;
+    *out = counters;
+    return TIDE_OK;
 }
 
 void
@@ -177,23 +152,8 @@ tidei_tag_counters_destroy(struct tidei_tag_counters *counters)
             counter_free(atomic_load_explicit(&chunk[i], memory_order_relaxed));
         free(chunk);
     }
-    for (unsigned i = 0; i < counters->shard_count; i++) {
-        tidei_lock_fini(&counters->shards[i].lock);
-        tidei_address_map_fini(&counters->shards[i].map);
-    }
+    tidei_address_shards_destroy(counters->live);
     free(counters);
-}
-
-static bool
-counters_remember(struct tidei_tag_counters *counters, const void *pointer, uint32_t tag)
-{
-    struct shard *shard = counters_shard(counters, pointer);
-    bool done;
-
-    tidei_lock_take(&shard->lock);
-    done = tidei_address_map_insert(&shard->map, (uintptr_t)pointer, 0, tag + 1);
-    tidei_lock_give(&shard->lock);
-    return done;
 }
 
 enum tide_status
@@ -202,7 +162,7 @@ tidei_tag_counters_add(struct tidei_tag_counters *counters, const void *pointer,
     struct tag_counter *counter = counter_get(counters, tidei_tag_current);
     struct tidei_ledger_answer answer;
 
-    if (counter == NULL || !counters_remember(counters, pointer, counter->tag))
+    if (counter == NULL || !tidei_address_shards_put(counters->live, pointer, counter->tag + 1))
         return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for counters by tag");
     for (; counter != NULL; counter = counter->parent)
         tidei_ledger_add(&counter->ledger, bytes, &answer);
@@ -212,17 +172,8 @@ tidei_tag_counters_add(struct tidei_tag_counters *counters, const void *pointer,
 uint32_t
 tidei_tag_counters_take_off(struct tidei_tag_counters *counters, const void *pointer, uint64_t bytes)
 {
-    struct shard *shard = counters_shard(counters, pointer);
-    uint32_t place = 0;
-    size_t index;
+    uint32_t place = tidei_address_shards_take(counters->live, pointer);
 
-    tidei_lock_take(&shard->lock);
-    index = tidei_address_map_first(&shard->map, (uintptr_t)pointer, 0);
-    if (index != TIDEI_ADDRESS_NONE) {
-        place = shard->map.entries[index].value;
-        tidei_address_map_remove(&shard->map, index);
-    }
-    tidei_lock_give(&shard->lock);
     if (place == 0)
         return 0;
     for (struct tag_counter *counter = counter_get(counters, place - 1); counter != NULL; counter = counter->parent)
@@ -250,7 +201,7 @@ void
 tidei_tag_counters_put_back(struct tidei_tag_counters *counters, const void *pointer, uint64_t bytes, uint32_t place)
 {
     /* The table has kept its size since the address was in it: there is room, unless others have taken it. */
-    if (place == 0 || !counters_remember(counters, pointer, place - 1))
+    if (place == 0 || !tidei_address_shards_put(counters->live, pointer, place))
         return;
     for (struct tag_counter *counter = counter_get(counters, place - 1); counter != NULL; counter = counter->parent)
         counter_raise(counter, bytes);

@@ -1,4 +1,7 @@
 /* Tests adaptors/binning.c. */
+#include <pthread.h>
+#include <sched.h>
+
 #include <tidemark/tidemark.h>
 
 #include "bases.h"
@@ -286,6 +289,149 @@ check_range(void)
     ok(destroyed, "all of them gone, nothing holds on to what was below");
 }
 
+#define ADD_TESTS 16
+
+/* Bins are added while blocks of their sizes are out. */
+static void
+check_add(void)
+{
+    struct upstream *upstreams[4]; /* what follows, and bins of 4096 (from the beginning), 1000 and 100 */
+    struct tide_upstream bins[] = { { NULL, 4096 } }, edge;
+    struct tide_resource *binning;
+    void *blocks[6], *nothing[3];
+    bool destroyed[4] = { false };
+
+    for (int i = 0; i < 4; i++) {
+        upstreams[i] = upstream_create();
+        upstreams[i]->destroyed = &destroyed[i];
+        upstreams[i]->next_address += (uint64_t)i << 40;
+    }
+    bins[0].resource = &upstreams[1]->base;
+    if (create(&upstreams[0]->base, bins, 1, &binning) != TIDE_OK)
+        abort();
+    take(binning, 50, &blocks[0]);
+    take(binning, 0, &nothing[0]);
+    ok(tide_binning_add(binning, 1000, &upstreams[2]->base) == TIDE_OK, "a bin is added");
+    take(binning, 50, &blocks[1]);
+    take(binning, 0, &nothing[1]);
+    is_u64(upstreams[2]->live_bytes, 50, "it takes over its sizes");
+    ok(tide_binning_add(binning, 100, &upstreams[3]->base) == TIDE_OK, "another one, smaller");
+    take(binning, 50, &blocks[2]);
+    take(binning, 0, &nothing[2]);
+    take(binning, 500, &blocks[3]);
+    take(binning, 2000, &blocks[4]);
+    take(binning, 5000, &blocks[5]);
+    ok(upstreams[3]->live_bytes == 50 && upstreams[2]->live_bytes == 550 && upstreams[1]->live_bytes == 2050 &&
+           upstreams[0]->live_bytes == 5000,
+       "takes over some of those; all others go where they went");
+    ok(binning->ops->upstream_at(binning, 1, &edge) == TIDE_OK && edge.limit_bytes == 100 &&
+           binning->ops->upstream_at(binning, 3, &edge) == TIDE_OK && edge.limit_bytes == 4096 &&
+           binning->ops->upstream_at(binning, 4, &edge) == TIDE_EINVAL,
+       "they are listed by size");
+    ok(tide_binning_add(binning, 100, &upstreams[2]->base) == TIDE_EINVAL &&
+           tide_binning_add(binning, 4096, &upstreams[2]->base) == TIDE_EINVAL,
+       "two bins of one limit are refused");
+    has_words(tide_error_text(), "two bins of up to 4 KiB", "in words");
+    ok(tide_binning_add(binning, 0, &upstreams[2]->base) == TIDE_EINVAL &&
+           tide_binning_add(binning, 1, NULL) == TIDE_EINVAL && tide_binning_add(NULL, 1, binning) == TIDE_EINVAL &&
+           tide_binning_add(&upstreams[0]->base, 1, binning) == TIDE_EINVAL,
+       "as is a bin of 0 bytes, one of nothing, and one for what is no binning");
+    ok(tide_binning_add(binning, UINT64_MAX, &upstreams[2]->base) == TIDE_OK &&
+           take(binning, SIZE_MAX, &blocks[5]) != TIDE_OK,
+       "the largest limit is one");
+
+    ok(give(binning, blocks[0], 50) == TIDE_OK && upstreams[1]->live_bytes == 2000, "an old block goes where it was");
+    upstreams[2]->fail_deallocate = 1;
+    ok(give(binning, blocks[1], 50) == TIDE_EDRIVER && give(binning, blocks[1], 50) == TIDE_OK,
+       "one of a bin that was added, too, at the second attempt if need be");
+    ok(give(binning, blocks[2], 50) == TIDE_OK && give(binning, blocks[3], 500) == TIDE_OK &&
+           give(binning, blocks[4], 2000) == TIDE_OK,
+       "and all others");
+    for (int i = 0; i < 3; i++)
+        give(binning, nothing[i], 0);
+    is_u64(upstreams[1]->deallocate_calls, 3, "0 bytes are freed where they were counted");
+    is_u64(upstreams[2]->deallocate_calls + upstreams[3]->deallocate_calls, 6, "each");
+    for (int i = 0; i < 4; i++)
+        tide_resource_release(&upstreams[i]->base);
+    ok(!destroyed[0] && !destroyed[1] && !destroyed[2] && !destroyed[3], "it holds on to the bins");
+    tide_resource_release(binning);
+    ok(destroyed[0] && destroyed[1] && destroyed[2] && destroyed[3], "until it goes itself");
+}
+
+#define ADDED   40
+#define WORKERS 4
+
+struct added {
+    struct tide_resource *binning;
+    uint64_t seed, wrong;
+    pthread_t thread;
+};
+
+static void *
+added_run(void *context)
+{
+    struct added *added = context;
+    void *pointers[32] = { 0 };
+    size_t sizes[32];
+
+    for (int i = 0; i < 20000; i++) {
+        unsigned slot = (unsigned)(contract_random(&added->seed) % 32);
+
+        if (pointers[slot] != NULL) {
+            added->wrong += give(added->binning, pointers[slot], sizes[slot]) != TIDE_OK;
+            pointers[slot] = NULL;
+        } else {
+            sizes[slot] = 1 + contract_random(&added->seed) % (ADDED * 100);
+            added->wrong += take(added->binning, sizes[slot], &pointers[slot]) != TIDE_OK;
+        }
+    }
+    for (int slot = 0; slot < 32; slot++)
+        added->wrong += pointers[slot] != NULL && give(added->binning, pointers[slot], sizes[slot]) != TIDE_OK;
+    return NULL;
+}
+
+#define ADD_THREADS_TESTS 4
+
+/* Two threads add bins while others allocate; each of them knows its addresses, and so does what follows. */
+static void
+check_add_beside_threads(void)
+{
+    struct tide_resource *base = base_sim(0), *binning, *upstreams[ADDED];
+    struct added workers[WORKERS];
+    uint64_t wrong = 0, left = 0, refused = 0, served = 0;
+
+    if (create(base, NULL, 0, &binning) != TIDE_OK)
+        abort();
+    for (unsigned i = 0; i < WORKERS; i++) {
+        workers[i] = (struct added){ .binning = binning, .seed = 77 + i };
+        pthread_create(&workers[i].thread, NULL, added_run, &workers[i]);
+    }
+    for (unsigned i = 0; i < ADDED; i++) {
+        if (tide_statistics_create(base, NULL, &upstreams[i]) != TIDE_OK)
+            abort();
+        refused += tide_binning_add(binning, (i * 7 % ADDED + 1) * 100, upstreams[i]) != TIDE_OK;
+        sched_yield();
+    }
+    for (unsigned i = 0; i < WORKERS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        wrong += workers[i].wrong;
+    }
+    is_u64(refused, 0, "bins are added while others allocate");
+    is_u64(wrong, 0, "every block is freed where it came from");
+    for (unsigned i = 0; i < ADDED; i++) {
+        struct tide_statistics figures;
+
+        tide_statistics_read(upstreams[i], &figures);
+        left += figures.bytes.current != 0 || figures.count.current != 0;
+        served += figures.count.total != 0;
+        tide_resource_release(upstreams[i]);
+    }
+    is_u64(left, 0, "and nothing is left in any of them");
+    ok(served > ADDED / 2, "of which most have served some");
+    tide_resource_release(binning);
+    tide_resource_release(base);
+}
+
 /* What the text makes, described again. */
 static const char *
 described(const char *text)
@@ -391,7 +537,7 @@ int
 main(void)
 {
     plan(BASE_COUNT * (CONTRACT_TESTS + BASE_TESTS) + ROUTE_TESTS + SEARCH_TESTS + SHAPE_TESTS + RANGE_TESTS +
-         TEXT_TESTS + ORDER_TESTS);
+         ADD_TESTS + ADD_THREADS_TESTS + TEXT_TESTS + ORDER_TESTS);
     for (size_t i = 0; i < BASE_COUNT; i++) {
         const struct contract contract = { .name = "binning",
                                            .create = contract_create,
@@ -406,6 +552,8 @@ main(void)
     check_search();
     check_shape();
     check_range();
+    check_add();
+    check_add_beside_threads();
     check_text();
     check_order();
     return done();

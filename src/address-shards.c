@@ -1,0 +1,93 @@
+/* A table from live addresses to numbers that many threads use. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "address-shards.h"
+#include "lock.h"
+#include "resource.h"
+#include "trace/addressmap.h"
+
+struct shard {
+    _Alignas(128) struct tidei_lock lock;
+    struct tidei_address_map map; /* guarded by the lock */
+};
+
+struct tidei_address_shards {
+    struct shard shards[TIDEI_ADDRESS_SHARDS];
+    unsigned made; /* shards with a lock */
+};
+
+static struct shard *
+shards_of(struct tidei_address_shards *shards, const void *address)
+{
+    /* Fibonacci hashing, as in the tables, from other bits of the product. */
+    return &shards->shards[((uintptr_t)address * 0x9e3779b97f4a7c15u >> 20) % TIDEI_ADDRESS_SHARDS];
+}
+
+enum tide_status
+tidei_address_shards_create(struct tidei_address_shards **out)
+{
+    struct tidei_address_shards *shards = aligned_alloc(_Alignof(struct tidei_address_shards), sizeof(*shards));
+    enum tide_status status = TIDE_OK;
+
+    *out = NULL;
+    if (shards == NULL)
+        return tide_error_set(TIDE_ENOMEM, "no host memory for a table of addresses");
+    memset(shards, 0, sizeof(*shards));
+    while (status == TIDE_OK && shards->made < TIDEI_ADDRESS_SHARDS) {
+        struct shard *shard = &shards->shards[shards->made];
+
+        status = tidei_lock_init(&shard->lock);
+        if (status != TIDE_OK)
+            break;
+        shards->made++;
+        if (!tidei_address_map_init(&shard->map))
+            status = tide_error_set(TIDE_ENOMEM, "no host memory for a table of addresses");
+    }
+    if (status == TIDE_OK)
+        *out = shards;
+    else
+        tidei_address_shards_destroy(shards);
+    return status;
+}
+
+void
+tidei_address_shards_destroy(struct tidei_address_shards *shards)
+{
+    for (unsigned i = 0; shards != NULL && i < shards->made; i++) {
+        tidei_lock_fini(&shards->shards[i].lock);
+        tidei_address_map_fini(&shards->shards[i].map);
+    }
+    free(shards);
+}
+
+bool
+tidei_address_shards_put(struct tidei_address_shards *shards, const void *address, uint32_t value)
+{
+    struct shard *shard = shards_of(shards, address);
+    bool done;
+
+    tidei_lock_take(&shard->lock);
+    done = tidei_address_map_insert(&shard->map, (uintptr_t)address, 0, value);
+    tidei_lock_give(&shard->lock);
+    return done;
+}
+
+uint32_t
+tidei_address_shards_take(struct tidei_address_shards *shards, const void *address)
+{
+    struct shard *shard = shards_of(shards, address);
+    uint32_t value = 0;
+    size_t index;
+
+    tidei_lock_take(&shard->lock);
+    index = tidei_address_map_first(&shard->map, (uintptr_t)address, 0);
+    if (index != TIDEI_ADDRESS_NONE) {
+        value = shard->map.entries[index].value;
+        tidei_address_map_remove(&shard->map, index);
+    }
+    tidei_lock_give(&shard->lock);
+    return value;
+}

@@ -1,0 +1,29 @@
+/*
+ * A table from live addresses to numbers that many threads use: hash tables (src/trace/addressmap.h) with a short lock
+ * each, chosen by the address. One address may stand in it several times, as NULL does.
+ */
+#ifndef TIDEI_ADDRESS_SHARDS_H
+#define TIDEI_ADDRESS_SHARDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tidemark/status.h>
+
+#define TIDEI_ADDRESS_SHARDS 32
+
+struct tidei_address_shards;
+
+/* Errors: TIDE_ENOMEM, with the error text set. */
+enum tide_status tidei_address_shards_create(struct tidei_address_shards **out);
+
+/* NULL is allowed. */
+void tidei_address_shards_destroy(struct tidei_address_shards *shards);
+
+/* Note `value`, not 0, for `address`. False where host memory is short. */
+bool tidei_address_shards_put(struct tidei_address_shards *shards, const void *address, uint32_t value);
+
+/* Take the value of `address` out again; 0 where there is none. */
+uint32_t tidei_address_shards_take(struct tidei_address_shards *shards, const void *address);
+
+#endif
