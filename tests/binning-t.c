@@ -1,6 +1,7 @@
 /* Tests adaptors/binning.c. */
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 #include <tidemark/tidemark.h>
 
@@ -364,6 +365,7 @@ check_add(void)
 struct added {
     struct tide_resource *binning;
     uint64_t seed, wrong;
+    _Atomic bool *all; /* bins are added; relaxed: tells nothing else */
     pthread_t thread;
 };
 
@@ -374,7 +376,8 @@ added_run(void *context)
     void *pointers[32] = { 0 };
     size_t sizes[32];
 
-    for (int i = 0; i < 20000; i++) {
+    /* As long as bins are added, and some time longer. */
+    for (int i = 0; i < 5000; i += atomic_load_explicit(added->all, memory_order_relaxed)) {
         unsigned slot = (unsigned)(contract_random(&added->seed) % 32);
 
         if (pointers[slot] != NULL) {
@@ -398,12 +401,13 @@ check_add_beside_threads(void)
 {
     struct tide_resource *base = base_sim(0), *binning, *upstreams[ADDED];
     struct added workers[WORKERS];
+    _Atomic bool all = false;
     uint64_t wrong = 0, left = 0, refused = 0, served = 0;
 
     if (create(base, NULL, 0, &binning) != TIDE_OK)
         abort();
     for (unsigned i = 0; i < WORKERS; i++) {
-        workers[i] = (struct added){ .binning = binning, .seed = 77 + i };
+        workers[i] = (struct added){ .binning = binning, .seed = 77 + i, .all = &all };
         pthread_create(&workers[i].thread, NULL, added_run, &workers[i]);
     }
     for (unsigned i = 0; i < ADDED; i++) {
@@ -412,6 +416,7 @@ check_add_beside_threads(void)
         refused += tide_binning_add(binning, (i * 7 % ADDED + 1) * 100, upstreams[i]) != TIDE_OK;
         sched_yield();
     }
+    atomic_store_explicit(&all, true, memory_order_relaxed);
     for (unsigned i = 0; i < WORKERS; i++) {
         pthread_join(workers[i].thread, NULL);
         wrong += workers[i].wrong;
