@@ -90,13 +90,14 @@ brute(const bool *live, int64_t request, struct wanted *wanted)
 static bool
 same_figures(const struct fragment_figures *seen, const struct wanted *wanted)
 {
-    return same("requested", seen->requested_bytes, wanted->requested) &
-           same("rounded", seen->rounded_bytes, wanted->rounded) & same("inside", seen->inside_bytes, wanted->inside) &
-           same("reserved", seen->reserved_bytes, wanted->reserved) &
-           same("free", seen->free_bytes, wanted->reserved - wanted->inside) &
-           same("largest hole", seen->largest_hole, wanted->largest) & same("holes", seen->holes, wanted->holes) &
-           same("unusable", seen->unusable_bytes, wanted->unusable) & same("blocks", seen->blocks, wanted->blocks) &
-           same("chunks", seen->chunks, wanted->chunks) & same("empty", seen->empty_bytes, wanted->empty);
+    return same("requested", seen->requested_bytes, wanted->requested) &&
+           same("rounded", seen->rounded_bytes, wanted->rounded) &&
+           same("inside", seen->inside_bytes, wanted->inside) &&
+           same("reserved", seen->reserved_bytes, wanted->reserved) &&
+           same("free", seen->free_bytes, wanted->reserved - wanted->inside) &&
+           same("largest hole", seen->largest_hole, wanted->largest) && same("holes", seen->holes, wanted->holes) &&
+           same("unusable", seen->unusable_bytes, wanted->unusable) && same("blocks", seen->blocks, wanted->blocks) &&
+           same("chunks", seen->chunks, wanted->chunks) && same("empty", seen->empty_bytes, wanted->empty);
 }
 
 /* What lives at a time: begun by then, not freed before. */
@@ -157,8 +158,8 @@ check(struct view *view, const struct moment *at, int64_t request)
 
     if (fragment_make(view, at, (uint64_t)request, SPACE_PAGE, 7, &fragment) != COMMAND_FINE)
         return false;
-    good =
-        same("the peak", fragment.peak_bytes, most) & same("the most reserved", fragment.reserved_peak_bytes, reserved);
+    good = same("the peak", fragment.peak_bytes, most) &&
+           same("the most reserved", fragment.reserved_peak_bytes, reserved);
     if (request == 0)
         request = (int64_t)fragment.largest_request;
     if (at->kind == MOMENT_PEAK && peak != NULL)

@@ -94,7 +94,7 @@ static void
 check_rounding(const struct base_maker *base)
 {
     struct tide_resource *limit = over(base->create(0), 512, 256);
-    void *first, *second, *third = &third;
+    void *first = NULL, *second = NULL, *third = &third;
 
     diag("rounding over %s", base->name);
     ok(take(limit, 1, &first) == TIDE_OK && used(limit) == 256, "a byte counts 256");
@@ -360,7 +360,7 @@ check_count(void)
     struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = UINT64_MAX, .limit_count = 2 };
     struct upstream *upstream = upstream_create();
     struct tide_resource *limit;
-    void *first, *second, *third = &third;
+    void *first = NULL, *second = NULL, *third = &third;
     uint64_t count = 5;
 
     if (tide_limit_create(&upstream->base, &options, &limit) != TIDE_OK)

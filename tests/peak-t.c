@@ -170,7 +170,6 @@ static bool
 same_summits(const struct peak *peak)
 {
     bool good = true;
-    size_t better = 0;
     size_t all = 0;
     uint64_t least = peak->summits.count > 0 ? peak->summits.found[peak->summits.count - 1].prominence_bytes : 0;
 
@@ -186,7 +185,6 @@ same_summits(const struct peak *peak)
             continue;
         prominence = (uint64_t)(moments[i].bytes - (ground(i, -1) > ground(i, 1) ? ground(i, -1) : ground(i, 1)));
         all++;
-        better += prominence > least;
         for (size_t j = 0; j < peak->summits.count; j++)
             found = found || (peak->summits.found[j].ns == moments[i].ns &&
                               peak->summits.found[j].bytes == (uint64_t)moments[i].bytes &&
@@ -222,7 +220,7 @@ same_plateaus(const struct peak *peak, double within)
             begin = -1;
         }
     }
-    return same("plateaus", (int64_t)peak->plateau_count, count) & same("time near the peak", peak->near_ns, total) &
+    return same("plateaus", (int64_t)peak->plateau_count, count) && same("time near the peak", peak->near_ns, total) &&
            same("the longest plateau", peak->plateaus[0].end_ns - peak->plateaus[0].begin_ns, longest);
 }
 
@@ -252,7 +250,7 @@ check(struct view *view, enum groups_by by, const struct moment *at)
         return false;
     good &= same("the peak", (int64_t)peak.bytes, top != NULL ? top->bytes : 0);
     if (top != NULL)
-        good &= same("the peak's time", peak.ns, top->ns) & same("its allocation", peak.allocation_id, top->life->id);
+        good &= same("the peak's time", peak.ns, top->ns) && same("its allocation", peak.allocation_id, top->life->id);
     good &= same("bytes live", (int64_t)peak.at_bytes, looked != NULL ? live_bytes(looked, 0, NULL, false, &count) : 0);
     good &= same("allocations live", (int64_t)peak.at_count, count);
     good &= same_groups(&peak, by, looked);

@@ -5,6 +5,7 @@
 #include "tests/fake-cuda/cupti.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,7 +169,7 @@ cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t stream, size_t *dr
     (void)stream;
     if (dropped == NULL)
         return CUPTI_ERROR_INVALID_PARAMETER;
-    *dropped = __atomic_exchange_n(&buffer_dropped, 0, __ATOMIC_RELAXED);
+    *dropped = atomic_exchange_explicit(&buffer_dropped, 0, memory_order_relaxed);
     return CUPTI_SUCCESS;
 }
 
