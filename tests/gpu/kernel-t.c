@@ -53,9 +53,10 @@ test_words(struct gpu_work *work, const char *text)
 #define THREADS    4
 #define ITERATIONS 50
 
-/* A thread with a stream of its own. */
+/* A thread with a stream of its own, which outlives the stack: that may name it to its end. */
 struct worker {
     pthread_t thread;
+    CUstream stream;
     const struct gpu_work *work;
     struct tide_resource *stack;
     uint32_t number;
@@ -64,8 +65,9 @@ struct worker {
 };
 
 static bool
-worker_iterate(struct worker *worker, CUstream stream, uint32_t value)
+worker_iterate(struct worker *worker, uint32_t value)
 {
+    CUstream stream = worker->stream;
     const struct gpu_kernels *kernels = &worker->work->kernels;
     const uint32_t words = 1000 + 997 * (value % 64);
     void *block;
@@ -81,14 +83,11 @@ static void *
 worker_run(void *context)
 {
     struct worker *worker = context;
-    CUstream stream = NULL;
 
-    worker->done = gpu.context_set(worker->work->context) == CUDA_SUCCESS &&
-                   gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS;
+    worker->done = gpu.context_set(worker->work->context) == CUDA_SUCCESS;
     for (uint32_t i = 0; i < ITERATIONS && worker->done; i++)
-        worker->done = worker_iterate(worker, stream, worker->number * 1000 + i);
-    worker->done = gpu.stream_synchronize(stream) == CUDA_SUCCESS && worker->done;
-    gpu.stream_destroy(stream);
+        worker->done = worker_iterate(worker, worker->number * 1000 + i);
+    worker->done = gpu.stream_synchronize(worker->stream) == CUDA_SUCCESS && worker->done;
     gpu.context_set(NULL);
     return NULL;
 }
@@ -110,6 +109,7 @@ test_threads(struct gpu_work *work, const char *text)
     for (uint32_t i = 0; i < THREADS; i++) {
         workers[i] =
             (struct worker){ .work = work, .stack = stack, .number = i + 1, .wrong = counters + i * sizeof(uint32_t) };
+        gpu.stream_create(&workers[i].stream, CU_STREAM_NON_BLOCKING);
         pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]);
     }
     for (uint32_t i = 0; i < THREADS; i++) {
@@ -125,6 +125,8 @@ test_threads(struct gpu_work *work, const char *text)
        "%s: all of it is counted, and nothing is left", text);
     gpu.mem_free(counters);
     tide_resource_release(stack);
+    for (uint32_t i = 0; i < THREADS; i++)
+        gpu.stream_destroy(workers[i].stream);
 }
 
 /* Nanoseconds for each of 100 times: allocate, have a kernel fill it, free. 0 where that fails. */
