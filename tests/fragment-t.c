@@ -3,7 +3,6 @@
 #include "tests/tap.h"
 
 #include <inttypes.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "viewer/command.h"
@@ -11,11 +10,6 @@
 
 #define ROUNDS 150
 #define TRACE  "fragment-t.db"
-#define UNITS  (RANDOM_CHUNK / 256)
-
-struct wanted {
-    int64_t requested, rounded, inside, reserved, largest, holes, unusable, blocks, chunks, empty;
-};
 
 static struct random_trace trace;
 
@@ -27,68 +21,8 @@ same(const char *what, uint64_t seen, int64_t wanted)
     return seen == (uint64_t)wanted;
 }
 
-static void
-end_hole(struct wanted *wanted, int64_t bytes, int64_t request)
-{
-    if (bytes == 0)
-        return;
-    wanted->holes++;
-    wanted->largest = bytes > wanted->largest ? bytes : wanted->largest;
-    wanted->unusable += bytes < request ? bytes : 0;
-}
-
-static void
-map_chunk(const struct random_life *chunk, const bool *live, int64_t request, struct wanted *wanted)
-{
-    bool used[UNITS] = { false };
-    bool any = false;
-    int64_t hole = 0;
-
-    for (size_t i = 0; i < trace.count; i++) {
-        const struct random_life *block = &trace.lives[i];
-
-        if (block->layer != 1 || !live[i])
-            continue;
-        for (int64_t at = 0; at < block->size; at += 256) {
-            int64_t place = block->address + at - chunk->address;
-
-            if (place >= 0 && place < RANDOM_CHUNK)
-                any = used[place / 256] = true;
-        }
-    }
-    wanted->chunks++;
-    wanted->reserved += RANDOM_CHUNK;
-    wanted->empty += any ? 0 : RANDOM_CHUNK;
-    for (int unit = 0; unit < UNITS; unit++) {
-        wanted->inside += used[unit] ? 256 : 0;
-        if (used[unit])
-            end_hole(wanted, hole, request);
-        hole = used[unit] ? 0 : hole + 256;
-    }
-    end_hole(wanted, hole, request);
-}
-
-static void
-brute(const bool *live, int64_t request, struct wanted *wanted)
-{
-    memset(wanted, 0, sizeof(*wanted));
-    for (size_t i = 0; i < trace.count; i++) {
-        const struct random_life *life = &trace.lives[i];
-
-        if (!live[i])
-            continue;
-        if (life->layer == 3) {
-            map_chunk(life, live, request, wanted);
-        } else if (life->size > 0) {
-            wanted->blocks++;
-            wanted->requested += life->size;
-            wanted->rounded += (life->size + 255) / 256 * 256;
-        }
-    }
-}
-
 static bool
-same_figures(const struct fragment_figures *seen, const struct wanted *wanted)
+same_figures(const struct fragment_figures *seen, const struct random_map *wanted)
 {
     return same("requested", seen->requested_bytes, wanted->requested) &&
            same("rounded", seen->rounded_bytes, wanted->rounded) &&
@@ -149,7 +83,7 @@ static bool
 check(struct view *view, const struct moment *at, int64_t request)
 {
     struct fragment fragment;
-    struct wanted wanted;
+    struct random_map wanted;
     bool live[RANDOM_LIVES];
     int64_t most, reserved;
     const struct random_life *peak = highest(1, &most);
@@ -166,16 +100,16 @@ check(struct view *view, const struct moment *at, int64_t request)
         live_after(peak, 1, live);
     else
         live_at(at->kind == MOMENT_PEAK ? trace.end_ns + 1 : at->number, live);
-    brute(live, request, &wanted);
+    random_trace_map(&trace, live, request, &wanted);
     good &= same_figures(&fragment.figures, &wanted);
     if (reserving != NULL) {
         live_after(reserving, 3, live);
-        brute(live, request, &wanted);
+        random_trace_map(&trace, live, request, &wanted);
         good &= same_figures(&fragment.reserved_figures, &wanted);
     }
     for (size_t i = 0; i < fragment.moments_done; i++) {
         live_at(fragment.moments[i].ns, live);
-        brute(live, request, &wanted);
+        random_trace_map(&trace, live, request, &wanted);
         good &= same_figures(&fragment.moments[i], &wanted);
     }
     good &= same("moments", fragment.moments_done, 7);

@@ -59,6 +59,13 @@ tests_fragment_t_CFLAGS = $(random_trace_cflags)
 tests_fragment_t_LDADD = $(random_trace_ldadd)
 TESTS += tests/fragment-t
 
+check_PROGRAMS += tests/failures-t
+tests_failures_t_SOURCES = tests/failures-t.c $(random_trace)
+tests_failures_t_CPPFLAGS = $(random_trace_cppflags)
+tests_failures_t_CFLAGS = $(random_trace_cflags)
+tests_failures_t_LDADD = $(random_trace_ldadd)
+TESTS += tests/failures-t
+
 check_PROGRAMS += tests/peak-t
 tests_peak_t_SOURCES = tests/peak-t.c $(random_trace)
 tests_peak_t_CPPFLAGS = $(random_trace_cppflags)
@@ -67,6 +74,7 @@ tests_peak_t_LDADD = $(random_trace_ldadd)
 TESTS += tests/peak-t
 
 command_tests = \
+	tests/answers-t.sh \
 	tests/bad-trace-t.sh \
 	tests/devices-t.sh \
 	tests/import-t.sh \

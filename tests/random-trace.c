@@ -202,3 +202,64 @@ random_trace_is_live(const struct random_life *life, const struct random_life *e
 
     return life->status == 0 && begun && !ended;
 }
+
+#define UNITS (RANDOM_CHUNK / 256)
+
+static void
+map_hole(struct random_map *map, int64_t bytes, int64_t request)
+{
+    if (bytes == 0)
+        return;
+    map->holes++;
+    map->largest = bytes > map->largest ? bytes : map->largest;
+    map->unusable += bytes < request ? bytes : 0;
+}
+
+static void
+map_chunk(const struct random_trace *trace, const struct random_life *chunk, const bool *live, int64_t request,
+          struct random_map *map)
+{
+    bool used[UNITS] = { false };
+    bool any = false;
+    int64_t hole = 0;
+
+    for (size_t i = 0; i < trace->count; i++) {
+        const struct random_life *block = &trace->lives[i];
+
+        for (int64_t at = 0; block->layer == 1 && live[i] && at < block->size; at += 256) {
+            int64_t place = block->address + at - chunk->address;
+
+            if (place >= 0 && place < RANDOM_CHUNK)
+                any = used[place / 256] = true;
+        }
+    }
+    map->chunks++;
+    map->reserved += RANDOM_CHUNK;
+    map->empty += any ? 0 : RANDOM_CHUNK;
+    for (int unit = 0; unit < UNITS; unit++) {
+        map->inside += used[unit] ? 256 : 0;
+        if (used[unit])
+            map_hole(map, hole, request);
+        hole = used[unit] ? 0 : hole + 256;
+    }
+    map_hole(map, hole, request);
+}
+
+void
+random_trace_map(const struct random_trace *trace, const bool *live, int64_t request, struct random_map *out)
+{
+    memset(out, 0, sizeof(*out));
+    for (size_t i = 0; i < trace->count; i++) {
+        const struct random_life *life = &trace->lives[i];
+
+        if (!live[i])
+            continue;
+        if (life->layer == 3) {
+            map_chunk(trace, life, live, request, out);
+        } else if (life->size > 0) {
+            out->blocks++;
+            out->requested += life->size;
+            out->rounded += ROUNDED(life->size);
+        }
+    }
+}

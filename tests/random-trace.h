@@ -46,6 +46,15 @@ void random_trace_write(const struct random_trace *trace, const char *path);
 /* Whether a life is live right after the event of another: its allocation, or its free. The order is scan.h's. */
 bool random_trace_is_live(const struct random_life *life, const struct random_life *event, bool is_free);
 
+/* What a map of every 256 bytes of every chunk says of a moment. */
+struct random_map {
+    int64_t requested, rounded, inside, reserved, largest, holes, blocks, chunks, empty;
+    int64_t unusable; /* in holes smaller than the request */
+};
+
+/* `live` says which lives are. */
+void random_trace_map(const struct random_trace *trace, const bool *live, int64_t request, struct random_map *out);
+
 /* The seed of a test: SEED, or the clock; it is printed. */
 uint64_t random_trace_seed(void);
 

@@ -144,28 +144,6 @@ fragmentation_held(const void *context, uint32_t number)
     return chunk->block_count > 0 ? chunk->size - chunk->used_bytes : 0;
 }
 
-/* The blocks of a chunk in words: the first three. */
-static void
-fragmentation_pins(const struct view *view, const struct space *space, const struct space_chunk *chunk, char *text,
-                   size_t size)
-{
-    size_t length = 0;
-
-    text[0] = '\0';
-    for (size_t i = 0; i < chunk->block_count && i < 3 && length < size; i++) {
-        const struct space_block *block = &space->blocks[chunk->first_block + i];
-        struct output_figure figure;
-        char tag[GROUPS_NAME];
-
-        length += (size_t)snprintf(text + length, size - length, "%s#%lld %s%s%s", i > 0 ? ", " : "",
-                                   (long long)block->allocation_id, output_size(&figure, block->size),
-                                   block->tag_id != 0 ? " " : "",
-                                   block->tag_id != 0 ? names_tag(&view->names, block->tag_id, tag, sizeof(tag)) : "");
-    }
-    if (chunk->block_count > 3 && length < size)
-        snprintf(text + length, size - length, ", ...");
-}
-
 static int
 fragmentation_report_pins(struct view *view, const struct fragment *fragment)
 {
@@ -192,7 +170,7 @@ fragmentation_report_pins(struct view *view, const struct fragment *fragment)
         held += order[i].figure;
         if (shown++ >= view->options->limit)
             continue;
-        fragmentation_pins(view, space, chunk, text, sizeof(text));
+        space_pins(view, space, chunk, text, sizeof(text));
         report_row(&view->report,
                    (struct report_cell[]){ cell_unsigned(chunk->address), cell_unsigned(chunk->size),
                                            cell_unsigned(chunk->block_count), cell_unsigned(chunk->used_bytes),

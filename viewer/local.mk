@@ -9,6 +9,8 @@ libviewer_la_SOURCES = \
 	viewer/command.h \
 	viewer/counterfactual.c \
 	viewer/counterfactual.h \
+	viewer/failures.c \
+	viewer/failures.h \
 	viewer/filter.c \
 	viewer/filter.h \
 	viewer/fragment.c \
@@ -89,6 +91,7 @@ tidemark_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 tidemark_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 tidemark_SOURCES = \
 	viewer/cmd-devices.c \
+	viewer/cmd-failures.c \
 	viewer/cmd-fragmentation.c \
 	viewer/cmd-import.c \
 	viewer/cmd-peak.c \

@@ -1,10 +1,13 @@
 /* The address space of a pool at one moment. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "viewer/command.h"
+#include "viewer/groups.h"
+#include "viewer/output.h"
 #include "viewer/space.h"
 
 /* What space_look works with. */
@@ -242,6 +245,8 @@ space_measure(struct space *space)
 {
     size_t block = 0;
 
+    if (space->failed)
+        return;
     for (size_t i = 0; i < space->chunk_count; i++) {
         struct space_chunk *chunk = &space->chunks[i];
 
@@ -302,4 +307,24 @@ double
 space_external(const struct space *space)
 {
     return space->free_bytes == 0 ? 0 : 1 - (double)space->largest_hole / (double)space->free_bytes;
+}
+
+void
+space_pins(const struct view *view, const struct space *space, const struct space_chunk *chunk, char *text, size_t size)
+{
+    size_t length = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < chunk->block_count && i < 3 && length < size; i++) {
+        const struct space_block *block = &space->blocks[chunk->first_block + i];
+        struct output_figure figure;
+        char tag[GROUPS_NAME];
+
+        length += (size_t)snprintf(text + length, size - length, "%s#%lld %s%s%s", i > 0 ? ", " : "",
+                                   (long long)block->allocation_id, output_size(&figure, block->size),
+                                   block->tag_id != 0 ? " " : "",
+                                   block->tag_id != 0 ? names_tag(&view->names, block->tag_id, tag, sizeof(tag)) : "");
+    }
+    if (chunk->block_count > 3 && length < size)
+        snprintf(text + length, size - length, ", ...");
 }

@@ -79,6 +79,10 @@ void space_look(struct space *space, const struct space_layers *layers, const st
 /* Bytes of holes that are smaller than `size`. */
 uint64_t space_unusable(const struct space *space, uint64_t size);
 
+/* The blocks of a chunk in words, the first three: "#12 4 KiB step/forward, #13 ...". */
+void space_pins(const struct view *view, const struct space *space, const struct space_chunk *chunk, char *text,
+                size_t size);
+
 /* 1 - largest hole / free: 0 where all that is free is one hole. */
 double space_external(const struct space *space);
 
