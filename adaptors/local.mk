@@ -3,4 +3,5 @@ libtidemark_la_SOURCES += adaptors/binning.c
 libtidemark_la_SOURCES += adaptors/fixed.c
 libtidemark_la_SOURCES += adaptors/limit.c
 libtidemark_la_SOURCES += adaptors/log.c
+libtidemark_la_SOURCES += adaptors/monotonic.c
 libtidemark_la_SOURCES += adaptors/statistics.c

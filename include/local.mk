@@ -8,6 +8,7 @@ pkginclude_HEADERS = \
 	include/tidemark/limit.h \
 	include/tidemark/log.h \
 	include/tidemark/message.h \
+	include/tidemark/monotonic.h \
 	include/tidemark/resource.h \
 	include/tidemark/stack.h \
 	include/tidemark/statistics.h \

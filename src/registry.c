@@ -12,6 +12,7 @@ extern const struct tidei_kind tidei_host_kind;
 extern const struct tidei_kind tidei_limit_kind;
 extern const struct tidei_kind tidei_log_kind;
 extern const struct tidei_kind tidei_managed_kind;
+extern const struct tidei_kind tidei_monotonic_kind;
 extern const struct tidei_kind tidei_pinned_kind;
 extern const struct tidei_kind tidei_sim_kind;
 extern const struct tidei_kind tidei_statistics_kind;
@@ -27,6 +28,7 @@ static const struct tidei_kind *const kinds[] = {
     &tidei_limit_kind,
     &tidei_log_kind,
     &tidei_managed_kind,
+    &tidei_monotonic_kind,
     &tidei_pinned_kind,
     &tidei_sim_kind,
     &tidei_statistics_kind,

@@ -23,6 +23,7 @@ static const struct {
     [TIDE_EIO] = { "TIDE_EIO", "the file system or SQLite failed" },
     [TIDE_EFORMAT] = { "TIDE_EFORMAT", "no trace, or one of a newer format" },
     [TIDE_EBUSY] = { "TIDE_EBUSY", "another process records into this trace" },
+    [TIDE_EUPSTREAM] = { "TIDE_EUPSTREAM", "the layer below gave out memory that it cannot have meant" },
 };
 
 #define STATUS_COUNT (sizeof(statuses) / sizeof(statuses[0]))

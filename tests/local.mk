@@ -203,6 +203,12 @@ tests_fixed_t_LDADD = libtidemark.la
 TESTS += tests/fixed-t
 THREADED_TESTS += tests/fixed-t
 
+check_PROGRAMS += tests/monotonic-t
+tests_monotonic_t_SOURCES = tests/monotonic-t.c $(adaptor_test)
+tests_monotonic_t_LDADD = libtidemark.la
+TESTS += tests/monotonic-t
+THREADED_TESTS += tests/monotonic-t
+
 check_PROGRAMS += tests/fixed-streams-t
 tests_fixed_streams_t_SOURCES = tests/fixed-streams-t.c $(adaptor_test)
 tests_fixed_streams_t_LDADD = libtidemark.la

@@ -27,6 +27,7 @@ enum tide_status {
     TIDE_EIO = 12,         /* the file system or SQLite failed */
     TIDE_EFORMAT = 13,     /* no trace, or one of a newer format */
     TIDE_EBUSY = 14,       /* another process records into this trace */
+    TIDE_EUPSTREAM = 15,   /* the layer below gave out memory that it cannot have meant */
 };
 
 /* The name of the enumerator, "TIDE_ELIMIT"; "TIDE_UNKNOWN" for any other number. Never NULL. Since 0.1. */

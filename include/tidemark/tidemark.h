@@ -23,6 +23,7 @@
 #include <tidemark/limit.h>
 #include <tidemark/log.h>
 #include <tidemark/message.h>
+#include <tidemark/monotonic.h>
 #include <tidemark/resource.h>
 #include <tidemark/stack.h>
 #include <tidemark/statistics.h>

@@ -1,0 +1,470 @@
+/*
+ * monotonic: hand out memory by moving a pointer, and take it back all at once.
+ *
+ * Usage: monotonic([SIZE])
+ *     SIZE  of the chunks taken from upstream, 32 MiB unless said otherwise
+ *
+ * Example: what one step of a program needs, gone with tide_monotonic_reset at its end:
+ *     monotonic(256MiB) | driver
+ *
+ * Blocks stand one behind the other in a chunk; where the rest of one is too small, the next is begun. A request that is
+ * larger than a chunk gets one of its own. After a reset the chunks are filled again in the same order.
+ *
+ * LIMITATIONS
+ *  - Freeing a block frees nothing: it is only counted, so that what is outstanding can be asked for.
+ *  - A pointer is known by its chunk alone: freeing one twice is noticed only where more bytes come back than are out.
+ *  - A chunk's stream, on which it was taken or reset, must live until it is reset again or released.
+ *  - TIDE_QUERY_BYTES_USED is what was asked for and not yet freed, TIDE_QUERY_BYTES_RESERVED all chunks.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/monotonic.h>
+
+#include "kind.h"
+#include "lock.h"
+#include "resource.h"
+
+#define MONOTONIC_DEFAULT_BYTES ((size_t)32 << 20)
+
+/* Streams that wait for the chunk's own already; of more, each block is ordered. */
+#define MONOTONIC_STREAMS 8
+
+struct monotonic_chunk {
+    uintptr_t address;
+    size_t bytes;
+    size_t filled;      /* up to here blocks stand */
+    size_t alignment;   /* as asked of upstream */
+    tide_stream stream; /* on which it was taken, or reset */
+    tide_stream ordered[MONOTONIC_STREAMS];
+    unsigned ordered_count;
+};
+
+struct monotonic {
+    struct tide_resource base; /* first */
+    size_t chunk_bytes;
+    struct tidei_lock lock;         /* guards what follows; never held over a call of upstream */
+    struct monotonic_chunk *chunks; /* owns; in the order of their filling */
+    size_t count;
+    size_t capacity;
+    size_t current; /* the first chunk that may have room; those behind it are empty, but for single blocks */
+    uint64_t used_bytes;
+    uint64_t reserved_bytes;
+};
+
+/* Where a block of `bytes` would stand in a chunk; false where it has no room. */
+static bool
+monotonic_place(const struct monotonic_chunk *chunk, size_t bytes, size_t alignment, uintptr_t *out)
+{
+    uint64_t address;
+
+    if (!tidei_round_up(chunk->address + chunk->filled, alignment, &address))
+        return false;
+    *out = (uintptr_t)address;
+    return address - chunk->address <= chunk->bytes && bytes <= chunk->bytes - (address - chunk->address);
+}
+
+/* The chunk that a block goes into, and where; NULL where none has room. With `lock` held. */
+static struct monotonic_chunk *
+monotonic_find(struct monotonic *self, size_t bytes, size_t alignment, uintptr_t *out)
+{
+    for (size_t i = self->current; i < self->count; i++) {
+        if (!monotonic_place(&self->chunks[i], bytes, alignment, out))
+            continue;
+        /* A block too large for the usual chunk leaves that one the current one. */
+        if (bytes <= self->chunk_bytes)
+            self->current = i;
+        return &self->chunks[i];
+    }
+    return NULL;
+}
+
+/* Whether `stream` has to wait for the chunk's; it is noted as one that does. With `lock` held. */
+static bool
+monotonic_must_order(struct monotonic_chunk *chunk, tide_stream stream)
+{
+    if (stream == chunk->stream)
+        return false;
+    for (unsigned i = 0; i < chunk->ordered_count; i++) {
+        if (chunk->ordered[i] == stream)
+            return false;
+    }
+    return true;
+}
+
+/* The chunk at `address` has been waited for by `stream`; it may be another chunk's address by now. */
+static void
+monotonic_note_order(struct monotonic *self, uintptr_t address, tide_stream chunk_stream, tide_stream stream)
+{
+    tidei_lock_take(&self->lock);
+    for (size_t i = 0; i < self->count; i++) {
+        struct monotonic_chunk *chunk = &self->chunks[i];
+
+        if (chunk->address == address && chunk->stream == chunk_stream && monotonic_must_order(chunk, stream) &&
+            chunk->ordered_count < MONOTONIC_STREAMS)
+            chunk->ordered[chunk->ordered_count++] = stream;
+    }
+    tidei_lock_give(&self->lock);
+}
+
+/* A block out of the chunks that are there; *found is false where none has room. */
+static enum tide_status
+monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stream stream, void **out, bool *found)
+{
+    struct tide_resource *upstream = self->base.upstream;
+    struct monotonic_chunk *chunk;
+    tide_stream chunk_stream = stream;
+    uintptr_t chunk_address = 0;
+    uintptr_t address = 0;
+    enum tide_status status;
+    bool order = false;
+
+    tidei_lock_take(&self->lock);
+    chunk = monotonic_find(self, bytes, alignment, &address);
+    *found = chunk != NULL;
+    if (chunk != NULL) {
+        chunk->filled = address + bytes - chunk->address;
+        self->used_bytes += bytes;
+        order = monotonic_must_order(chunk, stream);
+        chunk_stream = chunk->stream;
+        chunk_address = chunk->address;
+    }
+    tidei_lock_give(&self->lock);
+    *out = (void *)address;
+    if (!order)
+        return TIDE_OK;
+    status = upstream->ops->order(upstream, chunk_stream, stream);
+    if (status == TIDE_OK) {
+        monotonic_note_order(self, chunk_address, chunk_stream, stream);
+        return TIDE_OK;
+    }
+    /* Its place is lost until the reset; nobody has it. */
+    tidei_lock_take(&self->lock);
+    self->used_bytes -= bytes;
+    tidei_lock_give(&self->lock);
+    *out = NULL;
+    return status;
+}
+
+/* Room to note one more chunk. With `lock` held. */
+static bool
+monotonic_reserve(struct monotonic *self)
+{
+    size_t capacity = self->capacity != 0 ? 2 * self->capacity : 8;
+    struct monotonic_chunk *chunks;
+
+    if (self->count < self->capacity)
+        return true;
+    chunks = realloc(self->chunks, capacity * sizeof(*chunks));
+    if (chunks == NULL)
+        return false;
+    self->chunks = chunks;
+    self->capacity = capacity;
+    return true;
+}
+
+/* One more chunk in which the request has room. Threads that find none at once take one each; all are used. */
+static enum tide_status
+monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct monotonic_chunk chunk = { .bytes = bytes > self->chunk_bytes ? bytes : self->chunk_bytes,
+                                     .alignment =
+                                         alignment > TIDE_DEFAULT_ALIGNMENT ? alignment : TIDE_DEFAULT_ALIGNMENT,
+                                     .stream = stream };
+    enum tide_status status;
+    uint64_t rounded;
+    void *pointer;
+    bool room;
+
+    if (!tidei_round_up(chunk.bytes, TIDE_DEFAULT_ALIGNMENT, &rounded))
+        return tide_error_set(TIDE_EOVERFLOW, "monotonic: %zu B request overflows", bytes);
+    chunk.bytes = (size_t)rounded;
+    status = tidei_allocate(self->base.upstream, chunk.bytes, chunk.alignment, stream, &pointer);
+    if (status != TIDE_OK)
+        return status;
+    if (pointer == NULL || (uintptr_t)pointer % chunk.alignment != 0) {
+        if (pointer != NULL)
+            tidei_deallocate(self->base.upstream, pointer, chunk.bytes, chunk.alignment, stream);
+        return tide_error_set(TIDE_EUPSTREAM, "monotonic: %s gave out %p for a chunk aligned to %zu B",
+                              tide_resource_name(self->base.upstream), pointer, chunk.alignment);
+    }
+    chunk.address = (uintptr_t)pointer;
+    tidei_lock_take(&self->lock);
+    room = monotonic_reserve(self);
+    if (room) {
+        self->chunks[self->count++] = chunk;
+        self->reserved_bytes += chunk.bytes;
+    }
+    tidei_lock_give(&self->lock);
+    if (room)
+        return TIDE_OK;
+    tidei_deallocate(self->base.upstream, pointer, chunk.bytes, chunk.alignment, stream);
+    return tide_error_set(TIDE_ENOMEM, "monotonic: no host memory to note another chunk of %s",
+                          tidei_size_text(chunk.bytes));
+}
+
+static enum tide_status
+monotonic_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct monotonic *self = (struct monotonic *)resource;
+    enum tide_status status;
+    bool found;
+
+    *out = NULL;
+    if (bytes == 0)
+        return TIDE_OK;
+    for (;;) {
+        status = monotonic_bump(self, bytes, alignment, stream, out, &found);
+        if (found)
+            return status;
+        status = monotonic_grow(self, bytes, alignment, stream);
+        if (status != TIDE_OK)
+            return status;
+    }
+}
+
+/* Whether a block of `bytes` at `address` may stand in one of the chunks. With `lock` held. */
+static bool
+monotonic_owns(const struct monotonic *self, uintptr_t address, size_t bytes)
+{
+    for (size_t i = self->count; i-- > 0;) {
+        const struct monotonic_chunk *chunk = &self->chunks[i];
+
+        if (address >= chunk->address && address - chunk->address < chunk->filled)
+            return bytes <= chunk->filled - (address - chunk->address);
+    }
+    return false;
+}
+
+static enum tide_status
+monotonic_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct monotonic *self = (struct monotonic *)resource;
+    uint64_t used_bytes;
+    bool known;
+
+    (void)alignment;
+    (void)stream;
+    if (pointer == NULL && bytes == 0)
+        return TIDE_OK;
+    tidei_lock_take(&self->lock);
+    known = bytes != 0 && monotonic_owns(self, (uintptr_t)pointer, bytes);
+    used_bytes = self->used_bytes;
+    if (known && bytes <= used_bytes)
+        self->used_bytes -= bytes;
+    tidei_lock_give(&self->lock);
+    if (!known)
+        return tide_error_set(TIDE_EPOINTER, "monotonic: %p of %zu B was not handed out", pointer, bytes);
+    if (bytes > used_bytes)
+        return tide_error_set(TIDE_EMISMATCH, "monotonic: %s given back with %s outstanding", tidei_size_text(bytes),
+                              tidei_size_text(used_bytes));
+    return TIDE_OK;
+}
+
+/* The last chunk where nothing stands in it, removed; false where there is none, or what is to be kept needs it. */
+static bool
+monotonic_take_empty(struct monotonic *self, uint64_t keep_bytes, struct monotonic_chunk *out)
+{
+    bool taken = false;
+
+    tidei_lock_take(&self->lock);
+    if (self->count > 0) {
+        *out = self->chunks[self->count - 1];
+        taken = out->filled == 0 && self->reserved_bytes - out->bytes >= keep_bytes;
+    }
+    if (taken) {
+        self->count--;
+        self->reserved_bytes -= out->bytes;
+        if (self->current > self->count)
+            self->current = self->count;
+    }
+    tidei_lock_give(&self->lock);
+    return taken;
+}
+
+/* A chunk goes back on stream 0, which waits for all: the streams that it was used on may be gone. */
+static enum tide_status
+monotonic_trim(struct tide_resource *resource, uint64_t keep_bytes)
+{
+    struct monotonic *self = (struct monotonic *)resource;
+    struct tide_resource *upstream = resource->upstream;
+    struct monotonic_chunk chunk;
+    enum tide_status status = TIDE_OK;
+
+    while (status == TIDE_OK && monotonic_take_empty(self, keep_bytes, &chunk)) {
+        status = upstream->ops->order(upstream, TIDE_STREAM_ALL, 0);
+        if (status == TIDE_OK)
+            status = tidei_deallocate(upstream, (void *)chunk.address, chunk.bytes, chunk.alignment, 0);
+        if (status == TIDE_OK)
+            continue;
+        tidei_lock_take(&self->lock); /* it stays: there was room to note it before, and there is again */
+        if (monotonic_reserve(self)) {
+            self->chunks[self->count++] = chunk;
+            self->reserved_bytes += chunk.bytes;
+        }
+        tidei_lock_give(&self->lock);
+    }
+    return status != TIDE_OK ? status : tide_pass_trim(resource, keep_bytes);
+}
+
+static enum tide_status
+monotonic_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
+{
+    struct monotonic *self = (struct monotonic *)resource;
+
+    switch (what) {
+    case TIDE_QUERY_BYTES_USED_HIGH:
+    case TIDE_QUERY_BYTES_RESERVED_HIGH:
+        return tide_base_query(resource, what, out); /* upstream's would be of other bytes */
+    case TIDE_QUERY_BYTES_USED:
+    case TIDE_QUERY_BYTES_RESERVED:
+    case TIDE_QUERY_LARGEST_FREE:
+        break;
+    default:
+        return tide_pass_query(resource, what, out);
+    }
+    *out = 0;
+    tidei_lock_take(&self->lock);
+    if (what == TIDE_QUERY_BYTES_USED)
+        *out = self->used_bytes;
+    else if (what == TIDE_QUERY_BYTES_RESERVED)
+        *out = self->reserved_bytes;
+    for (size_t i = self->current; what == TIDE_QUERY_LARGEST_FREE && i < self->count; i++) {
+        size_t free_bytes = self->chunks[i].bytes - self->chunks[i].filled;
+
+        *out = free_bytes > *out ? free_bytes : *out;
+    }
+    tidei_lock_give(&self->lock);
+    return TIDE_OK;
+}
+
+static void
+monotonic_describe(struct tide_resource *resource, struct tide_text *text)
+{
+    const struct monotonic *self = (const struct monotonic *)resource;
+
+    if (self->chunk_bytes != MONOTONIC_DEFAULT_BYTES)
+        tide_text_size(text, self->chunk_bytes);
+}
+
+/* Also what is still out goes; without order it stays with upstream, as in `fixed`. */
+static void
+monotonic_destroy(struct tide_resource *resource)
+{
+    struct monotonic *self = (struct monotonic *)resource;
+    struct tide_resource *upstream = resource->upstream;
+    bool ordered = self->count == 0 || upstream->ops->order(upstream, TIDE_STREAM_ALL, 0) == TIDE_OK;
+
+    if (!ordered)
+        tidei_message(TIDE_WARNING, "monotonic: %zu chunks stay with upstream, not ordered behind their use",
+                      self->count);
+    for (size_t i = 0; ordered && i < self->count; i++)
+        tidei_deallocate(upstream, (void *)self->chunks[i].address, self->chunks[i].bytes, self->chunks[i].alignment,
+                         0);
+    free(self->chunks);
+    tidei_lock_fini(&self->lock);
+    tide_resource_fini(resource);
+    free(self);
+}
+
+static const struct tide_resource_ops monotonic_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "monotonic",
+    .allocate = monotonic_allocate,
+    .deallocate = monotonic_deallocate,
+    .order = tide_pass_order,
+    .trim = monotonic_trim,
+    .query = monotonic_query,
+    .describe = monotonic_describe,
+    .upstream_at = tide_pass_upstream_at,
+    .destroy = monotonic_destroy,
+};
+
+enum tide_status
+tide_monotonic_create(struct tide_resource *upstream, const struct tide_monotonic_options *options,
+                      struct tide_resource **out)
+{
+    struct tide_monotonic_options known;
+    struct monotonic *self;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "monotonic: no place for the resource");
+    *out = NULL;
+    if (upstream == NULL)
+        return tide_error_set(TIDE_EINVAL, "monotonic: no upstream");
+    status = tidei_options_copy("monotonic", options, &known, sizeof(known));
+    if (status != TIDE_OK)
+        return status;
+    self = calloc(1, sizeof(*self));
+    if (self == NULL)
+        return tide_error_set(TIDE_ENOMEM, "monotonic: no host memory for %zu B", sizeof(*self));
+    self->chunk_bytes = known.chunk_bytes != 0 ? known.chunk_bytes : MONOTONIC_DEFAULT_BYTES;
+    status = tidei_lock_init(&self->lock);
+    if (status != TIDE_OK)
+        goto free_self;
+    status = tide_resource_init(&self->base, &monotonic_ops, upstream);
+    if (status != TIDE_OK)
+        goto fini_lock;
+    *out = &self->base;
+    return TIDE_OK;
+
+fini_lock:
+    tidei_lock_fini(&self->lock);
+free_self:
+    free(self);
+    return status;
+}
+
+enum tide_status
+tide_monotonic_reset(struct tide_resource *monotonic, tide_stream stream)
+{
+    struct monotonic *self = (struct monotonic *)monotonic;
+
+    if (monotonic == NULL || monotonic->ops != &monotonic_ops)
+        return tide_error_set(TIDE_EINVAL, "monotonic: not a monotonic resource");
+    if (stream == TIDE_STREAM_ALL) {
+        struct tide_resource *upstream = monotonic->upstream;
+        enum tide_status status = upstream->ops->order(upstream, TIDE_STREAM_ALL, 0);
+
+        if (status != TIDE_OK)
+            return status;
+        stream = 0;
+    }
+    tidei_lock_take(&self->lock);
+    for (size_t i = 0; i < self->count; i++) {
+        self->chunks[i].filled = 0;
+        self->chunks[i].stream = stream;
+        self->chunks[i].ordered_count = 0;
+    }
+    self->current = 0;
+    self->used_bytes = 0;
+    tidei_lock_give(&self->lock);
+    return TIDE_OK;
+}
+
+enum { MONOTONIC_SIZE };
+
+static const struct tidei_argument monotonic_arguments[] = {
+    [MONOTONIC_SIZE] = { .key = "size",
+                         .type = TIDEI_ARGUMENT_SIZE,
+                         .positional = true,
+                         .least = 1,
+                         .expected = "a size such as 256MiB" },
+};
+
+static enum tide_status
+monotonic_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_monotonic_options options = { TIDE_OPTIONS(options),
+                                              .chunk_bytes = arguments->values[MONOTONIC_SIZE].number };
+
+    return tide_monotonic_create(upstream, &options, out);
+}
+
+const struct tidei_kind tidei_monotonic_kind = {
+    .name = "monotonic",
+    .arguments = monotonic_arguments,
+    .argument_count = TIDEI_COUNT_OF(monotonic_arguments),
+    .create = monotonic_from_text,
+};
