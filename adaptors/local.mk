@@ -1,5 +1,6 @@
 # One line for each adaptor.
 libtidemark_la_SOURCES += adaptors/binning.c
+libtidemark_la_SOURCES += adaptors/fault.c
 libtidemark_la_SOURCES += adaptors/fixed.c
 libtidemark_la_SOURCES += adaptors/limit.c
 libtidemark_la_SOURCES += adaptors/log.c

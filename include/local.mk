@@ -4,6 +4,7 @@ pkginclude_HEADERS = \
 	include/tidemark/binning.h \
 	include/tidemark/driver.h \
 	include/tidemark/export.h \
+	include/tidemark/fault.h \
 	include/tidemark/fixed.h \
 	include/tidemark/limit.h \
 	include/tidemark/log.h \

@@ -11,12 +11,13 @@
 #include "resource.h"
 
 enum tidei_argument_type {
-    TIDEI_ARGUMENT_SIZE,   /* 4096, 64KiB, 1.5GiB; a share such as 25% where the table allows one */
-    TIDEI_ARGUMENT_COUNT,  /* a plain whole number */
-    TIDEI_ARGUMENT_FLAG,   /* true or false; the key alone means true */
-    TIDEI_ARGUMENT_WORD,   /* anything, quoted where it needs it: a path */
-    TIDEI_ARGUMENT_CHOICE, /* one of `choices`; its value is the index */
-    TIDEI_ARGUMENT_BIN,    /* SIZE={stack}, or SIZE..SIZE for powers of two; repeated; collected in `bins` */
+    TIDEI_ARGUMENT_SIZE,     /* 4096, 64KiB, 1.5GiB; a share such as 25% where the table allows one */
+    TIDEI_ARGUMENT_COUNT,    /* a plain whole number */
+    TIDEI_ARGUMENT_FRACTION, /* 0.25 or 25%, from 0 to 1; its value is in billionths */
+    TIDEI_ARGUMENT_FLAG,     /* true or false; the key alone means true */
+    TIDEI_ARGUMENT_WORD,     /* anything, quoted where it needs it: a path */
+    TIDEI_ARGUMENT_CHOICE,   /* one of `choices`; its value is the index */
+    TIDEI_ARGUMENT_BIN,      /* SIZE={stack}, or SIZE..SIZE for powers of two; repeated; collected in `bins` */
 };
 
 struct tidei_argument {
@@ -27,13 +28,13 @@ struct tidei_argument {
     bool share;                 /* SIZE: a share of the device's memory is allowed; resolved by the parser */
     bool all;                   /* SIZE: the word all is allowed, which is UINT64_MAX */
     bool power_of_two;          /* SIZE: nothing else is taken */
-    uint64_t least;             /* SIZE, COUNT: nothing smaller is taken; WORD: 1 where it may not be empty */
+    uint64_t least;             /* SIZE, COUNT, FRACTION: nothing smaller is taken; WORD: 1 where it may not be empty */
     uint64_t most;              /* SIZE, COUNT: nothing larger is taken; 0: no bound */
     const char *const *choices; /* CHOICE: ends in NULL */
     const char *expected;       /* for messages: "a size such as 4GiB" */
 };
 
-/* `number` holds a SIZE in bytes, a COUNT, a FLAG, or the index of a CHOICE; `word` (borrowed) a WORD. */
+/* `number` holds a SIZE in bytes, a COUNT, a FRACTION in billionths, a FLAG, or the index of a CHOICE; `word` (borrowed) a WORD. */
 struct tidei_value {
     bool given;
     unsigned column; /* from 1 */

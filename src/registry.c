@@ -7,6 +7,7 @@
 extern const struct tidei_kind tidei_binning_kind;
 extern const struct tidei_kind tidei_cuda_kind;
 extern const struct tidei_kind tidei_driver_kind;
+extern const struct tidei_kind tidei_fault_kind;
 extern const struct tidei_kind tidei_fixed_kind;
 extern const struct tidei_kind tidei_host_kind;
 extern const struct tidei_kind tidei_limit_kind;
@@ -23,6 +24,7 @@ static const struct tidei_kind *const kinds[] = {
     &tidei_binning_kind,
     &tidei_cuda_kind,
     &tidei_driver_kind,
+    &tidei_fault_kind,
     &tidei_fixed_kind,
     &tidei_host_kind,
     &tidei_limit_kind,

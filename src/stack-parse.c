@@ -9,11 +9,12 @@
  *               | size '=' '{' stack '}'                 a bin, where the layer takes bins: no base in the braces,
  *                                                        their stack ends in the layer below this one
  *               | size '..' size                         bins for the powers of two between
- *     value    := size | share | count | 'true' | 'false' | choice | path: whatever the argument wants
+ *     value    := size | share | fraction | count | 'true' | 'false' | choice | path: whatever the argument wants
  *     size     := digits [ '.' digits ] [ unit ]         at most 9 decimals; rounded down to the byte
  *     unit     := B | KiB | MiB | GiB | TiB | PiB | EiB  powers of 1024
  *               | KB | MB | GB | TB | PB | EB            powers of 1000
  *     share    := digits [ '.' digits ] '%'              up to 100%, of the capacity that the layers below know
+ *     fraction := digits [ '.' digits ] [ '%' ]        from 0 to 1, or up to 100%
  *     count    := digits
  *
  * A word ends at white space and at | ( ) , = { } ". In double quotes it may hold anything, \" being a quote and \\ a
@@ -335,7 +336,7 @@ static enum tide_status
 stack_unknown_layer(const struct stack_token *token)
 {
     char shown[64];
-    char kinds[256];
+    char kinds[384];
 
     tidei_stack_show(token, shown, sizeof(shown));
     tidei_stack_show_kinds(kinds, sizeof(kinds));

@@ -197,6 +197,27 @@ value_count(const char *layer, const struct tidei_argument *argument, const char
     return TIDE_OK;
 }
 
+/* "0.25" or "25%" in billionths, what is smaller cut off. */
+static enum tide_status
+value_fraction(const char *layer, const struct tidei_argument *argument, const char *word, unsigned column,
+               uint64_t *out)
+{
+    struct value_number number;
+    uint64_t unit = UINT64_C(1000000000);
+    unsigned __int128 billionths;
+
+    value_read(word, strlen(word), &number);
+    if (number.fault == NULL && number.unit_length == 1 && *number.unit == '%')
+        unit /= 100;
+    else if (number.fault == NULL && number.unit_length != 0)
+        number.fault = "is no number from 0 to 1";
+    billionths = (unsigned __int128)number.whole * unit + number.fraction * unit / number.scale;
+    if (number.fault == NULL && billionths > UINT64_C(1000000000))
+        number.fault = "is more than all";
+    *out = number.fault == NULL ? (uint64_t)billionths : 0;
+    return number.fault == NULL ? TIDE_OK : value_fail(layer, argument, column, word, strlen(word), number.fault);
+}
+
 static enum tide_status
 value_choice(const char *layer, const struct tidei_argument *argument, const char *word, unsigned column, uint64_t *out)
 {
@@ -234,6 +255,9 @@ tidei_stack_value(const char *layer, const struct tidei_argument *argument, cons
         return status == TIDE_OK ? value_in_range(layer, argument, word, out) : status;
     case TIDEI_ARGUMENT_COUNT:
         status = value_count(layer, argument, word, out->column, &out->number);
+        return status == TIDE_OK ? value_in_range(layer, argument, word, out) : status;
+    case TIDEI_ARGUMENT_FRACTION:
+        status = value_fraction(layer, argument, word, out->column, &out->number);
         return status == TIDE_OK ? value_in_range(layer, argument, word, out) : status;
     case TIDEI_ARGUMENT_FLAG:
     case TIDEI_ARGUMENT_CHOICE:

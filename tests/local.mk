@@ -220,6 +220,12 @@ tests_binning_t_LDADD = libtidemark.la
 TESTS += tests/binning-t
 THREADED_TESTS += tests/binning-t
 
+check_PROGRAMS += tests/fault-layer-t
+tests_fault_layer_t_SOURCES = tests/fault-layer-t.c $(contract_test)
+tests_fault_layer_t_LDADD = libtidemark.la
+TESTS += tests/fault-layer-t
+THREADED_TESTS += tests/fault-layer-t
+
 # Beside the sources that they test, which the library does not export.
 EXTRA_DIST += tests/guarded.h
 lock_test = src/lock.c src/message.c src/status.c src/testpoint.c src/text.c

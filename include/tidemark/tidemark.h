@@ -19,6 +19,7 @@
 #include <tidemark/binning.h>
 #include <tidemark/driver.h>
 #include <tidemark/export.h>
+#include <tidemark/fault.h>
 #include <tidemark/fixed.h>
 #include <tidemark/limit.h>
 #include <tidemark/log.h>
