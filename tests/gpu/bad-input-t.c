@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include "tests/gpu/parts.h"
 #include "tests/gpu/summary.h"
 #include "tests/tap.h"
 #include "tests/trace.h"
@@ -186,27 +187,63 @@ test_fabric(struct gpu_work *work)
     tide_resource_release(driver);
 }
 
-int
-main(void)
+static void
+part_stacks(void)
 {
-    const char *reason = gpu_open();
-    struct gpu_work work = { 0 };
-
-    if (reason != NULL)
-        skip_all(reason);
-    if (!gpu_work_open(&work, 0))
-        skip_all("this device cannot run the tests' kernels");
-    plan(BAD_STACKS + 2 * FREE_TESTS + FABRIC_TESTS + 2 * DESTROYED_TESTS + RESET_TESTS);
     gpu_diag();
     test_stacks();
-    test_frees(&work, "driver");
-    test_frees(&work, "cuda");
-    test_fabric(&work);
-    gpu_work_close(&work);
+}
+
+static void
+frees_of_driver(struct gpu_work *work)
+{
+    test_frees(work, "driver");
+}
+
+static void
+frees_of_cuda(struct gpu_work *work)
+{
+    test_frees(work, "cuda");
+}
+
+static void
+part_frees(void)
+{
+    gpu_with_work(frees_of_driver, FREE_TESTS);
+    gpu_with_work(frees_of_cuda, FREE_TESTS);
+}
+
+static void
+part_fabric(void)
+{
+    gpu_with_work(test_fabric, FABRIC_TESTS);
+}
+
+static void
+part_destroyed_driver(void)
+{
     test_destroyed("driver");
+}
+
+static void
+part_destroyed_cuda(void)
+{
     test_destroyed("cuda");
-    test_reset();
-    return done();
+}
+
+static const struct gpu_part parts[] = {
+    { "stacks", BAD_STACKS, part_stacks },
+    { "frees", 2 * FREE_TESTS, part_frees },
+    { "fabric", FABRIC_TESTS, part_fabric },
+    { "destroyed-driver", DESTROYED_TESTS, part_destroyed_driver },
+    { "destroyed-cuda", DESTROYED_TESTS, part_destroyed_cuda },
+    { "reset", RESET_TESTS, test_reset },
+};
+
+int
+main(int argc, char **argv)
+{
+    return gpu_parts_main(argc, argv, parts, sizeof(parts) / sizeof(parts[0]));
 }
 
 #else

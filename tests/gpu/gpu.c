@@ -103,6 +103,14 @@ gpu_open(void)
     return NULL;
 }
 
+bool
+gpu_is_sanitized(void)
+{
+    const char *wrapper = getenv("CHECK_GPU_WRAPPER");
+
+    return wrapper != NULL && strstr(wrapper, "sanitizer") != NULL;
+}
+
 void
 gpu_diag(void)
 {

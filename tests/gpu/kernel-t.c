@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "tests/gpu/parts.h"
 #include "tests/tap.h"
 
 #ifdef HAVE_CUDA_H
@@ -190,26 +191,53 @@ static const char *const kernel_stacks[] = {
 
 #define KERNEL_STACKS ((int)(sizeof(kernel_stacks) / sizeof(kernel_stacks[0])))
 
-int
-main(void)
+static void
+all_stacks(struct gpu_work *work)
 {
-    const char *reason = gpu_open();
-    struct gpu_work work = { 0 };
-
-    if (reason != NULL)
-        skip_all(reason);
-    if (!gpu_work_open(&work, 0))
-        skip_all("this device cannot run the tests' kernels");
-    plan(KERNEL_STACKS * KERNEL_TESTS + 3 * THREADS_TESTS + 2);
     gpu_diag();
     for (int i = 0; i < KERNEL_STACKS; i++)
-        test_words(&work, kernel_stacks[i]);
-    test_threads(&work, "statistics | driver");
-    test_threads(&work, "statistics | limit(1GiB) | driver(release_threshold=1GiB)");
-    test_threads(&work, "statistics | binning(4KiB..1MiB) | driver");
-    test_speed(&work);
-    gpu_work_close(&work);
-    return done();
+        test_words(work, kernel_stacks[i]);
+}
+
+static void
+all_threads(struct gpu_work *work)
+{
+    test_threads(work, "statistics | driver");
+    test_threads(work, "statistics | limit(1GiB) | driver(release_threshold=1GiB)");
+    test_threads(work, "statistics | binning(4KiB..1MiB) | driver");
+}
+
+#define STACKS_TESTS (KERNEL_STACKS * KERNEL_TESTS)
+#define SPEED_TESTS  2
+
+static void
+part_stacks(void)
+{
+    gpu_with_work(all_stacks, STACKS_TESTS);
+}
+
+static void
+part_threads(void)
+{
+    gpu_with_work(all_threads, 3 * THREADS_TESTS);
+}
+
+static void
+part_speed(void)
+{
+    gpu_with_work(test_speed, SPEED_TESTS);
+}
+
+static const struct gpu_part parts[] = {
+    { "stacks", STACKS_TESTS, part_stacks },
+    { "threads", 3 * THREADS_TESTS, part_threads },
+    { "speed", SPEED_TESTS, part_speed },
+};
+
+int
+main(int argc, char **argv)
+{
+    return gpu_parts_main(argc, argv, parts, sizeof(parts) / sizeof(parts[0]));
 }
 
 #else

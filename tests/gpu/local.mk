@@ -2,12 +2,13 @@
 # the driver at run time.
 gpu_test = tests/gpu/gpu.c tests/gpu/gpu.h tests/gpu/kernels.c tests/gpu/kernels.h
 gpu_work_test = $(gpu_test) tests/gpu/work.c tests/gpu/work.h
+gpu_parts_test = tests/gpu/parts.c tests/gpu/parts.h
 
 # Those with traces.
 gpu_trace_test = $(gpu_work_test) $(trace_test) tests/gpu/summary.c tests/gpu/summary.h
 
 check_PROGRAMS += tests/gpu/bad-input-t
-tests_gpu_bad_input_t_SOURCES = tests/gpu/bad-input-t.c $(gpu_trace_test)
+tests_gpu_bad_input_t_SOURCES = tests/gpu/bad-input-t.c $(gpu_trace_test) $(gpu_parts_test)
 tests_gpu_bad_input_t_CFLAGS = $(trace_test_cflags)
 tests_gpu_bad_input_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/bad-input-t
@@ -53,13 +54,13 @@ TESTS += tests/gpu/graph-t
 GPU_TESTS += tests/gpu/graph-t
 
 check_PROGRAMS += tests/gpu/kernel-t
-tests_gpu_kernel_t_SOURCES = tests/gpu/kernel-t.c $(gpu_work_test)
+tests_gpu_kernel_t_SOURCES = tests/gpu/kernel-t.c $(gpu_work_test) $(gpu_parts_test)
 tests_gpu_kernel_t_LDADD = libtidemark.la -ldl
 TESTS += tests/gpu/kernel-t
 GPU_TESTS += tests/gpu/kernel-t
 
 check_PROGRAMS += tests/gpu/peer-t
-tests_gpu_peer_t_SOURCES = tests/gpu/peer-t.c $(gpu_trace_test)
+tests_gpu_peer_t_SOURCES = tests/gpu/peer-t.c $(gpu_trace_test) $(gpu_parts_test)
 tests_gpu_peer_t_CFLAGS = $(trace_test_cflags)
 tests_gpu_peer_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/peer-t
@@ -72,7 +73,7 @@ TESTS += tests/gpu/pool-t
 GPU_TESTS += tests/gpu/pool-t
 
 check_PROGRAMS += tests/gpu/share-t
-tests_gpu_share_t_SOURCES = tests/gpu/share-t.c $(gpu_trace_test)
+tests_gpu_share_t_SOURCES = tests/gpu/share-t.c $(gpu_trace_test) $(gpu_parts_test)
 tests_gpu_share_t_CFLAGS = $(trace_test_cflags)
 tests_gpu_share_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/share-t

@@ -1,6 +1,7 @@
 /* A pool's memory on another device: refused until access is given, used then, and refused again; a trace of both. */
 #include "tests/gpu/work.h"
 
+#include "tests/gpu/parts.h"
 #include "tests/gpu/summary.h"
 #include "tests/tap.h"
 #include "tests/trace.h"
@@ -103,12 +104,14 @@ test_peer(struct gpu_work *near, struct gpu_work *far)
 
 /* Access for a scope nests: the inner one ends with the outer one's access. */
 static void
-test_scope(void)
+test_scope(struct gpu_work *near, struct gpu_work *far)
 {
     struct tide_resource *driver = gpu_stack("driver(device=1)");
     enum tide_driver_access outer = TIDE_DRIVER_READ;
     enum tide_driver_access inner = TIDE_DRIVER_READ;
 
+    (void)near;
+    (void)far;
     access_set(driver, 0, TIDE_DRIVER_READ_WRITE, &outer);
     access_set(driver, 0, TIDE_DRIVER_READ_WRITE, &inner);
     ok(outer == TIDE_DRIVER_NO_ACCESS && inner == TIDE_DRIVER_READ_WRITE, "each of two scopes gets what was before it");
@@ -163,54 +166,94 @@ test_devices(struct gpu_work *near, struct gpu_work *far)
     gpu_summary_is(trace, wanted, 2, "the summary has the figures of both devices");
 }
 
+/* What is tried with two devices, of which the second may reach the first's memory, or not. */
 static void
-test_two_devices(void)
+with_two_devices(void (*test)(struct gpu_work *near, struct gpu_work *far), int tests, bool wants_peers)
 {
     struct gpu_work near = { 0 };
     struct gpu_work far = { 0 };
-    uint64_t peers = 0;
     int can = 0;
 
-    if (!gpu_work_open(&far, 1) || !gpu_work_open(&near, 0)) {
-        skip(PEER_TESTS + SCOPE_TESTS + DEVICES_TESTS + 1, "a device cannot run the tests' kernels");
-        goto out;
+    if (gpu.devices < 2) {
+        skip(tests, "this machine has one device");
+        return;
     }
-    test_devices(&near, &far);
-    gpu.device_can_access_peer(&can, 1, 0);
-    ok(tide_device_query(1, TIDE_QUERY_PEERS, &peers) == TIDE_OK && (peers & 1) == (uint64_t)can,
-       "a device knows whether it reaches the other");
-    if (can != 0) {
-        test_peer(&near, &far);
-        test_scope();
-    } else {
-        struct tide_resource *driver = gpu_stack("driver(device=0)");
-
-        ok(tide_driver_access_set(driver, 1, TIDE_DRIVER_READ_WRITE, NULL) == TIDE_EUNSUPPORTED,
-           "access between devices that do not reach each other is refused");
-        has_words(tide_error_text(), "CUDA_ERROR_", "the text has the driver's error");
-        tide_resource_release(driver);
-        skip(PEER_TESTS + SCOPE_TESTS - 2, "these devices do not reach each other's memory");
-    }
-out:
+    if (wants_peers && gpu.device_can_access_peer(&can, 1, 0) == CUDA_SUCCESS && can == 0)
+        skip(tests, "these devices do not reach each other's memory");
+    else if (!gpu_work_open(&far, 1) || !gpu_work_open(&near, 0))
+        skip(tests, "a device cannot run the tests' kernels");
+    else
+        test(&near, &far);
     gpu_work_close(&near);
     gpu_work_close(&far);
 }
 
-int
-main(void)
-{
-    const char *reason = gpu_open();
+#define REACH_TESTS 3
 
-    if (reason != NULL)
-        skip_all(reason);
-    plan(ALONE_TESTS + DEVICES_TESTS + 1 + PEER_TESTS + SCOPE_TESTS);
+/* Whether they reach each other, and what is refused where they do not. */
+static void
+test_reach(struct gpu_work *near, struct gpu_work *far)
+{
+    struct tide_resource *driver = gpu_stack("driver(device=0)");
+    uint64_t peers = 0;
+    int can = 0;
+
+    (void)near;
+    (void)far;
+    gpu.device_can_access_peer(&can, 1, 0);
+    ok(tide_device_query(1, TIDE_QUERY_PEERS, &peers) == TIDE_OK && (peers & 1) == (uint64_t)can,
+       "a device knows whether it reaches the other");
+    if (can != 0) {
+        skip(REACH_TESTS - 1, "these devices reach each other's memory");
+    } else {
+        ok(tide_driver_access_set(driver, 1, TIDE_DRIVER_READ_WRITE, NULL) == TIDE_EUNSUPPORTED,
+           "access between devices that do not reach each other is refused");
+        has_words(tide_error_text(), "CUDA_ERROR_", "the text has the driver's error");
+    }
+    tide_resource_release(driver);
+}
+
+static void
+part_alone(void)
+{
     gpu_diag();
     test_alone();
-    if (gpu.devices < 2)
-        skip(DEVICES_TESTS + 1 + PEER_TESTS + SCOPE_TESTS, "this machine has one device");
-    else
-        test_two_devices();
-    return done();
+}
+
+static void
+part_reach(void)
+{
+    with_two_devices(test_reach, REACH_TESTS, false);
+}
+
+static void
+part_devices(void)
+{
+    with_two_devices(test_devices, DEVICES_TESTS, false);
+}
+
+static void
+part_peer(void)
+{
+    with_two_devices(test_peer, PEER_TESTS, true);
+}
+
+static void
+part_scope(void)
+{
+    with_two_devices(test_scope, SCOPE_TESTS, true);
+}
+
+static const struct gpu_part parts[] = {
+    { "alone", ALONE_TESTS, part_alone },       { "reach", REACH_TESTS, part_reach },
+    { "devices", DEVICES_TESTS, part_devices }, { "peer", PEER_TESTS, part_peer },
+    { "scope", SCOPE_TESTS, part_scope },
+};
+
+int
+main(int argc, char **argv)
+{
+    return gpu_parts_main(argc, argv, parts, sizeof(parts) / sizeof(parts[0]));
 }
 
 #else

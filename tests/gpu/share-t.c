@@ -2,18 +2,23 @@
 #include "tests/gpu/work.h"
 
 #include <fcntl.h>
+#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/gpu/parts.h"
 #include "tests/gpu/summary.h"
 #include "tests/tap.h"
 #include "tests/trace.h"
 
 #ifdef HAVE_CUDA_H
 
+#define IMPORTER    "importer"
 #define BLOCKS      3
 #define BLOCK_BYTES (41 * MIB + 4096)
+
+extern char **environ;
 
 static const size_t share_bytes[BLOCKS] = { MIB, 4096, 40 * MIB };
 
@@ -76,10 +81,10 @@ receive(int socket, void *data, size_t bytes)
 
 /* The stack of the importing process; NULL, with a text, where the descriptor is no pool. */
 static struct tide_resource *
-import_stack(int fd, const char *trace)
+import_stack(int fd, const char *trace, enum tide_cupti cupti)
 {
     struct tide_driver_import_options options = { TIDE_OPTIONS(options) };
-    struct tide_log_options log_options = { TIDE_OPTIONS(log_options), .path = trace };
+    struct tide_log_options log_options = { TIDE_OPTIONS(log_options), .path = trace, .cupti = cupti };
     struct tide_resource *base = NULL;
     struct tide_resource *counted = NULL;
     struct tide_resource *stack = NULL;
@@ -123,17 +128,19 @@ import_blocks(struct gpu_work *work, struct tide_resource *stack, const struct o
 
 /* The importing process. It says nothing: its answer does. */
 static int
-import_main(int socket, const char *trace)
+import_main(int socket, const char *trace, enum tide_cupti cupti)
 {
     struct answer answer = { .wrong = 0 };
     struct gpu_work work = { 0 };
     struct tide_resource *stack = NULL;
     struct offer offer;
-    int fd = receive_descriptor(socket);
+    int fd;
 
+    alarm(GPU_PART_SECONDS);
+    fd = receive_descriptor(socket);
     if (fd < 0 || !receive(socket, &offer, sizeof(offer)) || gpu_open() != NULL || !gpu_work_open(&work, 0))
         return 1;
-    stack = import_stack(fd, trace);
+    stack = import_stack(fd, trace, cupti);
     close(fd);
     if (stack != NULL)
         import_blocks(&work, stack, &offer, &answer);
@@ -169,22 +176,51 @@ export_blocks(struct gpu_work *work, struct tide_resource *stack, void **blocks,
     return done;
 }
 
+/* The importing process, which begins where this one did, with its end of the socket; -1 where there is none. */
+static pid_t
+import_start(int socket, const char *trace, const char *cupti)
+{
+    posix_spawn_file_actions_t actions;
+    char number[16];
+    pid_t pid = -1;
+
+    snprintf(number, sizeof(number), "%d", socket);
+    posix_spawn_file_actions_init(&actions);
+    /* A duplicate of itself: it is inherited, unlike all others. */
+    posix_spawn_file_actions_adddup2(&actions, socket, socket);
+    if (posix_spawn(&pid, "/proc/self/exe", &actions, NULL,
+                    (char *[]){ IMPORTER, IMPORTER, number, (char *)(uintptr_t)trace, (char *)(uintptr_t)cupti, NULL },
+                    environ) != 0)
+        pid = -1;
+    posix_spawn_file_actions_destroy(&actions);
+    return pid;
+}
+
 #define SHARE_TESTS 16
 
 static void
-test_share(struct gpu_work *work, int socket, pid_t child, const char *exported, const char *imported)
+test_share(struct gpu_work *work, const char *cupti)
 {
-    struct tide_resource *stack = gpu_stack("log(%s) | statistics | driver(handle=posix_fd)", exported);
+    const char *exported = scratch("exported.db");
+    const char *imported = scratch("imported.db");
+    struct tide_resource *stack =
+        gpu_stack("log(%s, cupti=%s) | statistics | driver(handle=posix_fd)", exported, cupti);
     const struct gpu_summary here = { BLOCKS, BLOCKS, 0, BLOCK_BYTES, BLOCK_BYTES, 0 };
     const struct gpu_summary there = { BLOCKS, BLOCKS, 2, BLOCK_BYTES, BLOCK_BYTES, 0 };
     struct answer answer = { .wrong = 1 };
     void *blocks[BLOCKS] = { NULL };
     uint32_t wrong = 0;
     bool freed = true;
+    int sockets[2] = { -1, -1 };
     int status = 1;
+    pid_t child = -1;
 
-    ok(stack != NULL && export_blocks(work, stack, blocks, socket), "a process hands over its pool and three blocks");
-    ok(receive(socket, &answer, sizeof(answer)) && waitpid(child, &status, 0) == child && status == 0,
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0)
+        child = import_start(sockets[1], imported, cupti);
+    close(sockets[1]);
+    ok(child > 0 && stack != NULL && export_blocks(work, stack, blocks, sockets[0]),
+       "a process hands over its pool and three blocks");
+    ok(receive(sockets[0], &answer, sizeof(answer)) && waitpid(child, &status, 0) == child && status == 0,
        "another process answers, and ends well");
     if (!ok(answer.imported, "it has imported the pool and the blocks"))
         diag("%s", answer.text);
@@ -210,6 +246,7 @@ test_share(struct gpu_work *work, int socket, pid_t child, const char *exported,
     is_i64(sql_number(imported, "SELECT count(*) FROM failure"), 2, "and both failures");
     gpu_summary_is(exported, &here, 1, "the summary of the pool's own trace is right");
     gpu_summary_is(imported, &there, 1, "and of the trace of the imported pool");
+    close(sockets[0]);
 }
 
 #define BAD_TESTS 8
@@ -250,7 +287,7 @@ test_bad(struct gpu_work *work)
     tide_resource_release(plain);
 }
 
-#define SHARED_ADAPTORS_TESTS 2
+#define ADAPTORS_TESTS 2
 
 /* Layers that serve from memory of their own have no place over an imported pool. */
 static void
@@ -281,41 +318,70 @@ test_adaptors(struct gpu_work *work)
     close(fd);
 }
 
-int
-main(void)
+static void
+share_untimed(struct gpu_work *work)
 {
-    const char *exported = scratch("exported.db");
-    const char *imported = scratch("imported.db");
-    struct gpu_work work = { 0 };
-    uint64_t ipc = 0;
-    const char *reason;
-    int sockets[2];
-    pid_t child;
-
-    /* Before this process has started the driver, which no child of it may use then. */
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
-        return 1;
-    child = fork();
-    if (child == 0) {
-        close(sockets[0]);
-        _exit(import_main(sockets[1], imported));
-    }
-    close(sockets[1]);
-    reason = gpu_open();
-    if (reason != NULL)
-        skip_all(reason);
-    if (tide_device_query(0, TIDE_QUERY_IPC, &ipc) == TIDE_OK && ipc == 0)
-        skip_all("this device's pools cannot be shared");
-    if (!gpu_work_open(&work, 0))
-        skip_all("this device cannot run the tests' kernels");
-    plan(SHARE_TESTS + BAD_TESTS + SHARED_ADAPTORS_TESTS);
     gpu_diag();
-    test_share(&work, sockets[0], child, exported, imported);
-    test_bad(&work);
-    test_adaptors(&work);
-    close(sockets[0]);
-    gpu_work_close(&work);
-    return done();
+    test_share(work, "off");
+}
+
+static void
+share_timed(struct gpu_work *work)
+{
+    test_share(work, "calls");
+}
+
+/* Where the device's pools can be shared at all. */
+static void
+part(void (*test)(struct gpu_work *work), int tests)
+{
+    uint64_t ipc = 0;
+
+    if (tide_device_query(0, TIDE_QUERY_IPC, &ipc) == TIDE_OK && ipc == 0)
+        skip(tests, "this device's pools cannot be shared");
+    else
+        gpu_with_work(test, tests);
+}
+
+static void
+part_share(void)
+{
+    part(share_untimed, SHARE_TESTS);
+}
+
+static void
+part_share_timed(void)
+{
+    part(share_timed, SHARE_TESTS);
+}
+
+static void
+part_bad(void)
+{
+    part(test_bad, BAD_TESTS);
+}
+
+static void
+part_adaptors(void)
+{
+    part(test_adaptors, ADAPTORS_TESTS);
+}
+
+static const struct gpu_part parts[] = {
+    { "share", SHARE_TESTS, part_share },
+    { "share-timed", SHARE_TESTS, part_share_timed },
+    { "bad", BAD_TESTS, part_bad },
+    { "adaptors", ADAPTORS_TESTS, part_adaptors },
+};
+
+int
+main(int argc, char **argv)
+{
+    if (argc == 5 && strcmp(argv[1], IMPORTER) == 0)
+        return import_main(atoi(argv[2]), argv[3], strcmp(argv[4], "off") == 0 ? TIDE_CUPTI_OFF : TIDE_CUPTI_CALLS);
+    if (gpu_is_sanitized())
+        skip_all("compute-sanitizer follows no memory from one process to another");
+    return gpu_parts_main(argc, argv, parts, sizeof(parts) / sizeof(parts[0]));
 }
 
 #else

@@ -38,6 +38,18 @@ gpu_work_close(struct gpu_work *work)
     memset(work, 0, sizeof(*work));
 }
 
+void
+gpu_with_work(void (*test)(struct gpu_work *work), int tests)
+{
+    struct gpu_work work;
+
+    if (gpu_work_open(&work, 0))
+        test(&work);
+    else
+        skip(tests, "this device cannot run the tests' kernels");
+    gpu_work_close(&work);
+}
+
 struct tide_resource *
 gpu_stack(const char *format, ...)
 {

@@ -23,6 +23,9 @@ struct gpu_work {
 bool gpu_work_open(struct gpu_work *work, int device);
 void gpu_work_close(struct gpu_work *work);
 
+/* Run `tests` tests with that of device 0, or skip them where there is none. */
+void gpu_with_work(void (*test)(struct gpu_work *work), int tests);
+
 /* A stack from text; NULL, with a diag, where it cannot be made. */
 struct tide_resource *gpu_stack(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -1,0 +1,31 @@
+/*
+ * Runs the tests of a program in parts, each in a process of its own: where the driver crashes, or does not come back,
+ * the other parts still run, and none inherits what another has done to the device.
+ */
+#ifndef TESTS_GPU_PARTS_H
+#define TESTS_GPU_PARTS_H
+
+#include "tests/gpu/gpu.h"
+
+#ifdef HAVE_CUDA_H
+
+#include <stddef.h>
+
+/* No part takes longer: it ends by SIGALRM then. What starts processes of its own gives them the same limit. */
+#define GPU_PART_SECONDS (gpu_is_sanitized() ? 60 : 20)
+
+struct gpu_part {
+    const char *name; /* one word, no other part's */
+    int tests;
+    void (*run)(void); /* the driver has been started */
+};
+
+/*
+ * The main function of such a program, which has not started the driver: it runs itself again for each part, and has
+ * the parts' tests as its own. A test that did not come to run has failed. Where the first part finds no GPU, the whole
+ * program is skipped.
+ */
+int gpu_parts_main(int argc, char **argv, const struct gpu_part *parts, size_t count);
+
+#endif
+#endif
