@@ -56,7 +56,7 @@ child_round_bare(CUstream stream)
 {
     CUdeviceptr address;
 
-    for (unsigned i = 0; i < GPU_PAIRS; i++) {
+    for (unsigned i = 0; i < GPU_PAIRS(child.threads); i++) {
         if (gpu.mem_alloc_from_pool_async(&address, GPU_BYTES, child.pool, stream) != CUDA_SUCCESS ||
             gpu.mem_free_async(address, stream) != CUDA_SUCCESS)
             bench_fail("the driver's pool");
@@ -68,7 +68,7 @@ child_round_stack(struct tide_resource *stack, tide_stream stream)
 {
     void *pointer;
 
-    for (unsigned i = 0; i < GPU_PAIRS; i++) {
+    for (unsigned i = 0; i < GPU_PAIRS(child.threads); i++) {
         if (tide_allocate(stack, GPU_BYTES, TIDE_DEFAULT_ALIGNMENT, stream, &pointer) != TIDE_OK ||
             tide_deallocate(stack, pointer, GPU_BYTES, TIDE_DEFAULT_ALIGNMENT, stream) != TIDE_OK)
             bench_fail("stack");
@@ -94,7 +94,7 @@ child_thread(void *argument)
             child_round_stack(child.turn->stack, (tide_stream)stream);
         else
             child_round_bare(stream);
-        *result = (double)(bench_now_ns() - begin) / GPU_PAIRS;
+        *result = (double)(bench_now_ns() - begin) / GPU_PAIRS(child.threads);
         pthread_barrier_wait(&child.barrier);
     }
     gpu.stream_destroy(stream);

@@ -2,7 +2,7 @@
  * What a pair, an allocation and its deallocation, costs on a GPU, from the driver's pool alone to stacks over it, with
  * what CUPTI adds: 4 KiB, warm, each thread on a stream of its own.
  *
- * Usage: bench/gpu [JSON-FILE]. BENCH_GPU_SECONDS, 8: how long each number of threads is measured. Writes its traces
+ * Usage: bench/gpu [JSON-FILE]. BENCH_GPU_SECONDS, 6: how long each number of threads is measured. Writes its traces
  * into the current directory and removes them.
  *
  * Every CUPTI set-up has its own process. The processes wait while one of them runs a round: in each turn every
@@ -312,7 +312,7 @@ main(int argc, char **argv)
     bench_begin("gpu");
     for (unsigned threads = 1; threads <= 16 && (threads == 1 || threads <= processors); threads *= 2) {
         gpu_open_all(threads, threads == 1);
-        gpu_measure((uint64_t)((seconds != NULL ? strtod(seconds, NULL) : 8) * 1e9));
+        gpu_measure((uint64_t)((seconds != NULL ? strtod(seconds, NULL) : 6) * 1e9));
         gpu_report(threads);
         gpu_close_all(threads == 1);
     }

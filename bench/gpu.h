@@ -4,9 +4,12 @@
 
 #include <stdbool.h>
 
-/* A thread's ring of 1 MiB holds the records of a round twice: no thread waits, and the writer has a pause to catch up. */
-#define GPU_PAIRS 4096
-#define GPU_BYTES 4096
+/*
+ * A thread's ring of 1 MiB holds the records of a round twice: no thread waits, and the writer has a pause to catch up.
+ * Many threads make fewer pairs each: the driver's pool takes longer for each of them.
+ */
+#define GPU_PAIRS(threads) ((threads) <= 4 ? 4096U / (threads) : 1024U)
+#define GPU_BYTES          4096
 
 /*
  * One thing that is measured. Those of one process take turns in it: CUPTI stays once it is on, so that what switches
