@@ -71,8 +71,8 @@ tide_driver_pointer_export(struct tide_resource *driver, void *pointer, uint64_t
         return tidei_device_lacks(&self->device, "cuMemPoolExportPointer");
     result = self->device.cuda->mem_pool_export_pointer(&data, (CUdeviceptr)(uintptr_t)pointer);
     if (result == CUDA_ERROR_INVALID_VALUE) {
-        status = tide_error_set(TIDE_EPOINTER, "driver: %p is no allocation of a shared pool (%s: %s)", pointer,
-                                "cuMemPoolExportPointer", tidei_driver_error_name(self->device.cuda, result));
+        status = tide_error_set(TIDE_EPOINTER, "driver: %p is no allocation of a pool that was exported (%s: %s)",
+                                pointer, "cuMemPoolExportPointer", tidei_driver_error_name(self->device.cuda, result));
         tidei_error_driver_set((int)result);
         return status;
     }

@@ -178,11 +178,11 @@ struct tide_driver_pointer {
 };
 
 /*
- * Describe `pointer`, an allocation of `bytes` bytes from `driver`, for the process that has imported the pool. What
- * the allocation's stream holds must be done before the other process uses it, or be ordered by an event that both
- * share.
- * Errors: TIDE_EINVAL (no driver), TIDE_EPOINTER (no allocation of a shared pool), TIDE_EDRIVER. Thread safety: any
- * thread. Since 0.1.
+ * Describe `pointer`, an allocation of `bytes` bytes from `driver`, for the process that has imported the pool; export
+ * the pool itself first. What the allocation's stream holds must be done before the other process uses it, or be
+ * ordered by an event that both share.
+ * Errors: TIDE_EINVAL (no driver), TIDE_EPOINTER (no allocation of a pool that was exported), TIDE_EDRIVER. Thread
+ * safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_driver_pointer_export(struct tide_resource *driver, void *pointer, uint64_t bytes,
                                                         struct tide_driver_pointer *out);

@@ -29,7 +29,8 @@ struct CUmemPoolHandle_st {
     struct CUmemPoolHandle_st *next;
     CUmemPoolProps properties;
     bool alive, is_default, imported;
-    int device; /* -1: of the host */
+    bool exported; /* its handle, at least once: before that no pointer of it is */
+    int device;    /* -1: of the host */
     enum fake_memory_kind kind;
     char *base;
     uint64_t span_bytes, most_bytes;

@@ -73,6 +73,7 @@ do_cuMemPoolExportToShareableHandle(void *out, CUmemoryPool pool, CUmemAllocatio
     if (fd < 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
     memcpy(out, &fd, sizeof(fd));
+    pool->exported = true;
     return CUDA_SUCCESS;
 }
 
@@ -117,7 +118,7 @@ do_cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdeviceptr address)
     struct fake_place place;
 
     if (out == NULL || !fake_place_find(address, &place) || place.start != address || place.block == NULL ||
-        place.pool->imported || place.pool->fd < 0)
+        place.pool->imported || !place.pool->exported)
         return CUDA_ERROR_INVALID_VALUE;
     memcpy(data.magic, share_pointer_magic, sizeof(data.magic));
     data.inode = share_inode(place.pool->fd);

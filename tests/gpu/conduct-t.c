@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/gpu/call.h"
 
@@ -369,6 +370,32 @@ test_capture_of_two(void)
     MUST(cuEventDestroy, event);
 }
 
+/* A pool is handed over before its pointers are. */
+static void
+test_export(void)
+{
+    CUmemPoolProps properties = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                  .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+    CUmemPoolPtrExportData data;
+    CUmemoryPool pool;
+    CUdeviceptr address = 0;
+    int fd = -1;
+
+    MUST(cuMemPoolCreate, &pool, &properties);
+    address = taken(pool, MIB, NULL);
+    is_result(CU(cuMemPoolExportPointer)(&data, address), CUDA_ERROR_INVALID_VALUE,
+              "before the handle of its pool no pointer is exported");
+    MUST(cuMemPoolExportToShareableHandle, &fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    diag("one from before the handle: CUresult %d", (int)CU(cuMemPoolExportPointer)(&data, address));
+    MUST(cuMemFreeAsync, address, NULL);
+    address = taken(pool, MIB, NULL);
+    is_result(CU(cuMemPoolExportPointer)(&data, address), CUDA_SUCCESS, "after that one is");
+    MUST(cuMemFreeAsync, address, NULL);
+    MUST(cuMemPoolDestroy, pool);
+    close(fd);
+}
+
 static void
 test_released(void)
 {
@@ -392,15 +419,14 @@ test_released(void)
 int
 main(void)
 {
-    const char *wrapper = getenv("CHECK_GPU_WRAPPER");
     const char *reason = gpu_open();
 
     if (reason != NULL)
         skip_all(reason);
     /* Which makes the driver wait where it does not by itself. */
-    if (wrapper != NULL && strstr(wrapper, "sanitizer") != NULL)
+    if (gpu_is_sanitized())
         skip_all("no test of ours, but of the driver, which conducts itself otherwise under compute-sanitizer");
-    plan(64 + 2 * (int)REUSES);
+    plan(66 + 2 * (int)REUSES);
     gpu_diag();
     test_without_context();
     MUST(cuDevicePrimaryCtxRetain, &primary, 0);
@@ -414,6 +440,7 @@ main(void)
     test_legacy();
     test_capture();
     test_capture_of_two();
+    test_export();
     test_released();
     return done();
 }
