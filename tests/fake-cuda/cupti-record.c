@@ -2,6 +2,7 @@
 #include "tests/fake-cuda/cupti.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -41,10 +42,15 @@ record_thread(void)
 static void
 record_begin(int number, struct fake_traced_call *call)
 {
-    if (number <= 0 || number >= (int)RECORD_NUMBERS || !record_wanted[number])
+    bool calls_back = fake_cupti_calls_back(number);
+
+    if (number <= 0 || number >= (int)RECORD_NUMBERS || (!record_wanted[number] && !calls_back))
         return;
     call->correlation = ++record_correlation;
-    call->start = fake_cupti_now();
+    if (calls_back)
+        fake_cupti_call_back(number, CUPTI_API_ENTER, call->correlation, NULL);
+    if (record_wanted[number])
+        call->start = fake_cupti_now();
 }
 
 static void
@@ -58,10 +64,12 @@ record_end(int number, const struct fake_traced_call *call, int result)
                                  .correlationId = call->correlation,
                                  .returnValue = (uint32_t)result };
 
-    if (call->start == 0)
-        return;
-    record.end = fake_cupti_now();
-    fake_cupti_put(&record, fake_cupti_record_bytes(record.kind));
+    if (call->start != 0) {
+        record.end = fake_cupti_now();
+        fake_cupti_put(&record, fake_cupti_record_bytes(record.kind));
+    }
+    if (call->correlation != 0 && fake_cupti_calls_back(number))
+        fake_cupti_call_back(number, CUPTI_API_EXIT, call->correlation, &result);
 }
 
 static void
@@ -93,6 +101,12 @@ record_memory_event(const struct fake_traced_call *call, const struct fake_event
         record.memoryPoolConfig.utilizedSize = event->pool_used_bytes;
     }
     fake_cupti_put(&record, fake_cupti_record_bytes(record.kind));
+    /* FAKE_CUPTI_TWICE=1: the process has two contexts, and each tells of it. */
+    if (getenv("FAKE_CUPTI_TWICE") != NULL) {
+        record.contextId++;
+        record.timestamp = fake_cupti_now();
+        fake_cupti_put(&record, fake_cupti_record_bytes(record.kind));
+    }
 }
 
 static void

@@ -97,8 +97,6 @@ cuptiSubscribe_v2(CUpti_SubscriberHandle *out, CUpti_CallbackFunc callback, void
     const char *other = getenv("FAKE_CUPTI_SUBSCRIBED");
     CUptiResult result = CUPTI_SUCCESS;
 
-    (void)callback;
-    (void)userdata;
     if (out == NULL || (parameters != NULL && parameters->structSize == 0))
         return CUPTI_ERROR_INVALID_PARAMETER;
     if (!fake_cupti_listen())
@@ -112,6 +110,7 @@ cuptiSubscribe_v2(CUpti_SubscriberHandle *out, CUpti_CallbackFunc callback, void
         result = CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
     } else {
         cupti_subscriber.taken = true;
+        fake_cupti_set_callback(callback, userdata);
         snprintf(cupti_subscriber.name, sizeof(cupti_subscriber.name), "%s",
                  parameters != NULL && parameters->subscriberName != NULL ? parameters->subscriberName : "unknown");
         *out = &cupti_subscriber;
@@ -132,8 +131,10 @@ cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
     CUptiResult result = subscriber == &cupti_subscriber ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 
     pthread_mutex_lock(&cupti_lock);
-    if (subscriber == &cupti_subscriber)
+    if (subscriber == &cupti_subscriber) {
         cupti_subscriber.taken = false;
+        fake_cupti_set_callback(NULL, NULL);
+    }
     pthread_mutex_unlock(&cupti_lock);
     return result;
 }

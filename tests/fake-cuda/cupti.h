@@ -29,6 +29,13 @@ uint64_t fake_cupti_now(void);
 /* Put a record into the tool's buffer; counted as dropped where there is no room. */
 void fake_cupti_put(const void *record, size_t bytes);
 
+/* The subscriber's function; NULL: there is none any more. */
+void fake_cupti_set_callback(CUpti_CallbackFunc function, void *userdata);
+
+/* Whether a call is followed, and the call of the function itself. */
+bool fake_cupti_calls_back(int number);
+void fake_cupti_call_back(int number, CUpti_ApiCallbackSite site, uint32_t correlation, int *result);
+
 /* The table that the driver gets. */
 extern const struct fake_tracer fake_cupti_tracer;
 

@@ -31,6 +31,7 @@ tests_fake_cuda_libcuda_la_LDFLAGS = -version-info 1:0:0 -rpath /nonexistent -pt
 check_LTLIBRARIES += tests/fake-cuda/libcupti.la
 tests_fake_cuda_libcupti_la_SOURCES = \
 	tests/fake-cuda/cupti-buffer.c \
+	tests/fake-cuda/cupti-callback.c \
 	tests/fake-cuda/cupti-numbers.c \
 	tests/fake-cuda/cupti-record.c \
 	tests/fake-cuda/cupti.c \
