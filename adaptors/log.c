@@ -1,8 +1,9 @@
 /*
  * log: record what passes through into an SQLite trace.
  *
- * Usage: log(PATH, overwrite=false, clock=auto|tsc|monotonic, overflow=wait|drop, cupti=auto|calls|off, ring=1MiB,
- * backlog=128MiB), or log alone below another: it records into the trace of the one above.
+ * Usage: log(PATH, overwrite=false, clock=auto|tsc|monotonic, overflow=wait|drop, cupti=auto|calls|memory|off,
+ * samples=auto|every|off, ring=1MiB, backlog=128MiB), or log alone below another: it records into the trace of the one
+ * above.
  *
  * Example: log(trace.db) | statistics | limit(4GiB) | log | driver
  *
@@ -23,14 +24,24 @@
 #include <tidemark/stack.h>
 
 #include "kind.h"
+#include "trace/callslot.h"
 #include "trace/front.h"
 #include "trace/recorder.h"
+
+/* A base that is asked what it holds after each event. */
+struct log_sampled {
+    struct log_sampled *next;
+    struct tide_resource *base; /* borrowed: it lies below */
+    uint32_t layer_id;
+};
 
 struct log {
     struct tide_resource base;                 /* first */
     _Atomic(struct tidei_recorder *) recorder; /* holds a reference; NULL until one above has a path */
     uint16_t layer_id;                         /* set before `recorder` */
     bool watches;                              /* opened the trace, and has the bases watched */
+    _Atomic bool follows;                      /* the driver's calls within its events are recorded with them */
+    _Atomic(struct log_sampled *) sampled;     /* owned */
     struct tide_log_options options;           /* as they were given; path is owned */
 };
 
@@ -58,6 +69,32 @@ log_front(struct log *log, enum tidei_record_kind kind)
     return front;
 }
 
+/* Nothing but the event itself is to be recorded. */
+static inline bool
+log_is_plain(const struct log *log, const struct tidei_front *front)
+{
+    /* Relaxed: from when on, on another thread, does not matter. */
+    return front != NULL && front->plain && !atomic_load_explicit(&log->follows, memory_order_relaxed) &&
+           atomic_load_explicit(&log->sampled, memory_order_relaxed) == NULL;
+}
+
+static void
+log_sample(struct log *log, struct tidei_front *front)
+{
+    /* Pairs with the release in log_watch_each. */
+    for (struct log_sampled *sampled = atomic_load_explicit(&log->sampled, memory_order_acquire); sampled != NULL;
+         sampled = sampled->next) {
+        struct tidei_error error;
+        uint64_t used, reserved;
+
+        tidei_error_save(&error);
+        if (tide_query(sampled->base, TIDE_QUERY_BYTES_USED, &used) == TIDE_OK &&
+            tide_query(sampled->base, TIDE_QUERY_BYTES_RESERVED, &reserved) == TIDE_OK)
+            tidei_front_sample(front, sampled->layer_id, used, reserved);
+        tidei_error_restore(&error);
+    }
+}
+
 /* An allocation that is recorded; see tidei_front_ticks for `plain`. */
 static inline __attribute__((always_inline)) enum tide_status
 log_allocate_recorded(struct log *log, struct tidei_front *front, bool plain, size_t bytes, size_t alignment,
@@ -72,13 +109,36 @@ log_allocate_recorded(struct log *log, struct tidei_front *front, bool plain, si
     return status;
 }
 
+/* The same with the driver's calls. */
+static enum tide_status
+log_allocate_followed(struct log *log, struct tidei_front *front, size_t bytes, size_t alignment, tide_stream stream,
+                      void **out)
+{
+    struct tidei_call_slot *slot = tidei_call_slot_arm();
+    uint64_t begin = tidei_front_ticks(front, false);
+    enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
+
+    tidei_front_event_calls(front, begin, (uintptr_t)*out, bytes, stream,
+                            tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)),
+                            true, slot);
+    tidei_call_slot_disarm(slot);
+    return status;
+}
+
 static __attribute__((noinline)) enum tide_status
 log_allocate_otherwise(struct log *log, struct tidei_front *front, size_t bytes, size_t alignment, tide_stream stream,
                        void **out)
 {
+    enum tide_status status;
+
     if (front == NULL)
         return tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
-    return log_allocate_recorded(log, front, false, bytes, alignment, stream, out);
+    if (atomic_load_explicit(&log->follows, memory_order_relaxed))
+        status = log_allocate_followed(log, front, bytes, alignment, stream, out);
+    else
+        status = log_allocate_recorded(log, front, false, bytes, alignment, stream, out);
+    log_sample(log, front);
+    return status;
 }
 
 static enum tide_status
@@ -87,7 +147,7 @@ log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
     struct log *log = (struct log *)self;
     struct tidei_front *front = log_front(log, TIDEI_RECORD_ALLOC);
 
-    if (__builtin_expect(front == NULL || !front->plain, 0))
+    if (__builtin_expect(!log_is_plain(log, front), 0))
         return log_allocate_otherwise(log, front, bytes, alignment, stream, out);
     return log_allocate_recorded(log, front, true, bytes, alignment, stream, out);
 }
@@ -105,14 +165,36 @@ log_deallocate_recorded(struct log *log, struct tidei_front *front, bool plain, 
     return status;
 }
 
+/* The same with the driver's calls. */
+static enum tide_status
+log_deallocate_followed(struct log *log, struct tidei_front *front, void *pointer, size_t bytes, size_t alignment,
+                        tide_stream stream)
+{
+    struct tidei_call_slot *slot = tidei_call_slot_arm();
+    uint64_t begin = tidei_front_ticks_settled(front, false);
+    enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
+
+    tidei_front_event_calls(front, begin, (uintptr_t)pointer, bytes, stream,
+                            tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)),
+                            false, slot);
+    tidei_call_slot_disarm(slot);
+    return status;
+}
+
 static __attribute__((noinline)) enum tide_status
 log_deallocate_otherwise(struct log *log, struct tidei_front *front, void *pointer, size_t bytes, size_t alignment,
                          tide_stream stream)
 {
     enum tide_status status;
 
-    if (front != NULL && !(front->drop && tidei_front_drops_free(front, log->layer_id, (uintptr_t)pointer)))
-        return log_deallocate_recorded(log, front, false, pointer, bytes, alignment, stream);
+    if (front != NULL && !(front->drop && tidei_front_drops_free(front, log->layer_id, (uintptr_t)pointer))) {
+        if (atomic_load_explicit(&log->follows, memory_order_relaxed))
+            status = log_deallocate_followed(log, front, pointer, bytes, alignment, stream);
+        else
+            status = log_deallocate_recorded(log, front, false, pointer, bytes, alignment, stream);
+        log_sample(log, front);
+        return status;
+    }
     status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
     if (front != NULL && status != TIDE_OK)
         tidei_front_drops_again(front, log->layer_id, (uintptr_t)pointer);
@@ -125,14 +207,15 @@ log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     struct log *log = (struct log *)self;
     struct tidei_front *front = log_front(log, TIDEI_RECORD_FREE);
 
-    if (__builtin_expect(front == NULL || !front->plain, 0))
+    if (__builtin_expect(!log_is_plain(log, front), 0))
         return log_deallocate_otherwise(log, front, pointer, bytes, alignment, stream);
     return log_deallocate_recorded(log, front, true, pointer, bytes, alignment, stream);
 }
 
 static const char *const log_clocks[] = { "auto", "tsc", "monotonic", NULL };
-static const char *const log_cuptis[] = { "auto", "calls", "off", NULL };
+static const char *const log_cuptis[] = { "auto", "calls", "off", "memory", NULL };
 static const char *const log_overflows[] = { "wait", "drop", NULL };
+static const char *const log_samples[] = { "auto", "every", "off", NULL };
 
 static void
 log_describe(struct tide_resource *self, struct tide_text *text)
@@ -150,6 +233,8 @@ log_describe(struct tide_resource *self, struct tide_text *text)
         tide_text_format(text, ", overflow=%s", log_overflows[options->overflow]);
     if (options->cupti != TIDE_CUPTI_AUTO)
         tide_text_format(text, ", cupti=%s", log_cuptis[options->cupti]);
+    if (options->samples != TIDE_SAMPLES_AUTO)
+        tide_text_format(text, ", samples=%s", log_samples[options->samples]);
     if (options->ring_bytes != 0) {
         tide_text_format(text, ", ring=");
         tide_text_size(text, options->ring_bytes);
@@ -264,24 +349,46 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
             tidei_recorder_define_bin(walk->recorder, id, edge.limit_bytes, below);
     }
     log_define(walk, resource, id, upstream_id);
-    if (log_can_watch(resource))
+    if (walk->top->options.samples == TIDE_SAMPLES_AUTO && log_can_watch(resource))
         tidei_recorder_watch(walk->recorder, resource, id);
     return id;
 }
 
-/* Have the driver's calls recorded for each log that is the last one above a base of device memory. */
+/* Have a log ask a base below it after each event. */
 static void
-log_watch_calls(struct log_walk *walk, struct tide_resource *resource, uint32_t nearest)
+log_watch_each(struct log_walk *walk, struct log *log, struct tide_resource *base)
+{
+    struct log_sampled *sampled = malloc(sizeof(*sampled));
+
+    if (sampled == NULL) {
+        walk->status = TIDE_ENOMEM;
+        return;
+    }
+    *sampled = (struct log_sampled){ .base = base, .layer_id = log_number(walk, base) };
+    sampled->next = atomic_load_explicit(&log->sampled, memory_order_relaxed);
+    /* Pairs with the acquire in log_sample. */
+    atomic_store_explicit(&log->sampled, sampled, memory_order_release);
+}
+
+/*
+ * What is recorded beside the events, for each log that is the last one above a base: the driver's calls, where it is
+ * one of CUDA's memory, and its figures. A log of a stack of before has them already.
+ */
+static void
+log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct log *nearest)
 {
     struct tide_upstream edge;
     uint64_t device;
 
     if (resource->ops == &log_ops)
-        nearest = ((struct log *)resource)->layer_id;
-    if (resource->upstream == NULL && tide_query(resource, TIDE_QUERY_DEVICE, &device) == TIDE_OK)
-        tidei_recorder_watch_calls(walk->recorder, nearest);
+        nearest = (struct log *)resource;
+    if (resource->upstream == NULL && tide_query(resource, TIDE_QUERY_DEVICE, &device) == TIDE_OK &&
+        tidei_recorder_watch_calls(walk->recorder))
+        atomic_store_explicit(&nearest->follows, true, memory_order_relaxed);
+    if (walk->top->options.samples == TIDE_SAMPLES_EVERY && log_can_watch(resource))
+        log_watch_each(walk, nearest, resource);
     for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
-        log_watch_calls(walk, edge.resource, nearest);
+        log_watch_bases(walk, edge.resource, nearest);
 }
 
 static void
@@ -318,7 +425,7 @@ log_open(struct log *log)
     else if (status != TIDE_OK)
         tide_error_set(status, "log: no more than %d layers fit into the trace %s", UINT16_MAX, log->options.path);
     else
-        log_watch_calls(&walk, &log->base, 0);
+        log_watch_bases(&walk, &log->base, log);
     if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
         tidei_recorder_define_stack(walk.recorder, text);
     free(walk.seen);
@@ -332,6 +439,7 @@ log_destroy(struct tide_resource *self)
 {
     struct log *log = (struct log *)self;
     struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+    struct log_sampled *sampled = atomic_load_explicit(&log->sampled, memory_order_acquire);
     struct tidei_error error;
     int cancel;
 
@@ -345,6 +453,12 @@ log_destroy(struct tide_resource *self)
     pthread_setcancelstate(cancel, NULL);
     tidei_error_restore(&error);
     tide_resource_fini(self);
+    while (sampled != NULL) {
+        struct log_sampled *next = sampled->next;
+
+        free(sampled);
+        sampled = next;
+    }
     free((char *)log->options.path);
     free(log);
 }
@@ -446,7 +560,8 @@ static const struct tidei_argument log_arguments[] = {
     { .key = "overwrite", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
     { .key = "clock", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_clocks, .expected = "auto, tsc or monotonic" },
     { .key = "overflow", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_overflows, .expected = "wait or drop" },
-    { .key = "cupti", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_cuptis, .expected = "auto, calls or off" },
+    { .key = "cupti", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_cuptis, .expected = "auto, calls, memory or off" },
+    { .key = "samples", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_samples, .expected = "auto, every or off" },
     { .key = "ring",
       .type = TIDEI_ARGUMENT_SIZE,
       .power_of_two = true,
@@ -471,8 +586,9 @@ log_create(const struct tidei_arguments *arguments, struct tide_resource *upstre
     options.clock = values[2].given ? (enum tide_clock)values[2].number : TIDE_CLOCK_AUTO;
     options.overflow = values[3].given ? (enum tide_overflow)values[3].number : TIDE_OVERFLOW_WAIT;
     options.cupti = values[4].given ? (enum tide_cupti)values[4].number : TIDE_CUPTI_AUTO;
-    options.ring_bytes = values[5].given ? values[5].number : 0;
-    options.backlog_bytes = values[6].given ? values[6].number : 0;
+    options.samples = values[5].given ? (enum tide_samples)values[5].number : TIDE_SAMPLES_AUTO;
+    options.ring_bytes = values[6].given ? values[6].number : 0;
+    options.backlog_bytes = values[7].given ? values[7].number : 0;
     return log_make(upstream, &options, out);
 }
 

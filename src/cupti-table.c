@@ -56,18 +56,17 @@ cupti_fill(struct tidei_cupti *table, void *library)
         { "cuptiSubscribe", &table->subscribe, 0 },
         { "cuptiSubscribe_v2", &table->subscribe_v2, 1 },
         { "cuptiUnsubscribe", &table->unsubscribe, 0 },
+        { "cuptiEnableCallback", &table->enable_callback, 0 },
         { "cuptiGetResultString", &table->get_result_string, 0 },
         { "cuptiGetVersion", &table->get_version, 0 },
         { "cuptiActivityRegisterCallbacks", &table->activity_register_callbacks, 0 },
         { "cuptiActivityRegisterTimestampCallback", &table->activity_register_timestamp, 0 },
         { "cuptiActivityEnable", &table->activity_enable, 0 },
         { "cuptiActivityDisable", &table->activity_disable, 0 },
-        { "cuptiActivityEnableDriverApi", &table->activity_enable_driver_api, 0 },
         { "cuptiActivityGetNextRecord", &table->activity_get_next_record, 0 },
         { "cuptiActivityGetNumDroppedRecords", &table->activity_get_dropped, 0 },
         { "cuptiActivitySetAttribute", &table->activity_set_attribute, 0 },
         { "cuptiActivityFlushAll", &table->activity_flush_all, 0 },
-        { "cuptiSetThreadIdType", &table->set_thread_id_type, 0 },
     };
 
     for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
@@ -93,7 +92,7 @@ cupti_load(void)
     }
     missing = cupti_fill(&cupti_loaded.table, library);
     if (missing != NULL) {
-        snprintf(cupti_loaded.text, sizeof(cupti_loaded.text), "this libcupti has no %s: it is older than 12.5",
+        snprintf(cupti_loaded.text, sizeof(cupti_loaded.text), "this libcupti has no %s: it is older than 12.0",
                  missing);
         return;
     }

@@ -20,6 +20,8 @@ struct tidei_cupti {
     CUptiResult (*subscribe_v2)(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback, void *userdata,
                                 CUpti_SubscriberParams *params); /* optional: 13.0 */
     CUptiResult (*unsubscribe)(CUpti_SubscriberHandle subscriber);
+    CUptiResult (*enable_callback)(uint32_t enable, CUpti_SubscriberHandle subscriber, CUpti_CallbackDomain domain,
+                                   CUpti_CallbackId cbid);
     CUptiResult (*get_result_string)(CUptiResult result, const char **text);
     CUptiResult (*get_version)(uint32_t *version);
     CUptiResult (*activity_register_callbacks)(CUpti_BuffersCallbackRequestFunc requested,
@@ -27,17 +29,15 @@ struct tidei_cupti {
     CUptiResult (*activity_register_timestamp)(CUpti_TimestampCallbackFunc timestamp);
     CUptiResult (*activity_enable)(CUpti_ActivityKind kind);
     CUptiResult (*activity_disable)(CUpti_ActivityKind kind);
-    CUptiResult (*activity_enable_driver_api)(CUpti_CallbackId cbid, uint8_t enable); /* 12.5 */
     CUptiResult (*activity_get_next_record)(uint8_t *buffer, size_t bytes, CUpti_Activity **record);
     CUptiResult (*activity_get_dropped)(CUcontext context, uint32_t stream, size_t *dropped);
     CUptiResult (*activity_set_attribute)(CUpti_ActivityAttribute attribute, size_t *bytes, void *value);
     CUptiResult (*activity_flush_all)(uint32_t flag);
-    CUptiResult (*set_thread_id_type)(CUpti_ActivityThreadIdType type);
 };
 
 /*
  * The table, loaded at the first call. A CUPTI that the process has already is taken; there is never a second one.
- * Errors: TIDE_EUNSUPPORTED (no library, or one older than 12.5); the text says which.
+ * Errors: TIDE_EUNSUPPORTED (no library, or one older than 12.0); the text says which.
  * Thread safety: any thread.
  */
 enum tide_status tidei_cupti_get(const struct tidei_cupti **out);

@@ -349,16 +349,17 @@ tests_torture_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
 tests_torture_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/torture-t
 
+check_PROGRAMS += tests/cupti-t
+tests_cupti_t_SOURCES = tests/cupti-t.c
+tests_cupti_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+tests_cupti_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
+tests_cupti_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/cupti-t
+
 .PHONY: torture
 torture: tests/torture-t
 	TORTURE_KILLS=$${TORTURE_KILLS:-1000} tests/torture-t
 
-check_PROGRAMS += tests/join-t
-tests_join_t_SOURCES = tests/join-t.c
-tests_join_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
-tests_join_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
-tests_join_t_LDADD = libtidemark-test.la
-TESTS += tests/join-t
 
 # A million allocations; `make soak` has 50 million.
 check_PROGRAMS += tests/soak-t

@@ -44,8 +44,8 @@ static const struct field record_fields[] = {
     FIELD(tidei_record, ticks),        FIELD(tidei_record, duration_ticks), FIELD(tidei_record, address),
     FIELD(tidei_record, size),         FIELD(tidei_record, stream),         FIELD(tidei_record, tag),
     FIELD(tidei_record, callstack),    FIELD(tidei_record, layer),          FIELD(tidei_record, kind),
-    FIELD(tidei_record, status),       FIELD(tidei_record, alignment_log2), FIELD(tidei_record, reserved),
-    FIELD(tidei_record, text_records), FIELD(tidei_record, thread),         FIELD(tidei_record, reserved2),
+    FIELD(tidei_record, status),       FIELD(tidei_record, alignment_log2), FIELD(tidei_record, call_function),
+    FIELD(tidei_record, text_records), FIELD(tidei_record, thread),         FIELD(tidei_record, call_span),
 };
 
 static const struct field text_fields[] = {

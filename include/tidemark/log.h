@@ -22,9 +22,16 @@ enum tide_overflow {
 };
 
 enum tide_cupti {
-    TIDE_CUPTI_AUTO = 0,  /* as TIDE_CUPTI_CALLS */
-    TIDE_CUPTI_CALLS = 1, /* the driver's own times of its calls, in the table driver_call, where CUPTI can be had */
-    TIDE_CUPTI_OFF = 2,   /* CUPTI is not loaded */
+    TIDE_CUPTI_AUTO = 0,   /* as TIDE_CUPTI_CALLS */
+    TIDE_CUPTI_CALLS = 1,  /* the driver's own times of its calls, in the table driver_call, where CUPTI can be had */
+    TIDE_CUPTI_OFF = 2,    /* CUPTI is not loaded */
+    TIDE_CUPTI_MEMORY = 3, /* the calls, and in the table device_event all memory of the process; costs 1 us a pair */
+};
+
+enum tide_samples {
+    TIDE_SAMPLES_AUTO = 0,  /* bases are asked now and then what they hold, for the table pool_sample */
+    TIDE_SAMPLES_EVERY = 1, /* after each event, on the thread that calls */
+    TIDE_SAMPLES_OFF = 2,
 };
 
 struct tide_log_options {
@@ -36,6 +43,7 @@ struct tide_log_options {
     uint64_t ring_bytes;    /* for each thread; a power of two from 4 KiB to 1 GiB; 0: 1 MiB */
     uint64_t backlog_bytes; /* the most that waits for SQLite, 1 MiB to 16 GiB; 0: 128 MiB */
     enum tide_cupti cupti;  /* for stacks over device memory; meta.cupti says what came of it */
+    enum tide_samples samples;
 };
 
 /*

@@ -1,58 +1,53 @@
-/* Collects CUPTI's records of the driver's memory calls. */
+/* Follows the driver's calls through CUPTI, and collects its records of memory. */
 #include "config.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cupti-table.h"
 #include "resource.h"
+#include "trace/buffer.h"
 #include "trace/calls.h"
+#include "trace/callslot.h"
 #include "trace/clock.h"
+#include "trace/function.h"
+
+TIDEI_TLS struct tidei_call_slot tidei_call_slot;
 
 #ifdef HAVE_CUPTI_H
 
-/* CUPTI asks for a buffer about every 25,000 calls. */
-#define CALLS_BUFFER_BYTES ((size_t)1 << 20)
-#define CALLS_SPARES       4
+/* Numbers of the functions of a domain that are looked up. */
+#define CALLS_MOST_CBIDS 1024
 
-/* Numbers of functions that are newer than the headers that this was built with. */
-#define CALLS_LATER_CBIDS 256
+/* The function of the trace (function.h) for a number of CUPTI's; 0: none. Constant. */
+#define CALLS_DRIVER(number, function, frees)  [CUPTI_DRIVER_TRACE_CBID_##function] = (number),
+#define CALLS_RUNTIME(number, function, frees) [CUPTI_RUNTIME_TRACE_CBID_##function] = (number),
+#define CALLS_NONE(number, function, frees)
+static const uint8_t calls_driver_functions[CALLS_MOST_CBIDS] = { TIDEI_FUNCTIONS(CALLS_DRIVER, CALLS_NONE) };
+static const uint8_t calls_runtime_functions[CALLS_MOST_CBIDS] = { TIDEI_FUNCTIONS(CALLS_NONE, CALLS_RUNTIME) };
 
-/* The calls that allocate and free, as cupti_driver_cbid.h numbers them. */
-static const struct {
-    CUpti_CallbackId cbid;
-    const char *function;
-} calls_of_interest[] = {
-    { CUPTI_DRIVER_TRACE_CBID_cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync" },
-    { CUPTI_DRIVER_TRACE_CBID_cuMemAllocFromPoolAsync_ptsz, "cuMemAllocFromPoolAsync_ptsz" },
-    { CUPTI_DRIVER_TRACE_CBID_cuMemAllocAsync, "cuMemAllocAsync" },
-    { CUPTI_DRIVER_TRACE_CBID_cuMemAllocAsync_ptsz, "cuMemAllocAsync_ptsz" },
-    { CUPTI_DRIVER_TRACE_CBID_cuMemFreeAsync, "cuMemFreeAsync" },
-    { CUPTI_DRIVER_TRACE_CBID_cuMemFreeAsync_ptsz, "cuMemFreeAsync_ptsz" },
-    { CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2, "cuMemAlloc_v2" },
-    { CUPTI_DRIVER_TRACE_CBID_cuMemAllocPitch_v2, "cuMemAllocPitch_v2" },
-    { CUPTI_DRIVER_TRACE_CBID_cuMemAllocManaged, "cuMemAllocManaged" },
-    { CUPTI_DRIVER_TRACE_CBID_cuMemFree_v2, "cuMemFree_v2" },
-    { CUPTI_DRIVER_TRACE_CBID_cuMemAllocHost_v2, "cuMemAllocHost_v2" },
-    { CUPTI_DRIVER_TRACE_CBID_cuMemFreeHost, "cuMemFreeHost" },
-};
-
-#define CALLS_OF_INTEREST (sizeof(calls_of_interest) / sizeof(calls_of_interest[0]))
-
-/* The collector. calls_lock is never held across a call of CUPTI that may call back. */
+/* The inboxes. Held while a buffer is read, and never across a call of CUPTI that may call back. */
 static pthread_mutex_t calls_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tidei_calls_inbox *calls_inboxes;
-static uint8_t *calls_spares[CALLS_SPARES];
-static size_t calls_spare_count;
 
-/* Attaching and detaching, one at a time. */
+/* Attaching, detaching and flushing, one at a time; calls_pid is read without. */
 static pthread_mutex_t calls_control = PTHREAD_MUTEX_INITIALIZER;
 static const struct tidei_cupti *calls_cupti;
 static CUpti_SubscriberHandle calls_subscriber;
 static unsigned calls_users;
-static pid_t calls_pid;
-static bool calls_registered; /* callbacks are registered once in a process */
+static unsigned calls_memory_users;
+static _Atomic pid_t calls_pid; /* whose CUPTI it is; 0: nobody's yet */
+static bool calls_registered;   /* callbacks are registered once in a process */
+static bool calls_ended;        /* the process exits: CUPTI is not called any more */
+
+/* Read by the callback. */
+static _Atomic unsigned calls_generation; /* of CUPTI's use: what a thread has begun in one of before never ends */
+static _Atomic bool calls_tsc;
+static _Atomic bool calls_memory; /* a trace wants all calls */
+static _Atomic uint64_t calls_overflown;
 
 static uint64_t
 calls_timestamp_tsc(void)
@@ -66,88 +61,126 @@ calls_timestamp_monotonic(void)
     return tidei_clock_ticks(false);
 }
 
-/* Nothing is subscribed to: the subscription only keeps others out. */
-static void
-calls_ignore(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)
+/* Room for one more item behind `count`; false where host memory is short. */
+static bool
+calls_reserve(void **items, size_t count, size_t *capacity, size_t bytes)
 {
+    size_t larger = *capacity == 0 ? 4096 : *capacity * 2;
+    void *moved;
+
+    if (count < *capacity)
+        return true;
+    moved = realloc(*items, larger * bytes);
+    if (moved == NULL)
+        return false;
+    *items = moved;
+    *capacity = larger;
+    return true;
+}
+
+/* To every trace that wants memory. */
+static void
+calls_hand_out(const struct tidei_call *call)
+{
+    pthread_mutex_lock(&calls_lock);
+    for (struct tidei_calls_inbox *inbox = calls_inboxes; inbox != NULL; inbox = inbox->next) {
+        if (!inbox->memory)
+            continue;
+        pthread_mutex_lock(&inbox->lock);
+        if (calls_reserve((void **)&inbox->calls, inbox->call_count, &inbox->call_capacity, sizeof(*inbox->calls)))
+            inbox->calls[inbox->call_count++] = *call;
+        else
+            inbox->dropped++;
+        pthread_mutex_unlock(&inbox->lock);
+    }
+    pthread_mutex_unlock(&calls_lock);
+}
+
+static uint64_t
+calls_ticks(void)
+{
+    return tidei_clock_ticks(atomic_load_explicit(&calls_tsc, memory_order_relaxed));
+}
+
+/* The outermost call of this thread has returned. */
+static void
+calls_end(struct tidei_call_slot *slot, uint8_t function, const CUpti_CallbackData *data)
+{
+    struct tidei_call call = { .part = { .start = slot->entered, .end = calls_ticks(), .function = function },
+                               .waits = slot->armed != 0 };
+
+    if (data->functionReturnValue != NULL)
+        memcpy(&call.part.result, data->functionReturnValue, sizeof(call.part.result));
+    if (atomic_load_explicit(&calls_memory, memory_order_relaxed)) {
+        call.part.correlation = data->correlationId;
+        if (slot->os_tid == 0)
+            slot->os_tid = (uint32_t)syscall(SYS_gettid);
+        call.os_tid = slot->os_tid;
+        calls_hand_out(&call);
+    }
+    if (slot->armed == 0)
+        return;
+    if (slot->count < TIDEI_CALLS_MOST)
+        slot->calls[slot->count++] = call.part;
+    else
+        atomic_fetch_add_explicit(&calls_overflown, 1, memory_order_relaxed);
+}
+
+/*
+ * Called by CUPTI on the thread that makes the call, at its beginning and at its end. A function of the runtime makes
+ * calls of the driver; where both are followed the outer one counts, whose number the records of memory have.
+ */
+static void
+calls_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *info)
+{
+    const uint8_t *functions = domain == CUPTI_CB_DOMAIN_RUNTIME_API ? calls_runtime_functions : calls_driver_functions;
+    const CUpti_CallbackData *data = info;
+    struct tidei_call_slot *slot = &tidei_call_slot;
+
     (void)userdata;
-    (void)domain;
-    (void)cbid;
-    (void)data;
-}
-
-static void
-calls_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *most_records)
-{
-    *buffer = NULL;
-    pthread_mutex_lock(&calls_lock);
-    if (calls_spare_count > 0)
-        *buffer = calls_spares[--calls_spare_count];
-    pthread_mutex_unlock(&calls_lock);
-    if (*buffer == NULL && posix_memalign((void **)buffer, 64, CALLS_BUFFER_BYTES) == 0)
-        memset(*buffer, 0, CALLS_BUFFER_BYTES);
-    *bytes = *buffer != NULL ? CALLS_BUFFER_BYTES : 0;
-    *most_records = 0;
-}
-
-/* Zeroed here, on CUPTI's thread, and not by CUPTI on the thread that allocates. */
-static void
-calls_buffer_spare(uint8_t *buffer)
-{
-    memset(buffer, 0, CALLS_BUFFER_BYTES);
-    pthread_mutex_lock(&calls_lock);
-    if (calls_spare_count < CALLS_SPARES) {
-        calls_spares[calls_spare_count++] = buffer;
-        buffer = NULL;
+    if (cbid >= CALLS_MOST_CBIDS || functions[cbid] == 0 ||
+        (domain != CUPTI_CB_DOMAIN_DRIVER_API && domain != CUPTI_CB_DOMAIN_RUNTIME_API))
+        return;
+    if (slot->generation != atomic_load_explicit(&calls_generation, memory_order_relaxed)) {
+        slot->generation = atomic_load_explicit(&calls_generation, memory_order_relaxed);
+        slot->depth = 0;
     }
-    pthread_mutex_unlock(&calls_lock);
-    free(buffer);
-}
-
-static const char *
-calls_function(CUpti_CallbackId cbid)
-{
-    for (size_t i = 0; i < CALLS_OF_INTEREST; i++) {
-        if (calls_of_interest[i].cbid == cbid)
-            return calls_of_interest[i].function;
+    if (data->callbackSite == CUPTI_API_ENTER) {
+        if (slot->depth++ == 0)
+            slot->entered = calls_ticks();
+    } else if (slot->depth != 0 && --slot->depth == 0) {
+        calls_end(slot, functions[cbid], data);
     }
-    return NULL;
 }
 
 static void
-calls_put(struct tidei_calls_inbox *inbox, const struct tidei_call *call)
+calls_put(struct tidei_calls_inbox *inbox, const struct tidei_device_event *event)
 {
     pthread_mutex_lock(&inbox->lock);
-    if (inbox->count == inbox->capacity) {
-        size_t larger = inbox->capacity == 0 ? 4096 : inbox->capacity * 2;
-        struct tidei_call *moved = realloc(inbox->items, larger * sizeof(*moved));
-
-        if (moved != NULL) {
-            inbox->items = moved;
-            inbox->capacity = larger;
-        }
-    }
-    if (inbox->count < inbox->capacity)
-        inbox->items[inbox->count++] = *call;
+    if (calls_reserve((void **)&inbox->events, inbox->event_count, &inbox->event_capacity, sizeof(*inbox->events)))
+        inbox->events[inbox->event_count++] = *event;
     else
         inbox->dropped++;
     pthread_mutex_unlock(&inbox->lock);
 }
 
-/* calls_lock is held: no inbox goes while records are handed out. */
+/* Read what a buffer has, to every inbox. */
 static void
-calls_hand_out(const CUpti_ActivityAPI *record)
+calls_read(uint8_t *buffer, size_t valid)
 {
-    struct tidei_call call = { .start = record->start,
-                               .end = record->end,
-                               .function = calls_function(record->cbid),
-                               .os_tid = record->threadId,
-                               .result = (int32_t)record->returnValue };
+    CUpti_Activity *record = NULL;
+    struct tidei_device_event event;
 
-    if (call.function == NULL || call.start == 0)
-        return;
-    for (struct tidei_calls_inbox *inbox = calls_inboxes; inbox != NULL; inbox = inbox->next)
-        calls_put(inbox, &call);
+    pthread_mutex_lock(&calls_lock);
+    while (valid > 0 && calls_cupti->activity_get_next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
+        if (!tidei_activity_parse(record, calls_cupti->version, &event))
+            continue;
+        for (struct tidei_calls_inbox *inbox = calls_inboxes; inbox != NULL; inbox = inbox->next) {
+            if (inbox->memory)
+                calls_put(inbox, &event);
+        }
+    }
+    pthread_mutex_unlock(&calls_lock);
 }
 
 static void
@@ -166,20 +199,14 @@ calls_count_dropped(CUcontext context, uint32_t stream)
     pthread_mutex_unlock(&calls_lock);
 }
 
+/* Called by CUPTI's thread, or by the one that flushes. */
 static void
 calls_buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid)
 {
-    CUpti_Activity *record = NULL;
-
     (void)bytes;
-    pthread_mutex_lock(&calls_lock);
-    while (valid > 0 && calls_cupti->activity_get_next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
-        if (record->kind == CUPTI_ACTIVITY_KIND_DRIVER)
-            calls_hand_out((const CUpti_ActivityAPI *)record);
-    }
-    pthread_mutex_unlock(&calls_lock);
+    calls_read(buffer, valid);
     calls_count_dropped(context, stream);
-    calls_buffer_spare(buffer);
+    tidei_buffer_give_back(buffer);
 }
 
 static enum tide_status
@@ -204,9 +231,9 @@ calls_subscribe(void)
                                           .oldSubscriberName = holder,
                                           .oldSubscriberSize = sizeof(holder) };
 
-        result = calls_cupti->subscribe_v2(&calls_subscriber, calls_ignore, NULL, &params);
+        result = calls_cupti->subscribe_v2(&calls_subscriber, calls_callback, NULL, &params);
     } else {
-        result = calls_cupti->subscribe(&calls_subscriber, calls_ignore, NULL);
+        result = calls_cupti->subscribe(&calls_subscriber, calls_callback, NULL);
     }
     if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
         return tide_error_set(TIDE_EUNSUPPORTED, "cupti: another tool has it%s%s", holder[0] != '\0' ? ": " : "",
@@ -214,89 +241,149 @@ calls_subscribe(void)
     return result == CUPTI_SUCCESS ? TIDE_OK : calls_error("cuptiSubscribe", result);
 }
 
-/*
- * All calls of the driver are switched on, then all but ours off again. Switching on ours alone would be shorter, and
- * works only where no context exists yet: with one, CUPTI 13.0 accepts it and delivers nothing (seen on an H200).
- * Numbers that this library does not know are refused, which is fine.
- */
-static void
-calls_filter(void)
+/* Follow the functions of a domain. Numbers that this library does not know are refused, which is fine. */
+static bool
+calls_follow(CUpti_CallbackDomain domain, const uint8_t *functions, uint32_t enable)
 {
-    for (CUpti_CallbackId cbid = 1; cbid < CUPTI_DRIVER_TRACE_CBID_SIZE + CALLS_LATER_CBIDS; cbid++) {
-        if (calls_function(cbid) == NULL)
-            calls_cupti->activity_enable_driver_api(cbid, 0);
+    bool one = false;
+
+    for (CUpti_CallbackId cbid = 1; cbid < CALLS_MOST_CBIDS; cbid++) {
+        if (functions[cbid] != 0)
+            one |= calls_cupti->enable_callback(enable, calls_subscriber, domain, cbid) == CUPTI_SUCCESS;
     }
+    return one;
 }
 
 static enum tide_status
 calls_enable(bool tsc)
 {
+    atomic_store_explicit(&calls_tsc, tsc, memory_order_relaxed);
+    atomic_fetch_add_explicit(&calls_generation, 1, memory_order_relaxed);
+    if (!calls_follow(CUPTI_CB_DOMAIN_DRIVER_API, calls_driver_functions, 1))
+        return tide_error_set(TIDE_EUNSUPPORTED, "cupti: cuptiEnableCallback follows no function");
+    return TIDE_OK;
+}
+
+static void
+calls_disable_memory(void)
+{
+    atomic_store_explicit(&calls_memory, false, memory_order_relaxed);
+    calls_follow(CUPTI_CB_DOMAIN_RUNTIME_API, calls_runtime_functions, 0);
+    calls_cupti->activity_disable(CUPTI_ACTIVITY_KIND_MEMORY_POOL);
+    calls_cupti->activity_disable(CUPTI_ACTIVITY_KIND_MEMORY2);
+}
+
+static enum tide_status
+calls_enable_memory(void)
+{
     uint8_t zeroed = 1;
     size_t bytes = sizeof(zeroed);
-    CUptiResult result;
+    CUptiResult result =
+        calls_cupti->activity_register_timestamp(calls_tsc ? calls_timestamp_tsc : calls_timestamp_monotonic);
 
-    result = calls_cupti->activity_register_timestamp(tsc ? calls_timestamp_tsc : calls_timestamp_monotonic);
     if (result != CUPTI_SUCCESS)
         return calls_error("cuptiActivityRegisterTimestampCallback", result);
-    result = calls_cupti->set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
-    if (result != CUPTI_SUCCESS)
-        return calls_error("cuptiSetThreadIdType", result);
     if (!calls_registered) {
         calls_cupti->activity_set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &bytes, &zeroed);
-        result = calls_cupti->activity_register_callbacks(calls_buffer_requested, calls_buffer_completed);
+        result = calls_cupti->activity_register_callbacks(tidei_buffer_take, calls_buffer_completed);
         if (result != CUPTI_SUCCESS)
             return calls_error("cuptiActivityRegisterCallbacks", result);
         calls_registered = true;
     }
-    result = calls_cupti->activity_enable(CUPTI_ACTIVITY_KIND_DRIVER);
-    if (result != CUPTI_SUCCESS)
-        return calls_error("cuptiActivityEnable", result);
-    calls_filter();
-    return TIDE_OK;
+    /* First: an event is never without its call. */
+    atomic_store_explicit(&calls_memory, true, memory_order_relaxed);
+    calls_follow(CUPTI_CB_DOMAIN_RUNTIME_API, calls_runtime_functions, 1);
+    result = calls_cupti->activity_enable(CUPTI_ACTIVITY_KIND_MEMORY2);
+    if (result == CUPTI_SUCCESS)
+        result = calls_cupti->activity_enable(CUPTI_ACTIVITY_KIND_MEMORY_POOL);
+    if (result == CUPTI_SUCCESS)
+        return TIDE_OK;
+    calls_disable_memory();
+    return calls_error("cuptiActivityEnable", result);
 }
 
 static void
 calls_disable(void)
 {
-    calls_cupti->activity_disable(CUPTI_ACTIVITY_KIND_DRIVER);
+    calls_follow(CUPTI_CB_DOMAIN_DRIVER_API, calls_driver_functions, 0);
     calls_cupti->unsubscribe(calls_subscriber);
+}
+
+/*
+ * The process exits with traces open: they get what CUPTI has while it is there. Registered after CUPTI was loaded, so
+ * that this comes before its own end; the traces themselves are completed later, by the recorder.
+ */
+static void
+calls_at_exit(void)
+{
+    if (calls_pid != getpid())
+        return;
+    pthread_mutex_lock(&calls_control);
+    if (calls_memory_users > 0) {
+        calls_cupti->activity_flush_all(1);
+        calls_disable_memory();
+    }
+    if (calls_users > 0)
+        calls_disable();
+    calls_ended = true;
+    pthread_mutex_unlock(&calls_control);
 }
 
 /* The first user switches CUPTI on. calls_control is held. */
 static enum tide_status
 calls_begin(bool tsc)
 {
-    enum tide_status status = tidei_cupti_get(&calls_cupti);
+    bool is_first = calls_pid == 0;
+    enum tide_status status;
 
+    /* First: a child that is forked off from here on leaves CUPTI alone. */
+    calls_pid = getpid();
+    status = tidei_cupti_get(&calls_cupti);
     if (status == TIDE_OK)
         status = calls_subscribe();
-    if (status != TIDE_OK)
-        return status;
-    status = calls_enable(tsc);
-    if (status != TIDE_OK)
-        calls_disable();
-    else
-        calls_pid = getpid();
+    if (status == TIDE_OK) {
+        status = calls_enable(tsc);
+        if (status != TIDE_OK)
+            calls_disable();
+    }
+    if (status == TIDE_OK && is_first)
+        atexit(calls_at_exit);
+    else if (status != TIDE_OK && is_first)
+        calls_pid = 0;
     return status;
 }
 
+/* A trace that wants events, too. calls_control is held. */
+static void
+calls_begin_memory(struct tidei_calls_inbox *inbox)
+{
+    inbox->memory = calls_memory_users > 0 || calls_enable_memory() == TIDE_OK;
+    if (inbox->memory)
+        calls_memory_users++;
+}
+
 enum tide_status
-tidei_calls_attach(struct tidei_calls_inbox *inbox, bool tsc)
+tidei_calls_attach(struct tidei_calls_inbox *inbox, bool tsc, bool memory)
 {
     enum tide_status status = TIDE_OK;
 
     memset(inbox, 0, sizeof(*inbox));
     pthread_mutex_init(&inbox->lock, NULL);
     inbox->tsc = tsc;
-    pthread_mutex_lock(&calls_control);
+    /* Without the lock: a child has it as a thread of the parent left it. */
     if (calls_pid != 0 && calls_pid != getpid())
-        status = tide_error_set(TIDE_EUNSUPPORTED, "cupti: not in a child of fork() whose parent has used it");
+        return tide_error_set(TIDE_EUNSUPPORTED, "cupti: not in a child of fork() whose parent has used it");
+    pthread_mutex_lock(&calls_control);
+    if (calls_ended)
+        status = tide_error_set(TIDE_EUNSUPPORTED, "cupti: the process exits");
     else if (calls_users > 0 && calls_inboxes->tsc != tsc)
         status = tide_error_set(TIDE_EUNSUPPORTED, "cupti: another trace of this process has another clock");
     else if (calls_users == 0)
         status = calls_begin(tsc);
     if (status == TIDE_OK) {
         calls_users++;
+        if (memory)
+            calls_begin_memory(inbox);
         pthread_mutex_lock(&calls_lock);
         inbox->next = calls_inboxes;
         calls_inboxes = inbox;
@@ -309,8 +396,12 @@ tidei_calls_attach(struct tidei_calls_inbox *inbox, bool tsc)
 void
 tidei_calls_flush(void)
 {
-    if (calls_pid == getpid())
+    if (calls_pid != getpid())
+        return;
+    pthread_mutex_lock(&calls_control);
+    if (!calls_ended && calls_memory_users > 0)
         calls_cupti->activity_flush_all(0);
+    pthread_mutex_unlock(&calls_control);
 }
 
 void
@@ -318,27 +409,39 @@ tidei_calls_detach(struct tidei_calls_inbox *inbox)
 {
     struct tidei_calls_inbox **link = &calls_inboxes;
 
+    if (calls_pid != getpid())
+        return;
     pthread_mutex_lock(&calls_control);
-    if (calls_pid == getpid())
+    if (!calls_ended && inbox->memory)
         calls_cupti->activity_flush_all(1);
     pthread_mutex_lock(&calls_lock);
     while (*link != inbox)
         link = &(*link)->next;
     *link = inbox->next;
     pthread_mutex_unlock(&calls_lock);
-    if (--calls_users == 0 && calls_pid == getpid())
+    calls_users--;
+    if (inbox->memory && --calls_memory_users == 0 && !calls_ended)
+        calls_disable_memory();
+    if (calls_users == 0 && !calls_ended)
         calls_disable();
     pthread_mutex_unlock(&calls_control);
+}
+
+uint64_t
+tidei_calls_overflown(void)
+{
+    return atomic_load_explicit(&calls_overflown, memory_order_relaxed);
 }
 
 #else
 
 enum tide_status
-tidei_calls_attach(struct tidei_calls_inbox *inbox, bool tsc)
+tidei_calls_attach(struct tidei_calls_inbox *inbox, bool tsc, bool memory)
 {
     memset(inbox, 0, sizeof(*inbox));
     pthread_mutex_init(&inbox->lock, NULL);
     inbox->tsc = tsc;
+    (void)memory;
     return tide_error_set(TIDE_EUNSUPPORTED, "cupti: this build has none (configure found no cupti.h)");
 }
 
@@ -351,6 +454,12 @@ tidei_calls_detach(struct tidei_calls_inbox *inbox)
 void
 tidei_calls_flush(void)
 {
+}
+
+uint64_t
+tidei_calls_overflown(void)
+{
+    return 0;
 }
 
 #endif

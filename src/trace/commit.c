@@ -45,6 +45,10 @@ commit_write(struct tidei_writer *writer)
     size_t sample_count;
 
     TIDEI_TEST_POINT("writer.before-write");
+    if (tidei_driver_calls_state(writer->calls, writer->cupti, sizeof(writer->cupti)))
+        writer->store->cupti = writer->cupti;
+    if (tidei_driver_calls_watched(writer->calls))
+        writer->store->has_calls = true;
     taken = tidei_sampler_take(writer->sampler, &sample_count);
     tidei_gate_enter(&writer->gate);
     status = tidei_store_write(writer->store, sealed->epoch, sealed->paired, taken, sample_count);
@@ -52,8 +56,7 @@ commit_write(struct tidei_writer *writer)
     if (status != TIDE_OK)
         return status;
     TIDEI_TEST_POINT("writer.after-write");
-    if (!tidei_join_add_events(writer->store->join, writer->store, sealed->done, sealed->paired))
-        return commit_no_memory(writer);
+    tidei_driver_calls_slice(writer->calls, pair);
     sealed->done = sealed->paired;
     tidei_sampler_written(writer->sampler);
     commit_adapt(writer);
@@ -109,7 +112,7 @@ commit_sealed(struct tidei_writer *writer)
     } while (status == TIDE_OK && sealed->done < sealed->count);
     sealed->pending = status != TIDE_OK;
     if (status == TIDE_OK)
-        tidei_driver_calls_round(writer->calls, sealed->until);
+        tidei_driver_calls_round(writer->calls, writer->store, false);
     return status;
 }
 
@@ -135,7 +138,6 @@ tidei_writer_commit(struct tidei_writer *writer)
         commit_set_line(writer);
     writer->sealed =
         (struct tidei_sealed){ .half = writer->merge->half, .count = writer->merge->count, .pending = true };
-    writer->sealed.until = writer->merge->full ? writer->merge->last_ticks : writer->merge->watermark;
     writer->sealed.epoch = tidei_merge_seal(writer->merge);
     writer->first_ns = 0;
     return commit_sealed(writer);

@@ -1,7 +1,8 @@
-/* Takes the driver's calls from CUPTI and has them tied, for one trace. */
+/* Attaches a trace to CUPTI, and has what that tells made rows. */
 #include "config.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,16 +10,21 @@
 #include "trace/clock.h"
 #include "trace/drivercalls.h"
 
+/* Between two times that CUPTI is asked for what it has: no buffer is lost by it, but a new one begun. */
+#define DRIVERCALLS_FLUSH_NS 100000000u
+
 struct tidei_driver_calls {
-    struct tidei_join *join;
+    struct tidei_devices *devices;
     struct tidei_calls_inbox inbox;
-    struct tidei_call *taken; /* the inbox's other buffer; the writer's */
-    size_t taken_capacity;
-    uint64_t flushed_ticks; /* when CUPTI was last asked; the writer's */
+    struct tidei_calls_inbox taken; /* the inbox's other buffers; the writer's */
+    uint64_t flushed_ns;            /* when CUPTI was last asked; the writer's */
+    uint64_t flushed_ticks;
+    uint64_t overflown; /* of the process before this trace */
     bool tsc;
 
     pthread_mutex_t lock; /* for the fields below */
-    bool attached;
+    _Atomic bool attached;
+    _Atomic bool memory; /* set before `attached` */
     bool tried;
     bool changed; /* the text has not been asked for */
     char text[256];
@@ -31,8 +37,8 @@ tidei_driver_calls_new(bool tsc)
 
     if (calls == NULL)
         return NULL;
-    calls->join = tidei_join_new();
-    if (calls->join == NULL) {
+    calls->devices = tidei_devices_new();
+    if (calls->devices == NULL) {
         free(calls);
         return NULL;
     }
@@ -50,97 +56,117 @@ tidei_driver_calls_free(struct tidei_driver_calls *calls)
         tidei_calls_detach(&calls->inbox);
     if (calls->tried)
         pthread_mutex_destroy(&calls->inbox.lock);
-    tidei_join_free(calls->join);
-    free(calls->inbox.items);
-    free(calls->taken);
+    tidei_devices_free(calls->devices);
+    free(calls->inbox.calls);
+    free(calls->inbox.events);
+    free(calls->taken.calls);
+    free(calls->taken.events);
     pthread_mutex_destroy(&calls->lock);
     free(calls);
 }
 
-struct tidei_join *
-tidei_driver_calls_join(struct tidei_driver_calls *calls)
+struct tidei_devices *
+tidei_driver_calls_devices(struct tidei_driver_calls *calls)
 {
-    return calls->join;
+    return calls->devices;
+}
+
+/* The lock is held. */
+static void
+drivercalls_attach(struct tidei_driver_calls *calls, bool memory)
+{
+    bool attached = tidei_calls_attach(&calls->inbox, calls->tsc, memory) == TIDE_OK;
+
+    calls->tried = calls->changed = true;
+    calls->overflown = tidei_calls_overflown();
+    if (!attached)
+        snprintf(calls->text, sizeof(calls->text), "off: %s", tide_error_text());
+    else if (memory && !calls->inbox.memory)
+        snprintf(calls->text, sizeof(calls->text), "calls: no memory: %s", tide_error_text());
+    else
+        snprintf(calls->text, sizeof(calls->text), "%s", memory ? "memory" : "calls");
+    calls->memory = attached && calls->inbox.memory;
+    calls->attached = attached;
+}
+
+bool
+tidei_driver_calls_watch(struct tidei_driver_calls *calls, bool memory)
+{
+    pthread_mutex_lock(&calls->lock);
+    if (!calls->tried)
+        drivercalls_attach(calls, memory);
+    pthread_mutex_unlock(&calls->lock);
+    return calls->attached;
+}
+
+bool
+tidei_driver_calls_watched(struct tidei_driver_calls *calls)
+{
+    return calls->attached;
 }
 
 void
-tidei_driver_calls_watch(struct tidei_driver_calls *calls, uint32_t layer_id)
+tidei_driver_calls_slice(struct tidei_driver_calls *calls, const struct tidei_pair *pair)
 {
-    pthread_mutex_lock(&calls->lock);
-    if (!calls->tried) {
-        calls->tried = calls->changed = true;
-        calls->attached = tidei_calls_attach(&calls->inbox, calls->tsc) == TIDE_OK;
-        if (calls->attached)
-            snprintf(calls->text, sizeof(calls->text), "calls");
-        else
-            snprintf(calls->text, sizeof(calls->text), "off: %s", tide_error_text());
+    struct tidei_event_calls walk = { 0 };
+    struct tidei_event_call call;
+
+    if (!calls->memory)
+        return;
+    while (tidei_event_calls_next(&walk, pair, &call)) {
+        if (call.part.correlation != 0)
+            tidei_devices_add_own(calls->devices, &call);
     }
-    if (calls->attached)
-        tidei_join_add_layer(calls->join, layer_id);
-    pthread_mutex_unlock(&calls->lock);
 }
 
-static bool
-drivercalls_attached(struct tidei_driver_calls *calls)
-{
-    bool attached;
-
-    pthread_mutex_lock(&calls->lock);
-    attached = calls->attached;
-    pthread_mutex_unlock(&calls->lock);
-    return attached;
-}
-
-/* Change the inbox's buffer for the other one, and give what was in it to the join. */
+/* Change the inbox's buffers for the other ones, and pass on what was in them. */
 static void
-drivercalls_take(struct tidei_driver_calls *calls)
+drivercalls_take(struct tidei_driver_calls *calls, const struct tidei_store *store)
 {
-    struct tidei_calls_inbox *inbox = &calls->inbox;
-    struct tidei_call *items;
-    size_t count, capacity;
+    struct tidei_calls_inbox *inbox = &calls->inbox, *taken = &calls->taken;
+    struct tidei_calls_inbox full;
 
     pthread_mutex_lock(&inbox->lock);
-    items = inbox->items;
-    count = inbox->count;
-    capacity = inbox->capacity;
-    inbox->items = calls->taken;
-    inbox->capacity = calls->taken_capacity;
-    inbox->count = 0;
+    full = *inbox;
+    inbox->calls = taken->calls;
+    inbox->call_capacity = taken->call_capacity;
+    inbox->events = taken->events;
+    inbox->event_capacity = taken->event_capacity;
+    inbox->call_count = inbox->event_count = 0;
     pthread_mutex_unlock(&inbox->lock);
-    calls->taken = items;
-    calls->taken_capacity = capacity;
-    if (!tidei_join_add_calls(calls->join, items, count)) {
-        pthread_mutex_lock(&inbox->lock);
-        inbox->dropped += count;
-        pthread_mutex_unlock(&inbox->lock);
-    }
+    taken->calls = full.calls;
+    taken->call_capacity = full.call_capacity;
+    taken->events = full.events;
+    taken->event_capacity = full.event_capacity;
+    tidei_devices_add_calls(calls->devices, store, full.calls, full.call_count);
+    tidei_devices_add_events(calls->devices, full.events, full.event_count);
 }
 
 void
-tidei_driver_calls_round(struct tidei_driver_calls *calls, uint64_t events_until)
+tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_store *store, bool at_once)
 {
-    uint64_t calls_until = calls->flushed_ticks;
+    uint64_t now = tidei_monotonic_ns();
+    uint64_t until = calls->flushed_ticks;
 
-    if (!drivercalls_attached(calls))
+    if (!calls->memory || !calls->attached || (!at_once && now - calls->flushed_ns < DRIVERCALLS_FLUSH_NS))
         return;
-    /* An event is given up two rounds after it: CUPTI may still be filling the buffer that has its call. */
+    /* An event has its row two rounds after it: until then all records and calls of it have come. */
+    calls->flushed_ns = now;
     calls->flushed_ticks = tidei_clock_ticks(calls->tsc);
     tidei_calls_flush();
-    drivercalls_take(calls);
-    tidei_join_run(calls->join, events_until, calls_until);
+    drivercalls_take(calls, store);
+    tidei_devices_run(calls->devices, store, until);
 }
 
 void
-tidei_driver_calls_end(struct tidei_driver_calls *calls)
+tidei_driver_calls_end(struct tidei_driver_calls *calls, const struct tidei_store *store)
 {
-    if (!drivercalls_attached(calls))
+    if (!calls->attached)
         return;
     tidei_calls_detach(&calls->inbox);
-    pthread_mutex_lock(&calls->lock);
     calls->attached = false;
-    pthread_mutex_unlock(&calls->lock);
-    drivercalls_take(calls);
-    tidei_join_run(calls->join, UINT64_MAX, UINT64_MAX);
+    drivercalls_take(calls, store);
+    tidei_devices_run(calls->devices, store, UINT64_MAX);
 }
 
 bool
@@ -160,11 +186,14 @@ tidei_driver_calls_state(struct tidei_driver_calls *calls, char *text, size_t ca
 uint64_t
 tidei_driver_calls_dropped(struct tidei_driver_calls *calls)
 {
-    uint64_t dropped = 0;
+    uint64_t dropped = tidei_devices_dropped(calls->devices);
 
     pthread_mutex_lock(&calls->lock);
-    if (calls->tried)
-        dropped = calls->inbox.dropped;
+    if (calls->tried) {
+        pthread_mutex_lock(&calls->inbox.lock);
+        dropped += calls->inbox.dropped + tidei_calls_overflown() - calls->overflown;
+        pthread_mutex_unlock(&calls->inbox.lock);
+    }
     pthread_mutex_unlock(&calls->lock);
     return dropped;
 }

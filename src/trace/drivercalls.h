@@ -1,4 +1,4 @@
-/* CUPTI's part of one trace: when to collect, what to tie, and what the trace says of it. */
+/* CUPTI's part of one trace: what is recorded, when to collect it, and what the trace says of it. */
 #ifndef TIDEI_TRACE_DRIVERCALLS_H
 #define TIDEI_TRACE_DRIVERCALLS_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/join.h"
+#include "trace/devices.h"
 
 struct tidei_driver_calls;
 
@@ -14,28 +14,31 @@ struct tidei_driver_calls;
 struct tidei_driver_calls *tidei_driver_calls_new(bool tsc);
 void tidei_driver_calls_free(struct tidei_driver_calls *calls);
 
-/* What ties them; for the store. */
-struct tidei_join *tidei_driver_calls_join(struct tidei_driver_calls *calls);
+/* What happens to memory, as rows; for the store. */
+struct tidei_devices *tidei_driver_calls_devices(struct tidei_driver_calls *calls);
 
-/* Record the driver's calls of a layer from now on, where CUPTI can be had. Any thread. */
-void tidei_driver_calls_watch(struct tidei_driver_calls *calls, uint32_t layer_id);
+/* Have CUPTI follow the driver's calls from now on, and all memory with `memory`: whether it does. Any thread. */
+bool tidei_driver_calls_watch(struct tidei_driver_calls *calls, bool memory);
 
-/*
- * Take what CUPTI has and tie it. Every event up to tick `events_until` has been added. The writer's thread; holds
- * no lock while CUPTI works.
- */
-void tidei_driver_calls_round(struct tidei_driver_calls *calls, uint64_t events_until);
+/* CUPTI follows calls, or did. Any thread. */
+bool tidei_driver_calls_watched(struct tidei_driver_calls *calls);
+
+/* A slice has been paired and written: its calls are known. The writer's thread. */
+void tidei_driver_calls_slice(struct tidei_driver_calls *calls, const struct tidei_pair *pair);
+
+/* Take what CUPTI has, where it is time to or `at_once`. The writer's thread; holds no lock while CUPTI works. */
+void tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_store *store, bool at_once);
 
 /* The last round: every event has been added, and CUPTI hands over everything. */
-void tidei_driver_calls_end(struct tidei_driver_calls *calls);
+void tidei_driver_calls_end(struct tidei_driver_calls *calls, const struct tidei_store *store);
 
 /*
- * What meta.cupti is to say, where that has changed since the last call: "calls", or "off: " and the reason. False
- * where it has not.
+ * What meta.cupti is to say, where that has changed since the last call: "calls", "memory", or one of these or "off"
+ * with the reason behind a colon. False where it has not.
  */
 bool tidei_driver_calls_state(struct tidei_driver_calls *calls, char *text, size_t capacity);
 
-/* Calls that CUPTI has dropped so far. */
+/* Records that CUPTI has dropped so far, and what was lost for want of memory. */
 uint64_t tidei_driver_calls_dropped(struct tidei_driver_calls *calls);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "resource.h"
-#include "trace/join.h"
+#include "trace/devices.h"
 #include "trace/store.h"
 
 static const struct tidei_record *
@@ -83,8 +83,8 @@ extras_bin(struct tidei_store *store, const struct tidei_record *record)
 static enum tide_status
 extras_thread(struct tidei_store *store, const struct tidei_record *record, const char *text)
 {
-    if (store->join != NULL)
-        tidei_join_add_thread(store->join, (uint32_t)record->address, (uint32_t)record->size);
+    if (store->devices != NULL)
+        tidei_devices_add_thread(store->devices, (uint32_t)record->address, (uint32_t)record->size);
     sqlite3_bind_int64(store->thread, 1, (int64_t)record->address);
     sqlite3_bind_int64(store->thread, 2, (int64_t)record->size);
     sqlite3_bind_text(store->thread, 3, text, -1, SQLITE_STATIC);
@@ -170,6 +170,10 @@ extras_other(struct tidei_store *store, uint64_t index)
         break;
     case TIDEI_RECORD_STACK:
         status = extras_stack(store, record, text);
+        break;
+    case TIDEI_RECORD_SAMPLE:
+        status =
+            tidei_store_sample(store, tidei_store_ns(store, record->ticks), record->tag, record->address, record->size);
         break;
     default:
         store->unreadable++; /* a damaged file */

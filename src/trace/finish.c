@@ -10,17 +10,6 @@
 /* How long a lock that keeps the log from being folded in is waited for: who holds it, or opens the trace next, does. */
 #define FINISH_LOCK_LIMIT_NS 100000000u
 
-/* Say in meta whether CUPTI is there, once that is known. Within a transaction. */
-static enum tide_status
-finish_write_cupti(struct tidei_writer *writer)
-{
-    char text[256];
-
-    if (!tidei_driver_calls_state(writer->calls, text, sizeof(text)))
-        return TIDE_OK;
-    return tidei_store_meta_text(writer->store, "cupti", text);
-}
-
 /* What the rings' threads have dropped and not yet told. */
 static enum tide_status
 finish_write_losses(struct tidei_writer *writer)
@@ -94,19 +83,21 @@ finish_write_figures(struct tidei_writer *writer, const char *ended)
     return status;
 }
 
-/* The last of the driver's calls, and what is to be said of them. Within a transaction. */
+/* The last of what CUPTI has told, and what is to be said of it. Within a transaction. */
 static enum tide_status
 finish_write_calls(struct tidei_writer *writer)
 {
-    enum tide_status status = tidei_store_write_calls(writer->store);
+    enum tide_status status = tidei_store_write_devices(writer->store);
 
-    if (status == TIDE_OK)
-        status = finish_write_cupti(writer);
+    if (tidei_driver_calls_state(writer->calls, writer->cupti, sizeof(writer->cupti)))
+        writer->store->cupti = writer->cupti;
+    if (status == TIDE_OK && writer->store->cupti != NULL)
+        status = tidei_store_meta_text(writer->store, "cupti", writer->store->cupti);
     if (status == TIDE_OK && writer->merge->post_mortem)
-        status = tidei_store_calls_cut_off(writer->store);
+        status = tidei_store_devices_cut_off(writer->store);
     if (status == TIDE_OK)
-        status = tidei_store_loss(writer->store, 0, "driver call dropped by CUPTI",
-                                  tidei_driver_calls_dropped(writer->calls));
+        status =
+            tidei_store_loss(writer->store, 0, "record dropped by CUPTI", tidei_driver_calls_dropped(writer->calls));
     return status;
 }
 
@@ -116,7 +107,7 @@ finish_complete(struct tidei_writer *writer, const char *ended)
 {
     enum tide_status status;
 
-    tidei_driver_calls_end(writer->calls);
+    tidei_driver_calls_end(writer->calls, writer->store);
     tidei_gate_enter(&writer->gate);
     status = tidei_store_begin(writer->store);
     if (status == TIDE_OK) {
@@ -197,6 +188,6 @@ void
 tidei_writer_abandon(struct tidei_writer *writer)
 {
     tidei_writer_join(writer);
-    tidei_driver_calls_end(writer->calls);
+    tidei_driver_calls_end(writer->calls, writer->store);
     finish_close(writer);
 }

@@ -122,6 +122,8 @@ fork_define_again(struct tidei_recorder *recorder)
     pthread_mutex_lock(&recorder->lock);
     for (size_t i = 0; i < recorder->watch_count; i++)
         tidei_sampler_watch(recorder->writer->sampler, recorder->watches[i].resource, recorder->watches[i].layer_id);
+    if (recorder->watches_calls)
+        tidei_driver_calls_watch(recorder->writer->calls, recorder->options.cupti == TIDE_CUPTI_MEMORY);
     pthread_mutex_unlock(&recorder->lock);
 }
 

@@ -159,6 +159,15 @@ tidei_front_event(struct tidei_front *front, uint64_t begin, uint64_t address, u
     tidei_front_publish(front, ring, 1);
 }
 
+struct tidei_call_slot;
+
+/* The same for an event whose thread's calls of the driver have been collected: they are recorded with it. */
+void tidei_front_event_calls(struct tidei_front *front, uint64_t begin, uint64_t address, uint64_t size,
+                             uint64_t stream, uint64_t word, bool settled, const struct tidei_call_slot *slot);
+
+/* What a pool held at the moment that is now. */
+void tidei_front_sample(struct tidei_front *front, uint32_t layer_id, uint64_t used_bytes, uint64_t reserved_bytes);
+
 /*
  * Record something with text; it waits for room also where events are dropped. Text that the ring has no room for is
  * cut where a character of UTF-8 ends. False where the recording has ended.

@@ -1,20 +1,29 @@
 # The recorder; see doc/design.md.
 libtidemark_la_SOURCES += \
+	src/trace/activity.c \
+	src/trace/activity.h \
 	src/trace/addressmap.c \
 	src/trace/addressmap.h \
 	src/trace/aside.c \
 	src/trace/aside.h \
+	src/trace/buffer.c \
+	src/trace/buffer.h \
 	src/trace/calls.c \
 	src/trace/calls.h \
+	src/trace/callslot.h \
 	src/trace/clock.c \
 	src/trace/clock.h \
 	src/trace/commit.c \
 	src/trace/create.c \
 	src/trace/create.h \
+	src/trace/devices.c \
+	src/trace/devices.h \
 	src/trace/drops.c \
 	src/trace/drops.h \
 	src/trace/drivercalls.c \
 	src/trace/drivercalls.h \
+	src/trace/eventcalls.c \
+	src/trace/eventcalls.h \
 	src/trace/extras.c \
 	src/trace/feed.c \
 	src/trace/feed-calls.c \
@@ -24,9 +33,10 @@ libtidemark_la_SOURCES += \
 	src/trace/fork.c \
 	src/trace/front.c \
 	src/trace/front.h \
+	src/trace/frontcalls.c \
+	src/trace/function.c \
+	src/trace/function.h \
 	src/trace/gate.h \
-	src/trace/join.c \
-	src/trace/join.h \
 	src/trace/load.c \
 	src/trace/merge.c \
 	src/trace/merge.h \
@@ -49,6 +59,7 @@ libtidemark_la_SOURCES += \
 	src/trace/schema.h \
 	src/trace/store.c \
 	src/trace/store.h \
+	src/trace/store-write.c \
 	src/trace/tag.c \
 	src/trace/tag.h \
 	src/trace/writer.c \

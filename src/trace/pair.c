@@ -172,7 +172,7 @@ pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
         return;
     if (address == 0) {
         address = pair_null_push(pair, record->layer);
-        record->reserved2 = pair->next_null;
+        record->call_span = pair->next_null; /* it has no call there: see tidei_front_event_calls */
     }
     if (address == 0 || !tidei_address_map_insert(&pair->map, address, record->layer, (uint32_t)pair->row_count))
         pair->no_memory = true;
@@ -368,7 +368,7 @@ tidei_pair_keep(struct tidei_pair *pair, const struct tidei_live *live, size_t r
         return address != 0 && tidei_address_map_insert(&pair->map, address, live->layer, PAIR_LIVE | slot);
     }
     if (address == 0)
-        address = PAIR_NULL_ADDRESS | pair_record(pair, pair->rows[row].alloc)->reserved2;
+        address = PAIR_NULL_ADDRESS | pair_record(pair, pair->rows[row].alloc)->call_span;
     entry = tidei_address_map_first(&pair->map, address, live->layer);
     while (entry != TIDEI_ADDRESS_NONE && pair->map.entries[entry].value != row + 1)
         entry = tidei_address_map_next(&pair->map, entry);

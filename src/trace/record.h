@@ -11,14 +11,15 @@
 enum tidei_record_kind {
     TIDEI_RECORD_ALLOC = 1,
     TIDEI_RECORD_FREE = 2,
-    TIDEI_RECORD_MARK = 3,   /* text: the mark's; tag: its length */
-    TIDEI_RECORD_TAG = 4,    /* text: name; address: tag id, size: parent's */
-    TIDEI_RECORD_LAYER = 5,  /* text: kind, NUL, config; address: layer id, size: upstream's, stream: device or -1 */
-    TIDEI_RECORD_BIN = 6,    /* address: layer id, size: limit in bytes, stream: upstream layer id */
-    TIDEI_RECORD_THREAD = 7, /* text: name; address: thread id, size: os tid */
-    TIDEI_RECORD_LOSS = 8,   /* address: dropped allocations, size: dropped frees, stream: dropped marks */
-    TIDEI_RECORD_STACK = 9,  /* text: a stack as text; address: its number from 1 */
-    TIDEI_RECORD_TEXT = 10,  /* more of the text of the record before */
+    TIDEI_RECORD_MARK = 3,    /* text: the mark's; tag: its length */
+    TIDEI_RECORD_TAG = 4,     /* text: name; address: tag id, size: parent's */
+    TIDEI_RECORD_LAYER = 5,   /* text: kind, NUL, config; address: layer id, size: upstream's, stream: device or -1 */
+    TIDEI_RECORD_BIN = 6,     /* address: layer id, size: limit in bytes, stream: upstream layer id */
+    TIDEI_RECORD_THREAD = 7,  /* text: name; address: thread id, size: os tid */
+    TIDEI_RECORD_LOSS = 8,    /* address: dropped allocations, size: dropped frees, stream: dropped marks */
+    TIDEI_RECORD_STACK = 9,   /* text: a stack as text; address: its number from 1 */
+    TIDEI_RECORD_TEXT = 10,   /* more of the text of the record before; of an event: a call of the driver */
+    TIDEI_RECORD_SAMPLE = 11, /* address: used bytes, size: reserved bytes, tag: layer id */
 };
 
 /*
@@ -37,10 +38,10 @@ struct tidei_record {
     uint8_t kind;
     uint8_t status;
     uint8_t alignment_log2;
-    uint8_t reserved;
+    uint8_t call_function; /* of an event: the one call of the driver that it made, function.h; 0: none here */
     uint16_t text_records; /* how many TEXT records follow */
     uint32_t thread;       /* who wrote it: a ring goes from a thread that ends straight to the next */
-    uint32_t reserved2;
+    uint32_t call_span;    /* of that call: ticks after the event's begin << 16 | ticks that it took */
 };
 
 /* The eight bytes from `layer` on, as one word (little-endian or not: both ways are the same struct). */
@@ -53,7 +54,7 @@ tidei_record_word(uint16_t layer, uint8_t kind, uint8_t status, uint8_t alignmen
             uint8_t kind;
             uint8_t status;
             uint8_t alignment_log2;
-            uint8_t reserved;
+            uint8_t call_function;
             uint16_t text_records;
         } fields;
         uint64_t word;
@@ -73,6 +74,20 @@ struct tidei_text_record {
     uint32_t reserved2;
 };
 
+/*
+ * A call of the driver within an event, as the text of a TEXT record behind it: where it has failed, took long, was not
+ * the only one, or has a number.
+ */
+struct tidei_call_part {
+    uint64_t start; /* ticks */
+    uint64_t end;
+    uint32_t correlation; /* CUPTI's number of it; 0: not kept */
+    int32_t result;       /* CUresult, or cudaError_t of a function of the runtime */
+    uint8_t function;     /* function.h */
+    uint8_t reserved[7];
+};
+
+_Static_assert(sizeof(struct tidei_call_part) == 32, "a call fits into the text of one record");
 _Static_assert(sizeof(struct tidei_record) == 64, "a record is one cache line");
 _Static_assert(sizeof(struct tidei_text_record) == 64, "a text record is one cache line");
 

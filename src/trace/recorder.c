@@ -49,8 +49,8 @@ recorder_check(struct tide_log_options *options)
         return tide_error_set(TIDE_EINVAL, "log: backlog of %s, expected 1 MiB to 16 GiB",
                               tidei_size_text(options->backlog_bytes));
     if (options->clock > TIDE_CLOCK_MONOTONIC || options->overflow > TIDE_OVERFLOW_DROP ||
-        options->cupti > TIDE_CUPTI_OFF)
-        return tide_error_set(TIDE_EINVAL, "log: unknown clock, overflow or cupti");
+        options->cupti > TIDE_CUPTI_MEMORY || options->samples > TIDE_SAMPLES_OFF)
+        return tide_error_set(TIDE_EINVAL, "log: unknown clock, overflow, cupti or samples");
     if (options->clock == TIDE_CLOCK_TSC && !tidei_clock_tsc_is_invariant())
         return tide_error_set(TIDE_EUNSUPPORTED, "log: clock=tsc: this machine has no invariant time stamp counter");
     return TIDE_OK;
@@ -66,7 +66,8 @@ recorder_check_same(const struct tidei_recorder *recorder, const struct tide_log
         (options->backlog_bytes != 0 && options->backlog_bytes != open->backlog_bytes) ||
         (options->clock != TIDE_CLOCK_AUTO && options->clock != open->clock) ||
         (options->overflow != TIDE_OVERFLOW_WAIT && options->overflow != open->overflow) ||
-        (options->cupti != TIDE_CUPTI_AUTO && options->cupti != open->cupti))
+        (options->cupti != TIDE_CUPTI_AUTO && options->cupti != open->cupti) ||
+        (options->samples != TIDE_SAMPLES_AUTO && options->samples != open->samples))
         return tide_error_set(TIDE_EINVAL, "log: %s is already open in this process with other options",
                               recorder->path);
     return TIDE_OK;
@@ -362,11 +363,15 @@ tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *re
         tidei_sampler_unwatch(recorder->writer->sampler, resource);
 }
 
-void
-tidei_recorder_watch_calls(struct tidei_recorder *recorder, uint32_t layer_id)
+bool
+tidei_recorder_watch_calls(struct tidei_recorder *recorder)
 {
-    if (recorder->options.cupti != TIDE_CUPTI_OFF)
-        tidei_driver_calls_watch(recorder->writer->calls, layer_id);
+    if (recorder->options.cupti == TIDE_CUPTI_OFF)
+        return false;
+    pthread_mutex_lock(&recorder->lock);
+    recorder->watches_calls = true;
+    pthread_mutex_unlock(&recorder->lock);
+    return tidei_driver_calls_watch(recorder->writer->calls, recorder->options.cupti == TIDE_CUPTI_MEMORY);
 }
 
 enum tide_status

@@ -61,6 +61,7 @@ struct tidei_recorder {
     size_t definition_count;
     struct tidei_watch *watches;
     size_t watch_count;
+    bool watches_calls;        /* CUPTI has been asked for */
     struct tidei_drops *drops; /* what overflow=drop has dropped and may still see freed */
 
     /* Set at creation. */
@@ -103,8 +104,8 @@ void tidei_recorder_define_stack(struct tidei_recorder *recorder, const char *te
 void tidei_recorder_watch(struct tidei_recorder *recorder, struct tide_resource *resource, uint32_t layer_id);
 void tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource);
 
-/* Record the driver's own calls of a layer, where CUPTI can be had and the options want it. */
-void tidei_recorder_watch_calls(struct tidei_recorder *recorder, uint32_t layer_id);
+/* Have the driver's calls followed, where CUPTI can be had and the options want it: whether they are. */
+bool tidei_recorder_watch_calls(struct tidei_recorder *recorder);
 
 /* Everything whose call has returned is in the file when this returns. Errors: TIDE_EIO. */
 enum tide_status tidei_recorder_flush(struct tidei_recorder *recorder);

@@ -1,4 +1,4 @@
-/* Creates, opens and completes the SQLite file, and writes halves of the backlog into it as transactions. */
+/* Creates, opens and completes the SQLite file of a trace. */
 #include "config.h"
 
 #include <errno.h>
@@ -10,22 +10,25 @@
 #include <unistd.h>
 
 #include "resource.h"
-#include "testpoint.h"
 #include "trace/aside.h"
-#include "trace/join.h"
 #include "trace/schema.h"
 #include "trace/store.h"
 
 /* 146 years: a record with a later time is of a damaged file, and sums of times have room. */
 #define STORE_NS_MOST ((uint64_t)1 << 62)
 
-#define STORE_LOSS_MOST ((uint64_t)1 << 40)
-
 #define STORE_OPEN_LIMIT_NS 10000000000u /* how long who makes a trace waits for a reader that has just come */
 
 #define STORE_COLUMNS                                                                                                  \
     "(allocation_id, layer_id, address, size, alignment, status, tag_id, callstack_id, alloc_ns,"                      \
     " alloc_duration_ns, alloc_thread_id, alloc_stream_id, free_ns, free_duration_ns, free_thread_id, free_stream_id)"
+
+#define STORE_CALL_COLUMNS "(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result, correlation)"
+
+#define STORE_DEVICE_COLUMNS                                                                                           \
+    "(ns, kind, address, bytes, memory_kind, device, context, stream, pool_kind, pool_address, pool_bytes,"            \
+    " pool_used_bytes, pool_release_threshold_bytes, pool_pid, keep_bytes, pid, correlation, function, os_tid,"        \
+    " allocation_id)"
 
 enum tide_status
 tidei_store_error(struct tidei_store *store, const char *what)
@@ -85,8 +88,9 @@ store_prepare(struct tidei_store *store)
         { &store->thread, "INSERT OR IGNORE INTO thread VALUES (?1, ?2, ?3)" },
         { &store->stream, "INSERT OR IGNORE INTO stream VALUES (?1, ?2, ?3)" },
         { &store->loss, "INSERT INTO loss VALUES (?1, ?2, ?3)" },
-        { &store->insert_calls, "INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns,"
-                                " thread_id, result) SELECT * FROM tidei_calls" },
+        { &store->insert_calls, "INSERT INTO driver_call" STORE_CALL_COLUMNS " SELECT * FROM tidei_calls" },
+        { &store->insert_outside, "INSERT INTO driver_call" STORE_CALL_COLUMNS " SELECT * FROM tidei_outside" },
+        { &store->insert_devices, "INSERT INTO device_event" STORE_DEVICE_COLUMNS " SELECT * FROM tidei_devices" },
         { &store->sample, "INSERT INTO pool_sample VALUES (?1, ?2, ?3, ?4)" },
     };
 
@@ -251,6 +255,7 @@ tidei_store_close(struct tidei_store *store)
     sqlite3_close(store->db);
     free(store->path);
     free(store->streams);
+    free(store->samples_latest);
     free(store->layer_devices);
     free(store);
 }
@@ -371,163 +376,13 @@ tidei_store_ns(const struct tidei_store *store, uint64_t ticks)
     return ns < STORE_NS_MOST ? ns : STORE_NS_MOST;
 }
 
-int64_t
-tidei_store_device(const struct tidei_store *store, uint32_t layer_id)
-{
-    return layer_id < store->layer_capacity ? store->layer_devices[layer_id] : -1;
-}
-
-uint32_t
-tidei_store_stream(struct tidei_store *store, uint64_t handle, uint32_t layer_id)
-{
-    int64_t device = tidei_store_device(store, layer_id);
-    struct tidei_stream *stream;
-
-    if (store->stream_latest < store->stream_count) {
-        stream = &store->streams[store->stream_latest];
-        if (stream->handle == handle && stream->device == device)
-            return stream->id;
-    }
-    for (uint32_t i = 0; i < store->stream_count; i++) {
-        stream = &store->streams[i];
-        if (stream->handle == handle && stream->device == device) {
-            store->stream_latest = i;
-            return stream->id;
-        }
-    }
-    if (store->stream_count == store->stream_capacity) {
-        uint32_t larger = store->stream_capacity == 0 ? 16 : store->stream_capacity * 2;
-
-        stream = realloc(store->streams, larger * sizeof(*stream));
-        if (stream == NULL) {
-            store->no_memory = true;
-            return 0;
-        }
-        store->streams = stream;
-        store->stream_capacity = larger;
-    }
-    stream = &store->streams[store->stream_count++];
-    *stream = (struct tidei_stream){ .handle = handle, .device = device, .id = store->stream_count };
-    return stream->id;
-}
-
-static enum tide_status
-store_write_streams(struct tidei_store *store)
-{
-    enum tide_status status = TIDE_OK;
-
-    for (uint32_t i = 0; status == TIDE_OK && i < store->stream_count; i++) {
-        const struct tidei_stream *stream = &store->streams[i];
-
-        if (stream->written)
-            continue;
-        sqlite3_bind_int64(store->stream, 1, stream->id);
-        sqlite3_bind_int64(store->stream, 2, (int64_t)stream->handle);
-        if (stream->device >= 0)
-            sqlite3_bind_int64(store->stream, 3, stream->device);
-        status = tidei_store_run(store, store->stream, "stream");
-    }
-    return status;
-}
-
-static enum tide_status
-store_write_samples(struct tidei_store *store, const struct tidei_pool_sample *samples, size_t count)
-{
-    enum tide_status status = TIDE_OK;
-
-    for (size_t i = 0; status == TIDE_OK && i < count; i++) {
-        sqlite3_bind_int64(store->sample, 1, (int64_t)tidei_store_since_start(store, samples[i].ns));
-        sqlite3_bind_int64(store->sample, 2, samples[i].layer_id);
-        sqlite3_bind_int64(store->sample, 3, (int64_t)samples[i].used_bytes);
-        sqlite3_bind_int64(store->sample, 4, (int64_t)samples[i].reserved_bytes);
-        status = tidei_store_run(store, store->sample, "pool sample");
-    }
-    return status;
-}
-
 enum tide_status
-tidei_store_write_calls(struct tidei_store *store)
-{
-    size_t count = 0;
-
-    if (store->join != NULL)
-        tidei_join_rows(store->join, &count);
-    return count == 0 ? TIDE_OK : tidei_store_run(store, store->insert_calls, "driver_call");
-}
-
-enum tide_status
-tidei_store_calls_cut_off(struct tidei_store *store)
+tidei_store_devices_cut_off(struct tidei_store *store)
 {
     return store_exec(store,
-                      "UPDATE meta SET value = 'calls, but for those that CUPTI still had when the process was killed'"
-                      " WHERE key = 'cupti' AND value = 'calls'",
+                      "UPDATE meta SET value = 'memory, but for what CUPTI still had when the process was killed'"
+                      " WHERE key = 'cupti' AND value = 'memory'",
                       "meta");
-}
-
-/* The trace has its name still: what is written to one that was removed goes with the process. */
-static enum tide_status
-store_check_name(struct tidei_store *store)
-{
-    int moved = 0;
-
-    sqlite3_file_control(store->db, NULL, SQLITE_FCNTL_HAS_MOVED, &moved);
-    if (moved)
-        return tide_error_set(TIDE_EIO, "log: %s: removed or replaced while it was being written", store->path);
-    return TIDE_OK;
-}
-
-enum tide_status
-tidei_store_write(struct tidei_store *store, uint64_t epoch, uint64_t records, const struct tidei_pool_sample *samples,
-                  size_t sample_count)
-{
-    enum tide_status status = store_check_name(store);
-
-    if (status == TIDE_OK)
-        status = tidei_store_begin(store);
-    if (status != TIDE_OK)
-        return status;
-    /* Layers first: they say on which device a stream is. */
-    status = tidei_extras_write(store);
-    if (status == TIDE_OK && store->pair->closing_count != 0)
-        status = tidei_store_run(store, store->insert_closed, "allocation");
-    if (status == TIDE_OK && store->pair->row_count != 0)
-        status = tidei_store_run(store, store->insert_rows, "allocation");
-    if (status == TIDE_OK)
-        status = tidei_store_write_calls(store);
-    if (status == TIDE_OK)
-        status = store_write_streams(store);
-    if (status == TIDE_OK)
-        status = store_write_samples(store, samples, sample_count);
-    if (status == TIDE_OK)
-        status = tidei_store_meta_number(store, "epoch", (int64_t)epoch);
-    if (status == TIDE_OK)
-        status = tidei_store_meta_number(store, "epoch_records", (int64_t)records);
-    if (status == TIDE_OK && store->no_memory)
-        status = tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", store->path);
-    TIDEI_TEST_POINT("store.before-commit");
-    status = tidei_store_end(store, status);
-    if (status == TIDE_OK) {
-        for (uint32_t i = 0; i < store->stream_count; i++)
-            store->streams[i].written = true;
-        if (store->join != NULL)
-            tidei_join_written(store->join);
-    }
-    return status;
-}
-
-enum tide_status
-tidei_store_loss(struct tidei_store *store, uint32_t thread_id, const char *reason, uint64_t events)
-{
-    if (events == 0)
-        return TIDE_OK;
-    /* The sum of them all has room in SQLite's integers, also where a damaged file names huge numbers. */
-    if (events > STORE_LOSS_MOST)
-        events = STORE_LOSS_MOST;
-    if (thread_id != 0)
-        sqlite3_bind_int64(store->loss, 1, thread_id);
-    sqlite3_bind_text(store->loss, 2, reason, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(store->loss, 3, (int64_t)events);
-    return tidei_store_run(store, store->loss, "loss");
 }
 
 enum tide_status

@@ -21,7 +21,7 @@ struct tidei_stream {
     bool written;
 };
 
-struct tidei_join;
+struct tidei_devices;
 
 /* How many lines of the clock are kept: a call may have begun some halves before it returned. */
 #define TIDEI_STORE_LINES 16
@@ -30,18 +30,22 @@ struct tidei_store {
     sqlite3 *db;
     char *path; /* owned */
     sqlite3_stmt *begin, *commit, *rollback, *insert_rows, *insert_closed, *meta, *stack, *unmatched, *mark, *tag,
-        *layer, *bin, *thread, *stream, *loss, *sample, *insert_calls;
+        *layer, *bin, *thread, *stream, *loss, *sample, *insert_calls, *insert_outside, *insert_devices;
     uint64_t start_ns;
     struct tidei_clock_line line;                            /* for the half that is being written */
     struct tidei_clock_line lines_before[TIDEI_STORE_LINES]; /* the latest first; for calls that began before */
     unsigned line_count;
     uint64_t floor_ns; /* alloc_ns never falls below that of the half before, whose line had another slope */
     struct tidei_pair *pair;
-    struct tidei_join *join; /* borrowed; NULL without CUPTI */
+    const char *cupti;             /* what meta.cupti is to say with the next transaction; NULL: nothing new */
+    bool has_calls;                /* events may have calls of the driver with them */
+    struct tidei_devices *devices; /* borrowed; NULL in a recovery */
     struct tidei_stream *streams;
     uint32_t stream_count;
     uint32_t stream_capacity;
-    uint32_t stream_latest; /* index of the one that was looked up last */
+    uint32_t stream_latest;                   /* index of the one that was looked up last */
+    struct tidei_pool_sample *samples_latest; /* of each layer, as far as it has some */
+    uint32_t sampled_layers;
     int64_t *layer_devices; /* by layer id */
     uint32_t layer_capacity;
     uint64_t unreadable; /* records of the slice that are none */
@@ -82,11 +86,11 @@ enum tide_status tidei_store_end(struct tidei_store *store, enum tide_status sta
 enum tide_status tidei_store_write(struct tidei_store *store, uint64_t epoch, uint64_t records,
                                    const struct tidei_pool_sample *samples, size_t sample_count);
 
-/* Write the calls that store->join has tied, within a transaction. */
-enum tide_status tidei_store_write_calls(struct tidei_store *store);
+/* Write the rows that store->devices has, within a transaction; they are still to be forgotten once that is done. */
+enum tide_status tidei_store_write_devices(struct tidei_store *store);
 
-/* The process was killed: where meta.cupti is "calls", it says that what CUPTI had is missing. */
-enum tide_status tidei_store_calls_cut_off(struct tidei_store *store);
+/* The process was killed: where meta.cupti is "memory", it says that what CUPTI had is missing. */
+enum tide_status tidei_store_devices_cut_off(struct tidei_store *store);
 
 /* Add to the table of losses; nothing where `events` is 0. */
 enum tide_status tidei_store_loss(struct tidei_store *store, uint32_t thread_id, const char *reason, uint64_t events);
@@ -120,6 +124,10 @@ int tidei_feed_calls_register(struct tidei_store *store);
 
 /* Keep the rows of the half that live beyond it. */
 bool tidei_feed_keep_live(struct tidei_store *store);
+
+/* A pool's figures at a moment of the trace, where they differ from those before. Errors: TIDE_EIO, TIDE_ENOMEM. */
+enum tide_status tidei_store_sample(struct tidei_store *store, uint64_t ns, uint32_t layer_id, uint64_t used_bytes,
+                                    uint64_t reserved_bytes);
 
 /* Write the records that are no allocations; extras.c. */
 enum tide_status tidei_extras_write(struct tidei_store *store);

@@ -83,7 +83,8 @@ tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, s
     writer->busy_limit_ns = TIDEI_TEST_LIMIT(busy_ns, WRITER_LOCK_LIMIT_NS);
     writer->slice = TIDEI_SLICE_LEAST;
     store->pair = writer->pair;
-    store->join = tidei_driver_calls_join(writer->calls);
+    store->devices = recorder != NULL ? tidei_driver_calls_devices(writer->calls) : NULL;
+    store->has_calls = recorder == NULL;
     store->start_ns = file->header->start_ns;
     writer_first_line(store, file->header);
     store->poll = writer_poll;

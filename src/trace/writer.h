@@ -25,7 +25,6 @@ struct tidei_sealed {
     uint64_t count;  /* records */
     uint64_t done;   /* of them the trace has */
     bool pending;    /* the trace does not have all of it yet */
-    uint64_t until;  /* tick: everything before it is in this half or was in one of before */
     uint64_t paired; /* up to here they are paired; past `done` where a transaction has failed */
 };
 
@@ -44,6 +43,7 @@ struct tidei_writer {
     uint64_t busy_limit_ns;
     bool told_barrier; /* that the merge's barrier is refused */
     bool had_failed;   /* before the process that recorded was killed */
+    char cupti[256];   /* for meta.cupti */
     char failure[256]; /* why the recording ended; "" while it goes on. The writer's */
 
     struct tidei_gate gate; /* held where SQLite is at work */

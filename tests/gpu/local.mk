@@ -40,6 +40,14 @@ tests_gpu_base_options_t_LDADD = libtidemark.la -ldl
 TESTS += tests/gpu/base-options-t
 GPU_TESTS += tests/gpu/base-options-t
 
+check_PROGRAMS += tests/gpu/cupti-t
+tests_gpu_cupti_t_SOURCES = tests/gpu/cupti-t.c $(gpu_test) $(trace_test)
+tests_gpu_cupti_t_CFLAGS = $(trace_test_cflags)
+tests_gpu_cupti_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+TESTS += tests/gpu/cupti-t
+GPU_TESTS += tests/gpu/cupti-t
+THREADED_TESTS += tests/gpu/cupti-t
+
 check_PROGRAMS += tests/gpu/driver-t
 tests_gpu_driver_t_SOURCES = tests/gpu/driver-t.c $(gpu_test) $(contract_test)
 tests_gpu_driver_t_LDADD = libtidemark.la -ldl

@@ -1,0 +1,422 @@
+/* What CUPTI adds to a trace: the driver's calls, all memory of the process, and what is said where it cannot be had. */
+#include "tests/gpu/gpu.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <tidemark/tidemark.h>
+
+#include "tests/tap.h"
+#include "tests/trace.h"
+
+#if defined(HAVE_CUDA_H) && defined(HAVE_CUPTI_H)
+
+#include <cupti.h>
+
+#define THREADS 4
+#define OUTSIDE 12345 /* bytes of what passes the stack by */
+
+/* The scenarios run in processes of their own: CUPTI has one subscriber, and a child of one that used CUDA has none. */
+static struct {
+    bool fake;
+    unsigned pairs; /* of each thread */
+} test;
+
+/* ThreadSanitizer does not follow children; it has the two scenarios that come first in its own process. */
+static int
+run(int (*scene)(void *), const char *path)
+{
+    void *argument = (void *)(uintptr_t)path;
+
+    return CHILDREN_MAY_RECORD ? in_child(scene, argument) : scene(argument);
+}
+
+/* With a context that is current: without one the base calls the driver twice. */
+static int
+scene_open(void)
+{
+    const char *reason = gpu_open();
+    CUcontext primary;
+
+    if (reason == NULL && gpu.primary_retain(&primary, 0) == CUDA_SUCCESS && gpu.context_set(primary) == CUDA_SUCCESS)
+        return 0;
+    diag("%s", reason != NULL ? reason : "there is no context");
+    return 1;
+}
+
+static int
+scene_find(void *unused)
+{
+    (void)unused;
+    return scene_open();
+}
+
+static void *
+calls_thread(void *stack)
+{
+    CUcontext context;
+    CUstream stream;
+    void *pointer;
+
+    if (gpu.primary_retain(&context, 0) != CUDA_SUCCESS || gpu.context_set(context) != CUDA_SUCCESS ||
+        gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+        abort();
+    for (unsigned i = 0; i < test.pairs; i++) {
+        if (tide_allocate(stack, 4096, 256, (tide_stream)stream, &pointer) != TIDE_OK ||
+            tide_deallocate(stack, pointer, 4096, 256, (tide_stream)stream) != TIDE_OK)
+            abort();
+    }
+    gpu.stream_synchronize(stream);
+    return NULL;
+}
+
+static int
+scene_calls(void *path)
+{
+    struct tide_resource *stack;
+    pthread_t threads[THREADS];
+
+    if (scene_open() != 0)
+        return 1;
+    stack = stack_of("log(%s) | statistics | log | driver(release_threshold=1GiB)", (char *)path);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, calls_thread, stack);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    tide_resource_release(stack);
+    return 0;
+}
+
+#define CALLS_TESTS 7
+
+static void
+test_calls(void)
+{
+    const char *path = scratch("calls.db");
+    int64_t wanted = (int64_t)test.pairs * THREADS;
+
+    is_i64(run(scene_calls, path), 0, "four threads allocate and free through two logs");
+    ok(trace_is_whole(path), "the trace is whole");
+    is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "calls", "it says that it has the calls");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE layer_id = 3"), wanted, "all events are there");
+    is_i64(sql_number(path, "SELECT count(*) FROM (SELECT allocation_id FROM driver_call GROUP BY 1"
+                            " HAVING count(*) = 2 AND sum(is_free) = 1) JOIN allocation USING (allocation_id)"
+                            " WHERE layer_id = 3"),
+           wanted, "each allocation of the lower log has the call that made it, and the one that freed it");
+    is_i64(sql_number(path, "SELECT count(*) FROM driver_call"), 2 * wanted, "and there is no other");
+    is_i64(sql_number(path,
+                      "SELECT count(*) FROM driver_call JOIN allocation AS a USING (allocation_id) WHERE result <> 0"
+                      " OR thread_id <> iif(is_free, free_thread_id, alloc_thread_id)"
+                      " OR start_ns + 1000 < iif(is_free, free_ns, alloc_ns - alloc_duration_ns)"
+                      " OR start_ns + duration_ns - 1000 >"
+                      " iif(is_free, free_ns + free_duration_ns, alloc_ns)"
+                      " OR function <> iif(is_free, 'cuMemFreeAsync', 'cuMemAllocFromPoolAsync')"),
+           0, "each within the interval of its event, on its thread");
+}
+
+static void
+pass_by(CUcontext context)
+{
+    CUdeviceptr address;
+
+    if ((context != NULL && gpu.context_set(context) != CUDA_SUCCESS) ||
+        gpu.mem_alloc(&address, OUTSIDE) != CUDA_SUCCESS || gpu.mem_free(address) != CUDA_SUCCESS)
+        abort();
+}
+
+static int
+scene_memory(void *path)
+{
+    CUmemPoolProps properties = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } };
+    struct tide_resource *stack;
+    CUcontext primary = NULL, other;
+    CUmemoryPool pool;
+    void *pointers[3];
+
+    if (test.fake)
+        setenv("FAKE_CUPTI_TWICE", "1", 1);
+    if (scene_open() != 0 || gpu.context_get(&primary) != CUDA_SUCCESS)
+        return 1;
+    stack = stack_of("log(%s, cupti=memory, samples=every) | driver", (char *)path);
+    for (unsigned i = 0; i < 3; i++)
+        pointers[i] = take(stack, 1000 * (i + 1));
+    pass_by(NULL);
+    if (gpu.context_create(&other, 0, 0) != CUDA_SUCCESS)
+        return 1;
+    pass_by(other);
+    gpu.context_set(primary);
+    for (unsigned i = 0; i < 3; i++)
+        give(stack, pointers[i], 1000 * (i + 1));
+    gpu.context_synchronize();
+    if (gpu.mem_pool_create(&pool, &properties) != CUDA_SUCCESS || gpu.mem_pool_trim_to(pool, 0) != CUDA_SUCCESS ||
+        gpu.mem_pool_destroy(pool) != CUDA_SUCCESS)
+        return 1;
+    tide_resource_release(stack);
+    return 0;
+}
+
+#define MEMORY_TESTS 16
+
+static void
+test_memory(void)
+{
+    const char *path = scratch("memory.db");
+    const char *by = "allocation_id IS NULL AND bytes = 12345 AND function LIKE 'cuMem%_v2' AND os_tid IS NOT NULL";
+
+    is_i64(run(scene_memory, path), 0, "a program allocates through the stack and past it");
+    ok(trace_is_whole(path), "the trace is whole");
+    is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "memory", "it says that it has all memory");
+    is_i64(sql_number(path, "SELECT count(*) FROM device_event AS e JOIN allocation AS a USING (allocation_id)"
+                            " WHERE e.kind = 'allocation' AND e.address = a.address AND e.bytes = a.size"
+                            " AND e.function = 'cuMemAllocFromPoolAsync' AND memory_kind = 'device'"
+                            " AND ns BETWEEN alloc_ns - alloc_duration_ns - 1000 AND alloc_ns + 1000"),
+           3, "each allocation of the stack is told once, and belongs to its row");
+    is_i64(sql_number(path, "SELECT count(*) FROM device_event AS e JOIN allocation AS a USING (allocation_id)"
+                            " WHERE e.kind = 'release' AND e.address = a.address AND e.bytes = a.size"
+                            " AND ns BETWEEN free_ns - 1000 AND free_ns + free_duration_ns + 1000"),
+           3, "and so is each release");
+    is_i64(sql_number(path, "SELECT count(*) FROM device_event WHERE kind IN ('allocation', 'release')"
+                            " AND allocation_id IS NOT NULL"),
+           6, "no more are said to be the stack's");
+    is_i64(sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'allocation' AND %s", by), 2,
+           "what passed the stack by is there, once for each time, with its function and thread");
+    is_i64(sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'release' AND %s", by), 2,
+           "and its releases");
+    is_i64(sql_number(path, "SELECT count(*) FROM driver_call WHERE allocation_id IS NULL AND correlation IN"
+                            " (SELECT correlation FROM device_event WHERE bytes = 12345)"),
+           4, "the calls are there, too");
+    ok(sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'pool_created' AND pool_address IS NOT NULL"
+                        " AND address IS NULL AND pool_kind = 'local'") >= 1 &&
+           sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'pool_destroyed'") >= 1,
+       "pools come and go");
+    ok(sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'pool_trimmed' AND keep_bytes = 0") >= 1,
+       "and are trimmed");
+    is_i64(sql_number(path, "SELECT count(*) FROM (SELECT 1 FROM device_event"
+                            " GROUP BY correlation, kind, address, pool_address HAVING count(*) > 1)"),
+           0, "no event is told twice");
+    is_i64(sql_number(path, "SELECT sum(bytes * (1 - 2 * memoryOperationType)) FROM CUDA_GPU_MEMORY_USAGE_EVENTS AS e"
+                            " JOIN ENUM_CUDA_MEM_KIND AS k ON k.id = e.memKind WHERE k.label = 'Device'"
+                            " AND (correlationId IN (SELECT correlation FROM driver_call))"),
+           0, "a query written for Nsight Systems sees as much released as allocated");
+    is_i64(sql_number(path,
+                      "SELECT count(*) FROM CUDA_GPU_MEMORY_USAGE_EVENTS AS e JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS r"
+                      " ON r.correlationId = e.correlationId AND e.start BETWEEN r.start AND r.end"
+                      " JOIN StringIds AS s ON s.id = r.nameId WHERE s.value = 'cuMemAllocFromPoolAsync'"
+                      " AND r.globalTid / 0x1000000 %% 0x1000000 = (SELECT value FROM meta WHERE key = 'pid')"),
+           3, "and finds the calls by their numbers");
+    is_i64(sql_number(path,
+                      "SELECT count(*) FROM CUDA_GPU_MEMORY_POOL_EVENTS AS e"
+                      " JOIN ENUM_CUDA_MEMPOOL_OPER AS o ON o.id = e.operationType WHERE o.label = 'Destroyed'") >= 1,
+           1, "and pools");
+    ok(sql_number(path, "SELECT count(*) FROM pool_sample") >= 6,
+       "samples=every has the pool's figures after each event");
+}
+
+static int
+scene_versions(void *path)
+{
+    struct tide_resource *stack;
+
+    setenv("FAKE_CUPTI_VERSION", "22", 1);
+    setenv("FAKE_CUPTI_DROP", "3", 1);
+    if (scene_open() != 0)
+        return 1;
+    stack = stack_of("log(%s, cupti=memory, samples=off) | driver", (char *)path);
+    for (unsigned i = 0; i < 10; i++)
+        give(stack, take(stack, 4096), 4096);
+    tide_resource_release(stack);
+    return 0;
+}
+
+#define VERSION_TESTS 4
+
+static void
+test_versions(void)
+{
+    const char *path = scratch("versions.db");
+
+    if (!test.fake) {
+        skip(VERSION_TESTS, "this is a CUPTI of one version");
+        return;
+    }
+    is_i64(run(scene_versions, path), 0, "an older CUPTI drops records");
+    is_i64(sql_number(path, "SELECT events FROM loss WHERE reason = 'record dropped by CUPTI'"), 3, "they are counted");
+    is_i64(sql_number(path, "SELECT count(*) FROM driver_call") + sql_number(path, "SELECT count(*) FROM device_event"
+                                                                                   " WHERE pool_used_bytes > 0"),
+           20 + 17, "all calls and all other events are there");
+    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), 0, "samples=off asks for none");
+}
+
+static int
+scene_exit(void *path)
+{
+    struct tide_resource *stack;
+
+    if (scene_open() != 0)
+        return 1;
+    stack = stack_of("log(%s, cupti=memory) | driver", (char *)path);
+    for (unsigned i = 0; i < 100; i++)
+        give(stack, take(stack, 4096), 4096);
+    exit(0);
+}
+
+static int
+scene_kill(void *path)
+{
+    struct tide_resource *stack;
+
+    if (scene_open() != 0)
+        return 1;
+    stack = stack_of("log(%s, cupti=memory) | driver", (char *)path);
+    for (unsigned i = 0; i < 100; i++)
+        give(stack, take(stack, 4096), 4096);
+    tide_log_flush(stack);
+    for (unsigned i = 0; i < 100; i++)
+        give(stack, take(stack, 4096), 4096);
+    raise(SIGKILL);
+    return 1;
+}
+
+#define END_TESTS 8
+
+static void
+test_ends(void)
+{
+    const char *path = scratch("exit.db");
+    int status = run(scene_exit, path);
+    struct tide_trace_recovery recovery;
+
+    is_i64(status, 0, "a program exits with its stack in use");
+    ok(trace_is_whole(path) && sql_number(path, "SELECT count(*) FROM driver_call") == 200 &&
+           sql_number(path, "SELECT count(*) FROM device_event WHERE allocation_id IS NOT NULL") == 200,
+       "no call and no record is lost");
+    path = scratch("kill.db");
+    status = run(scene_kill, path);
+    ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "another is killed");
+    ok(sql_number(path, "SELECT count(*) FROM device_event") >= 0, "its trace can be read");
+    ok(tide_trace_recover(path, &recovery) == TIDE_OK && trace_is_sound(path), "and be recovered");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE free_ns IS NOT NULL"), 200, "no event is lost");
+    is_i64(sql_number(path, "SELECT count(*) FROM driver_call"), 400, "and none of their calls");
+    has_words(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "when the process was killed",
+              "the trace says that the last records of memory are missing");
+}
+
+/* Another tool of the process comes first. */
+static int
+scene_other(void *path)
+{
+    void *library = dlopen("libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
+    CUptiResult (*subscribe)(CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *);
+    CUpti_SubscriberHandle subscriber;
+    struct tide_resource *stack;
+    void *symbol;
+
+    if (library == NULL)
+        library = dlopen("/usr/local/cuda/lib64/libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL || scene_open() != 0 || (symbol = dlsym(library, "cuptiSubscribe")) == NULL)
+        return 1;
+    memcpy(&subscribe, &symbol, sizeof(subscribe));
+    if (subscribe(&subscriber, NULL, NULL) != CUPTI_SUCCESS)
+        return 1;
+    stack = stack_of("log(%s) | driver", (char *)path);
+    give(stack, take(stack, 4096), 4096);
+    tide_resource_release(stack);
+    return 0;
+}
+
+/* Two traces at once; the second one wants more, and is longer there. */
+static int
+scene_two(void *path)
+{
+    struct tide_resource *first, *second;
+    void *most, *more;
+
+    if (scene_open() != 0)
+        return 1;
+    first = stack_of("log(%s.1) | driver", (char *)path);
+    second = stack_of("log(%s.2, cupti=memory) | driver", (char *)path);
+    give(first, take(first, 4096), 4096);
+    give(second, take(second, 8192), 8192);
+    tide_resource_release(first);
+    give(second, take(second, 8192), 8192);
+    tide_resource_release(second);
+    first = stack_of("log(%s.3) | driver(maximum=64MiB)", (char *)path);
+    most = take(first, (size_t)48 << 20);
+    if (tide_allocate(first, (size_t)48 << 20, 256, 0, &more) == TIDE_OK)
+        return 1;
+    give(first, most, (size_t)48 << 20);
+    tide_resource_release(first);
+    return 0;
+}
+
+#define OTHER_TESTS 9
+
+static void
+test_others(void)
+{
+    const char *path = scratch("other.db");
+
+    is_i64(run(scene_other, path), 0, "another tool has CUPTI");
+    ok(trace_is_whole(path) && sql_number(path, "SELECT count(*) FROM allocation") == 1,
+       "the recording goes on without");
+    has_words(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "off: cupti: another tool has it",
+              "and the trace says so");
+    path = scratch("two.db");
+    is_i64(run(scene_two, path), 0, "a process has two traces, and then a third");
+    ok(trace_is_whole(scratch("two.db.1")) && trace_is_whole(scratch("two.db.2")) &&
+           trace_is_whole(scratch("two.db.3")),
+       "all are whole");
+    is_i64(sql_number(scratch("two.db.1"), "SELECT count(*) FROM driver_call"), 2, "the first has its own calls");
+    is_i64(sql_number(scratch("two.db.2"), "SELECT count(*) FROM driver_call WHERE allocation_id IS NOT NULL"), 4,
+           "the second has its own");
+    is_i64(sql_number(scratch("two.db.2"), "SELECT count(*) FROM device_event WHERE bytes IN (4096, 8192)"), 6,
+           "and all memory");
+    ok(sql_number(scratch("two.db.3"), "SELECT count(*) FROM driver_call JOIN allocation USING (allocation_id)"
+                                       " WHERE status <> 0 AND result <> 0") >= 1,
+       "a call that failed is there with its result");
+}
+
+static bool
+is_fake(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+
+    return library != NULL && dlsym(library, "fake_cuda_trace") != NULL;
+}
+
+int
+main(void)
+{
+    scratch("x");
+    if (run(scene_find, NULL) != 0)
+        skip_all("no GPU, or no driver for it");
+    test.fake = is_fake();
+    test.pairs = test.fake ? 2500 : 250000;
+    plan(CALLS_TESTS + MEMORY_TESTS + VERSION_TESTS + END_TESTS + OTHER_TESTS);
+    test_calls();
+    test_memory();
+    if (CHILDREN_MAY_RECORD) {
+        test_versions();
+        test_ends();
+        test_others();
+    } else {
+        skip(VERSION_TESTS + END_TESTS + OTHER_TESTS, "ThreadSanitizer does not follow children that have threads");
+    }
+    return done();
+}
+
+#else
+
+int
+main(void)
+{
+    skip_all("this build has no CUDA or no CUPTI");
+}
+
+#endif
