@@ -8,16 +8,6 @@
 
 #ifdef HAVE_CUDA_H
 
-/* Whether this is the driver of tests/fake-cuda, which can be told what not to have. */
-static bool
-options_fake(void)
-{
-    char name[64] = "";
-
-    tide_device_name(0, name, sizeof(name));
-    return strcmp(name, "Fake GPU") == 0;
-}
-
 #define KIND_TESTS 14
 
 /* What the three kinds have in common; `call` is what the driver's function to allocate is called. */
@@ -219,7 +209,7 @@ test_fallback(void)
     struct tide_resource *stack = NULL;
     void *block = NULL;
 
-    if (!options_fake()) {
+    if (!gpu_is_fake()) {
         skip(FALLBACK_TESTS, "this device has pools");
         return;
     }

@@ -104,6 +104,16 @@ gpu_open(void)
 }
 
 bool
+gpu_is_fake(void)
+{
+    char name[64] = "";
+    CUdevice device;
+
+    return gpu.device_get(&device, 0) == CUDA_SUCCESS &&
+           gpu.device_get_name(name, sizeof(name), device) == CUDA_SUCCESS && strcmp(name, "Fake GPU") == 0;
+}
+
+bool
 gpu_is_sanitized(void)
 {
     const char *wrapper = getenv("CHECK_GPU_WRAPPER");

@@ -82,6 +82,9 @@ extern struct gpu gpu;
 /* Load the driver and start it; NULL, or the reason why there is no GPU to test on. */
 const char *gpu_open(void);
 
+/* Whether the driver is that of tests/fake-cuda, whose environment may say what it lacks. */
+bool gpu_is_fake(void);
+
 /* Whether this runs under compute-sanitizer, as CHECK_GPU_WRAPPER asks. */
 bool gpu_is_sanitized(void);
 

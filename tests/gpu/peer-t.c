@@ -188,29 +188,56 @@ with_two_devices(void (*test)(struct gpu_work *near, struct gpu_work *far), int 
     gpu_work_close(&far);
 }
 
-#define REACH_TESTS 3
+#define REACH_TESTS 1
 
-/* Whether they reach each other, and what is refused where they do not. */
 static void
-test_reach(struct gpu_work *near, struct gpu_work *far)
+test_reach(void)
 {
-    struct tide_resource *driver = gpu_stack("driver(device=0)");
     uint64_t peers = 0;
     int can = 0;
 
-    (void)near;
-    (void)far;
+    if (gpu.devices < 2) {
+        skip(REACH_TESTS, "this machine has one device");
+        return;
+    }
     gpu.device_can_access_peer(&can, 1, 0);
     ok(tide_device_query(1, TIDE_QUERY_PEERS, &peers) == TIDE_OK && (peers & 1) == (uint64_t)can,
        "a device knows whether it reaches the other");
-    if (can != 0) {
-        skip(REACH_TESTS - 1, "these devices reach each other's memory");
-    } else {
-        ok(tide_driver_access_set(driver, 1, TIDE_DRIVER_READ_WRITE, NULL) == TIDE_EUNSUPPORTED,
-           "access between devices that do not reach each other is refused");
-        has_words(tide_error_text(), "CUDA_ERROR_", "the text has the driver's error");
+}
+
+#define UNREACHED_TESTS 6
+
+/* Two devices that do not reach each other, as the fake driver's are made to be. */
+static void
+test_unreached(void)
+{
+    const char *trace = scratch("unreached.db");
+    enum tide_driver_access former = TIDE_DRIVER_READ;
+    struct tide_resource *stack;
+    struct tide_resource *driver;
+    void *block = NULL;
+    int can = 1;
+
+    if (gpu_is_fake())
+        setenv("FAKE_CUDA_NO_PEERS", "1", 1);
+    if (gpu.devices < 2 || gpu.device_can_access_peer(&can, 1, 0) != CUDA_SUCCESS || can != 0) {
+        skip(UNREACHED_TESTS, "this machine has no two devices that do not reach each other's memory");
+        return;
     }
-    tide_resource_release(driver);
+    stack = gpu_stack("log(%s) | driver(device=0)", trace);
+    driver = tide_stack_find(stack, "driver");
+    gpu_allocates(stack, MIB, NULL, &block);
+    ok(tide_driver_access_set(driver, 1, TIDE_DRIVER_READ_WRITE, &former) == TIDE_EUNSUPPORTED &&
+           former == TIDE_DRIVER_NO_ACCESS,
+       "access between devices that do not reach each other is refused");
+    has_words(tide_error_text(),
+              "driver: device 1 cannot reach the memory of device 0 (cuMemPoolSetAccess: CUDA_ERROR_",
+              "the text has both, and the driver's error");
+    ok(tide_error_driver() != CUDA_SUCCESS, "whose number is kept");
+    is_i64(access_of(driver, 1), TIDE_DRIVER_NO_ACCESS, "nothing has changed");
+    ok(gpu_frees(stack, block, MIB, NULL), "the pool goes on");
+    tide_resource_release(stack);
+    ok(trace_is_whole(trace), "and its trace is whole");
 }
 
 static void
@@ -218,12 +245,6 @@ part_alone(void)
 {
     gpu_diag();
     test_alone();
-}
-
-static void
-part_reach(void)
-{
-    with_two_devices(test_reach, REACH_TESTS, false);
 }
 
 static void
@@ -245,8 +266,11 @@ part_scope(void)
 }
 
 static const struct gpu_part parts[] = {
-    { "alone", ALONE_TESTS, part_alone },       { "reach", REACH_TESTS, part_reach },
-    { "devices", DEVICES_TESTS, part_devices }, { "peer", PEER_TESTS, part_peer },
+    { "alone", ALONE_TESTS, part_alone },
+    { "reach", REACH_TESTS, test_reach },
+    { "unreached", UNREACHED_TESTS, test_unreached },
+    { "devices", DEVICES_TESTS, part_devices },
+    { "peer", PEER_TESTS, part_peer },
     { "scope", SCOPE_TESTS, part_scope },
 };
 
