@@ -9,6 +9,7 @@ dist_man_MANS += \
 	doc/tidemark-failures.1 \
 	doc/tidemark-fragmentation.1 \
 	doc/tidemark-import.1 \
+	doc/tidemark-leaks.1 \
 	doc/tidemark-peak.1 \
 	doc/tidemark-query.1 \
 	doc/tidemark-recover.1 \

@@ -1,4 +1,4 @@
-# What `failures` answers about traces made by hand.
+# What `failures` and `leaks` answer about traces made by hand.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -27,7 +27,7 @@ two_chunks="
     UPDATE allocation SET address = 4194304 WHERE allocation_id = 4;
     UPDATE allocation SET address = 4194304 + 1048576 - 4096 WHERE allocation_id = 5;"
 
-plan 9
+plan 27
 
 make_trace "$trace" "$two_chunks
     INSERT INTO refused VALUES (6, 1, 700000, 50), (7, 1, 3000000, 51), (8, 1, 4096, 52), (9, 1, 500000, 53);
@@ -49,5 +49,58 @@ has_words "$(ask failures --json "$trace")" '"source":"samples","failures_count"
     'without a log below, the pool sample before says how much was free'
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 700, 50, 60);"
 has_words "$(ask failures "$trace")" 'No allocation failed.' 'and where nothing failed it says so'
+
+# Six steps, of each of which 100 bytes of cache stay; work comes and goes.
+steps="
+    INSERT INTO tag VALUES (1, NULL, 'cache'), (2, NULL, 'work');
+    INSERT INTO life VALUES (1, 1, 100, 10, NULL), (2, 1, 9000, 11, 19), (3, 1, 100, 20, NULL), (4, 1, 9000, 21, 29),
+        (5, 1, 100, 30, NULL), (6, 1, 9000, 31, 39), (7, 1, 100, 40, NULL), (8, 1, 9000, 41, 49),
+        (9, 1, 100, 50, NULL), (10, 1, 9000, 51, 59), (11, 1, 100, 60, NULL), (12, 1, 9000, 61, 69);
+    UPDATE allocation SET tag_id = 2 - allocation_id % 2;"
+make_trace "$trace" "$steps"
+json=$(ask leaks --json "$trace")
+is $? 0 'what is live at the end is told, and no finding'
+has_words "$json" '"live_bytes":600,"live_count":6,"end_ns":69,"suppressed_bytes":0,"suppressed_count":0,"groups":[{"name":"cache","bytes":600,"share":1,"count":6,"allocations":6,"oldest_ns":10}]' \
+    'by tag, with how many of its allocations those are, and since when'
+has_words "$json" '"steps_source":"rhythm","steps_count":4,"growth":[{"name":"cache","growth_bytes":400,"step_bytes":100,"first_bytes":100,"last_bytes":500,"rose":4,"fell":0}]' \
+    'the lows of what is live are the ends of steps, over which the tag grows'
+has_words "$json" '"notes":["tag cache grew in 4 of 4 steps, by 100 B a step."]' 'in a sentence, too'
+has_words "$(ask leaks --steps=none --json "$trace")" '"steps_source":"none","steps_count":0' '--steps=none looks for none'
+has_words "$(ask leaks --blocks=2 --json "$trace")" '"blocks":[{"allocation_id":1,"size":100,' \
+    '--blocks lists allocations'
+has_words "$(ask leaks --to=55 --json "$trace")" '"live_bytes":9500,"live_count":6' '--to: what is live then'
+has_words "$(ask leaks --tag=work "$trace")" 'Nothing is live at the end.' 'where nothing is live it says so'
+
+make_trace "$trace" "$steps
+    INSERT INTO mark VALUES (9, 1, 'mark', 'setup', NULL), (15, 1, 'mark', 'step 1', NULL), (30, 1, 'trim', 'step 8', 5),
+        (35, 1, 'mark', 'step 2', NULL), (55, 1, 'mark', 'step 3', NULL), (65, 1, 'mark', 'step 4', NULL);"
+has_words "$(ask leaks --by=tag --json "$trace")" '"steps_source":"marks","steps_text":"step ","steps_count":3,"growth":[{"name":"cache","growth_bytes":500,"step_bytes":166,"first_bytes":100,"last_bytes":600,"rose":3,"fell":0}]' \
+    'marks that repeat are the ends of steps, whatever number they have'
+has_words "$(ask leaks --steps='step [13]' --json "$trace")" '"steps_text":"step [13]","steps_count":1' \
+    '--steps names the marks'
+has_words "$(ask leaks --steps=rhythm --json "$trace")" '"steps_source":"rhythm"' 'or wants the rhythm'
+ask leaks --steps=nothing "$trace" >/dev/null
+is "$? $(cat "$scratch/err")" "2 $trace: 0 marks have this text: steps take two" 'marks that are not there are an error'
+
+printf '# known\n\n  tag:cache\t\nsize:9000\nthread:no*\ncallstack:a|b\n' >"$scratch/known"
+json=$(ask leaks --suppressions="$scratch/known" --json "$trace")
+has_words "$json" '"live_bytes":0,"live_count":0,"end_ns":69,"suppressed_bytes":600,"suppressed_count":6,"groups":[]' \
+    'what a file of suppressions names is left out, and counted'
+has_words "$json" '"suppressions":[{"line":3,"pattern":"tag:cache","bytes":600,"count":6},{"line":4,"pattern":"size:9000","bytes":0,"count":0},' \
+    'by line, so that those show that match nothing'
+echo 'tags:cache' >"$scratch/known"
+ask leaks --suppressions="$scratch/known" "$trace" >/dev/null
+is "$? $(cat "$scratch/err")" "2 $scratch/known:1: tag:, callstack:, thread: or size: was expected: \"tags:cache\"" \
+    'a line that is no pattern is an error'
+echo 'callstack:(' >"$scratch/known"
+ask leaks --suppressions="$scratch/known" "$trace" >/dev/null
+is "$? $(cat "$scratch/err")" "2 $scratch/known:1: no regular expression: \"callstack:(\"" \
+    'so is a regular expression that is none'
+ask leaks --suppressions="$scratch/none" "$trace" >/dev/null
+is "$? $(cat "$scratch/err")" "2 $scratch/none: No such file or directory" 'and a file that is not there'
+
+make_trace "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete'; INSERT INTO life VALUES (1, 1, 100, 10, NULL);"
+has_words "$(ask leaks "$trace")" 'The recording did not come to its end: what is live may be in use.' \
+    'of a recording that did not end it says that what is live may be in use'
 
 done_testing

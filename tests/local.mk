@@ -66,6 +66,13 @@ tests_failures_t_CFLAGS = $(random_trace_cflags)
 tests_failures_t_LDADD = $(random_trace_ldadd)
 TESTS += tests/failures-t
 
+check_PROGRAMS += tests/leaks-t
+tests_leaks_t_SOURCES = tests/leaks-t.c $(random_trace)
+tests_leaks_t_CPPFLAGS = $(random_trace_cppflags)
+tests_leaks_t_CFLAGS = $(random_trace_cflags)
+tests_leaks_t_LDADD = $(random_trace_ldadd)
+TESTS += tests/leaks-t
+
 check_PROGRAMS += tests/peak-t
 tests_peak_t_SOURCES = tests/peak-t.c $(random_trace)
 tests_peak_t_CPPFLAGS = $(random_trace_cppflags)

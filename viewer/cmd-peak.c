@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "viewer/command.h"
+#include "viewer/lives-table.h"
 #include "viewer/order.h"
 #include "viewer/output.h"
 #include "viewer/peak.h"
@@ -174,40 +175,6 @@ peak_report_plateaus(struct view *view, const struct peak *peak, double within)
 }
 
 static void
-peak_report_blocks(struct view *view, const struct peak *peak)
-{
-    static const struct report_column columns[] = {
-        { "allocation_id", "ALLOCATION", REPORT_COUNT },
-        { "size", "SIZE", REPORT_SIZE },
-        { "address", "ADDRESS", REPORT_ADDRESS },
-        { "alloc_ns", "ALLOCATED", REPORT_TIME },
-        { "free_ns", "FREED", REPORT_TIME },
-        { "tag", "TAG", REPORT_TEXT },
-        { "callstack", "CALL STACK", REPORT_TEXT },
-        { "thread", "THREAD", REPORT_TEXT },
-        { "stream", "STREAM", REPORT_TEXT },
-    };
-
-    report_table(&view->report, "blocks", "Largest allocations", columns, 9);
-    for (size_t i = 0; i < peak->at_lives.count; i++) {
-        const struct scan_life *life = &peak->at_lives.lives[i];
-        char tag[GROUPS_NAME], stack[GROUPS_NAME], thread[GROUPS_NAME], stream[GROUPS_NAME];
-        const struct names *names = &view->names;
-
-        report_row(&view->report,
-                   (struct report_cell[]){
-                       cell_signed(life->allocation_id), cell_unsigned(life->size), cell_unsigned(life->address),
-                       cell_signed(life->alloc_ns), life->freed ? cell_signed(life->free_ns) : cell_none(),
-                       life->tag_id != 0 ? cell_text(names_tag(names, life->tag_id, tag, sizeof(tag))) : cell_none(),
-                       life->callstack_id != 0
-                           ? cell_text(names_callstack(names, life->callstack_id, stack, sizeof(stack)))
-                           : cell_none(),
-                       cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
-                       cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))) });
-    }
-}
-
-static void
 peak_report_head(struct view *view, const struct peak *peak)
 {
     static const struct report_column of = { "of", "of", REPORT_TEXT };
@@ -235,10 +202,7 @@ static int
 peak_analyse(struct view *view, const void *own)
 {
     const struct peak_options *options = own;
-    enum groups_by by = options->by >= 0                   ? (enum groups_by)options->by
-                        : view->names.callstacks.count > 0 ? GROUPS_CALLSTACK
-                        : view->names.tags.count > 0       ? GROUPS_TAG
-                                                           : GROUPS_CLASS;
+    enum groups_by by = options->by >= 0 ? (enum groups_by)options->by : groups_default(&view->names);
     struct peak peak;
     int status = peak_make(view, by, &options->at, options->within, options->blocks, &peak);
 
@@ -252,7 +216,7 @@ peak_analyse(struct view *view, const void *own)
     if (peak.bytes > 0)
         peak_report_plateaus(view, &peak, options->within);
     if (options->blocks > 0)
-        peak_report_blocks(view, &peak);
+        lives_table(view, &peak.at_lives);
     peak_free(&peak);
     return status;
 }

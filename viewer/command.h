@@ -26,6 +26,7 @@ extern const struct command command_devices;
 extern const struct command command_failures;
 extern const struct command command_fragmentation;
 extern const struct command command_import;
+extern const struct command command_leaks;
 extern const struct command command_peak;
 extern const struct command command_query;
 extern const struct command command_recover;

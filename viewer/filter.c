@@ -50,15 +50,14 @@ filter_no_such(const struct names *names, const char *what, const char *text, co
     return COMMAND_WRONG;
 }
 
-/* Whether a tag is `text` itself, below it, or fits it as a pattern. */
-static bool
-filter_tag_fits(const char *path, const char *text)
+bool
+filter_tag_fits(const char *path, const char *pattern)
 {
-    size_t length = strlen(text);
+    size_t length = strlen(pattern);
 
-    if (strncmp(path, text, length) == 0 && (path[length] == '\0' || path[length] == '/'))
+    if (strncmp(path, pattern, length) == 0 && (path[length] == '\0' || path[length] == '/'))
         return true;
-    return fnmatch(text, path, 0) == 0;
+    return fnmatch(pattern, path, 0) == 0;
 }
 
 static int

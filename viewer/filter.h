@@ -39,6 +39,9 @@ int filter_moment(const struct trace *trace, const struct moment *moment, int64_
 bool filter_set_has(const struct filter_set *set, int64_t id);
 int filter_set_add(struct filter_set *set, int64_t id);
 
+/* Whether a tag is `pattern` itself, below it, or fits it as a pattern. */
+bool filter_tag_fits(const char *path, const char *pattern);
+
 /* Whether a layer passes. */
 bool filter_has_layer(const struct filter *filter, int64_t layer_id);
 

@@ -78,6 +78,12 @@ groups_key(const struct groups *groups, const struct scan_life *life)
     return 0;
 }
 
+enum groups_by
+groups_default(const struct names *names)
+{
+    return names->callstacks.count > 0 ? GROUPS_CALLSTACK : names->tags.count > 0 ? GROUPS_TAG : GROUPS_CLASS;
+}
+
 static uint32_t
 groups_add(struct groups *groups, uint64_t key)
 {

@@ -44,6 +44,9 @@ struct groups {
 void groups_begin(struct groups *groups, enum groups_by by, const struct names *names);
 void groups_end(struct groups *groups);
 
+/* What to group by where nothing was said: call stacks, tags or classes, the first that the trace has. */
+enum groups_by groups_default(const struct names *names);
+
 /* SCAN_*: what groups_of looks at. */
 unsigned groups_needs(enum groups_by by);
 

@@ -26,6 +26,10 @@ libviewer_la_SOURCES = \
 	viewer/import.h \
 	viewer/json-pull.c \
 	viewer/json-pull.h \
+	viewer/leaks.c \
+	viewer/leaks.h \
+	viewer/lives-table.c \
+	viewer/lives-table.h \
 	viewer/names.c \
 	viewer/names.h \
 	viewer/nearest.c \
@@ -69,10 +73,14 @@ libviewer_la_SOURCES = \
 	viewer/scan.h \
 	viewer/space.c \
 	viewer/space.h \
+	viewer/steps.c \
+	viewer/steps.h \
 	viewer/summary.c \
 	viewer/summary.h \
 	viewer/summits.c \
 	viewer/summits.h \
+	viewer/suppress.c \
+	viewer/suppress.h \
 	viewer/top-lives.c \
 	viewer/top-lives.h \
 	viewer/trace-layers.c \
@@ -94,6 +102,7 @@ tidemark_SOURCES = \
 	viewer/cmd-failures.c \
 	viewer/cmd-fragmentation.c \
 	viewer/cmd-import.c \
+	viewer/cmd-leaks.c \
 	viewer/cmd-peak.c \
 	viewer/cmd-query.c \
 	viewer/cmd-recover.c \

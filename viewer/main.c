@@ -26,6 +26,7 @@ static const struct command *const commands[] = {
     &command_failures,
     &command_fragmentation,
     &command_import,
+    &command_leaks,
     &command_peak,
     &command_query,
     &command_recover,
