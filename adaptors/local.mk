@@ -1,8 +1,11 @@
 # One line for each adaptor.
+libtidemark_la_SOURCES += adaptors/aligned.c
 libtidemark_la_SOURCES += adaptors/binning.c
+libtidemark_la_SOURCES += adaptors/callback.c
 libtidemark_la_SOURCES += adaptors/fault.c
 libtidemark_la_SOURCES += adaptors/fixed.c
 libtidemark_la_SOURCES += adaptors/limit.c
 libtidemark_la_SOURCES += adaptors/log.c
 libtidemark_la_SOURCES += adaptors/monotonic.c
+libtidemark_la_SOURCES += adaptors/retry.c
 libtidemark_la_SOURCES += adaptors/statistics.c

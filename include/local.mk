@@ -1,7 +1,9 @@
 pkgincludedir = $(includedir)/tidemark
 pkginclude_HEADERS = \
+	include/tidemark/aligned.h \
 	include/tidemark/base.h \
 	include/tidemark/binning.h \
+	include/tidemark/callback.h \
 	include/tidemark/driver.h \
 	include/tidemark/export.h \
 	include/tidemark/fault.h \
@@ -11,6 +13,7 @@ pkginclude_HEADERS = \
 	include/tidemark/message.h \
 	include/tidemark/monotonic.h \
 	include/tidemark/resource.h \
+	include/tidemark/retry.h \
 	include/tidemark/stack.h \
 	include/tidemark/statistics.h \
 	include/tidemark/status.h \

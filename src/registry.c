@@ -4,6 +4,7 @@
 #include "kind.h"
 
 /* One extern declaration here and one entry below for each kind, in alphabetical order. */
+extern const struct tidei_kind tidei_aligned_kind;
 extern const struct tidei_kind tidei_binning_kind;
 extern const struct tidei_kind tidei_cuda_kind;
 extern const struct tidei_kind tidei_driver_kind;
@@ -15,12 +16,14 @@ extern const struct tidei_kind tidei_log_kind;
 extern const struct tidei_kind tidei_managed_kind;
 extern const struct tidei_kind tidei_monotonic_kind;
 extern const struct tidei_kind tidei_pinned_kind;
+extern const struct tidei_kind tidei_retry_kind;
 extern const struct tidei_kind tidei_sim_kind;
 extern const struct tidei_kind tidei_statistics_kind;
 
 /* Ends in NULL; one line for each, which clang-format would pack. */
 /* clang-format off */
 static const struct tidei_kind *const kinds[] = {
+    &tidei_aligned_kind,
     &tidei_binning_kind,
     &tidei_cuda_kind,
     &tidei_driver_kind,
@@ -32,6 +35,7 @@ static const struct tidei_kind *const kinds[] = {
     &tidei_managed_kind,
     &tidei_monotonic_kind,
     &tidei_pinned_kind,
+    &tidei_retry_kind,
     &tidei_sim_kind,
     &tidei_statistics_kind,
     NULL,

@@ -227,6 +227,24 @@ tests_binning_t_LDADD = libtidemark.la
 TESTS += tests/binning-t
 THREADED_TESTS += tests/binning-t
 
+check_PROGRAMS += tests/aligned-t
+tests_aligned_t_SOURCES = tests/aligned-t.c $(adaptor_test)
+tests_aligned_t_LDADD = libtidemark.la
+TESTS += tests/aligned-t
+THREADED_TESTS += tests/aligned-t
+
+check_PROGRAMS += tests/callback-t
+tests_callback_t_SOURCES = tests/callback-t.c $(contract_test)
+tests_callback_t_LDADD = libtidemark.la
+TESTS += tests/callback-t
+THREADED_TESTS += tests/callback-t
+
+check_PROGRAMS += tests/retry-t
+tests_retry_t_SOURCES = tests/retry-t.c $(contract_test)
+tests_retry_t_LDADD = libtidemark.la
+TESTS += tests/retry-t
+THREADED_TESTS += tests/retry-t
+
 check_PROGRAMS += tests/fault-layer-t
 tests_fault_layer_t_SOURCES = tests/fault-layer-t.c $(contract_test)
 tests_fault_layer_t_LDADD = libtidemark.la

@@ -15,8 +15,10 @@
 #ifndef TIDEMARK_TIDEMARK_H
 #define TIDEMARK_TIDEMARK_H
 
+#include <tidemark/aligned.h>
 #include <tidemark/base.h>
 #include <tidemark/binning.h>
+#include <tidemark/callback.h>
 #include <tidemark/driver.h>
 #include <tidemark/export.h>
 #include <tidemark/fault.h>
@@ -26,6 +28,7 @@
 #include <tidemark/message.h>
 #include <tidemark/monotonic.h>
 #include <tidemark/resource.h>
+#include <tidemark/retry.h>
 #include <tidemark/stack.h>
 #include <tidemark/statistics.h>
 #include <tidemark/status.h>

@@ -1,0 +1,270 @@
+/*
+ * aligned: larger alignments than upstream gives.
+ *
+ * Usage: aligned([ALIGNMENT] [, above=SIZE])
+ *     ALIGNMENT  power of two, of every request; as each asks for unless given
+ *     above      requests of no more than SIZE get what they ask for alone
+ *
+ * Example: what is over a megabyte begins at a multiple of 2 MiB, as large pages do:
+ *     aligned(2MiB, above=1MiB) | driver
+ *
+ * What needs no more than 256 bytes passes as it is. The rest takes as much more from upstream as the alignment may cost,
+ * and how far its address was moved is noted by address.
+ *
+ * LIMITATIONS
+ *  - The bytes that an alignment may cost are taken for each block; over a pool of large blocks they are small.
+ *  - A size or alignment given back that needs another alignment than the allocation's goes to upstream as it is;
+ *    layers that know their pointers notice.
+ */
+#include <stdlib.h>
+
+#include <tidemark/aligned.h>
+
+#include "address-shards.h"
+#include "kind.h"
+#include "resource.h"
+
+struct aligned {
+    struct tide_resource base;
+    size_t alignment; /* power of two */
+    uint64_t above_bytes;
+    struct tidei_address_shards *moved; /* owned; by how many times 256 bytes, and one more */
+};
+
+/* The alignment that is to be seen to; 0 where upstream does it all. */
+static inline size_t
+aligned_for(const struct aligned *aligned, size_t bytes, size_t alignment)
+{
+    if (alignment < aligned->alignment && (bytes > aligned->above_bytes || aligned->above_bytes == 0))
+        alignment = aligned->alignment;
+    return bytes != 0 && alignment > TIDE_DEFAULT_ALIGNMENT ? alignment : 0;
+}
+
+/* What upstream is asked for what it can do itself. */
+static inline size_t
+aligned_least(const struct aligned *aligned, size_t alignment)
+{
+    if (alignment < aligned->alignment)
+        alignment = aligned->alignment;
+    return alignment < TIDE_DEFAULT_ALIGNMENT ? alignment : TIDE_DEFAULT_ALIGNMENT;
+}
+
+/* Place the block in what upstream gave; *out is NULL where it does not fit. */
+static enum tide_status
+aligned_place(struct aligned *aligned, void *given, size_t alignment, void **out)
+{
+    uintptr_t first = (uintptr_t)given;
+    uintptr_t place = (first + alignment - 1) & ~(uintptr_t)(alignment - 1);
+
+    *out = NULL;
+    if (given == NULL || first % TIDE_DEFAULT_ALIGNMENT != 0)
+        return tide_error_set(TIDE_EINVAL, "aligned: upstream gave %p, expected a multiple of %zu", given,
+                              TIDE_DEFAULT_ALIGNMENT);
+    if (!tidei_address_shards_put(aligned->moved, (void *)place,
+                                  (uint32_t)((place - first) / TIDE_DEFAULT_ALIGNMENT + 1)))
+        return tide_error_set(TIDE_ENOMEM, "aligned: no host memory to note an address");
+    *out = (void *)place;
+    return TIDE_OK;
+}
+
+static enum tide_status
+aligned_allocate_moved(struct aligned *aligned, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct tide_resource *upstream = aligned->base.upstream;
+    enum tide_status status;
+    size_t padded;
+    void *given;
+
+    *out = NULL;
+    if (alignment > TIDE_ALIGNED_MOST)
+        return tide_error_set(TIDE_EINVAL, "aligned: alignment of %s, expected at most %s", tidei_size_text(alignment),
+                              tidei_size_text(TIDE_ALIGNED_MOST));
+    if (__builtin_add_overflow(bytes, alignment - TIDE_DEFAULT_ALIGNMENT, &padded))
+        return tide_error_set(TIDE_EOVERFLOW, "aligned: %zu B request overflows with an alignment of %s", bytes,
+                              tidei_size_text(alignment));
+    status = tidei_allocate(upstream, padded, TIDE_DEFAULT_ALIGNMENT, stream, &given);
+    if (status != TIDE_OK)
+        return status;
+    status = aligned_place(aligned, given, alignment, out);
+    if (status != TIDE_OK) {
+        struct tidei_error error;
+
+        tidei_error_save(&error);
+        tidei_deallocate(upstream, given, padded, TIDE_DEFAULT_ALIGNMENT, stream);
+        tidei_error_restore(&error);
+    }
+    return status;
+}
+
+static enum tide_status
+aligned_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct aligned *aligned = (struct aligned *)self;
+    size_t needed = aligned_for(aligned, bytes, alignment);
+
+    if (needed != 0)
+        return aligned_allocate_moved(aligned, bytes, needed, stream, out);
+    return tidei_allocate(self->upstream, bytes, aligned_least(aligned, alignment), stream, out);
+}
+
+/* Forgotten before upstream is called: the address may come back on another thread at once. */
+static enum tide_status
+aligned_deallocate_moved(struct aligned *aligned, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    uint32_t moved = tidei_address_shards_take(aligned->moved, pointer);
+    enum tide_status status;
+
+    if (moved == 0)
+        return tide_error_set(TIDE_EPOINTER, "aligned: %p given back, which is none of its blocks", pointer);
+    status = tidei_deallocate(aligned->base.upstream, (char *)pointer - (moved - 1) * TIDE_DEFAULT_ALIGNMENT,
+                              bytes + alignment - TIDE_DEFAULT_ALIGNMENT, TIDE_DEFAULT_ALIGNMENT, stream);
+    /* There is room, unless others have taken it meanwhile: then the address is lost. */
+    if (status != TIDE_OK && !tidei_address_shards_put(aligned->moved, pointer, moved))
+        tidei_message(TIDE_ERROR, "aligned: no host memory to note an address again that upstream did not take back");
+    return status;
+}
+
+static enum tide_status
+aligned_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct aligned *aligned = (struct aligned *)self;
+    size_t needed = aligned_for(aligned, bytes, alignment);
+
+    if (needed != 0)
+        return aligned_deallocate_moved(aligned, pointer, bytes, needed, stream);
+    return tidei_deallocate(self->upstream, pointer, bytes, aligned_least(aligned, alignment), stream);
+}
+
+/* Moved blocks have the alignment that was asked for, and no other of upstream's. */
+static enum tide_status
+aligned_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    const struct aligned *aligned = (const struct aligned *)self;
+
+    if (what != TIDE_QUERY_ALIGNMENT)
+        return tide_pass_query(self, what, out);
+    *out = TIDE_DEFAULT_ALIGNMENT;
+    if (aligned->above_bytes == 0 && aligned->alignment > TIDE_DEFAULT_ALIGNMENT)
+        *out = aligned->alignment;
+    return TIDE_OK;
+}
+
+static void
+aligned_describe(struct tide_resource *self, struct tide_text *text)
+{
+    const struct aligned *aligned = (const struct aligned *)self;
+
+    if (aligned->alignment != 1)
+        tide_text_size(text, aligned->alignment);
+    if (aligned->above_bytes != 0) {
+        tide_text_format(text, ", above=");
+        tide_text_size(text, aligned->above_bytes);
+    }
+}
+
+static void
+aligned_destroy(struct tide_resource *self)
+{
+    struct aligned *aligned = (struct aligned *)self;
+
+    tidei_address_shards_destroy(aligned->moved);
+    tide_resource_fini(self);
+    free(aligned);
+}
+
+static const struct tide_resource_ops aligned_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "aligned",
+    .allocate = aligned_allocate,
+    .deallocate = aligned_deallocate,
+    .order = tide_pass_order,
+    .trim = tide_pass_trim,
+    .query = aligned_query,
+    .describe = aligned_describe,
+    .upstream_at = tide_pass_upstream_at,
+    .destroy = aligned_destroy,
+};
+
+static enum tide_status
+aligned_check(const struct tide_aligned_options *options)
+{
+    if (options->alignment_bytes != 0 && !tidei_is_power_of_two(options->alignment_bytes))
+        return tide_error_set(TIDE_EINVAL, "aligned: alignment %llu is no power of two",
+                              (unsigned long long)options->alignment_bytes);
+    if (options->alignment_bytes > TIDE_ALIGNED_MOST)
+        return tide_error_set(TIDE_EINVAL, "aligned: alignment of %s, expected at most %s",
+                              tidei_size_text(options->alignment_bytes), tidei_size_text(TIDE_ALIGNED_MOST));
+    if (options->above_bytes != 0 && options->alignment_bytes == 0)
+        return tide_error_set(TIDE_EINVAL, "aligned: no alignment for requests over %s",
+                              tidei_size_text(options->above_bytes));
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_aligned_create(struct tide_resource *upstream, const struct tide_aligned_options *options,
+                    struct tide_resource **out)
+{
+    struct tide_aligned_options wanted;
+    struct aligned *aligned;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "aligned: no place for the resource");
+    *out = NULL;
+    if (upstream == NULL)
+        return tide_error_set(TIDE_EINVAL, "aligned: no upstream");
+    status = tidei_options_copy("aligned", options, &wanted, sizeof(wanted));
+    if (status == TIDE_OK)
+        status = aligned_check(&wanted);
+    if (status != TIDE_OK)
+        return status;
+    aligned = calloc(1, sizeof(*aligned));
+    if (aligned == NULL)
+        return tide_error_set(TIDE_ENOMEM, "aligned: no host memory for %zu B", sizeof(*aligned));
+    aligned->alignment = wanted.alignment_bytes != 0 ? (size_t)wanted.alignment_bytes : 1;
+    aligned->above_bytes = wanted.above_bytes;
+    status = tidei_address_shards_create(&aligned->moved);
+    if (status != TIDE_OK)
+        tide_error_set(status, "aligned: %s", tide_error_text());
+    if (status == TIDE_OK)
+        status = tide_resource_init(&aligned->base, &aligned_ops, upstream);
+    if (status != TIDE_OK) {
+        tidei_address_shards_destroy(aligned->moved);
+        free(aligned);
+        return status;
+    }
+    *out = &aligned->base;
+    return TIDE_OK;
+}
+
+enum { ALIGNED_ALIGNMENT, ALIGNED_ABOVE };
+
+static const struct tidei_argument aligned_arguments[] = {
+    [ALIGNED_ALIGNMENT] = { .key = "alignment",
+                            .type = TIDEI_ARGUMENT_SIZE,
+                            .positional = true,
+                            .power_of_two = true,
+                            .most = TIDE_ALIGNED_MOST,
+                            .expected = "a power of two up to 1TiB, such as 2MiB" },
+    [ALIGNED_ABOVE] = { .key = "above", .type = TIDEI_ARGUMENT_SIZE, .least = 1, .expected = "a size such as 1MiB" },
+};
+
+static enum tide_status
+aligned_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    const struct tidei_value *values = arguments->values;
+    const struct tide_aligned_options options = { TIDE_OPTIONS(options),
+                                                  .alignment_bytes = values[ALIGNED_ALIGNMENT].number,
+                                                  .above_bytes = values[ALIGNED_ABOVE].number };
+
+    if (values[ALIGNED_ABOVE].given)
+        *arguments->error_column = values[ALIGNED_ABOVE].column; /* should it stand without an alignment */
+    return tide_aligned_create(upstream, &options, out);
+}
+
+const struct tidei_kind tidei_aligned_kind = {
+    .name = "aligned",
+    .arguments = aligned_arguments,
+    .argument_count = TIDEI_COUNT_OF(aligned_arguments),
+    .create = aligned_from_text,
+};

@@ -1,0 +1,172 @@
+/*
+ * callback: an application's two functions as a resource.
+ *
+ * Usage: tide_callback_create with the functions; stack text has no name for them.
+ *
+ * Example: memory of a library that has its own allocator:
+ *     struct tide_callback_options options = { TIDE_OPTIONS(options), .allocate = mine_get, .deallocate = mine_put };
+ *     tide_callback_create(&options, &base);
+ *
+ * What the functions return is checked, since it is the application's: an address that is NULL, or of another alignment
+ * than was asked for, is an error and no memory.
+ *
+ * LIMITATIONS
+ *  - It does not know its pointers; the functions may.
+ */
+#include <stdlib.h>
+
+#include <tidemark/callback.h>
+
+#include "resource.h"
+
+struct callback {
+    struct tide_resource base;
+    struct tide_callback_options options;
+    _Atomic uint64_t used_bytes;
+};
+
+/* Requests of 0 bytes and those that no address space has are answered here: functions need not think of them. */
+static enum tide_status
+callback_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct callback *callback = (struct callback *)self;
+    enum tide_status status;
+
+    *out = NULL;
+    if (bytes == 0)
+        return TIDE_OK;
+    if (bytes > (size_t)PTRDIFF_MAX || alignment > (size_t)PTRDIFF_MAX)
+        return tide_error_set(TIDE_EOVERFLOW, "callback: a request of %zu B at a multiple of %zu", bytes, alignment);
+    status = callback->options.allocate(callback->options.context, bytes, alignment, stream, out);
+    if (status != TIDE_OK) {
+        *out = NULL;
+        return status;
+    }
+    if (*out == NULL)
+        return tide_error_set(TIDE_EINVAL, "callback: the function returned NULL, and no failure, for %zu B", bytes);
+    if ((uintptr_t)*out % alignment != 0) {
+        status = tide_error_set(TIDE_EINVAL, "callback: the function returned %p, expected a multiple of %zu", *out,
+                                alignment);
+        callback->options.deallocate(callback->options.context, *out, bytes, alignment, stream);
+        *out = NULL;
+        return status;
+    }
+    atomic_fetch_add_explicit(&callback->used_bytes, bytes, memory_order_relaxed); /* a figure: orders nothing */
+    return TIDE_OK;
+}
+
+static enum tide_status
+callback_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct callback *callback = (struct callback *)self;
+    enum tide_status status;
+
+    if (bytes == 0 && pointer == NULL)
+        return TIDE_OK;
+    if (pointer == NULL || bytes == 0)
+        return tide_error_set(TIDE_EPOINTER, "callback: %p of %zu B is nothing that was given out", pointer, bytes);
+    /* Before the function, after which the memory may be another's: no sum ever counts it twice. */
+    atomic_fetch_sub_explicit(&callback->used_bytes, bytes, memory_order_relaxed);
+    status = callback->options.deallocate(callback->options.context, pointer, bytes, alignment, stream);
+    if (status != TIDE_OK)
+        atomic_fetch_add_explicit(&callback->used_bytes, bytes, memory_order_relaxed);
+    return status;
+}
+
+static enum tide_status
+callback_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
+{
+    const struct callback *callback = (const struct callback *)self;
+
+    if (callback->options.order == NULL)
+        return TIDE_OK;
+    return callback->options.order(callback->options.context, earlier, later);
+}
+
+static enum tide_status
+callback_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    const struct callback *callback = (const struct callback *)self;
+
+    switch (what) {
+    case TIDE_QUERY_BYTES_USED:
+    case TIDE_QUERY_BYTES_RESERVED:
+        *out = atomic_load_explicit(&callback->used_bytes, memory_order_relaxed);
+        return TIDE_OK;
+    case TIDE_QUERY_HOST_ACCESS:
+        *out = callback->options.host_access;
+        return TIDE_OK;
+    case TIDE_QUERY_STREAM_ORDERED:
+        *out = callback->options.stream_ordered;
+        return TIDE_OK;
+    case TIDE_QUERY_DEVICE:
+        if (!callback->options.on_device)
+            break;
+        *out = (uint64_t)callback->options.device;
+        return TIDE_OK;
+    default:
+        break;
+    }
+    return tide_base_query(self, what, out);
+}
+
+static void
+callback_destroy(struct tide_resource *self)
+{
+    tide_resource_fini(self);
+    free(self);
+}
+
+static const struct tide_resource_ops callback_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "callback",
+    .allocate = callback_allocate,
+    .deallocate = callback_deallocate,
+    .order = callback_order,
+    .trim = tide_base_trim,
+    .query = callback_query,
+    .describe = tide_pass_describe,
+    .upstream_at = tide_base_upstream_at,
+    .destroy = callback_destroy,
+};
+
+static enum tide_status
+callback_check(const struct tide_callback_options *options)
+{
+    if (options->allocate == NULL || options->deallocate == NULL)
+        return tide_error_set(TIDE_EINVAL, "callback: no function to %s",
+                              options->allocate == NULL ? "allocate" : "deallocate");
+    if (options->stream_ordered && options->order == NULL)
+        return tide_error_set(TIDE_EINVAL, "callback: memory in stream order without a function to order streams");
+    if (options->on_device && options->device < 0)
+        return tide_error_set(TIDE_EINVAL, "callback: no device %d", options->device);
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_callback_create(const struct tide_callback_options *options, struct tide_resource **out)
+{
+    struct tide_callback_options wanted;
+    struct callback *callback;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "callback: no place for the resource");
+    *out = NULL;
+    status = tidei_options_copy("callback", options, &wanted, sizeof(wanted));
+    if (status == TIDE_OK)
+        status = callback_check(&wanted);
+    if (status != TIDE_OK)
+        return status;
+    callback = calloc(1, sizeof(*callback));
+    if (callback == NULL)
+        return tide_error_set(TIDE_ENOMEM, "callback: no host memory for %zu B", sizeof(*callback));
+    callback->options = wanted;
+    status = tide_resource_init(&callback->base, &callback_ops, NULL);
+    if (status != TIDE_OK) {
+        free(callback);
+        return status;
+    }
+    *out = &callback->base;
+    return TIDE_OK;
+}

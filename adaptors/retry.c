@@ -1,0 +1,206 @@
+/*
+ * retry: where upstream has no memory, have some made free and ask again.
+ *
+ * Usage: retry([COUNT] [, any])
+ *     COUNT  how often upstream is asked again, from 1 to 1000; 2 unless given
+ *     any    after any failure, not only for want of memory
+ *
+ * Example: before a request fails, the pool gives back what it holds, and the device is waited for:
+ *     retry | pool(maximum=8GiB) | driver
+ *
+ * Stack text has what stands below trimmed; an application's own function can empty its caches instead
+ * (tide_retry_create).
+ *
+ * LIMITATIONS
+ *  - A trim gives back what is idle; it moves nothing, and does not free what the application holds.
+ *  - The wait for the device, from the second time on, blocks the host until all its work is done.
+ */
+#include <stdlib.h>
+
+#include <tidemark/retry.h>
+
+#include "kind.h"
+#include "resource.h"
+
+#define RETRY_DEFAULT 2
+#define RETRY_MOST    1000
+
+struct retry {
+    struct tide_resource base;
+    struct tide_retry_options options;
+    _Atomic uint64_t failed;
+    _Atomic uint64_t served;
+};
+
+/* The default: what is below is trimmed. That this fails, too, is no news: upstream is asked anyway. */
+static bool
+retry_trim(void *context, size_t bytes, unsigned retry, enum tide_status status)
+{
+    struct tide_resource *upstream = context;
+
+    (void)bytes;
+    (void)status;
+    if (retry > 1)
+        (void)upstream->ops->order(upstream, TIDE_STREAM_ALL, 0);
+    (void)upstream->ops->trim(upstream, 0);
+    return true;
+}
+
+static bool
+retry_wanted(const struct retry *retry, enum tide_status status)
+{
+    return retry->options.any || status == TIDE_ECAPACITY || status == TIDE_ELIMIT;
+}
+
+static bool
+retry_call(const struct retry *retry, size_t bytes, unsigned number, enum tide_status status)
+{
+    if (retry->options.retry != NULL)
+        return retry->options.retry(retry->options.context, bytes, number, status);
+    return retry_trim(retry->base.upstream, bytes, number, status);
+}
+
+/* Upstream has failed with `status`, whose words are set. */
+static __attribute__((noinline)) enum tide_status
+retry_again(struct retry *retry, size_t bytes, size_t alignment, tide_stream stream, enum tide_status status,
+            void **out)
+{
+    struct tidei_error error;
+    unsigned number = 1;
+
+    /* relaxed: figures, which order nothing */
+    atomic_fetch_add_explicit(&retry->failed, 1, memory_order_relaxed);
+    tidei_error_save(&error);
+    for (; number <= retry->options.retries && retry_wanted(retry, status); number++) {
+        if (!retry_call(retry, bytes, number, status))
+            break;
+        status = tidei_allocate(retry->base.upstream, bytes, alignment, stream, out);
+        if (status == TIDE_OK) {
+            atomic_fetch_add_explicit(&retry->served, 1, memory_order_relaxed);
+            return TIDE_OK;
+        }
+        tidei_error_save(&error);
+    }
+    *out = NULL;
+    tide_error_set(status, "retry: %s (asked %u times)", error.text, number);
+    tidei_error_driver_set(error.driver);
+    return status;
+}
+
+static enum tide_status
+retry_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct retry *retry = (struct retry *)self;
+    enum tide_status status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
+
+    if (__builtin_expect(status == TIDE_OK, 1) || !retry_wanted(retry, status))
+        return status;
+    return retry_again(retry, bytes, alignment, stream, status, out);
+}
+
+static void
+retry_describe(struct tide_resource *self, struct tide_text *text)
+{
+    const struct retry *retry = (const struct retry *)self;
+
+    if (retry->options.retries != RETRY_DEFAULT)
+        tide_text_format(text, "%u%s", retry->options.retries, retry->options.any ? ", " : "");
+    if (retry->options.any)
+        tide_text_format(text, "any=true");
+}
+
+static void
+retry_destroy(struct tide_resource *self)
+{
+    tide_resource_fini(self);
+    free(self);
+}
+
+static const struct tide_resource_ops retry_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "retry",
+    .allocate = retry_allocate,
+    .deallocate = tide_pass_deallocate,
+    .order = tide_pass_order,
+    .trim = tide_pass_trim,
+    .query = tide_pass_query,
+    .describe = retry_describe,
+    .upstream_at = tide_pass_upstream_at,
+    .destroy = retry_destroy,
+};
+
+enum tide_status
+tide_retry_create(struct tide_resource *upstream, const struct tide_retry_options *options, struct tide_resource **out)
+{
+    struct tide_retry_options wanted;
+    struct retry *retry;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "retry: no place for the resource");
+    *out = NULL;
+    if (upstream == NULL)
+        return tide_error_set(TIDE_EINVAL, "retry: no upstream");
+    status = tidei_options_copy("retry", options, &wanted, sizeof(wanted));
+    if (status != TIDE_OK)
+        return status;
+    if (wanted.retries > RETRY_MOST)
+        return tide_error_set(TIDE_EINVAL, "retry: %u retries, expected at most %d", wanted.retries, RETRY_MOST);
+    if (wanted.retries == 0)
+        wanted.retries = RETRY_DEFAULT;
+    retry = calloc(1, sizeof(*retry));
+    if (retry == NULL)
+        return tide_error_set(TIDE_ENOMEM, "retry: no host memory for %zu B", sizeof(*retry));
+    retry->options = wanted;
+    status = tide_resource_init(&retry->base, &retry_ops, upstream);
+    if (status != TIDE_OK) {
+        free(retry);
+        return status;
+    }
+    *out = &retry->base;
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_retry_read(struct tide_resource *resource, struct tide_retry_counts *out)
+{
+    const struct retry *retry = (const struct retry *)resource;
+
+    if (out != NULL)
+        *out = (struct tide_retry_counts){ 0 };
+    if (resource == NULL || out == NULL || resource->ops != &retry_ops)
+        return tide_error_set(TIDE_EINVAL, "retry: asked of what is no retry");
+    /* In this order, so that no more are served than have failed. */
+    out->served = atomic_load_explicit(&retry->served, memory_order_relaxed);
+    out->failed = atomic_load_explicit(&retry->failed, memory_order_relaxed);
+    return TIDE_OK;
+}
+
+enum { RETRY_COUNT, RETRY_ANY };
+
+static const struct tidei_argument retry_arguments[] = {
+    [RETRY_COUNT] = { .key = "retries",
+                      .type = TIDEI_ARGUMENT_COUNT,
+                      .positional = true,
+                      .least = 1,
+                      .most = RETRY_MOST,
+                      .expected = "a number from 1 to 1000" },
+    [RETRY_ANY] = { .key = "any", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
+};
+
+static enum tide_status
+retry_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    const struct tidei_value *values = arguments->values;
+    const struct tide_retry_options options = { TIDE_OPTIONS(options), .retries = (unsigned)values[RETRY_COUNT].number,
+                                                .any = values[RETRY_ANY].number != 0 };
+
+    return tide_retry_create(upstream, &options, out);
+}
+
+const struct tidei_kind tidei_retry_kind = {
+    .name = "retry",
+    .arguments = retry_arguments,
+    .argument_count = TIDEI_COUNT_OF(retry_arguments),
+    .create = retry_from_text,
+};

@@ -1,0 +1,197 @@
+/* Tests adaptors/callback.c. */
+#include <stdatomic.h>
+
+#include <tidemark/tidemark.h>
+
+#include "contract.h"
+#include "tap.h"
+#include "upstream.h"
+
+/* The functions of an application: over a base, with what they are to answer in its place. */
+struct application {
+    struct tide_resource *base;
+    enum tide_status status;
+    void *answer; /* what allocate says, and no other memory */
+    void *freed;
+    tide_stream earlier, later;
+    int calls;
+};
+
+static enum tide_status
+application_allocate(void *context, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct application *application = context;
+
+    if (application->status != TIDE_OK) {
+        *out = application; /* which nobody may see */
+        return tide_error_set(application->status, "application: no more");
+    }
+    if (application->answer != NULL) {
+        *out = application->answer == context ? NULL : application->answer;
+        return TIDE_OK;
+    }
+    return tide_allocate(application->base, bytes, alignment, stream, out);
+}
+
+static enum tide_status
+application_deallocate(void *context, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct application *application = context;
+
+    if (application->status != TIDE_OK)
+        return tide_error_set(application->status, "application: not this");
+    if (application->answer != NULL) {
+        application->freed = pointer;
+        return TIDE_OK;
+    }
+    return tide_deallocate(application->base, pointer, bytes, alignment, stream);
+}
+
+static enum tide_status
+application_order(void *context, tide_stream earlier, tide_stream later)
+{
+    struct application *application = context;
+
+    application->earlier = earlier;
+    application->later = later;
+    return application->status;
+}
+
+static struct tide_resource *
+make(struct tide_callback_options options, struct application *application)
+{
+    struct tide_resource *callback;
+
+    options.struct_size = sizeof(options);
+    options.allocate = application_allocate;
+    options.deallocate = application_deallocate;
+    options.context = application;
+    return tide_callback_create(&options, &callback) == TIDE_OK ? callback : NULL;
+}
+
+static uint64_t
+figure(struct tide_resource *resource, enum tide_query what)
+{
+    uint64_t seen;
+
+    return tide_query(resource, what, &seen) == TIDE_OK ? seen : UINT64_MAX;
+}
+
+#define CALL_TESTS 15
+
+static void
+check_calls(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct application application = { .base = &upstream->base };
+    struct tide_resource *callback = make((struct tide_callback_options){ 0 }, &application);
+    void *pointer, *other = &other;
+
+    ok(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_OK && upstream->last_bytes == 100 &&
+           upstream->last_alignment == 64 && upstream->last_stream == 3,
+       "the function gets what is asked for");
+    is_u64(figure(callback, TIDE_QUERY_BYTES_USED), 100, "which counts");
+    application.status = TIDE_ECAPACITY;
+    ok(tide_allocate(callback, 100, 64, 3, &other) == TIDE_ECAPACITY && other == NULL,
+       "its failure is told, with NULL");
+    is_string(tide_error_text(), "application: no more", "and in its words");
+    ok(tide_deallocate(callback, pointer, 100, 64, 4) == TIDE_ECAPACITY, "so is that of the other one");
+    is_u64(figure(callback, TIDE_QUERY_BYTES_USED), 100, "and nothing has changed");
+    application.status = TIDE_OK;
+    ok(tide_deallocate(callback, pointer, 100, 64, 4) == TIDE_OK && upstream->last_stream == 4 &&
+           upstream->live_count == 0 && figure(callback, TIDE_QUERY_BYTES_USED) == 0,
+       "then it goes back");
+    ok(tide_allocate(callback, SIZE_MAX, 1, 0, &pointer) == TIDE_EOVERFLOW &&
+           tide_allocate(callback, (size_t)PTRDIFF_MAX + 1, 1, 0, &pointer) == TIDE_EOVERFLOW &&
+           upstream->allocate_calls == 1,
+       "what no address space has is not asked for");
+    ok(tide_allocate(callback, 0, 1, 0, &pointer) == TIDE_OK && pointer == NULL && upstream->allocate_calls == 1,
+       "neither are 0 bytes");
+    ok(tide_deallocate(callback, NULL, 5, 1, 0) == TIDE_EPOINTER && tide_deallocate(callback, &other, 0, 1, 0) == 8,
+       "NULL and 0 bytes belong together");
+    application.answer = &application;
+    ok(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_EINVAL && pointer == NULL,
+       "NULL with success is a failure");
+    has_words(tide_error_text(), "returned NULL, and no failure, for 100 B", "in words");
+    application.answer = (void *)0x7020;
+    ok(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_EINVAL && pointer == NULL &&
+           application.freed == (void *)0x7020 && figure(callback, TIDE_QUERY_BYTES_USED) == 0,
+       "memory of another alignment goes back");
+    is_string(tide_error_text(), "callback: the function returned 0x7020, expected a multiple of 64",
+              "with words, too");
+    ok(tide_allocate(callback, 100, 32, 3, &pointer) == TIDE_OK && pointer == (void *)0x7020, "and is good for less");
+    tide_resource_release(callback);
+    tide_resource_release(&upstream->base);
+}
+
+#define FIGURE_TESTS 4
+
+static void
+check_figures(void)
+{
+    struct application application = { 0 };
+    struct tide_resource *callback = make((struct tide_callback_options){ 0 }, &application);
+
+    ok(figure(callback, TIDE_QUERY_HOST_ACCESS) == 0 && figure(callback, TIDE_QUERY_STREAM_ORDERED) == 0 &&
+           figure(callback, TIDE_QUERY_DEVICE) == UINT64_MAX && tide_order(callback, 1, 2) == TIDE_OK,
+       "it lies nowhere and has no streams unless it is told");
+    tide_resource_release(callback);
+    callback = make(
+        (struct tide_callback_options){
+            .host_access = true, .stream_ordered = true, .on_device = true, .device = 2, .order = application_order },
+        &application);
+    ok(figure(callback, TIDE_QUERY_HOST_ACCESS) == 1 && figure(callback, TIDE_QUERY_STREAM_ORDERED) == 1 &&
+           figure(callback, TIDE_QUERY_DEVICE) == 2,
+       "it says what it is told");
+    ok(tide_order(callback, 1, 2) == TIDE_OK && application.earlier == 1 && application.later == 2,
+       "and streams are the application's to order");
+    application.status = TIDE_EDRIVER;
+    ok(tide_order(callback, 1, 2) == TIDE_EDRIVER, "who may fail");
+    tide_resource_release(callback);
+}
+
+#define BAD_TESTS 4
+
+static void
+check_bad_input(void)
+{
+    struct tide_callback_options options = { TIDE_OPTIONS(options), .allocate = application_allocate };
+    struct application application = { 0 };
+    struct tide_resource *callback = (struct tide_resource *)&application;
+
+    ok(tide_callback_create(&options, &callback) == TIDE_EINVAL && callback == NULL, "one function is not enough");
+    options.allocate = NULL;
+    options.deallocate = application_deallocate;
+    ok(tide_callback_create(&options, &callback) == TIDE_EINVAL &&
+           tide_callback_create(NULL, &callback) == TIDE_EINVAL && tide_callback_create(&options, NULL) == TIDE_EINVAL,
+       "nor is the other, nor none");
+    ok(make((struct tide_callback_options){ .stream_ordered = true }, &application) == NULL,
+       "stream order without an order is refused");
+    ok(make((struct tide_callback_options){ .on_device = true, .device = -1 }, &application) == NULL,
+       "so is a device below 0");
+}
+
+static struct tide_resource *
+create(void *context)
+{
+    return make((struct tide_callback_options){ 0 }, context);
+}
+
+int
+main(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct application application = { .base = &upstream->base };
+    const struct contract contract = {
+        .name = "callback", .create = create, .context = &application, .largest_bytes = 1 << 20, .knows_pointers = true
+    };
+
+    plan(CONTRACT_TESTS + CALL_TESTS + FIGURE_TESTS + BAD_TESTS + 1);
+    contract_check(&contract);
+    is_u64(upstream->live_count, 0, "all went back to the application");
+    tide_resource_release(&upstream->base);
+    check_calls();
+    check_figures();
+    check_bad_input();
+    return done();
+}

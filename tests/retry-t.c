@@ -1,0 +1,267 @@
+/* Tests adaptors/retry.c. */
+#include <pthread.h>
+
+#include <tidemark/tidemark.h>
+
+#include "contract.h"
+#include "tap.h"
+#include "upstream.h"
+
+#define THREADS 4
+#define STEPS   3000
+
+static struct tide_resource *
+over(struct tide_resource *upstream, struct tide_retry_options options)
+{
+    struct tide_resource *retry;
+
+    options.struct_size = sizeof(options);
+    if (tide_retry_create(upstream, &options, &retry) != TIDE_OK)
+        abort();
+    tide_resource_release(upstream);
+    return retry;
+}
+
+static enum tide_status
+take(struct tide_resource *resource, size_t bytes, void **out)
+{
+    return tide_allocate(resource, bytes, TIDE_DEFAULT_ALIGNMENT, 0, out);
+}
+
+static enum tide_status
+give(struct tide_resource *resource, void *pointer, size_t bytes)
+{
+    return tide_deallocate(resource, pointer, bytes, TIDE_DEFAULT_ALIGNMENT, 0);
+}
+
+#define TRIM_TESTS 12
+
+static void
+check_trim(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *retry = over(&upstream->base, (struct tide_retry_options){ 0 });
+    struct tide_retry_counts counts;
+    void *pointer;
+
+    ok(take(retry, 10, &pointer) == TIDE_OK && give(retry, pointer, 10) == TIDE_OK && upstream->trim_calls == 0,
+       "what succeeds is not tried again");
+    upstream->fail_allocate = 1;
+    ok(take(retry, 10, &pointer) == TIDE_OK && upstream->allocate_calls == 3 && upstream->trim_calls == 1 &&
+           upstream->last_keep_bytes == 0 && upstream->order_calls == 0,
+       "what fails is asked for again, after a trim of all below");
+    give(retry, pointer, 10);
+    upstream->fail_allocate = 1;
+    upstream->fail_allocate_count = 2;
+    ok(take(retry, 10, &pointer) == TIDE_OK && upstream->order_all_calls == 1 && upstream->trim_calls == 3,
+       "the second time after the device is done");
+    give(retry, pointer, 10);
+    upstream->fail_allocate = 1;
+    upstream->fail_allocate_count = 2;
+    upstream->order_all_status = TIDE_EDRIVER;
+    ok(take(retry, 10, &pointer) == TIDE_OK, "or where that cannot be waited for");
+    give(retry, pointer, 10);
+    upstream->fail_allocate = 1;
+    upstream->fail_allocate_count = 3;
+    upstream->fail_status = TIDE_ELIMIT;
+    pointer = &pointer;
+    ok(take(retry, 10, &pointer) == TIDE_ELIMIT && pointer == NULL, "a third time it has failed, with NULL");
+    is_string(tide_error_text(), "retry: upstream: told to fail (asked 3 times)", "in words");
+    ok(tide_retry_read(retry, &counts) == TIDE_OK && counts.failed == 4 && counts.served == 3, "and all is counted");
+    upstream->fail_allocate = 1;
+    upstream->fail_allocate_count = 1;
+    upstream->fail_status = TIDE_EDRIVER;
+    ok(take(retry, 10, &pointer) == TIDE_EDRIVER && upstream->trim_calls == 7,
+       "another failure than want of memory is none to try again");
+    tide_resource_release(retry);
+
+    upstream = upstream_create();
+    retry = over(&upstream->base, (struct tide_retry_options){ .any = true, .retries = 1 });
+    upstream->fail_allocate = 1;
+    upstream->fail_status = TIDE_EDRIVER;
+    ok(take(retry, 10, &pointer) == TIDE_OK, "unless it is asked to");
+    give(retry, pointer, 10);
+    upstream->fail_allocate = 1;
+    upstream->fail_allocate_count = 2;
+    ok(take(retry, 10, &pointer) == TIDE_EDRIVER && upstream->allocate_calls == 4, "once, where once was asked for");
+    ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "and nothing is lost");
+    tide_resource_release(retry);
+
+    if (tide_stack_parse("retry | binning(1KiB={fixed(1KiB)}) | limit(4KiB) | host", &retry) != TIDE_OK)
+        abort();
+    take(retry, 1000, &pointer);
+    give(retry, pointer, 1000);
+    ok(take(retry, 4096, &pointer) == TIDE_OK && give(retry, pointer, 4096) == TIDE_OK,
+       "blocks that are kept idle make room");
+    tide_resource_release(retry);
+}
+
+/* An application's cache of one block. */
+struct cache {
+    struct tide_resource *stack;
+    void *block;
+    unsigned last_retry;
+    size_t last_bytes;
+    enum tide_status last_status;
+    unsigned most; /* retries that it says yes to */
+};
+
+static bool
+cache_empty(void *context, size_t bytes, unsigned retry, enum tide_status status)
+{
+    struct cache *cache = context;
+
+    cache->last_retry = retry;
+    cache->last_bytes = bytes;
+    cache->last_status = status;
+    if (cache->block != NULL)
+        give(cache->stack, cache->block, 3000);
+    cache->block = NULL;
+    return retry <= cache->most;
+}
+
+#define FUNCTION_TESTS 7
+
+static void
+check_function(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct cache cache = { .most = 1 };
+    struct tide_resource *retry =
+        over(&upstream->base, (struct tide_retry_options){ .retry = cache_empty, .context = &cache, .retries = 5 });
+    void *pointer;
+
+    upstream->capacity_bytes = 4000;
+    cache.stack = retry;
+    take(retry, 3000, &cache.block);
+    ok(take(retry, 2000, &pointer) == TIDE_OK && cache.block == NULL, "a function can free what it has in the stack");
+    ok(cache.last_retry == 1 && cache.last_bytes == 2000 && cache.last_status == TIDE_ECAPACITY,
+       "and is told what has failed");
+    ok(upstream->trim_calls == 0, "nothing is trimmed then");
+    ok(take(retry, 3000, &cache.block) == TIDE_ECAPACITY && cache.last_retry == 2,
+       "it ends where the function says so");
+    has_words(tide_error_text(), "(asked 2 times)", "which shows");
+    cache.most = 100;
+    ok(take(retry, 3000, &cache.block) == TIDE_ECAPACITY && cache.last_retry == 5, "or after so many times");
+    ok(give(retry, pointer, 2000) == TIDE_OK && upstream->live_count == 0, "and nothing is lost");
+    tide_resource_release(retry);
+}
+
+static void *
+run(void *context)
+{
+    uint64_t wrong = 0;
+
+    for (int i = 0; i < STEPS; i++) {
+        void *pointer;
+
+        if (take(context, 10 + (size_t)i % 100, &pointer) != TIDE_OK)
+            wrong++;
+        else
+            wrong += give(context, pointer, 10 + (size_t)i % 100) != TIDE_OK;
+    }
+    return (void *)(uintptr_t)wrong;
+}
+
+#define THREAD_TESTS 2
+
+/* No thread is hit a thousand times in a row by a fault of every third request. */
+static void
+check_threads(void)
+{
+    struct tide_resource *stack;
+    struct tide_retry_counts counts;
+    pthread_t threads[THREADS];
+    uint64_t wrong = 0;
+
+    if (tide_stack_parse("retry(1000) | fault(every=3) | sim", &stack) != TIDE_OK)
+        abort();
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, run, stack);
+    for (size_t i = 0; i < THREADS; i++) {
+        void *seen;
+
+        pthread_join(threads[i], &seen);
+        wrong += (uintptr_t)seen;
+    }
+    is_u64(wrong, 0, "every third failure of threads is made good");
+    ok(tide_retry_read(stack, &counts) == TIDE_OK && counts.failed == counts.served && counts.failed > 0,
+       "and all of them counted");
+    tide_resource_release(stack);
+}
+
+#define BAD_TESTS 3
+
+static void
+check_bad_input(void)
+{
+    struct tide_retry_options options = { TIDE_OPTIONS(options), .retries = 1001 };
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *retry;
+    struct tide_retry_counts counts;
+
+    ok(tide_retry_create(&upstream->base, &options, &retry) == TIDE_EINVAL && retry == NULL,
+       "more than 1000 retries are refused");
+    ok(tide_retry_create(NULL, NULL, &retry) == TIDE_EINVAL &&
+           tide_retry_create(&upstream->base, NULL, NULL) == TIDE_EINVAL &&
+           tide_retry_read(NULL, &counts) == TIDE_EINVAL && tide_retry_read(&upstream->base, &counts) == TIDE_EINVAL,
+       "there is none of NULL");
+    ok(tide_retry_create(&upstream->base, NULL, &retry) == TIDE_OK, "but one without options");
+    tide_resource_release(retry);
+    tide_resource_release(&upstream->base);
+}
+
+static const struct {
+    const char *text, *wanted;
+} texts[] = {
+    { "retry|sim", "retry | sim" },
+    { "retry(2)|sim", "retry | sim" },
+    { "retry(1000, any)|sim", "retry(1000, any=true) | sim" },
+    { "retry(any)|sim", "retry(any=true) | sim" },
+    { "retry(0)|sim",
+      "stack text, column 7: retry: argument 'retries': '0' is too small, expected a number from 1 to 1000" },
+    { "retry(1001)|sim",
+      "stack text, column 7: retry: argument 'retries': '1001' is too large, expected a number from 1 to 1000" },
+};
+
+#define TEXT_TESTS ((int)(sizeof(texts) / sizeof(texts[0])))
+
+static void
+check_text(void)
+{
+    for (int i = 0; i < TEXT_TESTS; i++) {
+        struct tide_resource *stack;
+        char described[256];
+
+        if (tide_stack_parse(texts[i].text, &stack) == TIDE_OK)
+            tide_describe(stack, described, sizeof(described), NULL);
+        else
+            snprintf(described, sizeof(described), "%s", tide_error_text());
+        tide_resource_release(stack);
+        is_string(described, texts[i].wanted, texts[i].text);
+    }
+}
+
+static struct tide_resource *
+create(void *context)
+{
+    (void)context;
+    return over(&upstream_create()->base, (struct tide_retry_options){ 0 });
+}
+
+int
+main(void)
+{
+    const struct contract contract = {
+        .name = "retry", .create = create, .largest_bytes = 1 << 20, .knows_pointers = true
+    };
+
+    plan(CONTRACT_TESTS + TRIM_TESTS + FUNCTION_TESTS + THREAD_TESTS + BAD_TESTS + TEXT_TESTS);
+    contract_check(&contract);
+    check_trim();
+    check_function();
+    check_threads();
+    check_bad_input();
+    check_text();
+    return done();
+}
