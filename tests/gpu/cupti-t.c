@@ -393,6 +393,8 @@ is_fake(void)
 int
 main(void)
 {
+    if (gpu_is_sanitized())
+        skip_all("compute-sanitizer takes the place of CUPTI");
     scratch("x");
     if (run(scene_find, NULL) != 0)
         skip_all("no GPU, or no driver for it");
