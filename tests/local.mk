@@ -84,6 +84,7 @@ command_tests = \
 	tests/answers-t.sh \
 	tests/bad-trace-t.sh \
 	tests/devices-t.sh \
+	tests/export-t.sh \
 	tests/import-t.sh \
 	tests/query-t.sh \
 	tests/recover-t.sh \

@@ -39,8 +39,7 @@ groups_needs(enum groups_by by)
     }
 }
 
-/* 0 is of 0 bytes, n of those from 2^(n-1) to 2^n - 1. */
-static uint64_t
+uint64_t
 groups_class(uint64_t size)
 {
     return size == 0 ? 0 : (uint64_t)(64 - __builtin_clzll(size));
@@ -118,7 +117,7 @@ groups_of(struct groups *groups, const struct scan_life *life)
     return group;
 }
 
-static const char *
+const char *
 groups_class_name(uint64_t class, char *buffer, size_t size)
 {
     struct output_figure from;

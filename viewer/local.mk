@@ -9,6 +9,8 @@ libviewer_la_SOURCES = \
 	viewer/command.h \
 	viewer/counterfactual.c \
 	viewer/counterfactual.h \
+	viewer/emit.c \
+	viewer/emit.h \
 	viewer/failures.c \
 	viewer/failures.h \
 	viewer/filter.c \
@@ -99,6 +101,7 @@ tidemark_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 tidemark_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 tidemark_SOURCES = \
 	viewer/cmd-devices.c \
+	viewer/cmd-export.c \
 	viewer/cmd-failures.c \
 	viewer/cmd-fragmentation.c \
 	viewer/cmd-import.c \
@@ -108,7 +111,15 @@ tidemark_SOURCES = \
 	viewer/cmd-recover.c \
 	viewer/cmd-replay.c \
 	viewer/cmd-summary.c \
+	viewer/export-chrome.c \
+	viewer/export-pprof.c \
+	viewer/export-profile.c \
+	viewer/export-rmm.c \
+	viewer/export-rows.c \
+	viewer/export.h \
 	viewer/main.c \
+	viewer/profile.c \
+	viewer/profile.h \
 	viewer/query-output.c \
 	viewer/query-output.h \
 	viewer/replay-output.c \
