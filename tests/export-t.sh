@@ -32,7 +32,8 @@ flaws="INSERT INTO life VALUES (1, 1, 1000, 10, 50), (2, 1, 2000, 20, NULL), (4,
     UPDATE allocation SET tag_id = 2 WHERE allocation_id = 1;
     UPDATE allocation SET tag_id = 1 WHERE allocation_id = 2;
     UPDATE allocation SET tag_id = 3 WHERE allocation_id = 4;
-    INSERT INTO driver_call VALUES (1, 0, 'cuMemAllocAsync', 2, 7, 1, 0), (4, 1, 'cuMemFreeAsync', 1501, 8, 1, 2);
+    INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result) VALUES
+        (1, 0, 'cuMemAllocAsync', 2, 7, 1, 0), (4, 1, 'cuMemFreeAsync', 1501, 8, 1, 2);
     INSERT INTO pool_sample VALUES (1500, 2, 500, 4096);
     INSERT INTO mark VALUES (35, 1, 'mark', 'step \"1\"', NULL), (36, NULL, 'refused_free', NULL, 5);
     INSERT INTO unmatched_free VALUES (25, 1, 77, 8, 1, 1);
