@@ -15,9 +15,10 @@ access_begin(struct tide_resource *resource, int device, struct driver **self, C
     if (*self == NULL)
         return false;
     *status = tidei_device_find((*self)->device.cuda, "driver", device, &handle);
-    if (*status == TIDE_OK &&
-        ((*self)->device.cuda->mem_pool_set_access == NULL || (*self)->device.cuda->mem_pool_get_access == NULL))
+    if (*status == TIDE_OK && (*self)->device.cuda->mem_pool_set_access == NULL)
         *status = tidei_device_lacks(&(*self)->device, "cuMemPoolSetAccess");
+    else if (*status == TIDE_OK && (*self)->device.cuda->mem_pool_get_access == NULL)
+        *status = tidei_device_lacks(&(*self)->device, "cuMemPoolGetAccess");
     location->type = CU_MEM_LOCATION_TYPE_DEVICE;
     location->id = handle;
     return *status == TIDE_OK;

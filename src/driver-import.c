@@ -166,9 +166,10 @@ import_open(struct import *self, void *handle, int type)
     enum tide_status status;
     CUresult result;
 
-    if (cuda->mem_pool_import == NULL || cuda->mem_pool_import_pointer == NULL || cuda->mem_free_async == NULL ||
-        cuda->mem_pool_destroy == NULL)
+    if (cuda->mem_pool_import == NULL || cuda->mem_free_async == NULL || cuda->mem_pool_destroy == NULL)
         return tidei_device_lacks(&self->device, "cuMemPoolImportFromShareableHandle");
+    if (cuda->mem_pool_import_pointer == NULL)
+        return tidei_device_lacks(&self->device, "cuMemPoolImportPointer");
     status = tidei_device_error(&self->device, cuda->context_push(self->device.context), "cuCtxPushCurrent");
     if (status != TIDE_OK)
         return status;

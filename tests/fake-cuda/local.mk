@@ -45,6 +45,12 @@ tests_fake_cuda_absent_t_SOURCES = tests/fake-cuda/absent-t.c $(trace_test)
 tests_fake_cuda_absent_t_CFLAGS = $(trace_test_cflags)
 tests_fake_cuda_absent_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/absent-t
+
+check_PROGRAMS += tests/fake-cuda/missing-t
+tests_fake_cuda_missing_t_SOURCES = tests/fake-cuda/missing-t.c
+tests_fake_cuda_missing_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
+tests_fake_cuda_missing_t_LDADD = libtidemark-test.la -ldl
+TESTS += tests/fake-cuda/missing-t
 endif
 
 EXTRA_DIST += tests/fake-cuda/README.md tests/fake-cuda/run

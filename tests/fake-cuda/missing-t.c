@@ -1,0 +1,235 @@
+/*
+ * A driver that lacks one function: just what needs it is refused, with a status that names it, and all else works. On
+ * the fake driver, in place of src/driver-load.c.
+ */
+#include "config.h"
+
+#include <dlfcn.h>
+
+#include <tidemark/tidemark.h>
+
+#include "tests/tap.h"
+
+#ifdef HAVE_CUDA_H
+
+#include "driver-table.h"
+
+#define MIB ((size_t)1 << 20)
+
+static struct tidei_driver table;
+static void *library;
+
+enum tide_status
+tidei_driver_get(const struct tidei_driver **out)
+{
+    *out = &table;
+    return TIDE_OK;
+}
+
+bool
+tidei_driver_usable(void)
+{
+    return true;
+}
+
+/* Without cuGetProcAddress, too, as drivers of 11.2 are: these have all of the library's symbols, or not. */
+static void *
+find_but(void *missing, const char *symbol)
+{
+    if (strncmp(symbol, "cuGetProcAddress", 16) == 0 || (missing != NULL && strcmp(symbol, missing) == 0))
+        return NULL;
+    return dlsym(library, symbol);
+}
+
+static enum tide_status
+make(const char *text)
+{
+    struct tide_resource *stack = NULL;
+    enum tide_status status = tide_stack_parse(text, &stack);
+
+    tide_resource_release(stack);
+    return status;
+}
+
+static enum tide_status
+try_pool(struct tide_resource *driver)
+{
+    (void)driver;
+    return make("driver");
+}
+
+static enum tide_status
+try_initial(struct tide_resource *driver)
+{
+    (void)driver;
+    return make("driver(initial=1MiB)");
+}
+
+static enum tide_status
+try_host_pool(struct tide_resource *driver)
+{
+    (void)driver;
+    return make("driver(location=host_numa)");
+}
+
+static enum tide_status
+try_cuda(struct tide_resource *driver)
+{
+    (void)driver;
+    return make("cuda");
+}
+
+static enum tide_status
+try_managed(struct tide_resource *driver)
+{
+    (void)driver;
+    return make("managed");
+}
+
+static enum tide_status
+try_advice(struct tide_resource *driver)
+{
+    (void)driver;
+    return make("managed(preferred=host)");
+}
+
+static enum tide_status
+try_pinned(struct tide_resource *driver)
+{
+    (void)driver;
+    return make("pinned");
+}
+
+static enum tide_status
+try_order(struct tide_resource *driver)
+{
+    return tide_order(driver, 1, 2);
+}
+
+static enum tide_status
+try_access(struct tide_resource *driver)
+{
+    return tide_driver_access_set(driver, 1, TIDE_DRIVER_READ_WRITE, NULL);
+}
+
+static enum tide_status
+try_export(struct tide_resource *driver)
+{
+    int fd;
+
+    return tide_driver_export(driver, &fd);
+}
+
+static enum tide_status
+try_pointer_export(struct tide_resource *driver)
+{
+    struct tide_driver_pointer pointer;
+    enum tide_status status;
+    void *block = NULL;
+
+    tide_allocate(driver, MIB, TIDE_DEFAULT_ALIGNMENT, 0, &block);
+    status = tide_driver_pointer_export(driver, block, MIB, &pointer);
+    tide_deallocate(driver, block, MIB, TIDE_DEFAULT_ALIGNMENT, 0);
+    return status;
+}
+
+static enum tide_status
+try_import(struct tide_resource *driver)
+{
+    struct tide_resource *imported = driver;
+
+    return tide_driver_import(0, NULL, &imported);
+}
+
+static enum tide_status
+try_free_memory(struct tide_resource *driver)
+{
+    uint64_t bytes;
+
+    return tide_query(driver, TIDE_QUERY_DEVICE_FREE, &bytes);
+}
+
+static enum tide_status
+try_name(struct tide_resource *driver)
+{
+    char name[64];
+
+    (void)driver;
+    return tide_device_name(0, name, sizeof(name));
+}
+
+/* Without `symbol` the call comes to TIDE_EUNSUPPORTED, and says the words; `base` is what works on. */
+static const struct {
+    const char *symbol;
+    enum tide_status (*call)(struct tide_resource *driver);
+    const char *words;
+    const char *base;
+} rows[] = {
+    { "cuMemPoolCreate", try_pool, "driver(fallback=cuda)", "driver(fallback=cuda)" },
+    { "cuMemAllocFromPoolAsync", try_pool, "driver(fallback=cuda)", "driver(fallback=cuda)" },
+    { "cuMemPoolTrimTo", NULL, NULL, "driver" },
+    { "cuStreamCreate", try_initial, "driver: the NVIDIA driver has no cuStreamCreate", "driver" },
+    { "cuMemPoolSetAccess", try_access, "driver: the NVIDIA driver has no cuMemPoolSetAccess", "driver" },
+    { "cuMemPoolSetAccess", try_host_pool, "driver: the NVIDIA driver has no cuMemPoolSetAccess", "driver" },
+    { "cuMemPoolGetAccess", try_access, "driver: the NVIDIA driver has no cuMemPoolGetAccess", "driver" },
+    { "cuMemPoolExportToShareableHandle", try_export,
+      "driver: the NVIDIA driver has no cuMemPoolExportToShareableHandle", "driver(handle=posix_fd)" },
+    { "cuMemPoolExportPointer", try_pointer_export, "driver: the NVIDIA driver has no cuMemPoolExportPointer",
+      "driver(handle=posix_fd)" },
+    { "cuMemPoolImportFromShareableHandle", try_import,
+      "driver_import: the NVIDIA driver has no cuMemPoolImportFromShareableHandle", "driver" },
+    { "cuMemPoolImportPointer", try_import, "driver_import: the NVIDIA driver has no cuMemPoolImportPointer",
+      "driver" },
+    { "cuStreamWaitEvent", try_order, "driver: this NVIDIA driver has no events", "driver" },
+    { "cuMemAlloc_v2", try_cuda, "cuda: the NVIDIA driver has no cuMemAlloc", "driver" },
+    { "cuMemAllocManaged", try_managed, "managed: the NVIDIA driver has no cuMemAllocManaged", "pinned" },
+    { "cuMemAdvise", try_advice, "managed: the NVIDIA driver has no cuMemAdvise", "managed" },
+    { "cuMemHostAlloc", try_pinned, "pinned: the NVIDIA driver has no cuMemHostAlloc", "cuda" },
+    { "cuMemGetInfo_v2", try_free_memory, "driver: the NVIDIA driver has no cuMemGetInfo", "driver" },
+    { "cuDeviceGetName", try_name, "device: the NVIDIA driver has no cuDeviceGetName", "driver" },
+};
+
+#define ROWS ((int)(sizeof(rows) / sizeof(rows[0])))
+
+static void
+test_missing(int row)
+{
+    struct tide_resource *base = NULL;
+    void *block = NULL;
+
+    if (tidei_driver_fill(&table, find_but, (void *)(uintptr_t)rows[row].symbol) != TIDE_OK)
+        diag("%s", tide_error_text());
+    ok(tide_stack_parse(rows[row].base, &base) == TIDE_OK &&
+           tide_allocate(base, MIB, TIDE_DEFAULT_ALIGNMENT, 0, &block) == TIDE_OK &&
+           tide_deallocate(base, block, MIB, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_OK && tide_trim(base, 0) == TIDE_OK,
+       "without %s: %s works", rows[row].symbol, rows[row].base);
+    if (rows[row].call == NULL) {
+        skip(2, "nothing that is asked for needs it");
+    } else {
+        is_i64(rows[row].call(base), TIDE_EUNSUPPORTED, "what needs it is refused");
+        has_words(tide_error_text(), rows[row].words, "the text says so");
+    }
+    tide_resource_release(base);
+}
+
+int
+main(void)
+{
+    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL || dlsym(library, "fake_cuda_trace") == NULL)
+        skip_all("this is not the fake driver: run it by tests/fake-cuda/run");
+    plan(3 * ROWS);
+    for (int row = 0; row < ROWS; row++)
+        test_missing(row);
+    return done();
+}
+
+#else
+
+int
+main(void)
+{
+    skip_all("this build has no CUDA");
+}
+
+#endif
