@@ -9,6 +9,8 @@ libviewer_la_SOURCES = \
 	viewer/command.h \
 	viewer/counterfactual.c \
 	viewer/counterfactual.h \
+	viewer/due-queue.c \
+	viewer/due-queue.h \
 	viewer/emit.c \
 	viewer/emit.h \
 	viewer/failures.c \

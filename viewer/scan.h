@@ -1,7 +1,7 @@
 /*
  * Reads the allocations of a trace once and hands them to analyses as events in time order.
  *
- * A trace holds one row for each life, in the order of the allocations; the frees that are due wait in a heap, so
+ * A trace holds one row for each life, in the order of the allocations; the frees that are due wait in a queue, so
  * that memory is bounded by the allocations that are live at a time. At one and the same nanosecond allocations come
  * before frees: a row has the moment at which the allocating call returned and that at which the freeing one began, and
  * where a clock counts in steps of some nanoseconds, as the TSC does, a thread that does the one right after the other
@@ -17,7 +17,7 @@
 
 #include "viewer/trace-open.h"
 
-/* One row of `allocation`. What stands after `freed` is there where a unit needs it, else 0. */
+/* One row of `allocation`. What stands after `event` is there where a unit needs it, else 0. */
 struct scan_life {
     int64_t allocation_id;
     int64_t layer_id;
@@ -26,13 +26,14 @@ struct scan_life {
     int64_t alloc_ns;
     int64_t free_ns; /* where freed */
     bool freed;
-    bool clipped;      /* it began before the time that is looked at */
-    int64_t alignment; /* SCAN_PLACE */
-    uint64_t address;
+    bool clipped;   /* it began before the time that is looked at */
+    uint64_t event; /* how many allocations and frees succeeded before its own */
     int64_t tag_id; /* SCAN_ORIGIN; 0: none */
     int64_t callstack_id;
     int64_t alloc_thread_id; /* SCAN_CALLER */
     int64_t alloc_stream_id;
+    int64_t alignment; /* SCAN_PLACE */
+    uint64_t address;
     int64_t free_thread_id; /* SCAN_FREER */
     int64_t free_stream_id;
     int64_t alloc_duration_ns; /* SCAN_DURATION */
@@ -89,5 +90,8 @@ int scan_run_filtered(const struct trace *trace, const struct filter *filter, co
  * `alloc` the life that begins is not among them yet, in `free` the one that ends is not any more.
  */
 void scan_each_live(const struct scan *scan, void (*each)(void *context, const struct scan_life *life), void *context);
+
+/* How many allocations and frees have succeeded so far, with the one that is handed out now. */
+uint64_t scan_events(const struct scan *scan);
 
 #endif

@@ -1,0 +1,217 @@
+/*
+ * What the `tidemark` command takes to read a trace of 5,000,000 allocations, made in this run: every command beside a
+ * C loop that steps through a SELECT of the columns that the command reads and adds them up, and nothing else.
+ *
+ * Loop and command run in turn, each in a process of its own; a figure is the least time on a processor (user and
+ * system) of all rounds, which the neighbours of a busy machine disturb the least.
+ *
+ * Usage: bench/viewer TIDEMARK [JSON-FILE]. Writes its trace (about 250 MiB) into the current directory and removes it.
+ */
+#include "config.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+#include <tidemark/tidemark.h>
+
+#include "bench.h"
+
+#define VIEWER_TRACE       "bench-viewer.db"
+#define VIEWER_ALLOCATIONS 5000000
+#define VIEWER_LIVE        10000
+#define VIEWER_SIZES       300
+#define VIEWER_TAGS        24
+#define VIEWER_ROUNDS      3
+#define VIEWER_ARGUMENTS   6
+
+#define VIEWER_COLUMNS "allocation_id, alloc_ns, free_ns, layer_id, size, status"
+#define VIEWER_ORIGIN  VIEWER_COLUMNS ", tag_id, callstack_id"
+#define VIEWER_PLACE   VIEWER_COLUMNS ", alignment, address"
+#define VIEWER_CALLER  ", alloc_thread_id, alloc_stream_id"
+
+static const struct viewer_case {
+    const char *columns; /* that the command reads */
+    const char *words[VIEWER_ARGUMENTS];
+} cases[] = {
+    { VIEWER_COLUMNS, { "summary" } },
+    { VIEWER_ORIGIN, { "peak", "--by=tag" } },
+    { VIEWER_COLUMNS, { "peak", "--by=size" } },
+    { VIEWER_PLACE ", tag_id, callstack_id" VIEWER_CALLER, { "fragmentation" } },
+};
+
+/* What a process has taken. */
+struct viewer_cost {
+    double seconds; /* user and system */
+    double resident_bytes;
+};
+
+static uint64_t
+viewer_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state >> 11;
+}
+
+/* Most requests are of few sizes, as a program's are; every tenth is of any. */
+static size_t
+viewer_size(uint64_t *state, const size_t *sizes)
+{
+    return viewer_random(state) % 10 == 0 ? 1 + viewer_random(state) % 1000000
+                                          : sizes[viewer_random(state) % VIEWER_SIZES];
+}
+
+/* One program's allocations, each freed at random among those that are live, under tags that change. */
+static void
+viewer_make_trace(void)
+{
+    static struct {
+        void *pointer;
+        size_t bytes;
+    } blocks[VIEWER_LIVE];
+    size_t sizes[VIEWER_SIZES];
+    struct tide_resource *stack;
+    uint64_t random = 88172645463325252u;
+
+    for (size_t i = 0; i < VIEWER_SIZES; i++)
+        sizes[i] = (1 + viewer_random(&random) % 256) << (4 + viewer_random(&random) % 16);
+    if (tide_stack_parse("log(" VIEWER_TRACE ", overwrite=true) | sim", &stack) != TIDE_OK)
+        bench_fail("stack");
+    for (unsigned i = 0; i < VIEWER_ALLOCATIONS; i++) {
+        unsigned k = (unsigned)(viewer_random(&random) % VIEWER_LIVE);
+        char tag[16];
+
+        if (i % 64 == 0) {
+            snprintf(tag, sizeof(tag), "part %u", (unsigned)(viewer_random(&random) % VIEWER_TAGS));
+            if (i > 0)
+                tide_tag_pop();
+            tide_tag_push(tag);
+        }
+        if (blocks[k].pointer != NULL && tide_deallocate(stack, blocks[k].pointer, blocks[k].bytes, 256, 0) != TIDE_OK)
+            bench_fail("deallocate");
+        blocks[k].bytes = viewer_size(&random, sizes);
+        if (tide_allocate(stack, blocks[k].bytes, 256, 0, &blocks[k].pointer) != TIDE_OK)
+            bench_fail("allocate");
+    }
+    tide_tag_pop();
+    tide_resource_release(stack);
+}
+
+/* The loop that everything is measured against. Its sum is printed, so that it is made. */
+static void
+viewer_loop(const char *columns)
+{
+    sqlite3_stmt *statement = NULL;
+    uint64_t sum = 0;
+    char sql[512];
+    sqlite3 *db;
+    int count;
+
+    snprintf(sql, sizeof(sql), "SELECT %s FROM allocation ORDER BY allocation_id", columns);
+    if (sqlite3_open_v2(VIEWER_TRACE, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK)
+        bench_fail("sqlite");
+    count = sqlite3_column_count(statement);
+    while (sqlite3_step(statement) == SQLITE_ROW) {
+        for (int i = 0; i < count; i++)
+            sum += (uint64_t)sqlite3_column_int64(statement, i);
+    }
+    printf("%llu\n", (unsigned long long)sum);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+}
+
+static void
+viewer_exec(const char *tidemark, const struct viewer_case *each)
+{
+    char *argv[VIEWER_ARGUMENTS + 4] = { (char *)tidemark };
+    int argc = 1;
+
+    for (int i = 0; i < VIEWER_ARGUMENTS && each->words[i] != NULL; i++)
+        argv[argc++] = (char *)each->words[i];
+    argv[argc++] = (char *)"--json";
+    argv[argc++] = (char *)VIEWER_TRACE;
+    argv[argc] = NULL;
+    execv(tidemark, argv);
+    perror(tidemark);
+    _exit(127);
+}
+
+/* Run the loop (tidemark NULL) or the command in a process of its own. */
+static struct viewer_cost
+viewer_run(const char *tidemark, const struct viewer_case *each)
+{
+    struct rusage usage;
+    int status;
+    pid_t pid;
+
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+        if (null < 0 || dup2(null, STDOUT_FILENO) < 0)
+            _exit(127);
+        if (tidemark != NULL)
+            viewer_exec(tidemark, each);
+        viewer_loop(each->columns);
+        fflush(stdout);
+        _exit(0);
+    }
+    if (pid < 0 || wait4(pid, &status, 0, &usage) != pid || !WIFEXITED(status) || WEXITSTATUS(status) > 1)
+        bench_fail(each->words[0]);
+    return (struct viewer_cost){
+        .seconds = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                   (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6,
+        .resident_bytes = (double)usage.ru_maxrss * 1024,
+    };
+}
+
+static void
+viewer_measure(const char *tidemark, const struct viewer_case *each)
+{
+    struct viewer_cost loop = { .seconds = 1e9 };
+    struct viewer_cost command = { .seconds = 1e9 };
+    char name[96] = "";
+
+    for (int round = 0; round < VIEWER_ROUNDS; round++) {
+        struct viewer_cost one = viewer_run(NULL, each);
+        struct viewer_cost other = viewer_run(tidemark, each);
+
+        loop = one.seconds < loop.seconds ? one : loop;
+        command.seconds = other.seconds < command.seconds ? other.seconds : command.seconds;
+        if (other.resident_bytes > command.resident_bytes)
+            command.resident_bytes = other.resident_bytes;
+    }
+    for (int i = 0; i < VIEWER_ARGUMENTS && each->words[i] != NULL; i++) {
+        size_t length = strlen(name);
+
+        snprintf(name + length, sizeof(name) - length, "%s%s", i > 0 ? " " : "", each->words[i]);
+    }
+    bench_report(name, 1, command.seconds * 1000, "ms", loop.seconds * 1000, "a loop over the same columns");
+    bench_report("  most resident memory", 1, command.resident_bytes / 1048576, "MiB", 0, NULL);
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fputs("usage: viewer TIDEMARK [JSON-FILE]\n", stderr);
+        return 2;
+    }
+    viewer_make_trace();
+    bench_begin("viewer");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        viewer_measure(argv[1], &cases[i]);
+    unlink(VIEWER_TRACE);
+    bench_end(argc > 2 ? argv[2] : NULL);
+    return 0;
+}
