@@ -150,7 +150,7 @@ test_names(void)
     sqlite3_close(db);
 }
 
-#define DEVICES_TESTS 14
+#define DEVICES_TESTS 17
 
 static void
 test_devices(void)
@@ -225,6 +225,22 @@ test_devices(void)
     tidei_devices_add_events(devices, events, 1);
     tidei_devices_run(devices, &store, UINT64_MAX);
     is_u64(row_count(devices), 1, "nor beyond the end");
+    tidei_devices_written(devices);
+
+    /* Calls that nobody follows have no number of their own: their events have that of one before or after. */
+    call = call_of(910, 6, false);
+    tidei_devices_add_calls(devices, &store, &call, 1);
+    for (unsigned i = 0; i < 4; i++) {
+        events[i] = event_of(905 + 10 * i, 6, 0x4000, 1);
+        events[i].kind = i % 2 == 0 ? TIDEI_DEVICE_ALLOCATION : TIDEI_DEVICE_RELEASE;
+    }
+    tidei_devices_add_events(devices, events, 4);
+    tidei_devices_run(devices, &store, 1000);
+    rows = tidei_devices_rows(devices, &count);
+    is_u64(count, 4, "what one context tells of an address is never told twice, though the numbers are the same");
+    ok(count == 4 && rows[0].function != NULL && rows[0].os_tid == 4711, "what happened within the call is the call's");
+    ok(count == 4 && rows[1].function == NULL && rows[2].function == NULL && rows[3].os_tid == 0,
+       "what happened outside of it is not, though it has the number");
     is_u64(tidei_devices_dropped(devices), 0, "nothing was lost");
     tidei_devices_free(devices);
 }

@@ -22,16 +22,15 @@ TIDEI_TLS struct tidei_call_slot tidei_call_slot;
 /* Numbers of the functions of a domain that are looked up. */
 #define CALLS_MOST_CBIDS 1024
 
+/* How many events are handed over at once. */
+#define CALLS_EVENTS 32
+
 /* The function of the trace (function.h) for a number of CUPTI's; 0: none. Constant. */
 #define CALLS_DRIVER(number, function, frees)  [CUPTI_DRIVER_TRACE_CBID_##function] = (number),
 #define CALLS_RUNTIME(number, function, frees) [CUPTI_RUNTIME_TRACE_CBID_##function] = (number),
 #define CALLS_NONE(number, function, frees)
 static const uint8_t calls_driver_functions[CALLS_MOST_CBIDS] = { TIDEI_FUNCTIONS(CALLS_DRIVER, CALLS_NONE) };
 static const uint8_t calls_runtime_functions[CALLS_MOST_CBIDS] = { TIDEI_FUNCTIONS(CALLS_NONE, CALLS_RUNTIME) };
-
-/* The inboxes. Held while a buffer is read, and never across a call of CUPTI that may call back. */
-static pthread_mutex_t calls_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tidei_calls_inbox *calls_inboxes;
 
 /* Attaching, detaching and flushing, one at a time; calls_pid is read without. */
 static pthread_mutex_t calls_control = PTHREAD_MUTEX_INITIALIZER;
@@ -46,7 +45,8 @@ static bool calls_ended;        /* the process exits: CUPTI is not called any mo
 /* Read by the callback. */
 static _Atomic unsigned calls_generation; /* of CUPTI's use: what a thread has begun in one of before never ends */
 static _Atomic bool calls_tsc;
-static _Atomic bool calls_memory; /* a trace wants all calls */
+static _Atomic bool calls_memory;   /* a trace wants all calls */
+static _Atomic uint64_t calls_imported; /* ticks at which the first pointer of another process was; 0: none was */
 static _Atomic uint64_t calls_overflown;
 
 static uint64_t
@@ -59,41 +59,6 @@ static uint64_t
 calls_timestamp_monotonic(void)
 {
     return tidei_clock_ticks(false);
-}
-
-/* Room for one more item behind `count`; false where host memory is short. */
-static bool
-calls_reserve(void **items, size_t count, size_t *capacity, size_t bytes)
-{
-    size_t larger = *capacity == 0 ? 4096 : *capacity * 2;
-    void *moved;
-
-    if (count < *capacity)
-        return true;
-    moved = realloc(*items, larger * bytes);
-    if (moved == NULL)
-        return false;
-    *items = moved;
-    *capacity = larger;
-    return true;
-}
-
-/* To every trace that wants memory. */
-static void
-calls_hand_out(const struct tidei_call *call)
-{
-    pthread_mutex_lock(&calls_lock);
-    for (struct tidei_calls_inbox *inbox = calls_inboxes; inbox != NULL; inbox = inbox->next) {
-        if (!inbox->memory)
-            continue;
-        pthread_mutex_lock(&inbox->lock);
-        if (calls_reserve((void **)&inbox->calls, inbox->call_count, &inbox->call_capacity, sizeof(*inbox->calls)))
-            inbox->calls[inbox->call_count++] = *call;
-        else
-            inbox->dropped++;
-        pthread_mutex_unlock(&inbox->lock);
-    }
-    pthread_mutex_unlock(&calls_lock);
 }
 
 static uint64_t
@@ -111,12 +76,13 @@ calls_end(struct tidei_call_slot *slot, uint8_t function, const CUpti_CallbackDa
 
     if (data->functionReturnValue != NULL)
         memcpy(&call.part.result, data->functionReturnValue, sizeof(call.part.result));
-    if (atomic_load_explicit(&calls_memory, memory_order_relaxed)) {
+    /* Not in a child of fork(), where a lock may be one that nobody gives back. */
+    if (atomic_load_explicit(&calls_memory, memory_order_relaxed) && calls_pid == getpid()) {
         call.part.correlation = data->correlationId;
         if (slot->os_tid == 0)
             slot->os_tid = (uint32_t)syscall(SYS_gettid);
         call.os_tid = slot->os_tid;
-        calls_hand_out(&call);
+        tidei_inbox_put_call(&call);
     }
     if (slot->armed == 0)
         return;
@@ -124,6 +90,21 @@ calls_end(struct tidei_call_slot *slot, uint8_t function, const CUpti_CallbackDa
         slot->calls[slot->count++] = call.part;
     else
         atomic_fetch_add_explicit(&calls_overflown, 1, memory_order_relaxed);
+}
+
+/*
+ * With MEMORY2 on, CUPTI 13.0 crashes where a pointer that was imported is freed (seen on an H200). So it goes off for
+ * good before there is one.
+ */
+static void
+calls_import(void)
+{
+    uint64_t none = 0;
+
+    /* Sequentially consistent, as in calls_enable_memory: one of the two sees the other, and MEMORY2 is off in the end. */
+    atomic_compare_exchange_strong(&calls_imported, &none, calls_ticks());
+    if (atomic_load(&calls_memory))
+        calls_cupti->activity_disable(CUPTI_ACTIVITY_KIND_MEMORY2);
 }
 
 /*
@@ -138,6 +119,8 @@ calls_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbi
     struct tidei_call_slot *slot = &tidei_call_slot;
 
     (void)userdata;
+    if (domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid == CUPTI_DRIVER_TRACE_CBID_cuMemPoolImportPointer)
+        calls_import();
     if (cbid >= CALLS_MOST_CBIDS || functions[cbid] == 0 ||
         (domain != CUPTI_CB_DOMAIN_DRIVER_API && domain != CUPTI_CB_DOMAIN_RUNTIME_API))
         return;
@@ -153,34 +136,23 @@ calls_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbi
     }
 }
 
-static void
-calls_put(struct tidei_calls_inbox *inbox, const struct tidei_device_event *event)
-{
-    pthread_mutex_lock(&inbox->lock);
-    if (calls_reserve((void **)&inbox->events, inbox->event_count, &inbox->event_capacity, sizeof(*inbox->events)))
-        inbox->events[inbox->event_count++] = *event;
-    else
-        inbox->dropped++;
-    pthread_mutex_unlock(&inbox->lock);
-}
-
-/* Read what a buffer has, to every inbox. */
+/* Read what a buffer has. No lock is held while CUPTI is called. */
 static void
 calls_read(uint8_t *buffer, size_t valid)
 {
+    struct tidei_device_event events[CALLS_EVENTS];
     CUpti_Activity *record = NULL;
-    struct tidei_device_event event;
+    size_t count = 0;
 
-    pthread_mutex_lock(&calls_lock);
     while (valid > 0 && calls_cupti->activity_get_next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
-        if (!tidei_activity_parse(record, calls_cupti->version, &event))
-            continue;
-        for (struct tidei_calls_inbox *inbox = calls_inboxes; inbox != NULL; inbox = inbox->next) {
-            if (inbox->memory)
-                calls_put(inbox, &event);
+        if (tidei_activity_parse(record, calls_cupti->version, &events[count]))
+            count++;
+        if (count == CALLS_EVENTS) {
+            tidei_inbox_put_events(events, count);
+            count = 0;
         }
     }
-    pthread_mutex_unlock(&calls_lock);
+    tidei_inbox_put_events(events, count);
 }
 
 static void
@@ -188,15 +160,8 @@ calls_count_dropped(CUcontext context, uint32_t stream)
 {
     size_t dropped = 0;
 
-    if (calls_cupti->activity_get_dropped(context, stream, &dropped) != CUPTI_SUCCESS || dropped == 0)
-        return;
-    pthread_mutex_lock(&calls_lock);
-    for (struct tidei_calls_inbox *inbox = calls_inboxes; inbox != NULL; inbox = inbox->next) {
-        pthread_mutex_lock(&inbox->lock);
-        inbox->dropped += dropped;
-        pthread_mutex_unlock(&inbox->lock);
-    }
-    pthread_mutex_unlock(&calls_lock);
+    if (calls_cupti->activity_get_dropped(context, stream, &dropped) == CUPTI_SUCCESS && dropped != 0)
+        tidei_inbox_put_dropped(dropped);
 }
 
 /* Called by CUPTI's thread, or by the one that flushes. */
@@ -261,6 +226,8 @@ calls_enable(bool tsc)
     atomic_fetch_add_explicit(&calls_generation, 1, memory_order_relaxed);
     if (!calls_follow(CUPTI_CB_DOMAIN_DRIVER_API, calls_driver_functions, 1))
         return tide_error_set(TIDE_EUNSUPPORTED, "cupti: cuptiEnableCallback follows no function");
+    calls_cupti->enable_callback(1, calls_subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
+                                 CUPTI_DRIVER_TRACE_CBID_cuMemPoolImportPointer);
     return TIDE_OK;
 }
 
@@ -291,14 +258,16 @@ calls_enable_memory(void)
         calls_registered = true;
     }
     /* First: an event is never without its call. */
-    atomic_store_explicit(&calls_memory, true, memory_order_relaxed);
+    atomic_store(&calls_memory, true);
     calls_follow(CUPTI_CB_DOMAIN_RUNTIME_API, calls_runtime_functions, 1);
     result = calls_cupti->activity_enable(CUPTI_ACTIVITY_KIND_MEMORY2);
     if (result == CUPTI_SUCCESS)
         result = calls_cupti->activity_enable(CUPTI_ACTIVITY_KIND_MEMORY_POOL);
-    if (result == CUPTI_SUCCESS)
+    if (result == CUPTI_SUCCESS && atomic_load(&calls_imported) == 0)
         return TIDE_OK;
     calls_disable_memory();
+    if (result == CUPTI_SUCCESS)
+        return tide_error_set(TIDE_EUNSUPPORTED, "cupti: " TIDEI_CALLS_IMPORTED);
     return calls_error("cuptiActivityEnable", result);
 }
 
@@ -306,6 +275,8 @@ static void
 calls_disable(void)
 {
     calls_follow(CUPTI_CB_DOMAIN_DRIVER_API, calls_driver_functions, 0);
+    calls_cupti->enable_callback(0, calls_subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
+                                 CUPTI_DRIVER_TRACE_CBID_cuMemPoolImportPointer);
     calls_cupti->unsubscribe(calls_subscriber);
 }
 
@@ -355,7 +326,7 @@ calls_begin(bool tsc)
 
 /* A trace that wants events, too. calls_control is held. */
 static void
-calls_begin_memory(struct tidei_calls_inbox *inbox)
+calls_begin_memory(struct tidei_inbox *inbox)
 {
     inbox->memory = calls_memory_users > 0 || calls_enable_memory() == TIDE_OK;
     if (inbox->memory)
@@ -363,7 +334,7 @@ calls_begin_memory(struct tidei_calls_inbox *inbox)
 }
 
 enum tide_status
-tidei_calls_attach(struct tidei_calls_inbox *inbox, bool tsc, bool memory)
+tidei_calls_attach(struct tidei_inbox *inbox, bool tsc, bool memory)
 {
     enum tide_status status = TIDE_OK;
 
@@ -376,7 +347,7 @@ tidei_calls_attach(struct tidei_calls_inbox *inbox, bool tsc, bool memory)
     pthread_mutex_lock(&calls_control);
     if (calls_ended)
         status = tide_error_set(TIDE_EUNSUPPORTED, "cupti: the process exits");
-    else if (calls_users > 0 && calls_inboxes->tsc != tsc)
+    else if (calls_users > 0 && !tidei_inbox_has_clock(tsc))
         status = tide_error_set(TIDE_EUNSUPPORTED, "cupti: another trace of this process has another clock");
     else if (calls_users == 0)
         status = calls_begin(tsc);
@@ -384,10 +355,7 @@ tidei_calls_attach(struct tidei_calls_inbox *inbox, bool tsc, bool memory)
         calls_users++;
         if (memory)
             calls_begin_memory(inbox);
-        pthread_mutex_lock(&calls_lock);
-        inbox->next = calls_inboxes;
-        calls_inboxes = inbox;
-        pthread_mutex_unlock(&calls_lock);
+        tidei_inbox_open(inbox);
     }
     pthread_mutex_unlock(&calls_control);
     return status;
@@ -405,26 +373,26 @@ tidei_calls_flush(void)
 }
 
 void
-tidei_calls_detach(struct tidei_calls_inbox *inbox)
+tidei_calls_detach(struct tidei_inbox *inbox)
 {
-    struct tidei_calls_inbox **link = &calls_inboxes;
-
     if (calls_pid != getpid())
         return;
     pthread_mutex_lock(&calls_control);
     if (!calls_ended && inbox->memory)
         calls_cupti->activity_flush_all(1);
-    pthread_mutex_lock(&calls_lock);
-    while (*link != inbox)
-        link = &(*link)->next;
-    *link = inbox->next;
-    pthread_mutex_unlock(&calls_lock);
+    tidei_inbox_shut(inbox);
     calls_users--;
     if (inbox->memory && --calls_memory_users == 0 && !calls_ended)
         calls_disable_memory();
     if (calls_users == 0 && !calls_ended)
         calls_disable();
     pthread_mutex_unlock(&calls_control);
+}
+
+uint64_t
+tidei_calls_imported(void)
+{
+    return atomic_load_explicit(&calls_imported, memory_order_relaxed);
 }
 
 uint64_t
@@ -436,7 +404,7 @@ tidei_calls_overflown(void)
 #else
 
 enum tide_status
-tidei_calls_attach(struct tidei_calls_inbox *inbox, bool tsc, bool memory)
+tidei_calls_attach(struct tidei_inbox *inbox, bool tsc, bool memory)
 {
     memset(inbox, 0, sizeof(*inbox));
     pthread_mutex_init(&inbox->lock, NULL);
@@ -446,7 +414,7 @@ tidei_calls_attach(struct tidei_calls_inbox *inbox, bool tsc, bool memory)
 }
 
 void
-tidei_calls_detach(struct tidei_calls_inbox *inbox)
+tidei_calls_detach(struct tidei_inbox *inbox)
 {
     (void)inbox;
 }
@@ -454,6 +422,12 @@ tidei_calls_detach(struct tidei_calls_inbox *inbox)
 void
 tidei_calls_flush(void)
 {
+}
+
+uint64_t
+tidei_calls_imported(void)
+{
+    return 0;
 }
 
 uint64_t

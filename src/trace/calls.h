@@ -12,36 +12,12 @@
 #ifndef TIDEI_TRACE_CALLS_H
 #define TIDEI_TRACE_CALLS_H
 
-#include <pthread.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include <tidemark/status.h>
 
-#include "trace/activity.h"
-#include "trace/record.h"
-
-/* A call of any thread, for a trace that wants memory, too. */
-struct tidei_call {
-    struct tidei_call_part part;
-    uint32_t os_tid;
-    bool waits; /* a log records it: it comes again, with its event */
-};
-
-struct tidei_calls_inbox {
-    pthread_mutex_t lock; /* for all below up to `dropped` */
-    struct tidei_call *calls;
-    size_t call_count;
-    size_t call_capacity;
-    struct tidei_device_event *events;
-    size_t event_count;
-    size_t event_capacity;
-    uint64_t dropped; /* records: by CUPTI, and for want of memory */
-    bool tsc;
-    bool memory; /* wants calls and events, and gets them */
-    struct tidei_calls_inbox *next;
-};
+#include "trace/inbox.h"
 
 /*
  * Make `inbox` an empty one (its lock is the caller's to destroy, whatever comes back) and begin to collect into it
@@ -50,10 +26,14 @@ struct tidei_calls_inbox {
  * Errors: TIDE_EUNSUPPORTED (no CUPTI, another subscriber, another trace with another clock, a child of fork()); the
  * text says which.
  */
-enum tide_status tidei_calls_attach(struct tidei_calls_inbox *inbox, bool tsc, bool memory);
+enum tide_status tidei_calls_attach(struct tidei_inbox *inbox, bool tsc, bool memory);
 
 /* Stop. What CUPTI still has is in the inbox first. */
-void tidei_calls_detach(struct tidei_calls_inbox *inbox);
+void tidei_calls_detach(struct tidei_inbox *inbox);
+
+/* The tick from which on no inbox gets events of memory, but of pools alone; 0: all do. */
+uint64_t tidei_calls_imported(void);
+#define TIDEI_CALLS_IMPORTED "it crashes where imported pointers are freed, and the process has imported one"
 
 /* Calls of this process that did not fit into their thread's slot. */
 uint64_t tidei_calls_overflown(void);

@@ -111,8 +111,6 @@ commit_sealed(struct tidei_writer *writer)
         status = commit_write(writer);
     } while (status == TIDE_OK && sealed->done < sealed->count);
     sealed->pending = status != TIDE_OK;
-    if (status == TIDE_OK)
-        tidei_driver_calls_round(writer->calls, writer->store, false);
     return status;
 }
 

@@ -3,7 +3,8 @@
  *
  * With several contexts CUPTI tells the same event once for each, in records that differ in context and time alone.
  * Events wait until everything from before them has been handed over; then they and the calls are sorted by CUPTI's
- * number of the call and run through side by side.
+ * number of the call and run through side by side. CUPTI counts only calls that somebody follows: what others do has
+ * the number of one that is followed, and is told from it by the time.
  */
 #include "config.h"
 
@@ -18,7 +19,7 @@
 #define DEVICES_ROUNDS_MOST 100
 
 struct devices_call {
-    uint64_t end;           /* ticks */
+    uint64_t start, end;    /* ticks */
     uint64_t allocation_id; /* 0: none */
     uint32_t correlation;
     uint32_t os_tid; /* 0: not known */
@@ -127,7 +128,8 @@ tidei_devices_add_calls(struct tidei_devices *devices, const struct tidei_store 
                         size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct devices_call call = { .end = items[i].part.end,
+        struct devices_call call = { .start = items[i].part.start,
+                                     .end = items[i].part.end,
                                      .correlation = items[i].part.correlation,
                                      .os_tid = items[i].os_tid,
                                      .function = items[i].part.function,
@@ -142,7 +144,8 @@ tidei_devices_add_calls(struct tidei_devices *devices, const struct tidei_store 
 void
 tidei_devices_add_own(struct tidei_devices *devices, const struct tidei_event_call *own)
 {
-    struct devices_call call = { .end = own->part.end,
+    struct devices_call call = { .start = own->part.start,
+                                 .end = own->part.end,
                                  .allocation_id = own->allocation_id,
                                  .correlation = own->part.correlation,
                                  .function = own->part.function };
@@ -163,11 +166,14 @@ devices_order(const struct tidei_device_event *a, const struct tidei_device_even
     return (a->pool_address > b->pool_address) - (a->pool_address < b->pool_address);
 }
 
-/* Without a number there is nothing to tell it from another by. */
+/*
+ * Whether `b`, told later, is what `a` was, from another context. Without a number there is nothing to tell it from
+ * another by; and the same context tells nothing twice: the memory was released and allocated again in between.
+ */
 static bool
 devices_is_same(const struct tidei_device_event *a, const struct tidei_device_event *b)
 {
-    return a->correlation != 0 && devices_order(a, b) == 0;
+    return a->correlation != 0 && devices_order(a, b) == 0 && a->context != b->context;
 }
 
 static int
@@ -196,18 +202,22 @@ devices_rows_by_time(const void *left, const void *right)
 }
 
 /*
- * What the calls from `number` on say of an event, which all have its number. The call of a log is there twice: as
- * CUPTI told it, and as the log did.
+ * What the calls from `number` on say of an event, those that have its number and around its time. The call of a log is
+ * there twice: as CUPTI told it, and as the log did.
  */
 static void
-devices_look_up(const struct tidei_devices *devices, size_t number, uint32_t correlation, struct devices_call *out)
+devices_look_up(const struct tidei_devices *devices, size_t number, const struct tidei_device_event *event,
+                struct devices_call *out)
 {
     const struct devices_call *calls = devices->calls.items;
+    bool first = true;
 
     memset(out, 0, sizeof(*out));
-    for (bool first = true; number < devices->calls.count && calls[number].correlation == correlation; number++) {
+    for (; number < devices->calls.count && calls[number].correlation == event->correlation; number++) {
         const struct devices_call *call = &calls[number];
 
+        if (event->ticks < call->start || event->ticks > call->end)
+            continue;
         out->waits = (first || out->waits) && call->waits;
         out->function = call->function;
         if (call->allocation_id != 0)
@@ -270,7 +280,7 @@ tidei_devices_run(struct tidei_devices *devices, const struct tidei_store *store
             i++;
         while (number < devices->calls.count && calls[number].correlation < event.correlation)
             number++;
-        devices_look_up(devices, number, event.correlation, &call);
+        devices_look_up(devices, number, &event, &call);
         if (until != UINT64_MAX && (event.ticks >= until || call.waits))
             events[kept++] = event;
         else

@@ -1,6 +1,7 @@
 /* Attaches a trace to CUPTI, and has what that tells made rows. */
 #include "config.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,14 +10,15 @@
 #include "resource.h"
 #include "trace/clock.h"
 #include "trace/drivercalls.h"
+#include "trace/store.h"
 
 /* Between two times that CUPTI is asked for what it has: no buffer is lost by it, but a new one begun. */
 #define DRIVERCALLS_FLUSH_NS 100000000u
 
 struct tidei_driver_calls {
     struct tidei_devices *devices;
-    struct tidei_calls_inbox inbox;
-    struct tidei_calls_inbox taken; /* the inbox's other buffers; the writer's */
+    struct tidei_inbox inbox;
+    struct tidei_inbox taken; /* the inbox's other buffers; the writer's */
     uint64_t flushed_ns;            /* when CUPTI was last asked; the writer's */
     uint64_t flushed_ticks;
     uint64_t overflown; /* of the process before this trace */
@@ -26,6 +28,7 @@ struct tidei_driver_calls {
     _Atomic bool attached;
     _Atomic bool memory; /* set before `attached` */
     bool tried;
+    bool ended;   /* no more events of memory come */
     bool changed; /* the text has not been asked for */
     char text[256];
 };
@@ -123,8 +126,8 @@ tidei_driver_calls_slice(struct tidei_driver_calls *calls, const struct tidei_pa
 static void
 drivercalls_take(struct tidei_driver_calls *calls, const struct tidei_store *store)
 {
-    struct tidei_calls_inbox *inbox = &calls->inbox, *taken = &calls->taken;
-    struct tidei_calls_inbox full;
+    struct tidei_inbox *inbox = &calls->inbox, *taken = &calls->taken;
+    struct tidei_inbox full;
 
     pthread_mutex_lock(&inbox->lock);
     full = *inbox;
@@ -142,15 +145,29 @@ drivercalls_take(struct tidei_driver_calls *calls, const struct tidei_store *sto
     tidei_devices_add_events(calls->devices, full.events, full.event_count);
 }
 
-void
-tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_store *store, bool at_once)
+/* Where the process has imported a pointer, the trace says from when on events are missing. */
+static void
+drivercalls_look_for_end(struct tidei_driver_calls *calls, const struct tidei_store *store)
 {
-    uint64_t now = tidei_monotonic_ns();
+    uint64_t imported = tidei_calls_imported();
+
+    if (imported == 0)
+        return;
+    pthread_mutex_lock(&calls->lock);
+    if (!calls->ended) {
+        calls->ended = calls->changed = true;
+        snprintf(calls->text, sizeof(calls->text), "memory: up to %" PRIu64 " ns: cupti: " TIDEI_CALLS_IMPORTED,
+                 tidei_store_ns(store, imported));
+    }
+    pthread_mutex_unlock(&calls->lock);
+}
+
+/* An event has its row two rounds after it: until then all records and calls of it have come. */
+static void
+drivercalls_collect(struct tidei_driver_calls *calls, const struct tidei_store *store, uint64_t now)
+{
     uint64_t until = calls->flushed_ticks;
 
-    if (!calls->memory || !calls->attached || (!at_once && now - calls->flushed_ns < DRIVERCALLS_FLUSH_NS))
-        return;
-    /* An event has its row two rounds after it: until then all records and calls of it have come. */
     calls->flushed_ns = now;
     calls->flushed_ticks = tidei_clock_ticks(calls->tsc);
     tidei_calls_flush();
@@ -158,11 +175,31 @@ tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_st
     tidei_devices_run(calls->devices, store, until);
 }
 
+bool
+tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_store *store, bool at_once)
+{
+    uint64_t now = tidei_monotonic_ns();
+    size_t rows, outside;
+
+    if (!calls->memory || !calls->attached)
+        return false;
+    drivercalls_look_for_end(calls, store);
+    if (at_once)
+        drivercalls_collect(calls, store, now);
+    if (at_once || now - calls->flushed_ns >= DRIVERCALLS_FLUSH_NS)
+        drivercalls_collect(calls, store, now);
+    tidei_devices_rows(calls->devices, &rows);
+    tidei_devices_outside(calls->devices, &outside);
+    return rows != 0 || outside != 0;
+}
+
 void
 tidei_driver_calls_end(struct tidei_driver_calls *calls, const struct tidei_store *store)
 {
     if (!calls->attached)
         return;
+    if (calls->memory)
+        drivercalls_look_for_end(calls, store);
     tidei_calls_detach(&calls->inbox);
     calls->attached = false;
     drivercalls_take(calls, store);

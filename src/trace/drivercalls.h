@@ -26,8 +26,11 @@ bool tidei_driver_calls_watched(struct tidei_driver_calls *calls);
 /* A slice has been paired and written: its calls are known. The writer's thread. */
 void tidei_driver_calls_slice(struct tidei_driver_calls *calls, const struct tidei_pair *pair);
 
-/* Take what CUPTI has, where it is time to or `at_once`. The writer's thread; holds no lock while CUPTI works. */
-void tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_store *store, bool at_once);
+/*
+ * Take what CUPTI has, where it is time to or `at_once`: then all from before this call, but for what a log has not told
+ * yet. Whether rows wait for a transaction. The writer's thread; holds no lock while CUPTI works.
+ */
+bool tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_store *store, bool at_once);
 
 /* The last round: every event has been added, and CUPTI hands over everything. */
 void tidei_driver_calls_end(struct tidei_driver_calls *calls, const struct tidei_store *store);

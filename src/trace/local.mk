@@ -37,6 +37,8 @@ libtidemark_la_SOURCES += \
 	src/trace/function.c \
 	src/trace/function.h \
 	src/trace/gate.h \
+	src/trace/inbox.c \
+	src/trace/inbox.h \
 	src/trace/load.c \
 	src/trace/merge.c \
 	src/trace/merge.h \

@@ -113,6 +113,8 @@ tidei_writer_fail(struct tidei_writer *writer)
     if (writer->recorder == NULL)
         return;
     tidei_recorder_fail(writer->recorder);
+    /* Nobody takes any more what CUPTI tells. */
+    tidei_driver_calls_end(writer->calls, writer->store);
     writer_note_failure(writer);
     pthread_mutex_lock(&writer->lock);
     writer->failed = true;
@@ -158,6 +160,9 @@ writer_flush_now(struct tidei_writer *writer)
     pthread_mutex_unlock(&writer->lock);
     tidei_sampler_sample(writer->sampler, tidei_monotonic_ns(), true);
     status = tidei_writer_settle(writer);
+    /* Behind the events, which say whose the calls are. */
+    if (status == TIDE_OK && tidei_driver_calls_round(writer->calls, writer->store, true))
+        status = tidei_writer_commit(writer);
     pthread_mutex_lock(&writer->lock);
     if (status == TIDE_OK) {
         writer->flush_done = wanted;
@@ -176,7 +181,8 @@ writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
 
     if (moved != 0)
         tidei_sampler_sample(writer->sampler, now, false);
-    if (writer->merge->count != 0 && writer->first_ns == 0)
+    if ((tidei_driver_calls_round(writer->calls, writer->store, false) || writer->merge->count != 0) &&
+        writer->first_ns == 0)
         writer->first_ns = now;
     *pause = moved != 0 ? WRITER_BUSY_NS : WRITER_IDLE_NS;
     if (flush)
