@@ -358,8 +358,8 @@ test_import(void)
     is_i64(sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'allocation' AND bytes = 4096"), 1,
            "what happened before is there");
     is_i64(sql_number(path, "SELECT count(*) FROM device_event WHERE bytes = 8192"), 0, "what happened after is not");
-    has_words(sql_text(scratch("import.db.2"), "SELECT value FROM meta WHERE key = 'cupti'"), "calls: no memory: ",
-              "a later trace of the process has the calls alone");
+    has_words(sql_text(scratch("import.db.2"), "SELECT value FROM meta WHERE key = 'cupti'"),
+              "calls: no memory: ", "a later trace of the process has the calls alone");
 }
 
 /* Another tool of the process comes first. */
@@ -473,7 +473,8 @@ main(void)
         test_import();
         test_others();
     } else {
-        skip(VERSION_TESTS + END_TESTS + IMPORT_TESTS + OTHER_TESTS, "ThreadSanitizer does not follow children that have threads");
+        skip(VERSION_TESTS + END_TESTS + IMPORT_TESTS + OTHER_TESTS,
+             "ThreadSanitizer does not follow children that have threads");
     }
     return done();
 }
