@@ -1,4 +1,4 @@
-# What `failures` and `leaks` answer about traces made by hand.
+# What `failures`, `leaks` and `diff` answer about traces made by hand.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -27,7 +27,7 @@ two_chunks="
     UPDATE allocation SET address = 4194304 WHERE allocation_id = 4;
     UPDATE allocation SET address = 4194304 + 1048576 - 4096 WHERE allocation_id = 5;"
 
-plan 27
+plan 37
 
 make_trace "$trace" "$two_chunks
     INSERT INTO refused VALUES (6, 1, 700000, 50), (7, 1, 3000000, 51), (8, 1, 4096, 52), (9, 1, 500000, 53);
@@ -102,5 +102,29 @@ is "$? $(cat "$scratch/err")" "2 $scratch/none: No such file or directory" 'and 
 make_trace "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete'; INSERT INTO life VALUES (1, 1, 100, 10, NULL);"
 has_words "$(ask leaks "$trace")" 'The recording did not come to its end: what is live may be in use.' \
     'of a recording that did not end it says that what is live may be in use'
+
+other=$scratch/u.db
+make_trace "$trace" "INSERT INTO tag VALUES (1, NULL, 'a'), (2, NULL, 'b');
+    INSERT INTO life VALUES (1, 1, 1000, 10, 50), (2, 1, 500, 20, 50); UPDATE allocation SET tag_id = allocation_id;"
+make_trace "$other" "INSERT INTO tag VALUES (1, NULL, 'b'), (2, NULL, 'c');
+    INSERT INTO life VALUES (1, 1, 800, 10, 60), (2, 1, 720, 20, NULL); UPDATE allocation SET tag_id = allocation_id;"
+json=$(ask diff --json --by=tag "$trace" "$other")
+is $? 1 'a peak that is higher is a finding'
+has_words "$json" '{"figure":"peak_bytes","a":1500,"b":1520,"change":20,"change_share":0.013333333333333334,"worse":true}' \
+    'with the peaks of both'
+has_words "$json" '{"figure":"live_bytes","a":0,"b":720,"change":720}' 'and other figures, that are not judged'
+has_words "$json" '"tags":[{"name":"a","change_bytes":-1000,"a_bytes":1000,"b_bytes":0,"a_count":1,"b_count":0},{"name":"c","change_bytes":720,"a_bytes":0,"b_bytes":720,"a_count":0,"b_count":1},{"name":"b","change_bytes":300,"a_bytes":500,"b_bytes":800,"a_count":1,"b_count":1}]' \
+    'tags are aligned by their names, the greatest change first'
+has_words "$json" '"The peak is 20 B higher; tag c has 720 B more at it."' 'a sentence says what it is most'
+ask diff --tolerance=2% "$trace" "$other" >/dev/null
+is $? 0 'what --tolerance allows is none'
+ask diff "$other" "$trace" >/dev/null
+is $? 0 'a lower one is not either'
+has_words "$(ask diff "$trace" "$other")" 'SIZE' 'nothing said, sizes are aligned, too'
+make_trace "$other" "UPDATE meta SET value = 0 WHERE key = 'complete';"
+ask diff "$other" "$trace" >/dev/null
+is "$? $(grep -c 'cut off' "$scratch/err")" '3 1' 'where A is incomplete the exit status is 3'
+ask diff "$trace" "$other" >/dev/null
+is "$? $(grep -c 'cut off' "$scratch/err")" '3 1' 'and where B is'
 
 done_testing

@@ -59,6 +59,13 @@ tests_fragment_t_CFLAGS = $(random_trace_cflags)
 tests_fragment_t_LDADD = $(random_trace_ldadd)
 TESTS += tests/fragment-t
 
+check_PROGRAMS += tests/diff-t
+tests_diff_t_SOURCES = tests/diff-t.c $(random_trace)
+tests_diff_t_CPPFLAGS = $(random_trace_cppflags)
+tests_diff_t_CFLAGS = $(random_trace_cflags)
+tests_diff_t_LDADD = $(random_trace_ldadd)
+TESTS += tests/diff-t
+
 check_PROGRAMS += tests/failures-t
 tests_failures_t_SOURCES = tests/failures-t.c $(random_trace)
 tests_failures_t_CPPFLAGS = $(random_trace_cppflags)

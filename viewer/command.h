@@ -23,6 +23,7 @@ struct command {
 };
 
 extern const struct command command_devices;
+extern const struct command command_diff;
 extern const struct command command_export;
 extern const struct command command_failures;
 extern const struct command command_fragmentation;

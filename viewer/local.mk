@@ -5,6 +5,8 @@ libviewer_la_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 libviewer_la_SOURCES = \
 	src/trace/schema.c \
 	src/trace/schema.h \
+	viewer/align.c \
+	viewer/align.h \
 	viewer/command.c \
 	viewer/command.h \
 	viewer/counterfactual.c \
@@ -75,6 +77,8 @@ libviewer_la_SOURCES = \
 	viewer/samples.h \
 	viewer/scan.c \
 	viewer/scan.h \
+	viewer/snapshot.c \
+	viewer/snapshot.h \
 	viewer/space.c \
 	viewer/space.h \
 	viewer/steps.c \
@@ -103,6 +107,7 @@ tidemark_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 tidemark_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 tidemark_SOURCES = \
 	viewer/cmd-devices.c \
+	viewer/cmd-diff.c \
 	viewer/cmd-export.c \
 	viewer/cmd-failures.c \
 	viewer/cmd-fragmentation.c \

@@ -23,6 +23,7 @@
 /* clang-format off */
 static const struct command *const commands[] = {
     &command_devices,
+    &command_diff,
     &command_export,
     &command_failures,
     &command_fragmentation,

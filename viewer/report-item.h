@@ -29,9 +29,6 @@ int report_write(const struct report *report, FILE *out);
 /* The same for people. -1: no memory. */
 int report_write_table(const struct report *report, FILE *out);
 
-/* A value for people. Returns what is to be shown: `buffer`, or the cell's own text. */
-const char *report_words(const struct report_column *column, const struct report_cell *cell, char *buffer, size_t size);
-
 /* Whether the table is to be printed. */
 bool report_shows(const struct report *report, const struct report_item *item);
 

@@ -143,6 +143,9 @@ void report_note(struct report *report, const char *format, ...) __attribute__((
 /* Lines that only people get, such as a drawing. */
 void report_lines(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* A value for people. Returns what is to be shown: `buffer`, or the cell's own text. */
+const char *report_words(const struct report_column *column, const struct report_cell *cell, char *buffer, size_t size);
+
 /* Print everything, through a pager where a terminal would scroll. `status`, or COMMAND_WRONG after a message. */
 int report_print(struct report *report, int status);
 
