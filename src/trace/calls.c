@@ -45,7 +45,7 @@ static bool calls_ended;        /* the process exits: CUPTI is not called any mo
 /* Read by the callback. */
 static _Atomic unsigned calls_generation; /* of CUPTI's use: what a thread has begun in one of before never ends */
 static _Atomic bool calls_tsc;
-static _Atomic bool calls_memory;   /* a trace wants all calls */
+static _Atomic bool calls_memory;       /* a trace wants all calls */
 static _Atomic uint64_t calls_imported; /* ticks at which the first pointer of another process was; 0: none was */
 static _Atomic uint64_t calls_overflown;
 

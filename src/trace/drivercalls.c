@@ -19,7 +19,7 @@ struct tidei_driver_calls {
     struct tidei_devices *devices;
     struct tidei_inbox inbox;
     struct tidei_inbox taken; /* the inbox's other buffers; the writer's */
-    uint64_t flushed_ns;            /* when CUPTI was last asked; the writer's */
+    uint64_t flushed_ns;      /* when CUPTI was last asked; the writer's */
     uint64_t flushed_ticks;
     uint64_t overflown; /* of the process before this trace */
     bool tsc;
