@@ -2,6 +2,7 @@
 libtidemark_la_SOURCES += adaptors/aligned.c
 libtidemark_la_SOURCES += adaptors/binning.c
 libtidemark_la_SOURCES += adaptors/callback.c
+libtidemark_la_SOURCES += adaptors/fallback.c
 libtidemark_la_SOURCES += adaptors/fault.c
 libtidemark_la_SOURCES += adaptors/fixed.c
 libtidemark_la_SOURCES += adaptors/limit.c

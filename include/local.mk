@@ -6,6 +6,7 @@ pkginclude_HEADERS = \
 	include/tidemark/callback.h \
 	include/tidemark/driver.h \
 	include/tidemark/export.h \
+	include/tidemark/fallback.h \
 	include/tidemark/fault.h \
 	include/tidemark/fixed.h \
 	include/tidemark/limit.h \

@@ -18,6 +18,7 @@ enum tidei_argument_type {
     TIDEI_ARGUMENT_WORD,     /* anything, quoted where it needs it: a path */
     TIDEI_ARGUMENT_CHOICE,   /* one of `choices`; its value is the index */
     TIDEI_ARGUMENT_BIN,      /* SIZE={stack}, or SIZE..SIZE for powers of two; repeated; collected in `bins` */
+    TIDEI_ARGUMENT_STACK,    /* {stack}, with a base of its own or without; collected in `bins` */
 };
 
 struct tidei_argument {
@@ -45,10 +46,13 @@ struct tidei_value {
     uint64_t share_whole;
 };
 
-/* One BIN argument: a bin whose stack is built (borrowed), or a range of powers of two (resource is NULL). */
+/*
+ * One BIN argument: a bin whose stack is built (borrowed), or a range of powers of two (resource is NULL); or a STACK
+ * argument.
+ */
 struct tidei_bin {
     uint64_t smallest_bytes; /* of a range; else equal to limit_bytes */
-    uint64_t limit_bytes;
+    uint64_t limit_bytes;    /* UINT64_MAX for a STACK */
     struct tide_resource *resource;
     unsigned column;
 };

@@ -8,6 +8,7 @@ extern const struct tidei_kind tidei_aligned_kind;
 extern const struct tidei_kind tidei_binning_kind;
 extern const struct tidei_kind tidei_cuda_kind;
 extern const struct tidei_kind tidei_driver_kind;
+extern const struct tidei_kind tidei_fallback_kind;
 extern const struct tidei_kind tidei_fault_kind;
 extern const struct tidei_kind tidei_fixed_kind;
 extern const struct tidei_kind tidei_host_kind;
@@ -27,6 +28,7 @@ static const struct tidei_kind *const kinds[] = {
     &tidei_binning_kind,
     &tidei_cuda_kind,
     &tidei_driver_kind,
+    &tidei_fallback_kind,
     &tidei_fault_kind,
     &tidei_fixed_kind,
     &tidei_host_kind,

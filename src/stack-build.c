@@ -11,7 +11,10 @@
 static enum tide_status build_stack(struct stack_layer *bottom, struct tide_resource *upstream,
                                     struct tide_resource **out);
 
-/* Bins are built over what the layer itself is built over; *bins holds a reference to each, also on failure. */
+/*
+ * Bins are built over what the layer itself is built over, unless they have a base; *bins holds a reference to each, also
+ * on failure.
+ */
 static enum tide_status
 build_bins(struct stack_layer *layer, struct tide_resource *upstream, struct tidei_bin *bins)
 {
@@ -23,7 +26,7 @@ build_bins(struct stack_layer *layer, struct tide_resource *upstream, struct tid
         bins[index].limit_bytes = bin->limit_bytes;
         bins[index].column = bin->column;
         if (bin->bottom != NULL)
-            status = build_stack(bin->bottom, upstream, &bins[index].resource);
+            status = build_stack(bin->bottom, bin->bottom->kind->is_base ? NULL : upstream, &bins[index].resource);
         index++;
     }
     return status;

@@ -6,6 +6,8 @@
  *     argument := key '=' value
  *               | value                                  the next argument not yet given that may lack its key
  *               | flag                                   the key of a flag alone: flag=true
+ *               | [ key '=' ] '{' stack '}'              a stack, with a base of its own, or one that ends in the layer
+ *                                                        below this one
  *               | size '=' '{' stack '}'                 a bin, where the layer takes bins: no base in the braces,
  *                                                        their stack ends in the layer below this one
  *               | size '..' size                         bins for the powers of two between
@@ -43,6 +45,7 @@ struct stack_parser {
     struct stack_lexer lexer;
     struct stack_token token; /* the one that is looked at */
     unsigned depth;           /* of braces */
+    bool base_refused;        /* in those of a bin */
     unsigned layer_count;
 };
 
@@ -111,13 +114,19 @@ stack_find_key(const struct tidei_kind *kind, const struct stack_token *token)
 }
 
 static size_t
-stack_find_bin(const struct tidei_kind *kind)
+stack_find_type(const struct tidei_kind *kind, enum tidei_argument_type type)
 {
     size_t index = 0;
 
-    while (index < kind->argument_count && kind->arguments[index].type != TIDEI_ARGUMENT_BIN)
+    while (index < kind->argument_count && kind->arguments[index].type != type)
         index++;
     return index;
+}
+
+static size_t
+stack_find_bin(const struct tidei_kind *kind)
+{
+    return stack_find_type(kind, TIDEI_ARGUMENT_BIN);
 }
 
 static size_t
@@ -128,7 +137,7 @@ stack_find_positional(const struct stack_layer *layer)
 
     while (index < kind->argument_count &&
            (!kind->arguments[index].positional || kind->arguments[index].type == TIDEI_ARGUMENT_BIN ||
-            layer->values[index].given))
+            kind->arguments[index].type == TIDEI_ARGUMENT_STACK || layer->values[index].given))
         index++;
     return index;
 }
@@ -165,7 +174,7 @@ stack_set(struct stack_layer *layer, size_t index, const struct stack_token *tok
 }
 
 static struct stack_bin *
-stack_bin_new(struct stack_parser *parser, struct stack_layer *layer, unsigned column)
+stack_bin_new(struct stack_parser *parser, struct stack_layer *layer, size_t index, unsigned column)
 {
     struct stack_bin **last = &layer->bins;
     struct stack_bin *bin = stack_new(parser->tree, sizeof(*bin));
@@ -177,12 +186,33 @@ stack_bin_new(struct stack_parser *parser, struct stack_layer *layer, unsigned c
         last = &(*last)->next;
     *last = bin;
     layer->bin_count++;
-    layer->values[stack_find_bin(layer->kind)].given = true;
+    layer->values[index].given = true;
     return bin;
 }
 
 static enum tide_status stack_read_layers(struct stack_parser *parser, struct stack_layer **top,
                                           struct stack_layer **bottom);
+
+/* From the brace that opens to the one that closes. */
+static enum tide_status
+stack_read_braces(struct stack_parser *parser, const char *name, struct stack_bin *bin, bool base_refused)
+{
+    bool refused_outside = parser->base_refused;
+    enum tide_status status;
+
+    if (parser->depth == STACK_DEPTH_MOST)
+        return tidei_stack_fail(parser->token.column, name, "braces nest too deep, expected at most %d",
+                                STACK_DEPTH_MOST);
+    stack_next(parser);
+    parser->depth++;
+    parser->base_refused = base_refused;
+    status = stack_read_layers(parser, &bin->top, &bin->bottom);
+    parser->base_refused = refused_outside;
+    parser->depth--;
+    if (status == TIDE_OK)
+        status = stack_expect(parser, STACK_BRACE_CLOSE, bin->bottom->kind->name, "'|' or '}'");
+    return status;
+}
 
 /* "256KiB={...}", at the brace. */
 static enum tide_status
@@ -190,7 +220,7 @@ stack_read_bin(struct stack_parser *parser, struct stack_layer *layer, const str
 {
     const char *name = layer->kind->name;
     const struct tidei_argument *argument = &layer->kind->arguments[stack_find_bin(layer->kind)];
-    struct stack_bin *bin = stack_bin_new(parser, layer, size->column);
+    struct stack_bin *bin = stack_bin_new(parser, layer, stack_find_bin(layer->kind), size->column);
     enum tide_status status;
 
     if (bin == NULL)
@@ -203,16 +233,24 @@ stack_read_bin(struct stack_parser *parser, struct stack_layer *layer, const str
     bin->smallest_bytes = bin->limit_bytes;
     if (parser->token.type != STACK_BRACE_OPEN)
         return stack_unexpected(parser, name, "'{' and the bin's layers");
-    if (parser->depth == STACK_DEPTH_MOST)
-        return tidei_stack_fail(parser->token.column, name, "braces nest too deep, expected at most %d",
-                                STACK_DEPTH_MOST);
-    stack_next(parser);
-    parser->depth++;
-    status = stack_read_layers(parser, &bin->top, &bin->bottom);
-    parser->depth--;
-    if (status == TIDE_OK)
-        status = stack_expect(parser, STACK_BRACE_CLOSE, bin->bottom->kind->name, "'|' or '}'");
-    return status;
+    return stack_read_braces(parser, name, bin, true);
+}
+
+/* "{...}", at the brace, for the argument at `index`; `column` is that of its key where it has one. */
+static enum tide_status
+stack_read_stack(struct stack_parser *parser, struct stack_layer *layer, size_t index, unsigned column)
+{
+    const char *name = layer->kind->name;
+    struct stack_bin *bin;
+
+    if (layer->values[index].given)
+        return tidei_stack_fail(column, name, "argument '%s' is given twice, expected it once",
+                                layer->kind->arguments[index].key);
+    bin = stack_bin_new(parser, layer, index, column);
+    if (bin == NULL)
+        return TIDE_ENOMEM;
+    bin->smallest_bytes = bin->limit_bytes = UINT64_MAX;
+    return stack_read_braces(parser, name, bin, false);
 }
 
 /* "256..64KiB". */
@@ -222,7 +260,7 @@ stack_read_range(struct stack_parser *parser, struct stack_layer *layer, const s
     const char *name = layer->kind->name;
     const struct tidei_argument *argument = &layer->kind->arguments[stack_find_bin(layer->kind)];
     const char *dots = strstr(token->word, "..");
-    struct stack_bin *bin = stack_bin_new(parser, layer, token->column);
+    struct stack_bin *bin = stack_bin_new(parser, layer, stack_find_bin(layer->kind), token->column);
     size_t length = (size_t)(dots - token->word);
     enum tide_status status;
 
@@ -253,6 +291,8 @@ stack_read_keyed(struct stack_parser *parser, struct stack_layer *layer, const s
         return stack_read_bin(parser, layer, key);
     if (index == kind->argument_count || kind->arguments[index].type == TIDEI_ARGUMENT_BIN)
         return stack_unknown_key(layer, key);
+    if (kind->arguments[index].type == TIDEI_ARGUMENT_STACK && parser->token.type == STACK_BRACE_OPEN)
+        return stack_read_stack(parser, layer, index, key->column);
     if (value.type != STACK_WORD) {
         char shown[64];
 
@@ -299,7 +339,10 @@ static enum tide_status
 stack_read_argument(struct stack_parser *parser, struct stack_layer *layer)
 {
     struct stack_token word = parser->token;
+    size_t stack = stack_find_type(layer->kind, TIDEI_ARGUMENT_STACK);
 
+    if (word.type == STACK_BRACE_OPEN && stack < layer->kind->argument_count)
+        return stack_read_stack(parser, layer, stack, word.column);
     if (word.type != STACK_WORD)
         return stack_unexpected(parser, layer->kind->name, "an argument");
     stack_next(parser);
@@ -364,7 +407,7 @@ stack_read_layer(struct stack_parser *parser, struct stack_layer **out)
         return tidei_stack_fail(parser->token.column, kind->name, "too many layers, expected at most %d",
                                 STACK_LAYER_MOST);
     assert(kind->argument_count <= TIDEI_MAX_ARGUMENTS);
-    if (kind->is_base && parser->depth != 0)
+    if (kind->is_base && parser->base_refused)
         return tidei_stack_fail(parser->token.column, kind->name,
                                 "a base in braces, expected layers over what is below the bins");
     layer = stack_new(parser->tree, sizeof(*layer));

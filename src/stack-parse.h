@@ -5,7 +5,7 @@
 #include "kind.h"
 #include "stack-value.h"
 
-/* A BIN argument: `top` and `bottom` are the layers in its braces, NULL for a range. */
+/* A BIN or STACK argument: `top` and `bottom` are the layers in its braces, NULL for a range. */
 struct stack_bin {
     struct stack_bin *next; /* in the order of the text */
     uint64_t smallest_bytes;

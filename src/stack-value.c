@@ -268,6 +268,7 @@ tidei_stack_value(const char *layer, const struct tidei_argument *argument, cons
         out->word = word;
         return TIDE_OK;
     case TIDEI_ARGUMENT_BIN:
+    case TIDEI_ARGUMENT_STACK:
         break; /* the parser reads those itself */
     }
     return value_fail(layer, argument, out->column, word, length, "stands where no value can");

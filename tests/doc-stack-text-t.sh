@@ -5,7 +5,7 @@
 
 # The stacks over CUDA are tried over sim, as there may be no GPU.
 sed -n '/^```stack$/,/^```$/p' "$top_srcdir/doc/stack-text.md" | grep -v '^```' |
-    sed -E 's/(driver|cuda|managed|pinned)(\([^)]*\))?$/sim(capacity=80GiB)/' >"$scratch/stacks"
+    sed -E 's/(driver|cuda|managed|pinned)(\([^)]*\))?(\}|$)/sim(capacity=80GiB)\3/g' >"$scratch/stacks"
 
 # described TEXT: what the stack of that text says it is.
 described() {

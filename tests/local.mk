@@ -253,6 +253,12 @@ tests_retry_t_LDADD = libtidemark.la
 TESTS += tests/retry-t
 THREADED_TESTS += tests/retry-t
 
+check_PROGRAMS += tests/fallback-t
+tests_fallback_t_SOURCES = tests/fallback-t.c $(adaptor_test)
+tests_fallback_t_LDADD = libtidemark.la
+TESTS += tests/fallback-t
+THREADED_TESTS += tests/fallback-t
+
 check_PROGRAMS += tests/fault-layer-t
 tests_fault_layer_t_SOURCES = tests/fault-layer-t.c $(contract_test)
 tests_fault_layer_t_LDADD = libtidemark.la

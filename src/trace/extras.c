@@ -75,7 +75,8 @@ static enum tide_status
 extras_bin(struct tidei_store *store, const struct tidei_record *record)
 {
     sqlite3_bind_int64(store->bin, 1, (int64_t)record->address);
-    sqlite3_bind_int64(store->bin, 2, (int64_t)record->size);
+    /* a column has no more than 63 bits */
+    sqlite3_bind_int64(store->bin, 2, record->size > INT64_MAX ? INT64_MAX : (int64_t)record->size);
     sqlite3_bind_int64(store->bin, 3, (int64_t)record->stream);
     return tidei_store_run(store, store->bin, "layer_bin");
 }

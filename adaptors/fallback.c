@@ -1,0 +1,335 @@
+/*
+ * fallback: what the first resource cannot serve, the second does.
+ *
+ * Usage: fallback({STACK} [, any])
+ *     STACK  asked first; it has a base of its own, or ends in the layer that follows
+ *     any    go on after any failure, not only for want of memory
+ *
+ * Example: memory of the device as long as there is some, then managed memory, which may exceed it:
+ *     fallback({driver(maximum=60GiB)}) | managed
+ *
+ * The second is the layer that follows. What it has served is noted by address; while nothing of that is out, a
+ * deallocation costs one look at a counter.
+ *
+ * LIMITATIONS
+ *  - Two resources that hand out the same addresses, such as two `sim` bases, cannot be told apart.
+ *  - A device that is out of memory may take long to say so, each time: a limit in STACK says so at once.
+ *  - Figures: see include/tidemark/fallback.h.
+ */
+#include <stdlib.h>
+
+#include <tidemark/fallback.h>
+
+#include "address-shards.h"
+#include "describe.h"
+#include "kind.h"
+#include "resource.h"
+
+struct fallback {
+    struct tide_resource base;   /* its upstream is the second */
+    struct tide_resource *first; /* holds a reference */
+    bool joined;                 /* the first ends in the second */
+    bool any;
+    _Atomic uint64_t out;               /* allocations of the second, outstanding; never less than `noted` has */
+    _Atomic uint64_t served;            /* by the second */
+    struct tidei_address_shards *noted; /* owned; addresses of the second */
+};
+
+static bool
+fallback_wanted(const struct fallback *fallback, enum tide_status status)
+{
+    return fallback->any || status == TIDE_ECAPACITY || status == TIDE_ELIMIT;
+}
+
+/* Counted before it can be freed. All relaxed: who frees an address got it from here, which orders that. */
+static enum tide_status
+fallback_note(struct fallback *fallback, void *pointer)
+{
+    atomic_fetch_add_explicit(&fallback->out, 1, memory_order_relaxed);
+    if (tidei_address_shards_put(fallback->noted, pointer, 1)) {
+        atomic_fetch_add_explicit(&fallback->served, 1, memory_order_relaxed);
+        return TIDE_OK;
+    }
+    atomic_fetch_sub_explicit(&fallback->out, 1, memory_order_relaxed);
+    return tide_error_set(TIDE_ENOMEM, "fallback: no host memory to note an address");
+}
+
+/* The first has failed, and said why. */
+static __attribute__((noinline)) enum tide_status
+fallback_allocate_second(struct fallback *fallback, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct tide_resource *second = fallback->base.upstream;
+    struct tidei_error error;
+    enum tide_status status;
+
+    tidei_error_save(&error);
+    status = tidei_allocate(second, bytes, alignment, stream, out);
+    if (status != TIDE_OK) {
+        *out = NULL;
+        return tide_error_set(status, "fallback: %s; then %s", error.text, tide_error_text());
+    }
+    status = fallback_note(fallback, *out);
+    if (status != TIDE_OK) {
+        tidei_error_save(&error);
+        tidei_deallocate(second, *out, bytes, alignment, stream);
+        tidei_error_restore(&error);
+        *out = NULL;
+    }
+    return status;
+}
+
+static enum tide_status
+fallback_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct fallback *fallback = (struct fallback *)self;
+    enum tide_status status = tidei_allocate(fallback->first, bytes, alignment, stream, out);
+
+    if (__builtin_expect(status == TIDE_OK, 1) || !fallback_wanted(fallback, status))
+        return status;
+    return fallback_allocate_second(fallback, bytes, alignment, stream, out);
+}
+
+/* Forgotten before the second is called: the address may come back at once, also from the first. */
+static __attribute__((noinline)) enum tide_status
+fallback_deallocate_noted(struct fallback *fallback, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    enum tide_status status;
+
+    if (tidei_address_shards_take(fallback->noted, pointer) == 0)
+        return tidei_deallocate(fallback->first, pointer, bytes, alignment, stream);
+    status = tidei_deallocate(fallback->base.upstream, pointer, bytes, alignment, stream);
+    if (status == TIDE_OK || !tidei_address_shards_put(fallback->noted, pointer, 1)) {
+        atomic_fetch_sub_explicit(&fallback->out, 1, memory_order_relaxed);
+        if (status != TIDE_OK)
+            tidei_message(TIDE_ERROR, "fallback: no host memory to note an address again that was not taken back");
+    }
+    return status;
+}
+
+static enum tide_status
+fallback_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct fallback *fallback = (struct fallback *)self;
+
+    /* Relaxed: what this thread frees, if it is the second's, was counted before it was handed out. */
+    if (__builtin_expect(atomic_load_explicit(&fallback->out, memory_order_relaxed) != 0, 0))
+        return fallback_deallocate_noted(fallback, pointer, bytes, alignment, stream);
+    return tidei_deallocate(fallback->first, pointer, bytes, alignment, stream);
+}
+
+/* Both are ordered even where one fails, whose status it is then. */
+static enum tide_status
+fallback_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
+{
+    struct fallback *fallback = (struct fallback *)self;
+    enum tide_status status = TIDE_OK, second;
+
+    if (!fallback->joined || earlier == TIDE_STREAM_ALL)
+        status = fallback->first->ops->order(fallback->first, earlier, later);
+    second = tide_pass_order(self, earlier, later);
+    return status != TIDE_OK ? status : second;
+}
+
+/* The second last: what the first gives back to it may go further. */
+static enum tide_status
+fallback_trim(struct tide_resource *self, uint64_t keep_bytes)
+{
+    struct fallback *fallback = (struct fallback *)self;
+    enum tide_status status = fallback->first->ops->trim(fallback->first, keep_bytes);
+    enum tide_status second = tide_pass_trim(self, keep_bytes);
+
+    return status != TIDE_OK ? status : second;
+}
+
+/* The figure of both from that of each; false where it is none. */
+static bool
+fallback_join(enum tide_query what, uint64_t first, uint64_t second, uint64_t *out)
+{
+    *out = first < second ? first : second;
+    switch (what) {
+    case TIDE_QUERY_BYTES_USED:
+    case TIDE_QUERY_BYTES_RESERVED:
+    case TIDE_QUERY_BYTES_CACHED:
+    case TIDE_QUERY_FREE_BLOCKS:
+    case TIDE_QUERY_CAPACITY:
+        *out = first > UINT64_MAX - second ? UINT64_MAX : first + second;
+        return true;
+    case TIDE_QUERY_LARGEST_FREE:
+        *out = first > second ? first : second;
+        return true;
+    case TIDE_QUERY_HOST_ACCESS:
+    case TIDE_QUERY_STREAM_ORDERED:
+    case TIDE_QUERY_ALIGNMENT:
+        return true; /* the lesser of both */
+    case TIDE_QUERY_DEVICE:
+        return first == second;
+    default:
+        return false;
+    }
+}
+
+static enum tide_status
+fallback_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    const struct fallback *fallback = (const struct fallback *)self;
+    uint64_t first, second;
+    enum tide_status status;
+
+    if (fallback->joined)
+        return tide_pass_query(self, what, out);
+    if (what >= TIDE_QUERY_DEVICE_FREE && what <= TIDE_QUERY_HOST_POOLS)
+        return fallback->first->ops->query(fallback->first, what, out);
+    status = fallback->first->ops->query(fallback->first, what, &first);
+    if (status == TIDE_OK)
+        status = tide_pass_query(self, what, &second);
+    if (status == TIDE_OK && fallback_join(what, first, second, out))
+        return TIDE_OK;
+    return status == TIDE_OK ? tide_base_query(self, what, out) : status;
+}
+
+static void
+fallback_describe(struct tide_resource *self, struct tide_text *text)
+{
+    const struct fallback *fallback = (const struct fallback *)self;
+
+    tide_text_format(text, "{");
+    tidei_describe_until(fallback->first, self->upstream, text);
+    tide_text_format(text, fallback->any ? "}, any=true" : "}");
+}
+
+static enum tide_status
+fallback_upstream_at(struct tide_resource *self, size_t index, struct tide_upstream *out)
+{
+    if (index != 1)
+        return tide_pass_upstream_at(self, index, out);
+    *out = (struct tide_upstream){ ((const struct fallback *)self)->first, UINT64_MAX };
+    return TIDE_OK;
+}
+
+static void
+fallback_destroy(struct tide_resource *self)
+{
+    struct fallback *fallback = (struct fallback *)self;
+
+    tide_resource_release(fallback->first);
+    tidei_address_shards_destroy(fallback->noted);
+    tide_resource_fini(self);
+    free(fallback);
+}
+
+static const struct tide_resource_ops fallback_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "fallback",
+    .allocate = fallback_allocate,
+    .deallocate = fallback_deallocate,
+    .order = fallback_order,
+    .trim = fallback_trim,
+    .query = fallback_query,
+    .describe = fallback_describe,
+    .upstream_at = fallback_upstream_at,
+    .destroy = fallback_destroy,
+};
+
+/* Whether `second` stands below `first`, on the way of what no other layer serves. */
+static bool
+fallback_reaches(struct tide_resource *first, const struct tide_resource *second)
+{
+    struct tide_upstream edge = { .resource = first };
+
+    while (edge.resource != NULL && edge.resource != second) {
+        struct tide_resource *resource = edge.resource;
+
+        if (resource->ops->upstream_at(resource, 0, &edge) != TIDE_OK)
+            return false;
+    }
+    return edge.resource == second;
+}
+
+static enum tide_status
+fallback_new(struct tide_resource *first, struct tide_resource *second, struct fallback **out)
+{
+    struct fallback *fallback = calloc(1, sizeof(*fallback));
+    enum tide_status status;
+
+    *out = fallback;
+    if (fallback == NULL)
+        return tide_error_set(TIDE_ENOMEM, "fallback: no host memory for %zu B", sizeof(*fallback));
+    status = tidei_address_shards_create(&fallback->noted);
+    if (status != TIDE_OK)
+        tide_error_set(status, "fallback: %s", tide_error_text());
+    if (status == TIDE_OK)
+        status = tide_resource_init(&fallback->base, &fallback_ops, second);
+    if (status == TIDE_OK) {
+        fallback->first = tide_resource_retain(first);
+        return TIDE_OK;
+    }
+    tidei_address_shards_destroy(fallback->noted);
+    free(fallback);
+    return status;
+}
+
+enum tide_status
+tide_fallback_create(struct tide_resource *first, struct tide_resource *second,
+                     const struct tide_fallback_options *options, struct tide_resource **out)
+{
+    struct tide_fallback_options wanted;
+    struct fallback *fallback;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "fallback: no place for the resource");
+    *out = NULL;
+    if (first == NULL || second == NULL)
+        return tide_error_set(TIDE_EINVAL, "fallback: no %s resource", first == NULL ? "first" : "second");
+    if (first == second)
+        return tide_error_set(TIDE_EINVAL, "fallback: the second resource is the first");
+    status = tidei_options_copy("fallback", options, &wanted, sizeof(wanted));
+    if (status == TIDE_OK)
+        status = fallback_new(first, second, &fallback);
+    if (status != TIDE_OK)
+        return status;
+    fallback->any = wanted.any;
+    fallback->joined = fallback_reaches(first, second);
+    *out = &fallback->base;
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_fallback_served(struct tide_resource *resource, uint64_t *out)
+{
+    const struct fallback *fallback = (const struct fallback *)resource;
+
+    if (out != NULL)
+        *out = 0;
+    if (resource == NULL || out == NULL || resource->ops != &fallback_ops)
+        return tide_error_set(TIDE_EINVAL, "fallback: asked of what is no fallback");
+    *out = atomic_load_explicit(&fallback->served, memory_order_relaxed); /* a figure: orders nothing */
+    return TIDE_OK;
+}
+
+enum { FALLBACK_FIRST, FALLBACK_ANY };
+
+static const struct tidei_argument fallback_arguments[] = {
+    [FALLBACK_FIRST] = { .key = "first",
+                         .type = TIDEI_ARGUMENT_STACK,
+                         .positional = true,
+                         .required = true,
+                         .expected = "layers in braces such as {limit(4GiB)}" },
+    [FALLBACK_ANY] = { .key = "any", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
+};
+
+static enum tide_status
+fallback_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    const struct tide_fallback_options options = { TIDE_OPTIONS(options),
+                                                   .any = arguments->values[FALLBACK_ANY].number != 0 };
+
+    return tide_fallback_create(arguments->bins[0].resource, upstream, &options, out);
+}
+
+const struct tidei_kind tidei_fallback_kind = {
+    .name = "fallback",
+    .arguments = fallback_arguments,
+    .argument_count = TIDEI_COUNT_OF(fallback_arguments),
+    .create = fallback_from_text,
+};
