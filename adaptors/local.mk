@@ -8,5 +8,6 @@ libtidemark_la_SOURCES += adaptors/fixed.c
 libtidemark_la_SOURCES += adaptors/limit.c
 libtidemark_la_SOURCES += adaptors/log.c
 libtidemark_la_SOURCES += adaptors/monotonic.c
+libtidemark_la_SOURCES += adaptors/pool.c
 libtidemark_la_SOURCES += adaptors/retry.c
 libtidemark_la_SOURCES += adaptors/statistics.c

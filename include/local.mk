@@ -13,6 +13,7 @@ pkginclude_HEADERS = \
 	include/tidemark/log.h \
 	include/tidemark/message.h \
 	include/tidemark/monotonic.h \
+	include/tidemark/pool.h \
 	include/tidemark/resource.h \
 	include/tidemark/retry.h \
 	include/tidemark/stack.h \

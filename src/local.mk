@@ -66,3 +66,4 @@ libtidemark_la_SOURCES = \
 	src/threadslot.c \
 	src/threadslot.h \
 	src/version.c
+

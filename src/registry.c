@@ -17,6 +17,7 @@ extern const struct tidei_kind tidei_log_kind;
 extern const struct tidei_kind tidei_managed_kind;
 extern const struct tidei_kind tidei_monotonic_kind;
 extern const struct tidei_kind tidei_pinned_kind;
+extern const struct tidei_kind tidei_pool_kind;
 extern const struct tidei_kind tidei_retry_kind;
 extern const struct tidei_kind tidei_sim_kind;
 extern const struct tidei_kind tidei_statistics_kind;
@@ -37,6 +38,7 @@ static const struct tidei_kind *const kinds[] = {
     &tidei_managed_kind,
     &tidei_monotonic_kind,
     &tidei_pinned_kind,
+    &tidei_pool_kind,
     &tidei_retry_kind,
     &tidei_sim_kind,
     &tidei_statistics_kind,

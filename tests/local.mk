@@ -265,6 +265,23 @@ tests_fault_layer_t_LDADD = libtidemark.la
 TESTS += tests/fault-layer-t
 THREADED_TESTS += tests/fault-layer-t
 
+check_PROGRAMS += tests/pool-t
+tests_pool_t_SOURCES = tests/pool-t.c $(adaptor_test)
+tests_pool_t_LDADD = libtidemark.la
+TESTS += tests/pool-t
+THREADED_TESTS += tests/pool-t
+
+check_PROGRAMS += tests/pool-streams-t
+tests_pool_streams_t_SOURCES = tests/pool-streams-t.c $(adaptor_test)
+tests_pool_streams_t_LDADD = libtidemark.la
+TESTS += tests/pool-streams-t
+
+check_PROGRAMS += tests/pool-model-t
+tests_pool_model_t_SOURCES = tests/pool-model-t.c $(adaptor_test)
+tests_pool_model_t_LDADD = libtidemark.la
+TESTS += tests/pool-model-t
+THREADED_TESTS += tests/pool-model-t
+
 # Beside the sources that they test, which the library does not export.
 EXTRA_DIST += tests/guarded.h
 lock_test = src/lock.c src/message.c src/status.c src/testpoint.c src/text.c
@@ -282,6 +299,13 @@ tests_lock_fork_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src -DTIDEI_TEST_POINTS
 tests_lock_fork_t_LDADD = -lpthread
 TESTS += tests/lock-fork-t
 THREADED_TESTS += tests/lock-fork-t
+
+check_PROGRAMS += tests/heap-t
+tests_heap_t_SOURCES = tests/heap-t.c tests/contract.c src/suballoc/fit.c src/suballoc/heap-chunks.c \
+	src/suballoc/heap.c src/suballoc/piece.c src/suballoc/streams.c src/suballoc/stretches.c
+tests_heap_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
+tests_heap_t_LDADD = libtidemark.la
+TESTS += tests/heap-t
 
 check_PROGRAMS += tests/threadslot-t
 tests_threadslot_t_SOURCES = tests/threadslot-t.c src/threadslot.c $(lock_test)

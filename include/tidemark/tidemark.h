@@ -28,6 +28,7 @@
 #include <tidemark/log.h>
 #include <tidemark/message.h>
 #include <tidemark/monotonic.h>
+#include <tidemark/pool.h>
 #include <tidemark/resource.h>
 #include <tidemark/retry.h>
 #include <tidemark/stack.h>

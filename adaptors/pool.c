@@ -1,0 +1,434 @@
+/*
+ * pool: take big chunks from upstream and serve requests with blocks of them, in the order of streams.
+ *
+ * Usage: pool([initial=SIZE, maximum=SIZE, growth=SIZE, release_threshold=SIZE, alignment=SIZE, cache=SIZE])
+ *     initial            one chunk that is taken at once and kept; none unless asked for
+ *     maximum            the most that is reserved at a time; no bound unless given
+ *     growth             the least that upstream is asked for at a time; 2 MiB unless given
+ *     release_threshold  chunks that become free go back while more than this is reserved; unless given, they are kept
+ *                        until the pool would have to reserve more than ever
+ *     alignment          power of two that every address and size is a multiple of; 256 unless given
+ *     cache              the most that each thread keeps for itself; 4 MiB unless given, 0 for nothing
+ *
+ * Example: a training program that shares the card with another one:
+ *     log(trace.db) | pool(initial=1GiB, maximum=20GiB) | driver
+ *
+ * The thread that frees a small block keeps it for its own next request on that stream; the others go to a heap with a
+ * lock, where free neighbours merge. src/suballoc/heap.h says where a request goes, src/suballoc/supply.h how chunks
+ * come and go, src/suballoc/cache.h what threads keep.
+ *
+ * A block that another stream gets is ordered behind its last use by tide_order then, not when it is freed, and not at
+ * all where that stream has waited since.
+ *
+ * LIMITATIONS
+ *  - A stream on which blocks were freed must live until they are taken again, as another stream that takes one over is
+ *    ordered behind it; or the application calls tide_order(stack, TIDE_STREAM_ALL, 0) when it destroys streams.
+ *  - Chunks from upstream are not merged, also where they touch: a request does not span two.
+ *  - Requests of up to 1 MiB are rounded up by a sixteenth at most.
+ *  - A request fails although there are bytes enough for it where they do not lie together.
+ *  - What another layer over the same upstream is refused gives nothing back here.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/pool.h>
+
+#include "kind.h"
+#include "suballoc/cache.h"
+
+#define POOL_CACHE_BYTES (UINT64_C(4) << 20)
+
+/* The cache comes first: where `struct pool` begins is known to it. */
+struct pool {
+    struct tide_resource base;
+    struct tide_pool_options options; /* as they are meant: no field is a default */
+    struct tidei_cache cache;
+    _Alignas(128) struct tidei_supply supply;
+};
+
+static struct pool *
+pool_of_supply(struct tidei_supply *supply)
+{
+    return (struct pool *)(void *)((char *)supply - offsetof(struct pool, supply));
+}
+
+static void
+pool_gather(struct tidei_supply *supply)
+{
+    tidei_cache_gather(&pool_of_supply(supply)->cache);
+}
+
+static __attribute__((noinline)) enum tide_status
+pool_allocate_shared(struct pool *pool, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    enum tide_status status;
+    struct tidei_piece *piece;
+
+    if (bytes == 0)
+        return TIDE_OK;
+    if (bytes > TIDEI_SUPPLY_BYTES_MAX || alignment > TIDEI_SUPPLY_BYTES_MAX)
+        return tide_error_set(TIDE_EINVAL, "pool: %zu B request at a multiple of %zu exceeds the largest of 128 TiB",
+                              bytes, alignment);
+    status = tidei_supply_allocate(&pool->supply, bytes, alignment, stream, &piece);
+    if (status == TIDE_OK)
+        *out = (void *)tidei_piece_address(piece);
+    return status;
+}
+
+static enum tide_status
+pool_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct pool *pool = (struct pool *)self;
+
+    *out = NULL;
+    if (tidei_cache_take(&pool->cache, bytes, alignment, stream, out))
+        return TIDE_OK;
+    return pool_allocate_shared(pool, bytes, alignment, stream, out);
+}
+
+/* A cache with too much in it makes room, and is asked once more. */
+static __attribute__((noinline)) enum tide_status
+pool_deallocate_shared(struct pool *pool, void *pointer, size_t bytes, size_t alignment, tide_stream stream,
+                       struct tidei_piece *full)
+{
+    if (pointer == NULL && bytes == 0)
+        return TIDE_OK;
+    if (full != NULL) {
+        tidei_cache_make_room(&pool->cache, full->size_class, stream);
+        if (tidei_cache_give(&pool->cache, full, pointer, bytes, alignment, stream) == TIDEI_CACHE_KEPT)
+            return TIDE_OK;
+    }
+    return tidei_supply_deallocate(&pool->supply, pointer, bytes, alignment, stream);
+}
+
+static enum tide_status
+pool_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct pool *pool = (struct pool *)self;
+    struct tidei_piece *piece = tidei_piece_map_find(&pool->supply.heap.out, pointer);
+    enum tidei_cache_given given = TIDEI_CACHE_NOT;
+
+    if (__builtin_expect(piece != NULL && bytes <= TIDEI_SUPPLY_BYTES_MAX, 1))
+        given = tidei_cache_give(&pool->cache, piece, pointer, bytes, alignment, stream);
+    if (__builtin_expect(given == TIDEI_CACHE_KEPT, 1))
+        return TIDE_OK;
+    return pool_deallocate_shared(pool, pointer, bytes, alignment, stream, given == TIDEI_CACHE_FULL ? piece : NULL);
+}
+
+/* An order of stream 0 behind all is the application's word that streams may go. */
+static enum tide_status
+pool_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
+{
+    if (earlier != TIDE_STREAM_ALL || later != 0)
+        return tide_pass_order(self, earlier, later);
+    return tidei_supply_order_all(&((struct pool *)self)->supply);
+}
+
+static enum tide_status
+pool_trim(struct tide_resource *self, uint64_t keep_bytes)
+{
+    enum tide_status status = tidei_supply_trim(&((struct pool *)self)->supply, keep_bytes);
+    enum tide_status below = tide_pass_trim(self, keep_bytes);
+
+    return status != TIDE_OK ? status : below;
+}
+
+static void
+pool_read(struct pool *pool, struct tide_pool_figures *out)
+{
+    struct tidei_supply *supply = &pool->supply;
+    struct tidei_cache_sums sums;
+
+    *out = (struct tide_pool_figures){ 0 };
+    tidei_cache_close(&pool->cache, &sums);
+    out->used_bytes = supply->used_bytes + (uint64_t)sums.used_bytes;
+    out->cached_bytes = sums.bytes;
+    /* Relaxed: a number, no data behind it. */
+    out->reserved_bytes = atomic_load_explicit(&supply->reserved, memory_order_relaxed);
+    out->reserved_peak_bytes = supply->peak_bytes;
+    out->free_bytes = tidei_heap_free_bytes(&supply->heap);
+    out->largest_free_bytes = tidei_heap_largest(&supply->heap);
+    if (out->largest_free_bytes < sums.largest)
+        out->largest_free_bytes = sums.largest;
+    out->free_blocks = supply->heap.free_count + sums.count;
+    out->chunks = supply->heap.chunk_count;
+    out->grown = supply->grown;
+    out->returned = supply->returned;
+    out->taken_over = supply->taken_over;
+    out->orders = supply->orders;
+    tidei_cache_open(&pool->cache);
+}
+
+static enum tide_status
+pool_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    struct pool *pool = (struct pool *)self;
+    struct tide_pool_figures figures;
+    enum tide_status status;
+
+    switch (what) {
+    case TIDE_QUERY_BYTES_RESERVED:
+        *out = atomic_load_explicit(&pool->supply.reserved, memory_order_relaxed); /* relaxed: as in pool_read */
+        return TIDE_OK;
+    case TIDE_QUERY_CAPACITY:
+        status = tide_pass_query(self, what, out);
+        if (pool->options.maximum_bytes == UINT64_MAX)
+            return status;
+        if (status != TIDE_OK || *out > pool->options.maximum_bytes)
+            *out = pool->options.maximum_bytes;
+        return TIDE_OK;
+    case TIDE_QUERY_BYTES_USED:
+    case TIDE_QUERY_BYTES_RESERVED_HIGH:
+    case TIDE_QUERY_BYTES_CACHED:
+    case TIDE_QUERY_LARGEST_FREE:
+    case TIDE_QUERY_FREE_BLOCKS:
+        break;
+    case TIDE_QUERY_BYTES_USED_HIGH:
+        return tide_base_query(self, what, out); /* upstream's is of chunks */
+    case TIDE_QUERY_ALIGNMENT:
+        *out = pool->options.alignment;
+        return TIDE_OK;
+    default:
+        return tide_pass_query(self, what, out);
+    }
+    pool_read(pool, &figures);
+    *out = what == TIDE_QUERY_BYTES_USED            ? figures.used_bytes
+           : what == TIDE_QUERY_BYTES_RESERVED_HIGH ? figures.reserved_peak_bytes
+           : what == TIDE_QUERY_BYTES_CACHED        ? figures.cached_bytes
+           : what == TIDE_QUERY_LARGEST_FREE        ? figures.largest_free_bytes
+                                                    : figures.free_blocks;
+    return TIDE_OK;
+}
+
+static void
+pool_describe_size(struct tide_text *text, const char *key, uint64_t bytes, uint64_t otherwise, const char **separator)
+{
+    if (bytes == otherwise)
+        return;
+    tide_text_format(text, "%s%s=", *separator, key);
+    tide_text_size(text, bytes);
+    *separator = ", ";
+}
+
+static void
+pool_describe(struct tide_resource *self, struct tide_text *text)
+{
+    const struct tide_pool_options *options = &((const struct pool *)self)->options;
+    const char *separator = "";
+
+    pool_describe_size(text, "initial", options->initial_bytes, 0, &separator);
+    pool_describe_size(text, "maximum", options->maximum_bytes, UINT64_MAX, &separator);
+    pool_describe_size(text, "growth", options->growth_bytes, TIDEI_SUPPLY_CHUNK_BYTES, &separator);
+    pool_describe_size(text, "release_threshold", options->release_threshold_bytes, UINT64_MAX, &separator);
+    pool_describe_size(text, "alignment", options->alignment, TIDE_DEFAULT_ALIGNMENT, &separator);
+    pool_describe_size(text, "cache", options->cache_bytes, POOL_CACHE_BYTES, &separator);
+}
+
+static void
+pool_destroy(struct tide_resource *self)
+{
+    struct pool *pool = (struct pool *)self;
+
+    tidei_cache_fini(&pool->cache);
+    tidei_supply_fini(&pool->supply);
+    tide_resource_fini(self);
+    free(pool);
+}
+
+static const struct tide_resource_ops pool_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "pool",
+    .allocate = pool_allocate,
+    .deallocate = pool_deallocate,
+    .order = pool_order,
+    .trim = pool_trim,
+    .query = pool_query,
+    .describe = pool_describe,
+    .upstream_at = tide_pass_upstream_at,
+    .destroy = pool_destroy,
+};
+
+/* The defaults in place of zeros, and all sizes within their bounds. */
+static enum tide_status
+pool_check(struct tide_pool_options *options)
+{
+    if (options->maximum_bytes != 0 && options->growth_bytes > options->maximum_bytes)
+        return tide_error_set(TIDE_EINVAL, "pool: growth of %s exceeds the maximum of %s",
+                              tidei_size_text(options->growth_bytes), tidei_size_text(options->maximum_bytes));
+    options->maximum_bytes = options->maximum_bytes != 0 ? options->maximum_bytes : UINT64_MAX;
+    options->growth_bytes = options->growth_bytes != 0 ? options->growth_bytes : TIDEI_SUPPLY_CHUNK_BYTES;
+    options->release_threshold_bytes =
+        options->release_threshold_bytes != 0 ? options->release_threshold_bytes : UINT64_MAX;
+    options->alignment = options->alignment != 0 ? options->alignment : TIDE_DEFAULT_ALIGNMENT;
+    options->cache_bytes = options->cache_bytes != 0 ? options->cache_bytes : POOL_CACHE_BYTES;
+    if (!tidei_is_power_of_two(options->alignment) || options->alignment > TIDEI_SUPPLY_CHUNK_BYTES ||
+        options->alignment < 16)
+        return tide_error_set(TIDE_EINVAL, "pool: alignment %llu is no power of two from 16 to 2 MiB",
+                              (unsigned long long)options->alignment);
+    if (options->initial_bytes > TIDEI_SUPPLY_BYTES_MAX || options->growth_bytes > TIDEI_SUPPLY_BYTES_MAX)
+        return tide_error_set(TIDE_EINVAL, "pool: an initial size of %s and a growth of %s, the largest is 128 TiB",
+                              tidei_size_text(options->initial_bytes), tidei_size_text(options->growth_bytes));
+    if (options->initial_bytes > options->maximum_bytes)
+        return tide_error_set(TIDE_EINVAL, "pool: initial size of %s exceeds the maximum of %s",
+                              tidei_size_text(options->initial_bytes), tidei_size_text(options->maximum_bytes));
+    if (options->initial_bytes % options->alignment != 0)
+        return tide_error_set(TIDE_EINVAL, "pool: initial size of %s is no multiple of the alignment %s",
+                              tidei_size_text(options->initial_bytes), tidei_size_text(options->alignment));
+    return TIDE_OK;
+}
+
+static enum tide_status
+pool_supply_init(struct pool *pool, struct tide_resource *upstream)
+{
+    const struct tidei_supply_options options = {
+        .name = "pool",
+        .granule = pool->options.alignment,
+        .growth_bytes = pool->options.growth_bytes,
+        .maximum_bytes = pool->options.maximum_bytes,
+        .release_threshold_bytes = pool->options.release_threshold_bytes,
+        .class_bytes = tidei_cache_class_bytes(pool->options.cache_bytes, pool->options.alignment),
+        .gather = pool_gather,
+    };
+
+    return tidei_supply_init(&pool->supply, upstream, &options);
+}
+
+/* The resource itself, without chunks. */
+static enum tide_status
+pool_new(struct tide_resource *upstream, const struct tide_pool_options *options, struct pool **out)
+{
+    struct pool *pool = aligned_alloc(_Alignof(struct pool), sizeof(*pool));
+    enum tide_status status;
+
+    if (pool == NULL)
+        return tide_error_set(TIDE_ENOMEM, "pool: no host memory for %zu B", sizeof(*pool));
+    memset(pool, 0, sizeof(*pool));
+    pool->options = *options;
+    status = pool_supply_init(pool, upstream);
+    if (status != TIDE_OK)
+        goto free_pool;
+    status = tidei_cache_init(&pool->cache, &pool->supply, options->cache_bytes);
+    if (status != TIDE_OK)
+        goto fini_supply;
+    status = tide_resource_init(&pool->base, &pool_ops, upstream);
+    if (status != TIDE_OK)
+        goto fini_cache;
+    *out = pool;
+    return TIDE_OK;
+
+fini_cache:
+    tidei_cache_fini(&pool->cache);
+fini_supply:
+    tidei_supply_fini(&pool->supply);
+free_pool:
+    free(pool);
+    return status;
+}
+
+enum tide_status
+tide_pool_create(struct tide_resource *upstream, const struct tide_pool_options *options, struct tide_resource **out)
+{
+    struct tide_pool_options known;
+    enum tide_status status;
+    struct pool *pool = NULL;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "pool: no place for the resource");
+    *out = NULL;
+    if (upstream == NULL)
+        return tide_error_set(TIDE_EINVAL, "pool: no upstream");
+    status = tidei_options_copy("pool", options, &known, sizeof(known));
+    if (status == TIDE_OK)
+        status = pool_check(&known);
+    if (status == TIDE_OK)
+        status = pool_new(upstream, &known, &pool);
+    if (status == TIDE_OK && known.initial_bytes != 0)
+        status = tidei_supply_begin(&pool->supply, known.initial_bytes);
+    if (status == TIDE_OK)
+        *out = &pool->base;
+    else if (pool != NULL)
+        tide_resource_release(&pool->base);
+    return status;
+}
+
+static struct pool *
+pool_of(struct tide_resource *resource)
+{
+    return resource != NULL && resource->ops == &pool_ops ? (struct pool *)resource : NULL;
+}
+
+enum tide_status
+tide_pool_trim(struct tide_resource *resource, uint64_t keep_bytes)
+{
+    struct pool *pool = pool_of(resource);
+
+    if (pool == NULL)
+        return tide_error_set(TIDE_EINVAL, "pool: asked of what is no pool");
+    return tidei_supply_trim(&pool->supply, keep_bytes);
+}
+
+enum tide_status
+tide_pool_read(struct tide_resource *resource, struct tide_pool_figures *out)
+{
+    struct pool *pool = pool_of(resource);
+
+    if (out != NULL)
+        *out = (struct tide_pool_figures){ 0 };
+    if (pool == NULL || out == NULL)
+        return tide_error_set(TIDE_EINVAL, "pool: asked of what is no pool");
+    pool_read(pool, out);
+    return TIDE_OK;
+}
+
+enum { POOL_INITIAL, POOL_MAXIMUM, POOL_GROWTH, POOL_THRESHOLD, POOL_ALIGNMENT, POOL_CACHE };
+
+static const struct tidei_argument pool_arguments[] = {
+    [POOL_INITIAL] = { .key = "initial",
+                       .type = TIDEI_ARGUMENT_SIZE,
+                       .share = true,
+                       .expected = "a size such as 1GiB, or a share such as 25%" },
+    [POOL_MAXIMUM] = { .key = "maximum",
+                       .type = TIDEI_ARGUMENT_SIZE,
+                       .share = true,
+                       .least = 1,
+                       .expected = "a size such as 8GiB, or a share such as 50%" },
+    [POOL_GROWTH] = { .key = "growth", .type = TIDEI_ARGUMENT_SIZE, .least = 1, .expected = "a size such as 64MiB" },
+    [POOL_THRESHOLD] = { .key = "release_threshold",
+                         .type = TIDEI_ARGUMENT_SIZE,
+                         .share = true,
+                         .expected = "a size such as 1GiB, or a share such as 25%" },
+    [POOL_ALIGNMENT] = { .key = "alignment",
+                         .type = TIDEI_ARGUMENT_SIZE,
+                         .power_of_two = true,
+                         .expected = "a power of two such as 256" },
+    [POOL_CACHE] = { .key = "cache", .type = TIDEI_ARGUMENT_SIZE, .expected = "a size such as 4MiB" },
+};
+
+/* A share of the device's memory is rounded down to what the pool can cut. */
+static enum tide_status
+pool_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    const struct tidei_value *values = arguments->values;
+    struct tide_pool_options options = { TIDE_OPTIONS(options),
+                                         .initial_bytes = values[POOL_INITIAL].number,
+                                         .maximum_bytes = values[POOL_MAXIMUM].number,
+                                         .growth_bytes = values[POOL_GROWTH].number,
+                                         .release_threshold_bytes = values[POOL_THRESHOLD].number,
+                                         .alignment = values[POOL_ALIGNMENT].number,
+                                         .cache_bytes = values[POOL_CACHE].number };
+
+    options.initial_bytes &= ~((options.alignment != 0 ? options.alignment : TIDE_DEFAULT_ALIGNMENT) - 1);
+    /* 0 stands for what was not given; 1 B is as little. */
+    if (values[POOL_THRESHOLD].given && options.release_threshold_bytes == 0)
+        options.release_threshold_bytes = 1;
+    if (values[POOL_CACHE].given && options.cache_bytes == 0)
+        options.cache_bytes = 1;
+    return tide_pool_create(upstream, &options, out);
+}
+
+const struct tidei_kind tidei_pool_kind = {
+    .name = "pool",
+    .arguments = pool_arguments,
+    .argument_count = TIDEI_COUNT_OF(pool_arguments),
+    .create = pool_from_text,
+};

@@ -1,0 +1,189 @@
+/*
+ * What each thread keeps of the small pieces that it frees, by stream and size class, for its own next requests: the
+ * common pair of calls touches nothing that another thread writes.
+ *
+ * A thread keeps a bounded number of bytes. What it keeps is freed into the supply in halves where there is too much
+ * of it, and as a whole where it ends, where the supply gathers before a request fails, and before the streams that it
+ * was freed on may go.
+ */
+#ifndef TIDEI_CACHE_H
+#define TIDEI_CACHE_H
+
+#include "suballoc/supply.h"
+#include "threadslot.h"
+
+/* Size classes that are cached, from the smallest on: up to 1 MiB where a granule is 256 bytes. */
+#define TIDEI_CACHE_CLASSES 145
+/* Granules of the largest of them; see tidei_class_of. */
+#define TIDEI_CACHE_LARGEST UINT64_C(4096)
+/* Streams that a thread has pieces of at a time. */
+#define TIDEI_CACHE_STREAMS 8
+/* Pieces of one class and stream. */
+#define TIDEI_CACHE_DEPTH 64
+
+struct tidei_cache_bin {
+    struct tidei_piece *first; /* the one that was freed last; linked by next */
+    uint32_t count;
+};
+
+struct tidei_cache_stream {
+    tide_stream stream;
+    uint32_t count; /* pieces in all bins */
+    struct tidei_cache_bin bins[TIDEI_CACHE_CLASSES];
+};
+
+/* One thread's part. */
+struct tidei_cache_part {
+    struct tidei_part part;
+    uint32_t stream_count;
+    int64_t used_bytes; /* as asked for: handed out here, less what was taken back here */
+    uint64_t bytes;     /* of the pieces in the bins */
+    uint64_t count;     /* of these */
+    struct tidei_cache_stream streams[TIDEI_CACHE_STREAMS];
+};
+
+struct tidei_cache {
+    struct tidei_parts parts;
+    struct tidei_supply *supply; /* borrowed */
+    uint64_t most_bytes;         /* of each thread */
+    uint64_t largest_bytes;      /* of a piece that is kept */
+    unsigned granule_log2;
+};
+
+/* The largest piece that is kept where each thread may keep `most_bytes`; 0: none. */
+uint64_t tidei_cache_class_bytes(uint64_t most_bytes, uint64_t granule);
+
+/* The supply is there. `most_bytes` below a granule: nothing is kept, and all functions do nothing. */
+enum tide_status tidei_cache_init(struct tidei_cache *cache, struct tidei_supply *supply, uint64_t most_bytes);
+
+/* What the bins hold is forgotten: the supply goes, too. */
+void tidei_cache_fini(struct tidei_cache *cache);
+
+/* Free what all threads keep into the supply. */
+void tidei_cache_gather(struct tidei_cache *cache);
+
+/* Sums over all parts. */
+struct tidei_cache_sums {
+    int64_t used_bytes;
+    uint64_t bytes;
+    uint64_t count;
+    uint64_t largest; /* bytes of one piece */
+};
+
+/*
+ * Keep all threads off their parts and the supply's lock, and sum up all parts. Until tidei_cache_open.
+ */
+void tidei_cache_close(struct tidei_cache *cache, struct tidei_cache_sums *out);
+void tidei_cache_open(struct tidei_cache *cache);
+
+/* The slow side of tidei_cache_give: make room for a piece of that class and stream, by freeing others. */
+void tidei_cache_make_room(struct tidei_cache *cache, unsigned size_class, tide_stream stream);
+
+/* This thread's bins of a stream; NULL where it has none. Inside the part. */
+static inline struct tidei_cache_stream *
+tidei_cache_find(struct tidei_cache_part *part, tide_stream stream)
+{
+    for (uint32_t i = 0; i < part->stream_count; i++) {
+        if (part->streams[i].stream == stream)
+            return &part->streams[i];
+    }
+    return NULL;
+}
+
+/* The class of a request; TIDEI_CACHE_CLASSES or more where no cache has pieces for it. */
+static inline unsigned
+tidei_cache_class(const struct tidei_cache *cache, size_t bytes, size_t alignment)
+{
+    uint64_t granule = UINT64_C(1) << cache->granule_log2;
+
+    if (__builtin_expect(bytes > cache->largest_bytes || alignment > granule, 0))
+        return TIDEI_CACHE_CLASSES;
+    return tidei_class_of(tidei_class_round_up((bytes + granule - 1) >> cache->granule_log2));
+}
+
+/* A block for the request into *out, where this thread has one. Wait-free. */
+static inline bool
+tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    unsigned size_class = tidei_cache_class(cache, bytes, alignment);
+    struct tidei_cache_stream *own;
+    struct tidei_cache_part *part;
+    struct tidei_piece *piece = NULL;
+
+    if (size_class >= TIDEI_CACHE_CLASSES)
+        return false;
+    part = (struct tidei_cache_part *)tidei_part_enter(&cache->parts);
+    if (part == NULL)
+        return false;
+    own = tidei_cache_find(part, stream);
+    if (own != NULL)
+        piece = own->bins[size_class].first;
+    if (piece != NULL) {
+        own->bins[size_class].first = piece->next;
+        own->bins[size_class].count--;
+        own->count--;
+        part->count--;
+        part->bytes -= piece->bytes;
+        part->used_bytes += (int64_t)bytes;
+        *out = (void *)tidei_piece_address(piece);
+        tidei_piece_set_word(piece, tidei_piece_live(bytes, alignment));
+    }
+    tidei_part_leave(&part->part);
+    return piece != NULL;
+}
+
+/* Whether this thread has room for a piece; inside the part. */
+static inline struct tidei_cache_stream *
+tidei_cache_room(const struct tidei_cache *cache, struct tidei_cache_part *part, const struct tidei_piece *piece,
+                 tide_stream stream)
+{
+    struct tidei_cache_stream *own = tidei_cache_find(part, stream);
+
+    if (__builtin_expect(own == NULL, 0)) {
+        if (part->stream_count == TIDEI_CACHE_STREAMS)
+            return NULL;
+        own = &part->streams[part->stream_count++];
+        own->stream = stream;
+    }
+    if (part->bytes + piece->bytes > cache->most_bytes || own->bins[piece->size_class].count >= TIDEI_CACHE_DEPTH)
+        return NULL;
+    return own;
+}
+
+/* What came of an attempt to keep a block. */
+enum tidei_cache_given { TIDEI_CACHE_KEPT, TIDEI_CACHE_FULL, TIDEI_CACHE_NOT };
+
+/* Keep a block that is freed with these bytes and this alignment, where it is one. Wait-free. */
+static inline enum tidei_cache_given
+tidei_cache_give(struct tidei_cache *cache, struct tidei_piece *piece, void *pointer, size_t bytes, size_t alignment,
+                 tide_stream stream)
+{
+    enum tidei_cache_given given = TIDEI_CACHE_NOT;
+    struct tidei_cache_stream *own;
+    struct tidei_cache_part *part;
+
+    if (piece->size_class >= TIDEI_CACHE_CLASSES)
+        return TIDEI_CACHE_NOT;
+    part = (struct tidei_cache_part *)tidei_part_enter(&cache->parts);
+    if (part == NULL)
+        return TIDEI_CACHE_NOT;
+    own = tidei_cache_room(cache, part, piece, stream);
+    if (own == NULL) {
+        given = TIDEI_CACHE_FULL;
+    } else if (tidei_piece_claim(piece, pointer, tidei_piece_live(bytes, alignment), TIDEI_PIECE_CACHED)) {
+        struct tidei_cache_bin *bin = &own->bins[piece->size_class];
+
+        piece->next = bin->first;
+        bin->first = piece;
+        bin->count++;
+        own->count++;
+        part->count++;
+        part->bytes += piece->bytes;
+        part->used_bytes -= (int64_t)bytes;
+        given = TIDEI_CACHE_KEPT;
+    }
+    tidei_part_leave(&part->part);
+    return given;
+}
+
+#endif

@@ -1,0 +1,73 @@
+/*
+ * The streams that free memory was freed on, and which of them has waited for which.
+ *
+ * A moment is an epoch: it ends when a stream is about to be made to wait for another one, so that what was freed in it
+ * or before was submitted before that wait. Streams have numbers while memory that was freed on them is free. No
+ * locks: the caller has one.
+ */
+#ifndef TIDEI_SUBALLOC_STREAMS_H
+#define TIDEI_SUBALLOC_STREAMS_H
+
+#include "suballoc/fit.h"
+
+/* The streams whose waits are remembered; others wait once for each block that they take over. */
+#define TIDEI_STREAMS_KNOWN 64
+
+#define TIDEI_STREAM_NONE UINT32_MAX
+
+struct tidei_stream {
+    tide_stream handle;
+    uint64_t stretches;              /* of this stream, and pieces that are on their way to it */
+    uint64_t blank;                  /* the last epoch in which it had none: its handle may be another stream's since */
+    uint32_t bucket_next;            /* the next one in the bucket of its handle, or among those without */
+    struct tidei_classes classes[2]; /* free pieces that begin with a stretch of it: small ones, and large ones */
+};
+
+struct tidei_streams {
+    struct tidei_stream **streams; /* owns, each by its number */
+    uint32_t count;
+    uint32_t capacity;
+    uint32_t buckets[256];
+    uint64_t epoch;
+    uint64_t settled;                                          /* the epoch of the last wait for all streams */
+    uint64_t waited[TIDEI_STREAMS_KNOWN][TIDEI_STREAMS_KNOWN]; /* [later][earlier]: the epoch of the last wait */
+};
+
+void tidei_streams_init(struct tidei_streams *streams);
+void tidei_streams_fini(struct tidei_streams *streams);
+
+/* The number of a stream; TIDEI_STREAM_NONE where the host has no memory for a new one. */
+uint32_t tidei_streams_number(struct tidei_streams *streams, tide_stream handle);
+
+/* Whether `later` has to be made to wait before it takes what was freed on `earlier` in `epoch`. */
+static inline bool
+tidei_streams_wait(const struct tidei_streams *streams, uint32_t earlier, uint64_t epoch, uint32_t later)
+{
+    if (earlier == later)
+        return false;
+    if (earlier >= TIDEI_STREAMS_KNOWN || later >= TIDEI_STREAMS_KNOWN)
+        return true;
+    return streams->waited[later][earlier] < epoch || streams->waited[later][earlier] <= streams->streams[later]->blank;
+}
+
+static inline void
+tidei_streams_hold(struct tidei_streams *streams, uint32_t number)
+{
+    streams->streams[number]->stretches++;
+}
+
+/* A stream that no free memory belongs to may be destroyed, and its handle be another's: that one has not waited. */
+static inline void
+tidei_streams_release(struct tidei_streams *streams, uint32_t number)
+{
+    if (--streams->streams[number]->stretches == 0)
+        streams->streams[number]->blank = streams->epoch - 1;
+}
+
+/* `later` waits for all that was freed on `earlier` up to `epoch`, which has ended. */
+void tidei_streams_note(struct tidei_streams *streams, uint32_t earlier, uint64_t epoch, uint32_t later);
+
+/* Forget who has waited: handles may stand for other streams from now on. */
+void tidei_streams_forget(struct tidei_streams *streams, uint64_t epoch);
+
+#endif

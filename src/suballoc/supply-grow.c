@@ -1,0 +1,337 @@
+/* How a supply gets chunks from upstream, and gives them back. */
+#include <sched.h>
+
+#include "suballoc/supply-parts.h"
+
+static uint64_t
+supply_reserved(struct tidei_supply *supply)
+{
+    return atomic_load_explicit(&supply->reserved, memory_order_relaxed); /* relaxed: a number, no data behind it */
+}
+
+static void
+supply_unreserve(struct tidei_supply *supply, uint64_t bytes)
+{
+    /* Relaxed: as tidei_bounded_add. */
+    atomic_fetch_sub_explicit(&supply->reserved, bytes, memory_order_relaxed);
+}
+
+/* What upstream cannot have meant: nothing that is ours may be touched by it. With the lock. */
+static enum tide_status
+supply_check_chunk(struct tidei_supply *supply, void *pointer, uint64_t bytes)
+{
+    const char *name = supply->options.name, *below = tide_resource_name(supply->upstream);
+    uintptr_t base = (uintptr_t)pointer;
+
+    if (pointer == NULL)
+        return tide_error_set(TIDE_EUPSTREAM, "%s: %s gave NULL for %llu B", name, below, (unsigned long long)bytes);
+    if (base % supply->options.granule != 0)
+        return tide_error_set(TIDE_EUPSTREAM, "%s: %s gave %p, which is no multiple of %llu", name, below, pointer,
+                              (unsigned long long)supply->options.granule);
+    if (base + (bytes - 1) < base || tidei_heap_overlaps(&supply->heap, base, bytes))
+        return tide_error_set(TIDE_EUPSTREAM, "%s: %s gave %llu B at %p, which it gave before", name, below,
+                              (unsigned long long)bytes, pointer);
+    return TIDE_OK;
+}
+
+/*
+ * A chunk of just these bytes, as one call of upstream gives it; with the lock, but not throughout. One that cannot be
+ * used goes back, unless that would give away what is ours.
+ */
+static enum tide_status
+supply_chunk_new(struct tidei_supply *supply, uint64_t bytes, uint32_t stream, bool keep)
+{
+    tide_stream handle = supply->heap.streams.streams[stream]->handle;
+    struct tide_resource *upstream = supply->upstream;
+    enum tide_status status;
+    bool overlaps = false;
+    void *pointer;
+
+    supply->moving++;
+    tidei_lock_give(&supply->lock);
+    status = tidei_allocate(upstream, bytes, supply->options.granule, handle, &pointer);
+    tidei_lock_take(&supply->lock);
+    supply->moving--;
+    if (status != TIDE_OK)
+        return status;
+    status = supply_check_chunk(supply, pointer, bytes);
+    if (status == TIDE_OK && !tidei_heap_reserve(&supply->heap))
+        status = tidei_supply_no_memory(supply);
+    if (status == TIDE_OK) {
+        tidei_heap_chunk_add(&supply->heap, (uintptr_t)pointer, bytes, stream, keep);
+        supply->grown++;
+        return TIDE_OK;
+    }
+    overlaps = pointer != NULL && tidei_heap_overlaps(&supply->heap, (uintptr_t)pointer, bytes);
+    if (pointer != NULL && !overlaps) {
+        struct tidei_error error;
+
+        tidei_lock_give(&supply->lock);
+        tidei_error_save(&error);
+        tidei_deallocate(upstream, pointer, bytes, supply->options.granule, handle);
+        tidei_error_restore(&error);
+        tidei_lock_take(&supply->lock);
+    }
+    return status;
+}
+
+/* The same, within the maximum, and counted. */
+static enum tide_status
+supply_chunk_add(struct tidei_supply *supply, uint64_t bytes, uint32_t stream, bool keep)
+{
+    enum tide_status status;
+    uint64_t before;
+
+    if (!tidei_bounded_add(&supply->reserved, bytes, supply->options.maximum_bytes, &before))
+        return tide_error_set(TIDE_ECAPACITY, "%s: another %s exceed its maximum of %s (%s reserved)",
+                              supply->options.name, tidei_size_text(bytes),
+                              tidei_size_text(supply->options.maximum_bytes), tidei_size_text(before));
+    status = supply_chunk_new(supply, bytes, stream, keep);
+    if (status != TIDE_OK)
+        supply_unreserve(supply, bytes);
+    else if (supply_reserved(supply) > supply->peak_bytes)
+        supply->peak_bytes = supply_reserved(supply);
+    return status;
+}
+
+enum tide_status
+tidei_supply_begin(struct tidei_supply *supply, uint64_t bytes)
+{
+    enum tide_status status = TIDE_ENOMEM;
+    uint32_t stream;
+
+    tidei_lock_take(&supply->lock);
+    stream = tidei_streams_number(&supply->heap.streams, 0);
+    if (stream == TIDEI_STREAM_NONE)
+        status = tidei_supply_no_memory(supply);
+    else
+        status = supply_chunk_add(supply, bytes, stream, true);
+    tidei_lock_give(&supply->lock);
+    return status;
+}
+
+/* The stream of the latest stretch: the one that need not wait for the most. */
+static uint32_t
+chunk_stream(const struct tidei_heap_chunk *chunk)
+{
+    const struct tidei_stretch *latest = chunk->piece->stretches.first;
+
+    for (const struct tidei_stretch *stretch = latest; stretch != NULL; stretch = stretch->next) {
+        if (stretch->epoch > latest->epoch)
+            latest = stretch;
+    }
+    return latest->stream;
+}
+
+/*
+ * Give the chunk that has been free for longest back to upstream, behind the work of all streams that it was freed on;
+ * with `all`, also the first one. With the lock, but not throughout. False where there is none, or where it could not
+ * be given back, and is there as before.
+ */
+static bool
+supply_return_one(struct tidei_supply *supply, bool all)
+{
+    struct tidei_heap_chunk chunk;
+    enum tide_status status;
+    tide_stream handle;
+    uint32_t stream;
+
+    if (!tidei_heap_chunk_take(&supply->heap, all, &chunk))
+        return false;
+    stream = chunk_stream(&chunk);
+    status = tidei_supply_wait(supply, chunk.piece, stream);
+    if (status != TIDE_OK) {
+        tidei_heap_chunk_put_back(&supply->heap, &chunk);
+        return false;
+    }
+    handle = supply->heap.streams.streams[stream]->handle;
+    tidei_heap_chunk_own(&supply->heap, &chunk, stream);
+    supply->moving++;
+    tidei_lock_give(&supply->lock);
+    TIDEI_TEST_POINT("supply.returning");
+    status = tidei_deallocate(supply->upstream, (void *)chunk.span->base, chunk.span->bytes, supply->options.granule,
+                              handle);
+    tidei_lock_take(&supply->lock);
+    supply->moving--;
+    if (status != TIDE_OK) {
+        tidei_heap_chunk_put_back(&supply->heap, &chunk);
+        return false;
+    }
+    supply_unreserve(supply, chunk.span->bytes);
+    supply->returned++;
+    tidei_heap_chunk_forget(&supply->heap, &chunk);
+    return true;
+}
+
+/*
+ * Have free chunks make room for one of `bytes`, so that no more than ever is reserved, as far as there are any, and
+ * upstream takes them.
+ */
+static void
+supply_make_room(struct tidei_supply *supply, uint64_t bytes)
+{
+    uint64_t most = supply->options.release_threshold_bytes;
+
+    if (most == UINT64_MAX || most < supply->peak_bytes)
+        most = supply->peak_bytes;
+    while (supply_reserved(supply) + bytes > most && supply_return_one(supply, false))
+        ;
+}
+
+void
+tidei_supply_keep_threshold(struct tidei_supply *supply)
+{
+    uint64_t most = supply->options.release_threshold_bytes;
+
+    if (most == UINT64_MAX || supply_reserved(supply) <= most)
+        return;
+    tidei_lock_take(&supply->lock);
+    while (supply_reserved(supply) > most && supply_return_one(supply, false))
+        ;
+    tidei_lock_give(&supply->lock);
+}
+
+static uint64_t
+round_up(uint64_t bytes, uint64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/*
+ * A chunk for the request, of the size that the policy wants, or of half of that again and again where upstream
+ * refuses, but no less than the request needs.
+ */
+static enum tide_status
+supply_chunk_for(struct tidei_supply *supply, const struct tidei_heap_request *request)
+{
+    uint64_t least = request->bytes + request->alignment - supply->options.granule;
+    uint64_t bytes = least;
+    enum tide_status status;
+
+    if (request->zone == TIDEI_ZONE_SMALL && bytes < tidei_heap_region_bytes(&supply->heap))
+        bytes = tidei_heap_region_bytes(&supply->heap);
+    bytes = round_up(bytes, TIDEI_SUPPLY_CHUNK_BYTES);
+    if (bytes < supply->options.growth_bytes)
+        bytes = round_up(supply->options.growth_bytes, supply->options.granule);
+    supply_make_room(supply, bytes);
+    for (;;) {
+        status = supply_chunk_add(supply, bytes, request->stream, false);
+        if (status == TIDE_OK || status == TIDE_ENOMEM || status == TIDE_EUPSTREAM || bytes == least)
+            return status;
+        bytes = bytes / 2 < least ? least : round_up(bytes / 2, supply->options.granule);
+    }
+}
+
+/* Whatever fits, however it is cut: of the chunk that has just been added, or not. *out is NULL where nothing does. */
+static enum tide_status
+supply_take_hard(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
+{
+    struct tidei_heap_request any = *request;
+
+    any.last_resort = true;
+    *out = NULL;
+    if (!tidei_heap_reserve(&supply->heap))
+        return tidei_supply_no_memory(supply);
+    *out = tidei_supply_take(supply, &any);
+    return TIDE_OK;
+}
+
+/* Have what is in front of the supply be freed here. With the lock, but not throughout. */
+static void
+supply_gather(struct tidei_supply *supply)
+{
+    tidei_lock_give(&supply->lock);
+    supply->options.gather(supply);
+    tidei_lock_take(&supply->lock);
+}
+
+/*
+ * Upstream has refused: use what is free however it is cut, with what caches held; else give all of it back, and ask
+ * again. What others have on its way to upstream, or to another stream, may be what this needs: then all over again.
+ */
+static enum tide_status
+supply_press(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
+{
+    enum tide_status status, refused;
+    bool again;
+
+    do {
+        supply_gather(supply);
+        status = supply_take_hard(supply, request, out);
+        if (status != TIDE_OK || *out != NULL)
+            return status;
+        while (supply_return_one(supply, true))
+            ;
+        refused = supply_chunk_for(supply, request);
+        again = refused == TIDE_OK || supply->moving > 0;
+        status = supply_take_hard(supply, request, out);
+        if (status != TIDE_OK || *out != NULL)
+            return status;
+        if (again) {
+            tidei_lock_give(&supply->lock);
+            sched_yield();
+            tidei_lock_take(&supply->lock);
+        }
+    } while (again);
+    return refused;
+}
+
+enum tide_status
+tidei_supply_grow(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
+{
+    enum tide_status status = TIDE_OK;
+
+    /* At the maximum a region, or a chunk of its own, may be too much for what fits somewhere else. */
+    if (supply->options.maximum_bytes - supply_reserved(supply) < request->bytes) {
+        status = supply_take_hard(supply, request, out);
+        if (status != TIDE_OK || *out != NULL)
+            return status;
+    }
+    status = supply_chunk_for(supply, request);
+    if (status == TIDE_OK)
+        status = supply_take_hard(supply, request, out);
+    else if (status != TIDE_ENOMEM && status != TIDE_EUPSTREAM)
+        status = TIDE_OK;
+    if (status != TIDE_OK || *out != NULL)
+        return status;
+    return supply_press(supply, request, out);
+}
+
+enum tide_status
+tidei_supply_trim(struct tidei_supply *supply, uint64_t keep_bytes)
+{
+    enum tide_status status;
+
+    if (supply_reserved(supply) <= keep_bytes)
+        return TIDE_OK;
+    /* Streams that memory was freed on may be gone: no call may name one. */
+    status = tidei_supply_order_all(supply);
+    if (status != TIDE_OK)
+        return status;
+    tidei_lock_take(&supply->lock);
+    while (supply_reserved(supply) > keep_bytes && supply_return_one(supply, true))
+        ;
+    tidei_lock_give(&supply->lock);
+    return TIDE_OK;
+}
+
+/*
+ * Also what is out: it is upstream's, and nobody may use it from now on. Without order it stays there: that it is lost
+ * does less harm than that somebody else gets it while the device still works on it.
+ */
+void
+tidei_supply_fini(struct tidei_supply *supply)
+{
+    struct tide_resource *upstream = supply->upstream;
+    struct tidei_heap *heap = &supply->heap;
+
+    if (heap->chunk_count > 0 && upstream->ops->order(upstream, TIDE_STREAM_ALL, 0) != TIDE_OK) {
+        tidei_message(TIDE_WARNING, "%s: %s in %zu chunks stay with upstream, not ordered behind their use",
+                      supply->options.name, tidei_size_text(supply_reserved(supply)), heap->chunk_count);
+        heap->chunk_count = 0;
+    }
+    for (size_t i = 0; i < heap->chunk_count; i++)
+        tidei_deallocate(upstream, (void *)heap->chunks[i]->base, heap->chunks[i]->bytes, supply->options.granule, 0);
+    tidei_heap_fini(heap);
+    tidei_lock_fini(&supply->lock);
+}

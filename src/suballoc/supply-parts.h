@@ -1,0 +1,21 @@
+/* What the files of a supply share. */
+#ifndef TIDEI_SUPPLY_PARTS_H
+#define TIDEI_SUPPLY_PARTS_H
+
+#include <string.h>
+
+#include "suballoc/supply.h"
+
+enum tide_status tidei_supply_no_memory(const struct tidei_supply *supply);
+
+/* With the lock, which they may give and take again meanwhile. */
+enum tide_status tidei_supply_wait(struct tidei_supply *supply, struct tidei_piece *piece, uint32_t later);
+
+/* A piece for the request, MOVING; NULL where none fits, or where the stream could not be made to wait for it. */
+struct tidei_piece *tidei_supply_take(struct tidei_supply *supply, const struct tidei_heap_request *request);
+
+/* The same where nothing fits so far. The caller holds the request's stream. */
+enum tide_status tidei_supply_grow(struct tidei_supply *supply, const struct tidei_heap_request *request,
+                                   struct tidei_piece **out);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * A heap with a lock, and the upstream that it gets its chunks from: what `pool` and `arena` are made of, below the
+ * caches of threads.
+ *
+ * Calls of upstream, for chunks and for the order of streams, are made without the lock. What they are made for is
+ * nobody else's meanwhile: a piece that is MOVING, a chunk that is out of the heap.
+ */
+#ifndef TIDEI_SUPPLY_H
+#define TIDEI_SUPPLY_H
+
+#include "lock.h"
+#include "resource.h"
+#include "suballoc/heap.h"
+
+/* Chunks are multiples of this where they may be: what drivers reserve memory in. */
+#define TIDEI_SUPPLY_CHUNK_BYTES (UINT64_C(2) << 20)
+
+/* The most bytes of a request, and of the sizes of a constructor. */
+#define TIDEI_SUPPLY_BYTES_MAX (UINT64_C(1) << 47)
+
+struct tidei_supply;
+
+struct tidei_supply_options {
+    const char *name; /* of the layer, for messages */
+    uint64_t granule;
+    uint64_t growth_bytes;
+    uint64_t maximum_bytes;           /* UINT64_MAX: no bound */
+    uint64_t release_threshold_bytes; /* UINT64_MAX: what was reserved at most */
+    uint64_t class_bytes;             /* pieces up to this size are told their size class, for caches */
+    /* Have what is held in front of the supply, such as caches, be freed here. Called without the lock. */
+    void (*gather)(struct tidei_supply *supply);
+};
+
+struct tidei_supply {
+    struct tide_resource *upstream; /* borrowed: of the resource that this is a part of */
+    struct tidei_supply_options options;
+    struct tidei_lock lock; /* guards what follows; never held over a call of upstream */
+    uint64_t used_bytes;    /* as asked for, of what was handed out and taken back here */
+    uint64_t peak_bytes;    /* the most that `reserved` has been */
+    uint64_t grown, returned, taken_over, orders;
+    uint32_t moving;           /* pieces and chunks on their way to another stream, or to upstream */
+    _Atomic uint64_t reserved; /* bytes of all chunks, and of those that upstream is asked for */
+    struct tidei_heap heap;
+};
+
+enum tide_status tidei_supply_init(struct tidei_supply *supply, struct tide_resource *upstream,
+                                   const struct tidei_supply_options *options);
+
+/* Give all chunks back, behind all work of the device; what is out is nobody's from then on. */
+void tidei_supply_fini(struct tidei_supply *supply);
+
+/* Take the first chunk, which stays. */
+enum tide_status tidei_supply_begin(struct tidei_supply *supply, uint64_t bytes);
+
+/* A piece for 1 to TIDEI_SUPPLY_BYTES_MAX bytes, LIVE. */
+enum tide_status tidei_supply_allocate(struct tidei_supply *supply, size_t bytes, size_t alignment, tide_stream stream,
+                                       struct tidei_piece **out);
+
+/* Take back what is LIVE with just these bytes and this alignment. Errors: TIDE_EPOINTER, TIDE_EMISMATCH, TIDE_ENOMEM. */
+enum tide_status tidei_supply_deallocate(struct tidei_supply *supply, void *pointer, size_t bytes, size_t alignment,
+                                         tide_stream stream);
+
+/* Give free chunks back while more than the threshold is reserved, where there is one. */
+void tidei_supply_keep_threshold(struct tidei_supply *supply);
+
+/* Wait for all streams: what is free is free on stream 0 afterwards. */
+enum tide_status tidei_supply_order_all(struct tidei_supply *supply);
+
+enum tide_status tidei_supply_trim(struct tidei_supply *supply, uint64_t keep_bytes);
+
+#endif

@@ -1,0 +1,246 @@
+/* Tests when adaptors/pool.c orders one stream behind another: when a block changes hands, and at no other time. */
+#include <tidemark/tidemark.h>
+
+#include "gate.h"
+#include "tap.h"
+#include "upstream.h"
+
+#define MIB ((size_t)1 << 20)
+
+static struct tide_resource *
+over(struct tide_resource *upstream, const struct tide_pool_options *options)
+{
+    struct tide_resource *pool;
+
+    if (tide_pool_create(upstream, options, &pool) != TIDE_OK)
+        abort();
+    tide_resource_release(upstream);
+    return pool;
+}
+
+static void *
+take(struct tide_resource *pool, size_t bytes, tide_stream stream)
+{
+    void *pointer = NULL;
+
+    return tide_allocate(pool, bytes, 256, stream, &pointer) == TIDE_OK ? pointer : NULL;
+}
+
+static enum tide_status
+give(struct tide_resource *pool, void *pointer, size_t bytes, tide_stream stream)
+{
+    return tide_deallocate(pool, pointer, bytes, 256, stream);
+}
+
+#define TAKEOVER_TESTS 9
+
+static void
+check_takeover(size_t bytes)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .growth_bytes = 2 * bytes, .maximum_bytes = 2 * bytes,
+                                         .cache_bytes = 1 };
+    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), &options);
+    void *a = take(pool, bytes, 1), *b = take(pool, bytes, 1);
+    struct tide_pool_figures figures;
+
+    give(pool, a, bytes, 1);
+    ok(take(pool, bytes, 1) == a && upstream->order_calls == 0, "%zu B: a block is reused on its stream at once",
+       bytes);
+    give(pool, a, bytes, 2);
+    ok(upstream->order_calls == 0, "%zu B: to free it orders nothing", bytes);
+    ok(take(pool, bytes, 2) == a && upstream->order_calls == 0, "%zu B: it is that of the stream it was freed on",
+       bytes);
+    give(pool, a, bytes, 2);
+    ok(take(pool, bytes, 3) == a && upstream->order_calls == 1 && upstream->last_earlier == 2 &&
+           upstream->last_later == 3,
+       "%zu B: another stream that takes it waits for that one", bytes);
+    give(pool, b, bytes, 4);
+    give(pool, a, bytes, 2);
+    ok(take(pool, 2 * bytes, 3) == (a < b ? a : b) && upstream->order_calls == 3,
+       "%zu B: one that takes both halves waits for two", bytes);
+    give(pool, a < b ? a : b, 2 * bytes, 3);
+    a = take(pool, bytes, 5);
+    ok(upstream->order_calls == 4, "%zu B: one that takes a part waits for who freed it", bytes);
+    figures.orders = 0;
+    tide_pool_read(pool, &figures);
+    ok(figures.orders == 4 && figures.taken_over == 3, "%zu B: the figures say so", bytes);
+    give(pool, a, bytes, 5);
+    tide_resource_release(pool);
+    ok(upstream->order_calls == 5, "%zu B: at the end there is one order", bytes);
+    ok(upstream->order_all_calls == 1 && upstream->live_count == 0, "%zu B: behind all, and all goes back", bytes);
+    tide_resource_release(&upstream->base);
+}
+
+#define WAITED_TESTS 4
+
+/* What a stream has waited for once it need not wait for again. */
+static void
+check_waited(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .growth_bytes = 32 * MIB };
+    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), &options);
+    void *others = take(pool, 24 * MIB, 1), *between = take(pool, 4 * MIB, 2), *own = take(pool, 4 * MIB, 2), *more;
+
+    upstream->order_calls = 0;
+    give(pool, own, 4 * MIB, 2);
+    give(pool, others, 24 * MIB, 1);
+    ok(take(pool, 8 * MIB, 2) == others && upstream->order_calls == 1, "a part of a block takes one order");
+    more = take(pool, 8 * MIB, 2);
+    ok(more != NULL && upstream->order_calls == 1, "the next part none");
+    give(pool, more, 8 * MIB, 1);
+    ok(take(pool, 8 * MIB, 2) == more && upstream->order_calls == 2, "but one where it was in use since");
+    ok(take(pool, 4 * MIB, 2) == own && between != NULL && upstream->order_calls == 2, "its own memory none at all");
+    tide_resource_release(pool);
+    tide_resource_release(&upstream->base);
+}
+
+#define PREFER_TESTS 3
+
+static void
+check_preference(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .growth_bytes = 64 * MIB };
+    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), &options);
+    void *blocks[8], *kept[8];
+    uint64_t wrong = 0;
+
+    for (size_t i = 0; i < 8; i++) {
+        blocks[i] = take(pool, 3 * MIB, i + 1);
+        kept[i] = take(pool, 2 * MIB, i + 1);
+    }
+    upstream->order_calls = 0;
+    for (size_t i = 0; i < 8; i++)
+        give(pool, blocks[i], 3 * MIB, i + 1);
+    for (size_t i = 0; i < 8; i++)
+        wrong += take(pool, 3 * MIB, 8 - i) != blocks[7 - i];
+    ok(wrong == 0 && upstream->order_calls == 0, "of blocks that fit alike each stream gets its own");
+    for (size_t i = 0; i < 8; i++)
+        give(pool, blocks[i], 3 * MIB, i + 1);
+    ok(take(pool, 3 * MIB, 99) != NULL && upstream->order_calls == 1, "one that has none waits for one");
+    blocks[0] = take(pool, 4096, 1);
+    give(pool, blocks[0], 4096, 1);
+    give(pool, take(pool, 4096, 2), 4096, 2);
+    ok(take(pool, 4096, 1) == blocks[0] && kept[0] != NULL, "a thread keeps what it freed by stream");
+    tide_resource_release(pool);
+    tide_resource_release(&upstream->base);
+}
+
+#define REFUSED_TESTS 3
+
+static void
+check_refused_order(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct gate *gate = gate_create(tide_resource_retain(&upstream->base));
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .growth_bytes = 4 * MIB };
+    struct tide_resource *pool = over(&gate->base, &options);
+    void *a = take(pool, 2 * MIB, 1), *b = take(pool, 2 * MIB, 1);
+
+    give(pool, a, 2 * MIB, 1);
+    gate->order_status = TIDE_EDRIVER;
+    upstream->capacity_bytes = 8 * MIB;
+    ok(take(pool, 3 * MIB, 2) != NULL && take(pool, 2 * MIB, 2) == NULL && b != NULL,
+       "where a stream cannot be made to wait, it gets other memory, or none");
+    is_u64(upstream->live_bytes, 8 * MIB, "which upstream was asked for");
+    ok(take(pool, 2 * MIB, 1) == a, "and the block is still that of its stream");
+    gate->order_status = TIDE_OK;
+    tide_resource_release(pool);
+    tide_resource_release(&upstream->base);
+}
+
+#define GONE_TESTS 6
+
+/* The application says that streams may go. */
+static void
+check_gone(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), NULL);
+    void *small = take(pool, 4096, 1), *large = take(pool, 4 * MIB, 1), *out = take(pool, 4 * MIB, 1);
+
+    give(pool, small, 4096, 1);
+    give(pool, large, 4 * MIB, 1);
+    ok(tide_order(pool, TIDE_STREAM_ALL, 3) == TIDE_OK && upstream->last_later == 3, "an order of all passes through");
+    ok(tide_order(pool, TIDE_STREAM_ALL, 0) == TIDE_OK && upstream->last_later == 0, "that of stream 0, too");
+    upstream->gone = 1;
+    upstream->order_calls = 0;
+    ok(take(pool, 4 * MIB, 2) == large && upstream->order_calls == 1 && upstream->last_earlier == 0,
+       "what was freed before lies on stream 0");
+    ok(take(pool, 4096, 2) != NULL && upstream->last_earlier == 0, "what threads kept, too");
+    give(pool, large, 4 * MIB, 2);
+    give(pool, out, 4 * MIB, 2);
+    tide_trim(pool, 0);
+    is_u64(upstream->live_count, 1, "a trim gives back what is free throughout");
+    tide_resource_release(pool);
+    is_u64(upstream->gone_named, 0, "no call has named the stream that is gone");
+    tide_resource_release(&upstream->base);
+}
+
+#define REUSED_TESTS 2
+
+/* A stream that nothing is freed on any more may go without a word, and its handle be another's. */
+static void
+check_reused_handle(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .growth_bytes = 16 * MIB, .maximum_bytes = 16 * MIB };
+    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), &options);
+    void *first = take(pool, 16 * MIB, 1), *second;
+
+    give(pool, first, 16 * MIB, 1);
+    second = take(pool, 4 * MIB, 2);
+    is_u64(upstream->order_calls, 1, "a stream waits for another one");
+    /* It is destroyed, and its handle comes back: the new one has waited for nobody. */
+    first = take(pool, 4 * MIB, 2);
+    is_u64(upstream->order_calls, 2, "a stream of the same handle waits anew");
+    give(pool, first, 4 * MIB, 2);
+    give(pool, second, 4 * MIB, 2);
+    tide_resource_release(pool);
+    tide_resource_release(&upstream->base);
+}
+
+static char warning[256];
+
+static void
+sink(void *context, enum tide_severity severity, const char *text)
+{
+    (void)context;
+    if (severity == TIDE_WARNING)
+        snprintf(warning, sizeof(warning), "%s", text);
+}
+
+#define END_TESTS 2
+
+static void
+check_no_end(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), NULL);
+
+    take(pool, 2 * MIB, 1);
+    upstream->order_all_status = TIDE_EDRIVER;
+    tide_message_sink_set(sink, NULL);
+    tide_resource_release(pool);
+    tide_message_sink_set(NULL, NULL);
+    is_u64(upstream->deallocate_calls, 0, "where streams cannot be waited for, nothing goes back");
+    is_string(warning, "pool: 2 MiB in 1 chunks stay with upstream, not ordered behind their use", "and it says so");
+    tide_resource_release(&upstream->base);
+}
+
+int
+main(void)
+{
+    plan(2 * TAKEOVER_TESTS + WAITED_TESTS + PREFER_TESTS + REFUSED_TESTS + GONE_TESTS + REUSED_TESTS + END_TESTS);
+    check_takeover(4 * MIB);
+    check_takeover(512 * 1024);
+    check_waited();
+    check_preference();
+    check_refused_order();
+    check_gone();
+    check_reused_handle();
+    check_no_end();
+    return done();
+}

@@ -1,0 +1,544 @@
+/* Tests adaptors/pool.c: what it takes and gives back, and what it makes of bad input; streams are in pool-streams-t.c. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <tidemark/tidemark.h>
+
+#include "bases.h"
+#include "contract.h"
+#include "tap.h"
+#include "upstream.h"
+
+#define MIB ((size_t)1 << 20)
+
+/* A pool over `upstream`, whose reference it takes over. */
+static struct tide_resource *
+over(struct tide_resource *upstream, const struct tide_pool_options *options)
+{
+    struct tide_resource *pool;
+
+    if (tide_pool_create(upstream, options, &pool) != TIDE_OK) {
+        diag("%s", tide_error_text());
+        abort();
+    }
+    tide_resource_release(upstream);
+    return pool;
+}
+
+static void *
+take(struct tide_resource *pool, size_t bytes)
+{
+    void *pointer = NULL;
+
+    return tide_allocate(pool, bytes, TIDE_DEFAULT_ALIGNMENT, 0, &pointer) == TIDE_OK ? pointer : NULL;
+}
+
+static enum tide_status
+give(struct tide_resource *pool, void *pointer, size_t bytes)
+{
+    return tide_deallocate(pool, pointer, bytes, TIDE_DEFAULT_ALIGNMENT, 0);
+}
+
+static struct tide_pool_figures
+figures_of(struct tide_resource *pool)
+{
+    struct tide_pool_figures figures;
+
+    tide_pool_read(pool, &figures);
+    return figures;
+}
+
+static uint64_t
+query(struct tide_resource *pool, enum tide_query what)
+{
+    uint64_t figure;
+
+    return tide_query(pool, what, &figure) == TIDE_OK ? figure : UINT64_MAX;
+}
+
+static struct tide_resource *
+create_over_upstream(void *context)
+{
+    return over(&upstream_create()->base, context);
+}
+
+static struct tide_resource *
+create_over_base(void *context)
+{
+    return over(((const struct base_maker *)context)->create(0), NULL);
+}
+
+#define CONTRACT_CALLS (2 + BASE_COUNT)
+
+static void
+check_contract(void)
+{
+    struct tide_pool_options small = { TIDE_OPTIONS(small), .initial_bytes = 16 * MIB, .growth_bytes = 65536,
+                                       .release_threshold_bytes = 1, .cache_bytes = 1 };
+    struct contract contract = {
+        .name = "pool", .create = create_over_upstream, .largest_bytes = 3 * MIB, .knows_pointers = true
+    };
+
+    contract_check(&contract);
+    contract.context = &small;
+    contract_check(&contract);
+    for (size_t i = 0; i < BASE_COUNT; i++) {
+        contract.create = create_over_base;
+        contract.context = (void *)&bases[i];
+        contract_check(&contract);
+    }
+}
+
+#define MERGE_TESTS 7
+
+static void
+check_merging(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .growth_bytes = 64 * MIB, .cache_bytes = 1 };
+    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), &options);
+    void *blocks[8];
+
+    for (size_t i = 0; i < 8; i++)
+        blocks[i] = take(pool, 8 * MIB);
+    ok(upstream->allocate_calls == 1 && upstream->last_bytes == 64 * MIB, "blocks are cut from one chunk of a step");
+    is_u64(query(pool, TIDE_QUERY_LARGEST_FREE), 0, "which they fill");
+    for (size_t i = 0; i < 8; i++)
+        give(pool, blocks[(i * 5) % 8], 8 * MIB);
+    ok(query(pool, TIDE_QUERY_LARGEST_FREE) == 64 * MIB && query(pool, TIDE_QUERY_FREE_BLOCKS) == 1,
+       "freed in any order they are one again");
+    blocks[0] = take(pool, 64 * MIB);
+    ok(blocks[0] != NULL && upstream->allocate_calls == 1, "that serves a request of all of it");
+    give(pool, blocks[0], 64 * MIB);
+    blocks[0] = take(pool, 5 * MIB + 1);
+    is_u64(query(pool, TIDE_QUERY_BYTES_USED), 5 * MIB + 1, "what is used is what was asked for");
+    is_u64(figures_of(pool).free_bytes, 59 * MIB - 256, "what is cut is rounded up to 256 B");
+    give(pool, blocks[0], 5 * MIB + 1);
+    tide_resource_release(pool);
+    ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "at the end the chunk goes back as it came");
+    tide_resource_release(&upstream->base);
+}
+
+#define SMALL_TESTS 4
+
+/* Small blocks share regions, which go when they are empty. */
+static void
+check_small(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .cache_bytes = 1 };
+    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), &options);
+    static void *blocks[40000];
+    struct tide_pool_figures figures;
+    bool fine = true;
+
+    for (size_t i = 0; i < 40000; i++)
+        fine = (blocks[i] = take(pool, 1 + i % 5000)) != NULL && fine;
+    ok(fine, "forty thousand small blocks");
+    figures = figures_of(pool);
+    ok(figures.reserved_bytes < figures.used_bytes + figures.used_bytes / 8 + 32 * MIB,
+       "take an eighth more than was asked for at most, and a region");
+    for (size_t i = 0; i < 40000; i++)
+        give(pool, blocks[i * 7 % 40000], 1 + i * 7 % 40000 % 5000);
+    figures = figures_of(pool);
+    ok(figures.free_blocks == figures.chunks && figures.free_bytes == figures.reserved_bytes,
+       "freed, all but the last region have gone, and each chunk is whole");
+    tide_trim(pool, 0);
+    is_u64(upstream->live_count, 0, "and that one with a trim");
+    tide_resource_release(pool);
+    tide_resource_release(&upstream->base);
+}
+
+#define GROWTH_TESTS 8
+
+static void
+check_growth(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .growth_bytes = 64 * MIB };
+    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), &options);
+    void *first, *second, *third;
+
+    upstream->capacity_bytes = 70 * MIB;
+    first = take(pool, 40 * MIB);
+    second = take(pool, 30 * MIB);
+    ok(first != NULL && second == NULL, "a step that upstream refuses is halved, down to what is needed");
+    has_words(tide_error_text(), "capacity", "and the refusal is upstream's");
+    second = take(pool, 24 * MIB);
+    third = take(pool, 3 * MIB);
+    ok(second != NULL && third != NULL && upstream->live_bytes == 68 * MIB, "what is left serves what it can");
+    ok(take(pool, 4 * MIB) == NULL, "and no more");
+    give(pool, third, 3 * MIB);
+    third = take(pool, 6 * MIB);
+    ok(third != NULL && upstream->live_bytes == 70 * MIB, "what is free goes back before a request fails");
+    give(pool, first, 40 * MIB);
+    give(pool, second, 24 * MIB);
+    give(pool, third, 6 * MIB);
+    first = take(pool, 70 * MIB);
+    ok(first != NULL && upstream->live_bytes == 70 * MIB, "all of it where that is needed");
+    ok(take(pool, 1) == NULL && give(pool, first, 70 * MIB) == TIDE_OK, "nothing is left then");
+    ok(take(pool, 1) != NULL, "but afterwards");
+    tide_resource_release(pool);
+    tide_resource_release(&upstream->base);
+}
+
+#define KEEP_TESTS 8
+
+static void
+check_keeping(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .initial_bytes = 8 * MIB };
+    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), &options);
+    void *first, *second;
+
+    is_u64(upstream->live_bytes, 8 * MIB, "the initial chunk is there from the start");
+    first = take(pool, 10 * MIB);
+    second = take(pool, 20 * MIB);
+    give(pool, first, 10 * MIB);
+    give(pool, second, 20 * MIB);
+    is_u64(upstream->live_bytes, 38 * MIB, "free chunks stay");
+    first = take(pool, 30 * MIB);
+    ok(first != NULL && upstream->live_bytes == 38 * MIB,
+       "until they make room, so that no more than ever is reserved");
+    give(pool, first, 30 * MIB);
+    is_u64(query(pool, TIDE_QUERY_BYTES_RESERVED_HIGH), 38 * MIB, "which is what the pool says");
+    ok(tide_trim(pool, 20 * MIB) == TIDE_OK && upstream->live_bytes == 8 * MIB && upstream->trim_calls == 1,
+       "a trim gives back, here and below");
+    tide_pool_trim(pool, 0);
+    ok(upstream->live_bytes == 0 && upstream->trim_calls == 1, "one of the pool alone, the initial chunk, too");
+    tide_resource_release(pool);
+
+    options = (struct tide_pool_options){ TIDE_OPTIONS(options), .release_threshold_bytes = 20 * MIB };
+    pool = over(tide_resource_retain(&upstream->base), &options);
+    first = take(pool, 16 * MIB);
+    second = take(pool, 10 * MIB);
+    give(pool, second, 10 * MIB);
+    is_u64(upstream->live_bytes, 16 * MIB, "over the threshold a chunk goes as soon as it is free");
+    give(pool, first, 16 * MIB);
+    is_u64(upstream->live_bytes, 16 * MIB, "below it stays");
+    tide_resource_release(pool);
+    tide_resource_release(&upstream->base);
+}
+
+struct holder {
+    struct tide_resource *pool;
+    pthread_barrier_t barrier;
+    bool stay;
+};
+
+/* Free blocks into this thread's cache, and go on to live, or not. */
+static void *
+run_hold(void *context)
+{
+    struct holder *holder = context;
+    void *blocks[4];
+
+    for (size_t i = 0; i < 4; i++)
+        blocks[i] = take(holder->pool, MIB);
+    for (size_t i = 0; i < 4; i++)
+        give(holder->pool, blocks[i], MIB);
+    if (holder->stay) {
+        pthread_barrier_wait(&holder->barrier);
+        pthread_barrier_wait(&holder->barrier);
+    }
+    return NULL;
+}
+
+#define CACHE_TESTS 8
+
+static void
+check_caches(void)
+{
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .maximum_bytes = 4 * MIB };
+    struct upstream *upstream = upstream_create();
+    struct holder holder = { .pool = over(&upstream->base, &options), .stay = true };
+    pthread_t thread;
+    void *block;
+
+    pthread_barrier_init(&holder.barrier, NULL, 2);
+    pthread_create(&thread, NULL, run_hold, &holder);
+    pthread_barrier_wait(&holder.barrier);
+    is_u64(query(holder.pool, TIDE_QUERY_BYTES_CACHED), 4 * MIB, "a thread keeps what it has freed");
+    ok(query(holder.pool, TIDE_QUERY_BYTES_USED) == 0 && query(holder.pool, TIDE_QUERY_LARGEST_FREE) == MIB &&
+           query(holder.pool, TIDE_QUERY_FREE_BLOCKS) == 4,
+       "which is free");
+    block = take(holder.pool, 4 * MIB);
+    ok(block != NULL && query(holder.pool, TIDE_QUERY_BYTES_CACHED) == 0, "another thread gets it before it fails");
+    is_u64(query(holder.pool, TIDE_QUERY_BYTES_USED), 4 * MIB, "and then it is used");
+    give(holder.pool, block, 4 * MIB);
+    pthread_barrier_wait(&holder.barrier);
+    pthread_join(thread, NULL);
+    holder.stay = false;
+    pthread_create(&thread, NULL, run_hold, &holder);
+    pthread_join(thread, NULL);
+    is_u64(query(holder.pool, TIDE_QUERY_BYTES_CACHED), 0, "a thread that ends keeps nothing");
+    is_u64(query(holder.pool, TIDE_QUERY_LARGEST_FREE), 4 * MIB, "what it had merges again");
+    block = take(holder.pool, 4096);
+    give(holder.pool, block, 4096);
+    ok(take(holder.pool, 4000) == block, "a thread gets what it has freed last");
+    ok(give(holder.pool, block, 4000) == TIDE_OK && give(holder.pool, block, 4000) == TIDE_EPOINTER,
+       "and cannot free again what it keeps");
+    pthread_barrier_destroy(&holder.barrier);
+    tide_resource_release(holder.pool);
+}
+
+#define BOUND_TESTS 2
+
+/* A cache holds no more than it may, whatever is freed into it. */
+static void
+check_bounds(void)
+{
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .cache_bytes = MIB };
+    struct tide_resource *pool = over(&upstream_create()->base, &options);
+    static void *blocks[4000];
+    uint64_t most = 0, cached, seed = 5;
+    static size_t sizes[4000];
+
+    for (size_t i = 0; i < 4000; i++) {
+        sizes[i] = 1 + contract_random(&seed) % (MIB / 4);
+        tide_allocate(pool, sizes[i], 256, i % 20, &blocks[i]);
+    }
+    for (size_t i = 0; i < 4000; i++) {
+        tide_deallocate(pool, blocks[i], sizes[i], 256, i % 20);
+        cached = query(pool, TIDE_QUERY_BYTES_CACHED);
+        most = most < cached ? cached : most;
+    }
+    ok(most <= MIB && most > MIB / 4, "a thread keeps no more than it may");
+    tide_order(pool, TIDE_STREAM_ALL, 0);
+    ok(figures_of(pool).free_bytes == figures_of(pool).reserved_bytes && query(pool, TIDE_QUERY_BYTES_USED) == 0,
+       "and nothing where its streams may go");
+    tide_resource_release(pool);
+}
+
+#define FREE_TESTS 9
+
+static void
+check_wrong_frees(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), NULL);
+    struct tide_resource *other = over(&upstream->base, NULL);
+    char *small = take(pool, 1000), *large = take(pool, 3 * MIB), *beside = take(pool, 3 * MIB);
+    int mine;
+
+    ok(give(pool, small, 1001) == TIDE_EMISMATCH, "another size is a mismatch");
+    has_words(tide_error_text(), "1001 B", "which says what was given back");
+    has_words(tide_error_text(), "1000 B", "and what was allocated");
+    ok(tide_deallocate(pool, large, 3 * MIB, 512, 0) == TIDE_EMISMATCH, "so is another alignment");
+    ok(give(pool, large + 256, 3 * MIB) == TIDE_EPOINTER && give(pool, &mine, 3 * MIB) == TIDE_EPOINTER &&
+           give(other, large, 3 * MIB) == TIDE_EPOINTER && give(pool, NULL, 8) == TIDE_EPOINTER,
+       "no block begins in the middle of one, elsewhere, at NULL, or in another pool");
+    give(pool, large + 256, 3 * MIB);
+    has_words(tide_error_text(), "within the block", "the middle of a block is called that");
+    ok(give(pool, large, 3 * MIB) == TIDE_OK && give(pool, large, 3 * MIB) == TIDE_EPOINTER, "nothing is freed twice");
+    has_words(tide_error_text(), "given back before", "which the error says");
+    ok(give(pool, beside, 3 * MIB) == TIDE_OK && give(pool, small, 1000) == TIDE_OK &&
+           query(pool, TIDE_QUERY_BYTES_USED) == 0,
+       "all others are unharmed");
+    tide_resource_release(other);
+    tide_resource_release(pool);
+}
+
+#define UPSTREAM_TESTS 8
+
+/* An upstream that gives out what it cannot have meant. */
+static void
+check_bad_upstream(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), NULL);
+    void *first = take(pool, 2 * MIB), *chosen[1], *pointer;
+
+    chosen[0] = (char *)first + MIB;
+    upstream->chosen = chosen;
+    upstream->chosen_count = 1;
+    ok(tide_allocate(pool, 2 * MIB, 256, 0, &pointer) == TIDE_EUPSTREAM && pointer == NULL,
+       "memory that was given before is refused");
+    has_words(tide_error_text(), "upstream gave", "which is upstream's mistake");
+    chosen[0] = (void *)0x12345680;
+    upstream->chosen = chosen;
+    upstream->chosen_count = 1;
+    ok(tide_allocate(pool, 2 * MIB, 256, 0, &pointer) == TIDE_EUPSTREAM, "so is what is not aligned");
+    has_words(tide_error_text(), "no multiple of 256", "which the error says");
+    chosen[0] = NULL;
+    upstream->chosen = chosen;
+    upstream->chosen_count = 1;
+    ok(tide_allocate(pool, 2 * MIB, 256, 0, &pointer) == TIDE_EUPSTREAM, "and NULL");
+    ok(give(pool, first, 2 * MIB) == TIDE_OK && take(pool, 2 * MIB) == first, "the blocks are unharmed");
+    is_u64(query(pool, TIDE_QUERY_BYTES_RESERVED), 2 * MIB, "what was refused does not count");
+    upstream->fail_allocate = 1;
+    upstream->fail_allocate_count = 100;
+    upstream->fail_status = TIDE_EDRIVER;
+    ok(tide_allocate(pool, 3 * MIB, 256, 0, &pointer) == TIDE_EDRIVER, "a failure of upstream is passed on");
+    tide_resource_release(pool);
+    tide_resource_release(&upstream->base);
+}
+
+static bool
+refused(const struct tide_pool_options *options, const char *words)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *pool = &upstream->base;
+    bool fine = tide_pool_create(&upstream->base, options, &pool) == TIDE_EINVAL && pool == NULL &&
+                strstr(tide_error_text(), words) != NULL && upstream->allocate_calls == 0;
+
+    if (!fine)
+        diag("%s", tide_error_text());
+    tide_resource_release(&upstream->base);
+    return fine;
+}
+
+#define CREATE_TESTS 5
+
+static void
+check_create(void)
+{
+    struct tide_resource *pool;
+    struct upstream *upstream = upstream_create();
+    const struct tide_pool_options bad[] = {
+        { .struct_size = sizeof(bad[0]), .initial_bytes = 4 * MIB, .maximum_bytes = 2 * MIB },
+        { .struct_size = sizeof(bad[0]), .initial_bytes = UINT64_MAX - 255 },
+        { .struct_size = sizeof(bad[0]), .growth_bytes = UINT64_MAX },
+        { .struct_size = sizeof(bad[0]), .growth_bytes = 4 * MIB, .maximum_bytes = 2 * MIB },
+        { .struct_size = sizeof(bad[0]), .alignment = 768 },
+        { .struct_size = sizeof(bad[0]), .alignment = 8 },
+        { .struct_size = sizeof(bad[0]), .alignment = UINT64_C(1) << 63 },
+        { .struct_size = sizeof(bad[0]), .initial_bytes = MIB + 1 },
+        { .initial_bytes = MIB },
+    };
+    static const char *const words[] = { "exceeds the maximum", "largest",      "largest",
+                                         "exceeds the maximum", "power of two", "power of two",
+                                         "power of two",        "no multiple",  "struct_size" };
+    bool fine = true;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        fine = refused(&bad[i], words[i]) && fine;
+    ok(fine, "sizes that overflow, contradict each other or are not aligned are refused, with the reason");
+    ok(tide_pool_create(NULL, NULL, &pool) == TIDE_EINVAL && pool == NULL &&
+           tide_pool_create(&upstream->base, NULL, NULL) == TIDE_EINVAL,
+       "so is NULL");
+    upstream->fail_allocate = 1;
+    ok(tide_pool_create(&upstream->base,
+                        &(struct tide_pool_options){ .struct_size = sizeof(bad[0]), .initial_bytes = MIB },
+                        &pool) == TIDE_ECAPACITY &&
+           pool == NULL,
+       "an initial chunk that upstream refuses fails the pool");
+    pool = over(&upstream->base, NULL);
+    ok(tide_allocate(pool, SIZE_MAX, 256, 0, (void *[]){ NULL }) == TIDE_EINVAL &&
+           tide_allocate(pool, 1, SIZE_MAX / 2 + 1, 0, (void *[]){ NULL }) == TIDE_EINVAL,
+       "so does a request past what it can count");
+    ok(tide_pool_trim(NULL, 0) == TIDE_EINVAL && tide_pool_read(pool, NULL) == TIDE_EINVAL,
+       "what is no pool is not asked");
+    tide_resource_release(pool);
+}
+
+#define ALIGNMENT_TESTS 3
+
+static void
+check_alignment(void)
+{
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .alignment = 4096 };
+    struct tide_resource *pool = over(base_sim(0), &options);
+    uint64_t wrong = 0, misses = 0;
+    void *pointers[40];
+
+    for (unsigned i = 0; i < 40; i++) {
+        misses += tide_allocate(pool, 100 + 999 * i, (size_t)1 << i % 24, 0, &pointers[i]) != TIDE_OK;
+        wrong += (uintptr_t)pointers[i] % ((size_t)1 << i % 24) != 0 || (uintptr_t)pointers[i] % 4096 != 0;
+    }
+    ok(misses == 0 && wrong == 0, "every address is a multiple of what was asked, and of the pool's alignment");
+    is_u64(query(pool, TIDE_QUERY_ALIGNMENT), 4096, "which it tells");
+    for (unsigned i = 0; i < 40; i++)
+        misses += tide_deallocate(pool, pointers[i], 100 + 999 * i, (size_t)1 << i % 24, 0) != TIDE_OK;
+    tide_trim(pool, 0);
+    ok(misses == 0 && query(pool, TIDE_QUERY_BYTES_RESERVED) == 0, "all of it goes back");
+    tide_resource_release(pool);
+}
+
+#define FORK_TESTS 1
+
+static _Atomic bool stop;
+
+static void *
+run_pairs(void *context)
+{
+    uint64_t seed = (uintptr_t)&seed;
+
+    while (!atomic_load_explicit(&stop, memory_order_relaxed)) { /* relaxed: nothing but the stop */
+        size_t bytes = 1 + contract_random(&seed) % (2 * MIB);
+        void *block = take(context, bytes);
+
+        give(context, block, bytes);
+    }
+    return NULL;
+}
+
+/* Exit status of a child that was forked while other threads were within the pool. */
+static int
+forked(struct tide_resource *pool, void *block)
+{
+    struct tide_pool_figures figures;
+    void *other = take(pool, 3 * MIB);
+
+    if (other == NULL || give(pool, other, 3 * MIB) != TIDE_OK || give(pool, block, 7777) != TIDE_OK)
+        return 1;
+    if (tide_order(pool, TIDE_STREAM_ALL, 0) != TIDE_OK)
+        return 2;
+    figures = figures_of(pool);
+    return figures.cached_bytes == 0 && figures.used_bytes <= 4 * 2 * MIB ? 0 : 3;
+}
+
+static void
+check_fork(void)
+{
+    struct tide_resource *pool = over(base_sim(0), NULL);
+    void *block = take(pool, 7777);
+    pthread_t threads[4];
+    int wrong = 0;
+
+    for (size_t i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, run_pairs, pool);
+    for (int i = 0; i < 20 && wrong == 0; i++) {
+        pid_t child = fork();
+        int status;
+
+        if (child == 0) {
+            alarm(60);
+            _exit(forked(pool, block));
+        }
+        if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            wrong = WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+    }
+    atomic_store_explicit(&stop, true, memory_order_relaxed); /* relaxed: the same */
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    is_i64(wrong, 0, "a child that was forked amid other threads' calls goes on with the pool");
+    tide_resource_release(pool);
+}
+
+int
+main(void)
+{
+    plan(CONTRACT_CALLS * CONTRACT_TESTS + MERGE_TESTS + SMALL_TESTS + GROWTH_TESTS + KEEP_TESTS + CACHE_TESTS +
+         BOUND_TESTS + FREE_TESTS + UPSTREAM_TESTS + CREATE_TESTS + ALIGNMENT_TESTS + FORK_TESTS);
+    check_contract();
+    check_merging();
+    check_small();
+    check_growth();
+    check_keeping();
+    check_caches();
+    check_bounds();
+    check_wrong_frees();
+    check_bad_upstream();
+    check_create();
+    check_alignment();
+#if defined(__SANITIZE_ADDRESS__)
+    skip(FORK_TESTS, "AddressSanitizer's allocator is not safe to fork() beside other threads");
+#else
+    check_fork();
+#endif
+    return done();
+}
