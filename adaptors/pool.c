@@ -144,7 +144,7 @@ pool_read(struct pool *pool, struct tide_pool_figures *out)
     out->used_bytes = supply->used_bytes + (uint64_t)sums.used_bytes;
     out->cached_bytes = sums.bytes;
     /* Relaxed: a number, no data behind it. */
-    out->reserved_bytes = atomic_load_explicit(&supply->reserved, memory_order_relaxed);
+    out->reserved_bytes = atomic_load_explicit(&supply->held, memory_order_relaxed);
     out->reserved_peak_bytes = supply->peak_bytes;
     out->free_bytes = tidei_heap_free_bytes(&supply->heap);
     out->largest_free_bytes = tidei_heap_largest(&supply->heap);
@@ -168,7 +168,7 @@ pool_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 
     switch (what) {
     case TIDE_QUERY_BYTES_RESERVED:
-        *out = atomic_load_explicit(&pool->supply.reserved, memory_order_relaxed); /* relaxed: as in pool_read */
+        *out = atomic_load_explicit(&pool->supply.held, memory_order_relaxed); /* relaxed: as in pool_read */
         return TIDE_OK;
     case TIDE_QUERY_CAPACITY:
         status = tide_pass_query(self, what, out);

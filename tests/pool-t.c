@@ -459,6 +459,11 @@ check_alignment(void)
 }
 
 #define FORK_TESTS 1
+#ifdef __SANITIZE_ADDRESS__
+#define FORKS false
+#else
+#define FORKS true
+#endif
 
 static _Atomic bool stop;
 
@@ -535,10 +540,9 @@ main(void)
     check_bad_upstream();
     check_create();
     check_alignment();
-#if defined(__SANITIZE_ADDRESS__)
-    skip(FORK_TESTS, "AddressSanitizer's allocator is not safe to fork() beside other threads");
-#else
-    check_fork();
-#endif
+    if (FORKS)
+        check_fork();
+    else
+        skip(FORK_TESTS, "AddressSanitizer's allocator is not safe to fork() beside other threads");
     return done();
 }

@@ -16,6 +16,16 @@ supply_unreserve(struct tidei_supply *supply, uint64_t bytes)
     atomic_fetch_sub_explicit(&supply->reserved, bytes, memory_order_relaxed);
 }
 
+/* Count a chunk that has come, or with a negative number one that has gone. With the lock, which is why it is no sum. */
+static void
+supply_hold(struct tidei_supply *supply, uint64_t bytes)
+{
+    bytes += atomic_load_explicit(&supply->held, memory_order_relaxed); /* relaxed: as above */
+    atomic_store_explicit(&supply->held, bytes, memory_order_relaxed);
+    if (supply->peak_bytes < bytes)
+        supply->peak_bytes = bytes;
+}
+
 /* What upstream cannot have meant: nothing that is ours may be touched by it. With the lock. */
 static enum tide_status
 supply_check_chunk(struct tidei_supply *supply, void *pointer, uint64_t bytes)
@@ -89,8 +99,8 @@ supply_chunk_add(struct tidei_supply *supply, uint64_t bytes, uint32_t stream, b
     status = supply_chunk_new(supply, bytes, stream, keep);
     if (status != TIDE_OK)
         supply_unreserve(supply, bytes);
-    else if (supply_reserved(supply) > supply->peak_bytes)
-        supply->peak_bytes = supply_reserved(supply);
+    else
+        supply_hold(supply, bytes);
     return status;
 }
 
@@ -157,6 +167,7 @@ supply_return_one(struct tidei_supply *supply, bool all)
         tidei_heap_chunk_put_back(&supply->heap, &chunk);
         return false;
     }
+    supply_hold(supply, 0 - chunk.span->bytes);
     supply_unreserve(supply, chunk.span->bytes);
     supply->returned++;
     tidei_heap_chunk_forget(&supply->heap, &chunk);

@@ -36,9 +36,10 @@ struct tidei_supply {
     struct tidei_supply_options options;
     struct tidei_lock lock; /* guards what follows; never held over a call of upstream */
     uint64_t used_bytes;    /* as asked for, of what was handed out and taken back here */
-    uint64_t peak_bytes;    /* the most that `reserved` has been */
+    uint64_t peak_bytes;    /* the most that `held` has been */
     uint64_t grown, returned, taken_over, orders;
     uint32_t moving;           /* pieces and chunks on their way to another stream, or to upstream */
+    _Atomic uint64_t held;     /* bytes of all chunks; written with the lock */
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those that upstream is asked for */
     struct tidei_heap heap;
 };
