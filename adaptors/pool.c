@@ -86,18 +86,11 @@ pool_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_s
     return pool_allocate_shared(pool, bytes, alignment, stream, out);
 }
 
-/* A cache with too much in it makes room, and is asked once more. */
 static __attribute__((noinline)) enum tide_status
-pool_deallocate_shared(struct pool *pool, void *pointer, size_t bytes, size_t alignment, tide_stream stream,
-                       struct tidei_piece *full)
+pool_deallocate_shared(struct pool *pool, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     if (pointer == NULL && bytes == 0)
         return TIDE_OK;
-    if (full != NULL) {
-        tidei_cache_make_room(&pool->cache, full->size_class, stream);
-        if (tidei_cache_give(&pool->cache, full, pointer, bytes, alignment, stream) == TIDEI_CACHE_KEPT)
-            return TIDE_OK;
-    }
     return tidei_supply_deallocate(&pool->supply, pointer, bytes, alignment, stream);
 }
 
@@ -106,13 +99,15 @@ pool_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t 
 {
     struct pool *pool = (struct pool *)self;
     struct tidei_piece *piece = tidei_piece_map_find(&pool->supply.heap.out, pointer);
-    enum tidei_cache_given given = TIDEI_CACHE_NOT;
+    enum tidei_cache_given given = TIDEI_CACHE_NOT_IT;
 
     if (__builtin_expect(piece != NULL && bytes <= TIDEI_SUPPLY_BYTES_MAX, 1))
         given = tidei_cache_give(&pool->cache, piece, pointer, bytes, alignment, stream);
     if (__builtin_expect(given == TIDEI_CACHE_KEPT, 1))
         return TIDE_OK;
-    return pool_deallocate_shared(pool, pointer, bytes, alignment, stream, given == TIDEI_CACHE_FULL ? piece : NULL);
+    if (given == TIDEI_CACHE_TAKEN)
+        return tidei_cache_put(&pool->cache, piece, bytes, alignment, stream);
+    return pool_deallocate_shared(pool, pointer, bytes, alignment, stream);
 }
 
 /* An order of stream 0 behind all is the application's word that streams may go. */

@@ -172,17 +172,30 @@ part_make_room(struct tidei_cache *cache, struct tidei_cache_part *part, unsigne
         bin_free(cache, part, own, &own->bins[size_class], TIDEI_CACHE_DEPTH / 2, number);
 }
 
-void
-tidei_cache_make_room(struct tidei_cache *cache, unsigned size_class, tide_stream stream)
+/* Free others, and keep the piece in their place; false where that makes no room, or the part is closed. */
+static bool
+cache_keep_instead(struct tidei_cache *cache, struct tidei_piece *piece, tide_stream stream)
 {
     struct tidei_cache_part *part;
+    bool kept = false;
 
     /* The lock first: inside nobody waits. This thread has its part already, so that enter takes no mutex. */
     tidei_lock_take(&cache->supply->lock);
     part = (struct tidei_cache_part *)tidei_part_enter(&cache->parts);
     if (part != NULL) {
-        part_make_room(cache, part, size_class, stream);
+        part_make_room(cache, part, piece->size_class, stream);
+        kept = tidei_cache_keep(cache, part, piece, stream);
         tidei_part_leave(&part->part);
     }
     tidei_lock_give(&cache->supply->lock);
+    return kept;
+}
+
+enum tide_status
+tidei_cache_put(struct tidei_cache *cache, struct tidei_piece *piece, size_t bytes, size_t alignment,
+                tide_stream stream)
+{
+    if (piece->size_class < TIDEI_CACHE_CLASSES && cache_keep_instead(cache, piece, stream))
+        return TIDE_OK;
+    return tidei_supply_put(cache->supply, piece, bytes, alignment, stream);
 }

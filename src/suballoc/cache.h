@@ -53,7 +53,7 @@ struct tidei_cache {
 /* The largest piece that is kept where each thread may keep `most_bytes`; 0: none. */
 uint64_t tidei_cache_class_bytes(uint64_t most_bytes, uint64_t granule);
 
-/* The supply is there. `most_bytes` below a granule: nothing is kept, and all functions do nothing. */
+/* The supply is there. `most_bytes` below a granule: nothing is kept. */
 enum tide_status tidei_cache_init(struct tidei_cache *cache, struct tidei_supply *supply, uint64_t most_bytes);
 
 /* What the bins hold is forgotten: the supply goes, too. */
@@ -76,8 +76,13 @@ struct tidei_cache_sums {
 void tidei_cache_close(struct tidei_cache *cache, struct tidei_cache_sums *out);
 void tidei_cache_open(struct tidei_cache *cache);
 
-/* The slow side of tidei_cache_give: make room for a piece of that class and stream, by freeing others. */
-void tidei_cache_make_room(struct tidei_cache *cache, unsigned size_class, tide_stream stream);
+/*
+ * The slow side of tidei_cache_give, for what it has TAKEN: free others to make room for the piece where caches keep its
+ * like, else free it itself. On failure it is live again.
+ * Errors: TIDE_ENOMEM.
+ */
+enum tide_status tidei_cache_put(struct tidei_cache *cache, struct tidei_piece *piece, size_t bytes, size_t alignment,
+                                 tide_stream stream);
 
 /* This thread's bins of a stream; NULL where it has none. Inside the part. */
 static inline struct tidei_cache_stream *
@@ -132,13 +137,15 @@ tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide
     return piece != NULL;
 }
 
-/* Whether this thread has room for a piece; inside the part. */
+/* This thread's bins of a stream, where it has room for a piece of theirs; inside the part. */
 static inline struct tidei_cache_stream *
 tidei_cache_room(const struct tidei_cache *cache, struct tidei_cache_part *part, const struct tidei_piece *piece,
                  tide_stream stream)
 {
     struct tidei_cache_stream *own = tidei_cache_find(part, stream);
 
+    if (__builtin_expect(piece->size_class >= TIDEI_CACHE_CLASSES, 0))
+        return NULL;
     if (__builtin_expect(own == NULL, 0)) {
         if (part->stream_count == TIDEI_CACHE_STREAMS)
             return NULL;
@@ -150,37 +157,49 @@ tidei_cache_room(const struct tidei_cache *cache, struct tidei_cache_part *part,
     return own;
 }
 
-/* What came of an attempt to keep a block. */
-enum tidei_cache_given { TIDEI_CACHE_KEPT, TIDEI_CACHE_FULL, TIDEI_CACHE_NOT };
+/* Keep a piece that is CACHED, where there is room; inside the part. */
+static inline bool
+tidei_cache_keep(const struct tidei_cache *cache, struct tidei_cache_part *part, struct tidei_piece *piece,
+                 tide_stream stream)
+{
+    struct tidei_cache_stream *own = tidei_cache_room(cache, part, piece, stream);
+    struct tidei_cache_bin *bin;
 
-/* Keep a block that is freed with these bytes and this alignment, where it is one. Wait-free. */
+    if (__builtin_expect(own == NULL, 0))
+        return false;
+    bin = &own->bins[piece->size_class];
+    piece->next = bin->first;
+    bin->first = piece;
+    bin->count++;
+    own->count++;
+    part->count++;
+    part->bytes += piece->bytes;
+    return true;
+}
+
+/* What came of an attempt to free a block. */
+enum tidei_cache_given {
+    TIDEI_CACHE_KEPT,
+    TIDEI_CACHE_TAKEN,  /* it is CACHED, and in no bin: to be freed with tidei_cache_put */
+    TIDEI_CACHE_NOT_IT, /* nothing has changed */
+};
+
+/*
+ * Take back a block with these bytes and this alignment, where `piece` is it, and keep it where there is room. Nothing
+ * but what is atomic is read of a piece before it is taken: another thread may be making it another one. Wait-free.
+ */
 static inline enum tidei_cache_given
 tidei_cache_give(struct tidei_cache *cache, struct tidei_piece *piece, void *pointer, size_t bytes, size_t alignment,
                  tide_stream stream)
 {
-    enum tidei_cache_given given = TIDEI_CACHE_NOT;
-    struct tidei_cache_stream *own;
-    struct tidei_cache_part *part;
+    struct tidei_cache_part *part = (struct tidei_cache_part *)tidei_part_enter(&cache->parts);
+    enum tidei_cache_given given = TIDEI_CACHE_NOT_IT;
 
-    if (piece->size_class >= TIDEI_CACHE_CLASSES)
-        return TIDEI_CACHE_NOT;
-    part = (struct tidei_cache_part *)tidei_part_enter(&cache->parts);
     if (part == NULL)
-        return TIDEI_CACHE_NOT;
-    own = tidei_cache_room(cache, part, piece, stream);
-    if (own == NULL) {
-        given = TIDEI_CACHE_FULL;
-    } else if (tidei_piece_claim(piece, pointer, tidei_piece_live(bytes, alignment), TIDEI_PIECE_CACHED)) {
-        struct tidei_cache_bin *bin = &own->bins[piece->size_class];
-
-        piece->next = bin->first;
-        bin->first = piece;
-        bin->count++;
-        own->count++;
-        part->count++;
-        part->bytes += piece->bytes;
+        return TIDEI_CACHE_NOT_IT;
+    if (tidei_piece_claim(piece, pointer, tidei_piece_live(bytes, alignment), TIDEI_PIECE_CACHED)) {
         part->used_bytes -= (int64_t)bytes;
-        given = TIDEI_CACHE_KEPT;
+        given = tidei_cache_keep(cache, part, piece, stream) ? TIDEI_CACHE_KEPT : TIDEI_CACHE_TAKEN;
     }
     tidei_part_leave(&part->part);
     return given;

@@ -24,7 +24,7 @@
  */
 #define TIDEI_PIECE_FREE   UINT64_C(0) /* or no piece at all */
 #define TIDEI_PIECE_LIVE   UINT64_C(1) /* with the application */
-#define TIDEI_PIECE_CACHED UINT64_C(2) /* in a thread's cache */
+#define TIDEI_PIECE_CACHED UINT64_C(2) /* in a thread's cache, or on its way there */
 #define TIDEI_PIECE_MOVING UINT64_C(3) /* on its way between the others */
 #define TIDEI_PIECE_STATE  UINT64_C(3)
 

@@ -188,6 +188,28 @@ tidei_supply_deallocate(struct tidei_supply *supply, void *pointer, size_t bytes
 }
 
 enum tide_status
+tidei_supply_put(struct tidei_supply *supply, struct tidei_piece *piece, size_t bytes, size_t alignment,
+                 tide_stream stream)
+{
+    enum tide_status status = TIDE_OK;
+    uint32_t number;
+
+    tidei_lock_take(&supply->lock);
+    number = tidei_streams_number(&supply->heap.streams, stream);
+    if (number != TIDEI_STREAM_NONE) {
+        tidei_heap_put(&supply->heap, piece, number);
+    } else {
+        supply->used_bytes += bytes;
+        tidei_piece_set_word(piece, tidei_piece_live(bytes, alignment));
+        status = tidei_supply_no_memory(supply);
+    }
+    tidei_lock_give(&supply->lock);
+    if (status == TIDE_OK)
+        tidei_supply_keep_threshold(supply);
+    return status;
+}
+
+enum tide_status
 tidei_supply_order_all(struct tidei_supply *supply)
 {
     enum tide_status status;

@@ -61,6 +61,13 @@ enum tide_status tidei_supply_allocate(struct tidei_supply *supply, size_t bytes
 enum tide_status tidei_supply_deallocate(struct tidei_supply *supply, void *pointer, size_t bytes, size_t alignment,
                                          tide_stream stream);
 
+/*
+ * Free a piece that the caller has made CACHED, and that has been counted as taken back. Where the host has no memory
+ * to note its stream, it is LIVE again with these bytes and this alignment, and counted.
+ */
+enum tide_status tidei_supply_put(struct tidei_supply *supply, struct tidei_piece *piece, size_t bytes,
+                                  size_t alignment, tide_stream stream);
+
 /* Give free chunks back while more than the threshold is reserved, where there is one. */
 void tidei_supply_keep_threshold(struct tidei_supply *supply);
 
