@@ -160,12 +160,13 @@ parts_after_fork_parent(void)
     pthread_mutex_unlock(&registry.mutex);
 }
 
+/* By the serial, too: a link of an object that is gone may name memory that is another thread's part by now. */
 static bool
-part_is_own(const struct tidei_part *part)
+part_is_own(const struct tidei_parts *parts, const struct tidei_part *part)
 {
     const struct part_link *link = part_links;
 
-    while (link != NULL && link->part != part)
+    while (link != NULL && (link->part != part || link->serial != parts->serial))
         link = link->next;
     return link != NULL;
 }
@@ -176,7 +177,7 @@ parts_after_fork_child(void)
     for (struct tidei_parts *parts = registry.newest; parts != NULL; parts = parts->older) {
         parts_note_fence(parts);
         for (struct tidei_part *part = parts->first; part != NULL; part = part->next) {
-            if (!part->taken || part_is_own(part))
+            if (!part->taken || part_is_own(parts, part))
                 continue;
             /* Relaxed: alone. Its thread was about to see that it is closed. */
             atomic_store_explicit(&part->busy, 0, memory_order_relaxed);

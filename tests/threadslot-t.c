@@ -45,11 +45,17 @@ object_leave(struct tidei_parts *parts, struct tidei_part *part)
 }
 
 static void
-object_init(struct object *object)
+object_init_sized(struct object *object, size_t part_bytes)
 {
     memset(object, 0, sizeof(*object));
-    if (tidei_parts_init(&object->parts, sizeof(struct count), object_leave) != TIDE_OK)
+    if (tidei_parts_init(&object->parts, part_bytes, object_leave) != TIDE_OK)
         abort();
+}
+
+static void
+object_init(struct object *object)
+{
+    object_init_sized(object, sizeof(struct count));
 }
 
 static void
@@ -243,17 +249,66 @@ check_fork(void)
     tidei_parts_fini(&object.parts);
 }
 
+/* Have the object's parts begin with another thread's, which goes on until the object says so. */
+static pthread_t
+other_thread(struct object *object)
+{
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, run_until_stop, object);
+    while (object_parts(object) == 0)
+        sched_yield();
+    return thread;
+}
+
+#define PLACE_TESTS 1
+/* So much that it is a mapping of its own, and most often the same one again. */
+#define PLACE_BYTES ((size_t)33 << 20)
+
+/* This thread has had a part of objects that are gone; what lies in that memory now is another thread's. */
+static void
+check_place(void)
+{
+    int wrong = 0;
+
+    for (int i = 0; i < 10 && wrong == 0; i++) {
+        struct object object;
+        pthread_t thread;
+        pid_t child;
+        int status;
+
+        object_init_sized(&object, PLACE_BYTES);
+        object_step(&object);
+        tidei_parts_fini(&object.parts);
+        object_init_sized(&object, PLACE_BYTES);
+        thread = other_thread(&object);
+        child = fork();
+        if (child == 0) {
+            alarm(60);
+            _exit(object.leave_calls == 1 ? 0 : 1);
+        }
+        if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            wrong = WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+        atomic_store_explicit(&object.stop, true, memory_order_relaxed); /* relaxed: nothing but the stop */
+        pthread_join(thread, NULL);
+        tidei_parts_fini(&object.parts);
+    }
+    is_i64(wrong, 0, "a child leaves the part of a thread that it has not, also where one of its own was before");
+}
+
 int
 main(void)
 {
-    plan(SUM_TESTS + REUSE_TESTS + MANY_TESTS + FORK_TESTS);
+    plan(SUM_TESTS + REUSE_TESTS + MANY_TESTS + FORK_TESTS + PLACE_TESTS);
     alarm(200);
     check_sum();
     check_reuse();
     check_many();
     if (!FORKS_BESIDE_THREADS)
-        skip(FORK_TESTS, "under AddressSanitizer a child that was forked off beside threads may hang");
-    else
+        skip(FORK_TESTS + PLACE_TESTS, "under AddressSanitizer a child that was forked off beside threads may hang");
+    if (FORKS_BESIDE_THREADS) {
         check_fork();
+        check_place();
+    }
     return done();
 }
