@@ -93,7 +93,7 @@ CUresult
 fake_capture_join(CUstream stream, CUevent event)
 {
     if (event->capture->ended)
-        return CUDA_ERROR_CAPTURED_EVENT;
+        return CUDA_ERROR_INVALID_VALUE;
     if (stream->capture != NULL && stream->capture != event->capture) {
         stream->capture->spoilt = event->capture->spoilt = true;
         return CUDA_ERROR_STREAM_CAPTURE_MERGE;

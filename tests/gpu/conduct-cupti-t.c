@@ -344,8 +344,7 @@ main(void)
 
     if (reason != NULL)
         skip_all(reason);
-    if (gpu_is_sanitized())
-        skip_all("compute-sanitizer takes the place of CUPTI");
+    gpu_skip_sanitized("compute-sanitizer takes the place of CUPTI");
     if (!cupti_open())
         skip_all("no CUPTI 13");
     CUPTI(cuptiGetVersion)(&version);

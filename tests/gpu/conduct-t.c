@@ -362,7 +362,7 @@ test_capture_of_two(void)
                   joined ? "a stream that joined a capture, and is waited for, is in the graph"
                          : "without the wait there is no graph");
     }
-    is_result(CU(cuStreamWaitEvent)(second, event, 0), CUDA_ERROR_CAPTURED_EVENT,
+    is_result(CU(cuStreamWaitEvent)(second, event, 0), CUDA_ERROR_INVALID_VALUE,
               "an event of a capture that has ended is none to wait for");
     MUST(cuGraphDestroy, graph);
     MUST(cuStreamDestroy, first);
@@ -387,10 +387,7 @@ test_export(void)
     is_result(CU(cuMemPoolExportPointer)(&data, address), CUDA_ERROR_INVALID_VALUE,
               "before the handle of its pool no pointer is exported");
     MUST(cuMemPoolExportToShareableHandle, &fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-    diag("one from before the handle: CUresult %d", (int)CU(cuMemPoolExportPointer)(&data, address));
-    MUST(cuMemFreeAsync, address, NULL);
-    address = taken(pool, MIB, NULL);
-    is_result(CU(cuMemPoolExportPointer)(&data, address), CUDA_SUCCESS, "after that one is");
+    is_result(CU(cuMemPoolExportPointer)(&data, address), CUDA_SUCCESS, "after that one is, also from before it");
     MUST(cuMemFreeAsync, address, NULL);
     MUST(cuMemPoolDestroy, pool);
     close(fd);
@@ -424,8 +421,7 @@ main(void)
     if (reason != NULL)
         skip_all(reason);
     /* Which makes the driver wait where it does not by itself. */
-    if (gpu_is_sanitized())
-        skip_all("no test of ours, but of the driver, which conducts itself otherwise under compute-sanitizer");
+    gpu_skip_sanitized("no test of ours, but of the driver, which conducts itself otherwise under compute-sanitizer");
     plan(66 + 2 * (int)REUSES);
     gpu_diag();
     test_without_context();

@@ -457,8 +457,7 @@ is_fake(void)
 int
 main(void)
 {
-    if (gpu_is_sanitized())
-        skip_all("compute-sanitizer takes the place of CUPTI");
+    gpu_skip_sanitized("compute-sanitizer takes the place of CUPTI");
     scratch("x");
     if (run(scene_find, NULL) != 0)
         skip_all("no GPU, or no driver for it");

@@ -122,6 +122,15 @@ gpu_is_sanitized(void)
 }
 
 void
+gpu_skip_sanitized(const char *reason)
+{
+    if (!gpu_is_sanitized())
+        return;
+    (void)gpu_open();
+    skip_all(reason);
+}
+
+void
 gpu_diag(void)
 {
     char name[64] = "";

@@ -88,6 +88,9 @@ bool gpu_is_fake(void);
 /* Whether this runs under compute-sanitizer, as CHECK_GPU_WRAPPER asks. */
 bool gpu_is_sanitized(void);
 
+/* Skip the whole program there; the driver is started before, as compute-sanitizer fails a program that never does. */
+void gpu_skip_sanitized(const char *reason);
+
 /* Print which device and which driver this is. */
 void gpu_diag(void);
 

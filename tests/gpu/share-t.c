@@ -379,8 +379,7 @@ main(int argc, char **argv)
 {
     if (argc == 5 && strcmp(argv[1], IMPORTER) == 0)
         return import_main(atoi(argv[2]), argv[3], strcmp(argv[4], "off") == 0 ? TIDE_CUPTI_OFF : TIDE_CUPTI_CALLS);
-    if (gpu_is_sanitized())
-        skip_all("compute-sanitizer follows no memory from one process to another");
+    gpu_skip_sanitized("compute-sanitizer follows no memory from one process to another");
     return gpu_parts_main(argc, argv, parts, sizeof(parts) / sizeof(parts[0]));
 }
 
