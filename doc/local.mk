@@ -16,4 +16,5 @@ dist_man_MANS += \
 	doc/tidemark-query.1 \
 	doc/tidemark-recover.1 \
 	doc/tidemark-replay.1 \
-	doc/tidemark-summary.1
+	doc/tidemark-summary.1 \
+	doc/tidemark-timeline.1

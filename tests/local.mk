@@ -80,6 +80,13 @@ tests_leaks_t_CFLAGS = $(random_trace_cflags)
 tests_leaks_t_LDADD = $(random_trace_ldadd)
 TESTS += tests/leaks-t
 
+check_PROGRAMS += tests/timeline-t
+tests_timeline_t_SOURCES = tests/timeline-t.c $(random_trace)
+tests_timeline_t_CPPFLAGS = $(random_trace_cppflags)
+tests_timeline_t_CFLAGS = $(random_trace_cflags)
+tests_timeline_t_LDADD = $(random_trace_ldadd)
+TESTS += tests/timeline-t
+
 check_PROGRAMS += tests/peak-t
 tests_peak_t_SOURCES = tests/peak-t.c $(random_trace)
 tests_peak_t_CPPFLAGS = $(random_trace_cppflags)
@@ -96,7 +103,8 @@ command_tests = \
 	tests/query-t.sh \
 	tests/recover-t.sh \
 	tests/replay-t.sh \
-	tests/summary-t.sh
+	tests/summary-t.sh \
+	tests/tables-t.sh
 dist_check_SCRIPTS += $(command_tests)
 TESTS += $(command_tests)
 THREADED_TESTS += tests/replay-t.sh

@@ -34,6 +34,7 @@ extern const struct command command_query;
 extern const struct command command_recover;
 extern const struct command command_replay;
 extern const struct command command_summary;
+extern const struct command command_timeline;
 
 /* Print how `command` is used on standard output; for --help. Returns COMMAND_FINE. */
 int command_help(const struct command *command);

@@ -11,6 +11,8 @@ libviewer_la_SOURCES = \
 	viewer/command.h \
 	viewer/counterfactual.c \
 	viewer/counterfactual.h \
+	viewer/drawing.c \
+	viewer/drawing.h \
 	viewer/due-queue.c \
 	viewer/due-queue.h \
 	viewer/emit.c \
@@ -89,6 +91,8 @@ libviewer_la_SOURCES = \
 	viewer/summits.h \
 	viewer/suppress.c \
 	viewer/suppress.h \
+	viewer/timeline.c \
+	viewer/timeline.h \
 	viewer/top-lives.c \
 	viewer/top-lives.h \
 	viewer/trace-layers.c \
@@ -118,6 +122,7 @@ tidemark_SOURCES = \
 	viewer/cmd-recover.c \
 	viewer/cmd-replay.c \
 	viewer/cmd-summary.c \
+	viewer/cmd-timeline.c \
 	viewer/export-chrome.c \
 	viewer/export-pprof.c \
 	viewer/export-profile.c \

@@ -34,6 +34,7 @@ static const struct command *const commands[] = {
     &command_recover,
     &command_replay,
     &command_summary,
+    &command_timeline,
 };
 /* clang-format on */
 

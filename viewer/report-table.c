@@ -112,7 +112,13 @@ item_is_seen(const struct report *report, const struct report_item *item)
         return false;
     if (item->kind == REPORT_ITEM_FIELD)
         return item->columns->title != NULL && item->cells->there;
-    return item->kind != REPORT_ITEM_TABLE || item->row_count > 0;
+    if (item->kind != REPORT_ITEM_TABLE)
+        return true;
+    for (size_t c = 0; c < item->column_count; c++) {
+        if (table_has_column(item, c))
+            return true;
+    }
+    return false;
 }
 
 int

@@ -1,0 +1,22 @@
+/* Draws a timeline with block characters, or with plain ones where the terminal has no others. */
+#ifndef VIEWER_DRAWING_H
+#define VIEWER_DRAWING_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "viewer/timeline.h"
+
+/* What stands to the left of the columns, in characters. */
+#define DRAWING_MARGIN 12
+
+struct drawing_options {
+    size_t height; /* rows */
+    bool ascii;
+    bool color;
+};
+
+/* Write the drawing, its axes and what its signs mean. */
+void drawing_write(const struct timeline *timeline, const struct drawing_options *options, FILE *out);
+
+#endif
