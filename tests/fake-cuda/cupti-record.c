@@ -2,6 +2,7 @@
 #include "tests/fake-cuda/cupti.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -90,6 +91,10 @@ record_memory_event(const struct fake_traced_call *call, const struct fake_event
                                      .streamId = event->stream,
                                      .isAsync = event->asynchronous };
 
+    if (event->kind == FAKE_RELEASE && event->pool_type == CUPTI_ACTIVITY_MEMORY_POOL_TYPE_IMPORTED) {
+        fprintf(stderr, "fake-cuda: a pointer that was imported is freed while MEMORY2 is on: CUPTI 13.0 crashes here\n");
+        abort();
+    }
     if (event->pool_type != 0) {
         record.memoryPoolConfig.memoryPoolType = (CUpti_ActivityMemoryPoolType)event->pool_type;
         record.memoryPoolConfig.address = event->pool_address;
