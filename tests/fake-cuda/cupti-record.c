@@ -92,7 +92,8 @@ record_memory_event(const struct fake_traced_call *call, const struct fake_event
                                      .isAsync = event->asynchronous };
 
     if (event->kind == FAKE_RELEASE && event->pool_type == CUPTI_ACTIVITY_MEMORY_POOL_TYPE_IMPORTED) {
-        fprintf(stderr, "fake-cuda: a pointer that was imported is freed while MEMORY2 is on: CUPTI 13.0 crashes here\n");
+        fprintf(stderr,
+                "fake-cuda: a pointer that was imported is freed while MEMORY2 is on: CUPTI 13.0 crashes here\n");
         abort();
     }
     if (event->pool_type != 0) {
