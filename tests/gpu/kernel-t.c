@@ -187,6 +187,7 @@ static const char *const kernel_stacks[] = {
     "pinned(mapped=true)",
     "pool | driver",
     "arena | driver",
+    "fallback({driver(maximum=32MiB)}) | cuda",
 };
 
 #define KERNEL_STACKS ((int)(sizeof(kernel_stacks) / sizeof(kernel_stacks[0])))
@@ -205,6 +206,7 @@ all_threads(struct gpu_work *work)
     test_threads(work, "statistics | driver");
     test_threads(work, "statistics | limit(1GiB) | driver(release_threshold=1GiB)");
     test_threads(work, "statistics | binning(4KiB..1MiB) | driver");
+    test_threads(work, "statistics | pool | driver");
 }
 
 #define STACKS_TESTS (KERNEL_STACKS * KERNEL_TESTS)
@@ -219,7 +221,7 @@ part_stacks(void)
 static void
 part_threads(void)
 {
-    gpu_with_work(all_threads, 3 * THREADS_TESTS);
+    gpu_with_work(all_threads, 4 * THREADS_TESTS);
 }
 
 static void
@@ -230,7 +232,7 @@ part_speed(void)
 
 static const struct gpu_part parts[] = {
     { "stacks", STACKS_TESTS, part_stacks },
-    { "threads", 3 * THREADS_TESTS, part_threads },
+    { "threads", 4 * THREADS_TESTS, part_threads },
     { "speed", SPEED_TESTS, part_speed },
 };
 

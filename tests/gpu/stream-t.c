@@ -147,11 +147,12 @@ main(void)
         skip_all(reason);
     if (!gpu_work_open(&work, 0))
         skip_all("this device cannot run the tests' kernels");
-    plan(3 * SHARE_TESTS + 3 * ELSEWHERE_TESTS + REUSE_TESTS);
+    plan(4 * SHARE_TESTS + 3 * ELSEWHERE_TESTS + REUSE_TESTS);
     gpu_diag();
     test_share(&work, "driver");
     test_share(&work, "statistics | limit(1GiB) | driver");
     test_share(&work, "fixed(1MiB) | driver");
+    test_share(&work, "pool | driver");
     test_free_elsewhere(&work, "driver");
     test_free_elsewhere(&work, "fixed(1MiB) | driver");
     test_free_elsewhere(&work, "pool | driver");
