@@ -34,7 +34,11 @@ flaws="INSERT INTO life VALUES (1, 1, 1000, 10, 50), (2, 1, 2000, 20, NULL), (4,
     UPDATE allocation SET tag_id = 3 WHERE allocation_id = 4;
     INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result) VALUES
         (1, 0, 'cuMemAllocAsync', 2, 7, 1, 0), (4, 1, 'cuMemFreeAsync', 1501, 8, 1, 2);
+    INSERT INTO driver_call(function, is_free, start_ns, duration_ns, result) VALUES ('cudaMalloc', 0, 60, 5, 0);
     INSERT INTO pool_sample VALUES (1500, 2, 500, 4096);
+    INSERT INTO device_event(ns, kind, device, pool_address, pool_used_bytes, pool_bytes, pid, correlation) VALUES
+        (12, 'allocation', 0, 512, 1000, 2048, 1, 1), (13, 'allocation', 0, NULL, NULL, NULL, 1, 2),
+        (14, 'pool_trimmed', 0, 512, NULL, NULL, 1, 3);
     INSERT INTO mark VALUES (35, 1, 'mark', 'step \"1\"', NULL), (36, NULL, 'refused_free', NULL, 5);
     INSERT INTO unmatched_free VALUES (25, 1, 77, 8, 1, 1);
     UPDATE stream SET handle = 171; UPDATE meta SET value = 1700000000123456789 WHERE key = 'start_unix_ns'"
@@ -76,7 +80,10 @@ $chrome_head
 {"ph":"C","pid":4194305,"ts":1.500,"name":"layer 1 log","args":{"live_bytes":2000}},
 {"ph":"X","pid":4194305,"ts":0.002,"cat":"driver","dur":0.007,"tid":100,"name":"cuMemAllocAsync","args":{"result":0,"allocation_id":1}},
 {"ph":"X","pid":4194305,"ts":1.501,"cat":"driver","dur":0.008,"tid":100,"name":"cuMemFreeAsync","args":{"result":2,"allocation_id":4}},
+{"ph":"X","pid":4194305,"ts":0.060,"cat":"driver","dur":0.005,"tid":0,"name":"cudaMalloc","args":{"result":0}},
 {"ph":"C","pid":4194305,"ts":1.500,"name":"pool of layer 2 sim","args":{"used_bytes":500,"reserved_bytes":4096}},
+{"ph":"C","pid":4194305,"ts":0.012,"name":"pool 0x200 of device 0","args":{"used_bytes":1000,"reserved_bytes":2048}},
+{"ph":"i","pid":4194305,"ts":0.014,"s":"p","tid":0,"cat":"pool_trimmed","name":"pool 0x200 of device 0"},
 {"ph":"i","pid":4194305,"ts":0.035,"s":"p","tid":100,"cat":"mark","name":"step \"1\""},
 {"ph":"i","pid":4194305,"ts":0.036,"s":"p","tid":0,"cat":"refused_free","name":"refused_free"}
 ]}
@@ -86,7 +93,9 @@ is_text 'chrome: lifetimes where they are wanted, and the filters hold for calls
 $chrome_head
 {"ph":"C","pid":4194305,"ts":0.010,"name":"layer 1 log","args":{"live_bytes":1000}},
 {"ph":"b","pid":4194305,"ts":0.010,"cat":"allocation","id":1,"tid":100,"name":"train/a,\"b\";\u001b[1m","args":{"bytes":1000,"address":"0x11000","layer_id":1}},
-{"ph":"X","pid":4194305,"ts":0.002,"cat":"driver","dur":0.007,"tid":100,"name":"cuMemAllocAsync","args":{"result":0,"allocation_id":1}}
+{"ph":"X","pid":4194305,"ts":0.002,"cat":"driver","dur":0.007,"tid":100,"name":"cuMemAllocAsync","args":{"result":0,"allocation_id":1}},
+{"ph":"C","pid":4194305,"ts":0.012,"name":"pool 0x200 of device 0","args":{"used_bytes":1000,"reserved_bytes":2048}},
+{"ph":"i","pid":4194305,"ts":0.014,"s":"p","tid":0,"cat":"pool_trimmed","name":"pool 0x200 of device 0"}
 ]}
 EOF
 is "$(export_to -f chrome --lifetimes "$trace") $(grep -c '"ph":"e"' "$scratch/out")" '0 2' 'a lifetime ends with its free'

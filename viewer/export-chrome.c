@@ -218,15 +218,22 @@ static const struct scan_unit chrome_unit = {
     .end = chrome_end,
 };
 
+static bool
+chrome_is_in_time(const struct chrome *chrome, int64_t ns)
+{
+    const struct filter *filter = &chrome->export->view->filter;
+
+    return ns >= filter->from_ns && ns < filter->to_ns;
+}
+
 /* Whether the filters take a call: its own time and thread, and the allocation on whose behalf it was made. */
 static bool
 chrome_takes_call(const struct chrome *chrome, sqlite3_stmt *row)
 {
     const struct filter *filter = &chrome->export->view->filter;
-    int64_t ns = sqlite3_column_int64(row, 0);
 
     /* Calls are of the lowest log: one is left out for its layer only where a layer was asked for. */
-    return ns >= filter->from_ns && ns < filter->to_ns &&
+    return chrome_is_in_time(chrome, sqlite3_column_int64(row, 0)) &&
            filter_set_has(&filter->threads, sqlite3_column_int64(row, 2)) &&
            (uint64_t)sqlite3_column_int64(row, 6) >= filter->min_size &&
            filter_set_has(&filter->tags, sqlite3_column_int64(row, 7)) &&
@@ -252,8 +259,10 @@ chrome_call(struct chrome *chrome, sqlite3_stmt *row)
     chrome_name(chrome, function != NULL ? function : "");
     emit_string(chrome->out, ",\"args\":{\"result\":");
     emit_signed(chrome->out, sqlite3_column_int64(row, 4));
-    emit_string(chrome->out, ",\"allocation_id\":");
-    emit_signed(chrome->out, sqlite3_column_int64(row, 5));
+    if (sqlite3_column_type(row, 5) != SQLITE_NULL) {
+        emit_string(chrome->out, ",\"allocation_id\":");
+        emit_signed(chrome->out, sqlite3_column_int64(row, 5));
+    }
     emit_string(chrome->out, "}}");
 }
 
@@ -261,12 +270,11 @@ chrome_call(struct chrome *chrome, sqlite3_stmt *row)
 static void
 chrome_sample(struct chrome *chrome, sqlite3_stmt *row)
 {
-    const struct filter *filter = &chrome->export->view->filter;
     int64_t ns = sqlite3_column_int64(row, 0);
     char name[128];
     char buffer[96];
 
-    if (ns < filter->from_ns || ns >= filter->to_ns)
+    if (!chrome_is_in_time(chrome, ns))
         return;
     snprintf(name, sizeof(name), "pool of layer %s",
              names_layer(&chrome->export->view->names, sqlite3_column_int64(row, 1), buffer, sizeof(buffer)));
@@ -279,16 +287,44 @@ chrome_sample(struct chrome *chrome, sqlite3_stmt *row)
     emit_string(chrome->out, "}}");
 }
 
+/* ns, kind, device, pool_address, pool_used_bytes, pool_bytes: what CUPTI says of a pool of the driver's own. */
+static void
+chrome_pool(struct chrome *chrome, sqlite3_stmt *row)
+{
+    const char *kind = (const char *)sqlite3_column_text(row, 1);
+    char name[96];
+
+    if (!chrome_is_in_time(chrome, sqlite3_column_int64(row, 0)))
+        return;
+    snprintf(name, sizeof(name), "pool 0x%" PRIx64 " of device %" PRId64, (uint64_t)sqlite3_column_int64(row, 3),
+             (int64_t)sqlite3_column_int64(row, 2));
+    if (sqlite3_column_type(row, 5) != SQLITE_NULL) {
+        chrome_begin_event(chrome, 'C', sqlite3_column_int64(row, 0));
+        chrome_name(chrome, name);
+        emit_string(chrome->out, ",\"args\":{\"used_bytes\":");
+        emit_signed(chrome->out, sqlite3_column_int64(row, 4));
+        emit_string(chrome->out, ",\"reserved_bytes\":");
+        emit_signed(chrome->out, sqlite3_column_int64(row, 5));
+        emit_string(chrome->out, "}}");
+    }
+    if (kind == NULL || strncmp(kind, "pool_", 5) != 0)
+        return;
+    chrome_begin_event(chrome, 'i', sqlite3_column_int64(row, 0));
+    emit_string(chrome->out, ",\"s\":\"p\",\"tid\":0,\"cat\":");
+    emit_json(chrome->out, kind);
+    chrome_name(chrome, name);
+    emit_string(chrome->out, "}");
+}
+
 /* ns, thread_id, kind, text */
 static void
 chrome_mark(struct chrome *chrome, sqlite3_stmt *row)
 {
-    const struct filter *filter = &chrome->export->view->filter;
     const char *kind = (const char *)sqlite3_column_text(row, 2);
     const char *text = (const char *)sqlite3_column_text(row, 3);
     int64_t ns = sqlite3_column_int64(row, 0);
 
-    if (ns < filter->from_ns || ns >= filter->to_ns)
+    if (!chrome_is_in_time(chrome, ns))
         return;
     chrome_begin_event(chrome, 'i', ns);
     emit_string(chrome->out, ",\"s\":\"p\",\"tid\":");
@@ -328,6 +364,12 @@ chrome_tables(struct chrome *chrome)
         status = chrome_rows(chrome, calls, chrome_call);
     if (status == COMMAND_FINE)
         status = chrome_rows(chrome, "SELECT ns, layer_id, used_bytes, reserved_bytes FROM pool_sample", chrome_sample);
+    if (status == COMMAND_FINE &&
+        trace_has(trace, "device_event", "ns kind device pool_address pool_used_bytes pool_bytes"))
+        status = chrome_rows(chrome,
+                             "SELECT ns, kind, device, pool_address, pool_used_bytes, pool_bytes FROM device_event"
+                             " WHERE pool_address IS NOT NULL",
+                             chrome_pool);
     if (status == COMMAND_FINE && trace_has(trace, "mark", "ns thread_id kind text"))
         status = chrome_rows(chrome, "SELECT ns, thread_id, kind, text FROM mark", chrome_mark);
     return status;
