@@ -110,6 +110,8 @@ TESTS += $(command_tests)
 THREADED_TESTS += tests/replay-t.sh
 endif
 
+include tests/fuzz/local.mk
+
 EXTRA_DIST += \
 	tests/contract.h \
 	tests/upstream.h

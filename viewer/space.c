@@ -217,15 +217,16 @@ space_walk(const struct space *space, struct space_chunk *chunk, uint64_t below,
     uint64_t used = 0;
 
     for (size_t i = 0; i <= chunk->block_count; i++) {
-        const struct space_block *block = &space->blocks[chunk->first_block + i];
-        uint64_t next = i < chunk->block_count ? block->address : end;
+        const struct space_block *block =
+            i < chunk->block_count ? &space->blocks[chunk->first_block + i] : NULL; /* the end of the chunk */
+        uint64_t next = block != NULL ? block->address : end;
 
         if (next > at) {
             small += next - at < below ? next - at : 0;
             if (store)
                 space_add_hole(chunk, next - at);
         }
-        if (i < chunk->block_count) {
+        if (block != NULL) {
             uint64_t stop = block->address + block->rounded;
 
             stop = stop > end || stop < block->address ? end : stop;

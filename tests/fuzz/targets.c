@@ -1,0 +1,252 @@
+/* What each target makes of an input. */
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/trace/schema.h"
+#include "tests/fuzz/fuzz.h"
+
+/* viewer/main.c, whose main is renamed by the compiler's -Dmain=tidemark_main. */
+int tidemark_main(int argc, char **argv);
+
+#define FUZZ_PATH  128
+#define FUZZ_WORDS 16
+
+static char fuzz_folder[FUZZ_PATH];
+static char fuzz_in[FUZZ_PATH + 16];
+static char fuzz_out[FUZZ_PATH + 16];
+
+const struct fuzz_target *
+fuzz_find(const char *name)
+{
+    for (size_t i = 0; i < FUZZ_TARGETS; i++) {
+        if (strcmp(fuzz_targets[i].name, name) == 0)
+            return &fuzz_targets[i];
+    }
+    return NULL;
+}
+
+bool
+fuzz_begin(void)
+{
+    const char *folder = getenv("TMPDIR");
+
+    /* Memory, where there is some: a disk is half of the time that an input takes. */
+    if (folder == NULL)
+        folder = access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(fuzz_folder, sizeof(fuzz_folder), "%s/tidemark-fuzz-XXXXXX", folder);
+    if (mkdtemp(fuzz_folder) == NULL)
+        return false;
+    snprintf(fuzz_in, sizeof(fuzz_in), "%s/in", fuzz_folder);
+    snprintf(fuzz_out, sizeof(fuzz_out), "%s/out", fuzz_folder);
+    return true;
+}
+
+/* Remove what stands in the folder: the database, and files that the input has made stand beside it. */
+static void
+fuzz_clear(void)
+{
+    DIR *folder = opendir(fuzz_folder);
+    struct dirent *entry;
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
+void
+fuzz_end(void)
+{
+    fuzz_clear();
+    rmdir(fuzz_folder);
+}
+
+static void
+fuzz_write(const char *path, const uint8_t *data, size_t size)
+{
+    FILE *file = fopen(path, "w");
+
+    if (file == NULL || fwrite(data, 1, size, file) != size || fclose(file) != 0) {
+        perror(path);
+        abort();
+    }
+}
+
+/* Run `tidemark` with the words of `line`, in which IN and OUT are the files. It exits 0, 1, 2 or 3. */
+static int
+fuzz_command(const char *line)
+{
+    char text[256];
+    char *words[FUZZ_WORDS + 1] = { "tidemark" };
+    char *rest = NULL;
+    int count = 1;
+    int status;
+
+    snprintf(text, sizeof(text), "%s", line);
+    for (char *word = strtok_r(text, " ", &rest); word != NULL && count < FUZZ_WORDS; word = strtok_r(NULL, " ", &rest))
+        words[count++] = strcmp(word, "IN") == 0 ? fuzz_in : strcmp(word, "OUT") == 0 ? fuzz_out : word;
+    words[count] = NULL;
+    optind = 0;
+    status = tidemark_main(count, words);
+    fflush(stdout);
+    if (status < 0 || status > 3)
+        abort();
+    return status;
+}
+
+/* Every way in which a trace is read. A command that this build lacks refuses its name. */
+static const char *const trace_commands[] = {
+    "summary --json IN",
+    "summary IN",
+    "peak --json --blocks=5 IN",
+    "peak --by=size --at=50% --from=10% --to=90% --format=csv IN",
+    "peak --by=stream --at=#2 --tag=* IN",
+    "fragmentation --json IN",
+    "fragmentation --request=1MiB --format=md IN",
+    "failures --json IN",
+    "leaks --json IN",
+    "leaks --by=tag IN",
+    "timeline --width=60 IN",
+    "timeline --json IN",
+    "histogram IN",
+    "histogram --json IN",
+    "top --json IN",
+    "top --by=tag IN",
+    "layers IN",
+    "layers --json IN",
+    "diff --json IN IN",
+    "check --max-peak=1KiB --no-leaks --max-failures=1 IN",
+    "export IN",
+    "export --format=jsonl --min-size=10 IN",
+    "export --format=rmm IN",
+    "export --format=chrome --lifetimes IN",
+    "export --format=collapsed --weight=live IN",
+    "export --format=speedscope IN",
+    "export --format=pprof IN -o OUT",
+    "query --json IN SELECT*FROM/**/event",
+    "query IN SELECT*FROM/**/usage",
+    "replay --json --stack=sim IN",
+    "recover --json IN",
+};
+
+#define TRACE_COMMANDS (sizeof(trace_commands) / sizeof(trace_commands[0]))
+
+static const char *const trace_tables[] = {
+    "allocation", "meta",  "layer",     "layer_bin",      "thread", "stream",      "tag",         "loss",
+    "mark",       "frame", "callstack", "unmatched_free", "status", "pool_sample", "driver_call", "device_event",
+};
+
+/* Of a table without types every value stays what it is, where an honest schema would make a number of it. */
+static const char trace_untyped[] =
+    "CREATE TABLE meta(key, value); CREATE TABLE status(status, name, text);"
+    "CREATE TABLE layer(layer_id, upstream_layer_id, kind, config, device);"
+    "CREATE TABLE layer_bin(layer_id, limit_bytes, upstream_layer_id); CREATE TABLE thread(thread_id, os_tid, name);"
+    "CREATE TABLE stream(stream_id, handle, device); CREATE TABLE tag(tag_id, parent_tag_id, name);"
+    "CREATE TABLE allocation(allocation_id, layer_id, address, size, alignment, status, tag_id, callstack_id, alloc_ns,"
+    "    alloc_duration_ns, alloc_thread_id, alloc_stream_id, free_ns, free_duration_ns, free_thread_id, "
+    "free_stream_id);"
+    "CREATE TABLE pool_sample(ns, layer_id, used_bytes, reserved_bytes);"
+    "CREATE TABLE driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result);"
+    "CREATE TABLE unmatched_free(ns, layer_id, address, size, thread_id, stream_id);"
+    "CREATE TABLE mark(ns, thread_id, kind, text, value); CREATE TABLE loss(thread_id, reason, events);"
+    "CREATE TABLE device_event(ns, kind, device, pool_address, pool_used_bytes, pool_bytes);";
+
+static const char trace_common[] =
+    "CREATE TABLE IF NOT EXISTS frame(frame_id INTEGER PRIMARY KEY, address, function, file, line);"
+    "CREATE TABLE IF NOT EXISTS callstack(callstack_id, position, frame_id);"
+    "INSERT INTO meta VALUES ('format_version', 1), ('start_unix_ns', 1700000000000000000), ('complete', 1);"
+    "INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''),"
+    "    (3, 4, 'log', ''), (4, NULL, 'sim', '');";
+
+/* The file of a trace, or the rows of one; the last byte picks a command. */
+static void
+trace_run(const uint8_t *data, size_t size, bool every)
+{
+    static const char magic[] = "SQLite format 3";
+    uint8_t choice = size > 0 ? data[size - 1] : 0;
+    char schema[32768];
+
+    if (size > 0)
+        size--;
+    if (size >= sizeof(magic) && memcmp(data, magic, sizeof(magic)) == 0) {
+        fuzz_write(fuzz_in, data, size);
+    } else {
+        snprintf(schema, sizeof(schema), "PRAGMA application_id = %d; %s; %s", TIDEI_TRACE_APPLICATION_ID,
+                 size > 0 && (data[0] & 1) != 0 ? trace_untyped : tidei_trace_schema, trace_common);
+        fuzz_write_rows(fuzz_in, schema, trace_tables, sizeof(trace_tables) / sizeof(trace_tables[0]),
+                        size > 0 ? data + 1 : data, size > 0 ? size - 1 : 0);
+    }
+    for (size_t i = 0; i < TRACE_COMMANDS; i++) {
+        if (every || choice % TRACE_COMMANDS == i)
+            fuzz_command(trace_commands[i]);
+    }
+    fuzz_clear();
+}
+
+/* What an import has made is a trace that every command reads; where it has made none, none is there. */
+static void
+import_check(int status, bool every)
+{
+    bool made = access(fuzz_out, F_OK) == 0;
+
+    if (status == 1 || made != (status == 0 || status == 3))
+        abort();
+    if (made && fuzz_command("summary OUT") != status)
+        abort();
+    if (made && every && (fuzz_command("export --format=rmm OUT") != status || fuzz_command("peak OUT") != status))
+        abort();
+    fuzz_clear();
+}
+
+static void
+rmm_run(const uint8_t *data, size_t size, bool every)
+{
+    fuzz_write(fuzz_in, data, size);
+    import_check(fuzz_command("import --from=rmm IN -o OUT"), every);
+}
+
+static void
+pytorch_run(const uint8_t *data, size_t size, bool every)
+{
+    fuzz_write(fuzz_in, data, size);
+    import_check(fuzz_command("import --from=pytorch IN -o OUT"), every);
+}
+
+static const char *const nsys_tables[] = {
+    "CUDA_GPU_MEMORY_USAGE_EVENTS", "CUPTI_ACTIVITY_KIND_RUNTIME",    "StringIds",
+    "ENUM_CUDA_MEM_KIND",           "TARGET_INFO_SESSION_START_TIME",
+};
+
+static const char nsys_schema[] =
+    "CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS(start, address, bytes, memoryOperationType, memKind, deviceId,"
+    "    globalPid, correlationId, streamId, localMemoryPoolAddress, localMemoryPoolSize, localMemoryPoolUtilizedSize);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME(globalTid, correlationId, start, end, nameId, returnValue);"
+    "CREATE TABLE StringIds(id, value); CREATE TABLE ENUM_CUDA_MEM_KIND(id, label);"
+    "CREATE TABLE TARGET_INFO_SESSION_START_TIME(utcEpochNs);";
+
+static void
+nsys_run(const uint8_t *data, size_t size, bool every)
+{
+    if (size >= 6 && memcmp(data, "SQLite", 6) == 0)
+        fuzz_write(fuzz_in, data, size);
+    else
+        fuzz_write_rows(fuzz_in, nsys_schema, nsys_tables, sizeof(nsys_tables) / sizeof(nsys_tables[0]), data, size);
+    import_check(fuzz_command("import --from=nsys IN -o OUT"), every);
+}
+
+const struct fuzz_target fuzz_targets[FUZZ_TARGETS] = {
+    { "trace", trace_run },
+    { "rmm", rmm_run },
+    { "nsys", nsys_run },
+    { "pytorch", pytorch_run },
+};
