@@ -121,6 +121,33 @@ pool_handles(const struct driver *self, CUmemPoolProps *properties)
     return TIDE_OK;
 }
 
+/*
+ * A device that has fabric handles makes none for a process without an IMEX channel, and says so only when it is asked
+ * for the handle: that is done here, so that whoever wants one hears of it before there is memory. The pool is left to
+ * the process: once its export was refused, and memory of it used, releasing it crashes the driver 580.159.
+ */
+static enum tide_status
+pool_permitted(struct driver *self)
+{
+    const struct tidei_driver *cuda = self->device.cuda;
+    unsigned char handle[sizeof(struct tide_driver_fabric)];
+    enum tide_status status;
+    CUresult result;
+
+    if ((self->options.handles & TIDE_DRIVER_FABRIC) == 0 || cuda->mem_pool_export == NULL)
+        return TIDE_OK;
+    result = cuda->mem_pool_export(handle, self->pool, (CUmemAllocationHandleType)POOL_HANDLE_FABRIC, 0);
+    if (result == CUDA_SUCCESS)
+        return TIDE_OK;
+    self->pool = NULL;
+    status = tide_error_set(TIDE_EUNSUPPORTED,
+                            "driver: no fabric handle for a pool of device %d (cuMemPoolExportToShareableHandle: %s): "
+                            "the process needs an IMEX channel",
+                            self->device.ordinal, tidei_driver_error_name(cuda, result));
+    tidei_error_driver_set((int)result);
+    return status;
+}
+
 /* Pinned memory of the host is at first the host's alone. */
 static enum tide_status
 pool_reach(struct driver *self)
@@ -156,6 +183,8 @@ pool_create(struct driver *self)
                               self->options.host_numa, tidei_driver_error_name(self->device.cuda, result));
     }
     status = tidei_device_error(&self->device, result, "cuMemPoolCreate");
+    if (status == TIDE_OK)
+        status = pool_permitted(self);
     if (status == TIDE_OK && self->options.location == TIDE_DRIVER_ON_HOST_NUMA)
         status = pool_reach(self);
     return status;

@@ -31,7 +31,7 @@ enum tide_driver_location {
 enum tide_driver_handle {
     TIDE_DRIVER_NO_HANDLE = 0,
     TIDE_DRIVER_POSIX_FD = 1, /* as a file descriptor, on this machine */
-    TIDE_DRIVER_FABRIC = 2,   /* as a fabric handle, on machines of one NVLink fabric; CUDA 12.4 */
+    TIDE_DRIVER_FABRIC = 2,   /* as a fabric handle, on machines of one NVLink fabric, by IMEX channel; CUDA 12.4 */
 };
 
 /* One of the driver's policies: which freed memory another stream may get. */
@@ -83,8 +83,8 @@ struct tide_driver_options {
  * With `fallback_cuda`, and no pools, *out is a base of the kind "cuda", which has no maximum, location, handles:
  * asking for these too is TIDE_EUNSUPPORTED then; threshold, initial and policies mean nothing to it.
  *
- * Errors: TIDE_EUNSUPPORTED (the build has no CUDA, the machine no driver, the device no pools or not such ones; the
- * text says which), TIDE_EINVAL (no such device; a maximum, location or handles for the default pool; an initial size
+ * Errors: TIDE_EUNSUPPORTED (the build has no CUDA, the machine no driver, the device no pools or not such ones, the
+ * process no permission for a fabric handle; the text says which), TIDE_EINVAL (no such device; a maximum, location or handles for the default pool; an initial size
  * or a threshold that contradict the maximum or each other), TIDE_ECAPACITY (the initial size), TIDE_EDRIVER,
  * TIDE_ENOMEM. Its allocations: TIDE_ECAPACITY (CUDA_ERROR_OUT_OF_MEMORY), TIDE_EINVAL (alignment over 256 bytes),
  * TIDE_EDRIVER; its deallocations: TIDE_EPOINTER (CUDA_ERROR_INVALID_VALUE), TIDE_EDRIVER.
