@@ -5,6 +5,7 @@ EXTRA_DIST += \
 # One to a line, so that two who add one do not meet.
 dist_man_MANS += \
 	doc/tidemark.1 \
+	doc/tidemark-check.1 \
 	doc/tidemark-devices.1 \
 	doc/tidemark-diff.1 \
 	doc/tidemark-export.1 \

@@ -34,6 +34,10 @@ tests_id_map_t_SOURCES = tests/id-map-t.c
 tests_id_map_t_LDADD = libviewer.la
 TESTS += tests/id-map-t
 
+check_PROGRAMS += tests/spender
+tests_spender_SOURCES = tests/spender.c
+tests_spender_LDADD = libtidemark.la
+
 check_PROGRAMS += tests/recording
 tests_recording_SOURCES = tests/recording.c
 tests_recording_LDADD = libtidemark.la
@@ -97,6 +101,7 @@ TESTS += tests/peak-t
 command_tests = \
 	tests/answers-t.sh \
 	tests/bad-trace-t.sh \
+	tests/check-t.sh \
 	tests/devices-t.sh \
 	tests/export-t.sh \
 	tests/import-t.sh \

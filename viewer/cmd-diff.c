@@ -36,18 +36,11 @@ struct diff {
     bool worse;
 };
 
-/* Whether B has more than is tolerated. */
-static bool
-diff_exceeds(const struct diff *diff, uint64_t a, uint64_t b)
-{
-    return b > a && (double)(b - a) > diff->tolerance * (double)a;
-}
-
 /* One figure of both. `judged`: more of it is worse. */
 static void
 diff_report_figure(struct diff *diff, const char *name, enum report_kind kind, bool judged, uint64_t a, uint64_t b)
 {
-    bool worse = judged && diff_exceeds(diff, a, b);
+    bool worse = judged && snapshot_exceeds(a, b, diff->tolerance);
     char texts[3][64];
     const struct report_column columns[3] = { { NULL, "", kind }, { NULL, "", kind }, { NULL, "", REPORT_CHANGE } };
     const struct report_cell cells[3] = { cell_unsigned(a), cell_unsigned(b), cell_unsigned(b - a) };
@@ -175,15 +168,10 @@ diff_compare(struct diff *diff, const struct diff_options *options)
     char *subject = view_subject(&diff->b_view);
     int status;
 
-    if (options->by >= 0) {
+    if (options->by >= 0)
         by[count++] = (enum groups_by)options->by;
-    } else {
-        if (diff->a_view.names.callstacks.count > 0 || diff->b_view.names.callstacks.count > 0)
-            by[count++] = GROUPS_CALLSTACK;
-        if (diff->a_view.names.tags.count > 0 || diff->b_view.names.tags.count > 0)
-            by[count++] = GROUPS_TAG;
-        by[count++] = GROUPS_SIZE;
-    }
+    else
+        count = snapshot_groups_default(&diff->a_view.names, &diff->b_view.names, by);
     diff->tolerance = options->tolerance;
     report_field(&diff->b_view.report, &a, cell_text(diff->a_view.trace.path));
     report_field(&diff->b_view.report, &b, cell_text(diff->b_view.trace.path));

@@ -22,6 +22,7 @@ struct command {
     int (*run)(const struct command *self, int argc, char **argv);
 };
 
+extern const struct command command_check;
 extern const struct command command_devices;
 extern const struct command command_diff;
 extern const struct command command_export;

@@ -7,6 +7,12 @@ libviewer_la_SOURCES = \
 	src/trace/schema.h \
 	viewer/align.c \
 	viewer/align.h \
+	viewer/budget.c \
+	viewer/budget.h \
+	viewer/check-write.c \
+	viewer/check-write.h \
+	viewer/check.c \
+	viewer/check.h \
 	viewer/command.c \
 	viewer/command.h \
 	viewer/counterfactual.c \
@@ -110,6 +116,7 @@ tidemark_CPPFLAGS = $(AM_CPPFLAGS)
 tidemark_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 tidemark_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 tidemark_SOURCES = \
+	viewer/cmd-check.c \
 	viewer/cmd-devices.c \
 	viewer/cmd-diff.c \
 	viewer/cmd-export.c \

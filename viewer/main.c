@@ -22,6 +22,7 @@
 /* In alphabetical order, one to a line. */
 /* clang-format off */
 static const struct command *const commands[] = {
+    &command_check,
     &command_devices,
     &command_diff,
     &command_export,

@@ -94,6 +94,22 @@ output_text(FILE *out, const char *text, size_t length)
     }
 }
 
+char *
+output_clean(const char *text)
+{
+    size_t length;
+    char *clean = NULL;
+    FILE *out = open_memstream(&clean, &length);
+
+    if (out == NULL)
+        return NULL;
+    output_text(out, text, strlen(text));
+    if (fclose(out) == 0)
+        return clean;
+    free(clean);
+    return NULL;
+}
+
 void
 output_json_text(FILE *out, const char *text, size_t length)
 {

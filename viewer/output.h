@@ -26,6 +26,9 @@ const char *output_count(struct output_figure *figure, uint64_t count);
 /* Write text from a file: control characters and what is no UTF-8 as \xNN, so that no file drives a terminal. */
 void output_text(FILE *out, const char *text, size_t length);
 
+/* The same as a copy, to be freed by the caller; NULL: no memory. */
+char *output_clean(const char *text);
+
 /* Write a JSON string; what is no UTF-8 becomes U+FFFD. */
 void output_json_text(FILE *out, const char *text, size_t length);
 

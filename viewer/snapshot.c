@@ -203,3 +203,22 @@ snapshot_free(struct snapshot *snapshot)
     }
     snapshot->by_count = 0;
 }
+
+size_t
+snapshot_groups_default(const struct names *a, const struct names *b, enum groups_by *by)
+{
+    size_t count = 0;
+
+    if (a->callstacks.count > 0 || b->callstacks.count > 0)
+        by[count++] = GROUPS_CALLSTACK;
+    if (a->tags.count > 0 || b->tags.count > 0)
+        by[count++] = GROUPS_TAG;
+    by[count++] = GROUPS_SIZE;
+    return count;
+}
+
+bool
+snapshot_exceeds(uint64_t a, uint64_t b, double tolerance)
+{
+    return b > a && (double)(b - a) > tolerance * (double)a;
+}

@@ -44,4 +44,10 @@ int snapshot_make(struct view *view, const enum groups_by *by, size_t by_count, 
 
 void snapshot_free(struct snapshot *snapshot);
 
+/* What two traces are best compared by, in SNAPSHOT_GROUPS places: call stacks and tags where one has them, sizes. */
+size_t snapshot_groups_default(const struct names *a, const struct names *b, enum groups_by *by);
+
+/* Whether `b` is more than `a` by more than this share of it. */
+bool snapshot_exceeds(uint64_t a, uint64_t b, double tolerance);
+
 #endif

@@ -1,0 +1,148 @@
+# `tidemark check`: programs that keep to a budget and that break it, and each budget over traces made by hand.
+. "$top_srcdir/tests/tap.sh"
+tidemark=${TIDEMARK:-$top_builddir/tidemark}
+trace=$scratch/t.db
+
+make_trace() {
+    "$top_builddir/tests/make-trace" "$@" || exit 99
+}
+
+check() {
+    "$tidemark" check "$@" 2>"$scratch/err"
+}
+
+# failures JSON: the words of each budget that is not kept.
+broken() {
+    echo "$1" | tr '{' '\n' | sed -n 's/^"budget":"\([^"]*\)","passed":false.*/\1/p' | tr '\n' ' '
+}
+
+plan 45
+
+# Two programs with one budget.
+printf '# of the nightly job\n\nmax-peak 1MiB\nmax-peak = tag=work:1MiB\n  no-leaks\nmax-failures 0\n' >"$scratch/budget"
+"$top_builddir/tests/spender" "$scratch/good.db" 100000 0 || exit 99
+"$top_builddir/tests/spender" "$scratch/bad.db" 200000 1 || exit 99
+check --budget="$scratch/budget" "$scratch/good.db" >"$scratch/out"
+is "$? $(cat "$scratch/err")" '0 ' 'a program that keeps to its budget passes'
+is "$(grep -c '^ok ' "$scratch/out")" 4 'each line of the budget is judged'
+check --budget="$scratch/budget" "$scratch/bad.db" >"$scratch/out"
+is "$? $(cat "$scratch/err")" '1 ' 'one that breaks it does not'
+is "$(grep -c '^FAILED' "$scratch/out")" 3 'and only the lines that it breaks fail'
+has_words "$(cat "$scratch/out")" 'the peak is 1.91 MiB, 929.1 KiB (90.7%) over the 1 MiB allowed' 'how much'
+has_words "$(cat "$scratch/out")" 'tag work has 1.91 MiB of it (100.0%); without it the peak is 0 B' 'and by what'
+has_words "$(cat "$scratch/out")" "tag work: 1 of its 10 allocations, 195.3 KiB, since" 'what is left, and of what'
+is "$(sed -n '/^no-leaks:/,$p' "$scratch/out" | grep -c '^  ')" 3 'in five lines at most'
+"$top_builddir/tests/spender" "$scratch/better.db" 100000 0 || exit 99
+check --baseline="$scratch/good.db" "$scratch/better.db" >"$scratch/out"
+is $? 0 'a program is as good as its baseline'
+check --baseline="$scratch/good.db" --tolerance=50% "$scratch/bad.db" >"$scratch/out"
+is $? 1 'another one is worse'
+has_words "$(cat "$scratch/out")" 'the peak is 1.91 MiB: 976.6 KiB more than the 976.6 KiB of the baseline, of which 50% are tolerated' \
+    'by how much'
+has_words "$(cat "$scratch/out")" 'tag work: +976.6 KiB at the peak, from 976.6 KiB to 1.91 MiB' 'and by what'
+check --baseline="$scratch/good.db" --tolerance=100% "$scratch/bad.db" >/dev/null
+is $? 0 'unless that is tolerated'
+
+# Each at its limit, and one beyond it.
+make_trace "$trace" "
+    INSERT INTO tag VALUES (1, NULL, 'a'), (2, NULL, 'b');
+    INSERT INTO life VALUES (1, 1, 3000, 10, 40), (2, 1, 1000, 20, 40), (3, 1, 500, 50, 60);
+    INSERT INTO refused VALUES (4, 1, 9999, 70), (5, 1, 9999, 80);
+    UPDATE allocation SET tag_id = allocation_id WHERE allocation_id < 3;
+    INSERT INTO pool_sample VALUES (5, 2, 0, 0), (30, 2, 4000, 5000), (50, 2, 500, 5000);"
+check --max-peak=4000 --max-peak=tag=a:3000 --max-peak=layer=1:4000 --max-reserved=5000 --max-fragmentation=20% \
+    --max-allocations=3 --max-allocations=tag=b:1 --max-failures=2 --no-leaks "$trace" >"$scratch/out"
+is "$? $(cat "$scratch/err")" '0 ' 'what is at its limit keeps to it'
+json=$(check --max-peak=3999 --max-peak=tag=a:2999 --max-peak=layer=1:3999 --max-reserved=4999 \
+    --max-fragmentation=19.9% --max-allocations=2 --max-allocations=tag=b:0 --max-failures=1 --json "$trace")
+is $? 1 'what is one beyond does not'
+is "$(broken "$json")" 'max-peak max-peak tag=a max-peak layer=1 max-reserved max-fragmentation max-allocations max-allocations tag=b max-failures ' \
+    'every single one'
+has_words "$json" '"passed":false,"failed_count":8,' 'the object counts them'
+has_words "$json" '{"budget":"max-peak tag=a","passed":false,"limit":2999,"seen":3000,' 'has limits and figures'
+has_words "$json" '"limit_share":0.19' 'also where they are shares'
+has_words "$json" '2 allocations failed, 1 more than 1: limit 2' 'and reasons'
+has_words "$json" '3 allocations, 1 more than 2' 'for each of them'
+has_words "$json" 'of the 4.88 KiB reserved at most, 3.91 KiB were given out at most; 3.91 KiB were asked for' \
+    'such as where the reserved bytes went'
+check --max-peak=3000 --to=15 "$trace" >/dev/null
+is $? 0 'filters of time apply'
+
+# What is left live.
+make_trace "$trace" "INSERT INTO tag VALUES (1, NULL, 'weights'); INSERT INTO life VALUES (1, 1, 300, 10, NULL);
+    UPDATE allocation SET tag_id = 1;"
+check --no-leaks "$trace" >"$scratch/out"
+is "$? $(grep -c '1 allocation is live at the end, 300 B' "$scratch/out")" '1 1' 'a leak is a finding'
+mkdir "$scratch/folder"
+echo 'tag:weights' >"$scratch/folder/known"
+printf 'no-leaks\nsuppressions known\n' >"$scratch/folder/budget"
+check --budget="$scratch/folder/budget" "$trace" >/dev/null
+is "$? $(cat "$scratch/err")" '0 ' 'unless it is suppressed, by a file beside that of the budget'
+check --no-leaks --suppressions="$scratch/folder/known" "$trace" >/dev/null
+is $? 0 'or by an option'
+
+# Fragmentation between two layers.
+make_trace "$trace" "
+    DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''),
+        (3, 4, 'log', ''), (4, NULL, 'sim', '');
+    INSERT INTO life VALUES (1, 3, 1048576, 10, NULL), (2, 1, 4096, 20, 50), (3, 1, 258048, 30, 40);
+    UPDATE allocation SET address = 1048576 WHERE allocation_id = 1;
+    UPDATE allocation SET address = 1048576 + 262144 WHERE allocation_id = 2;
+    UPDATE allocation SET address = 1048576 + 524288 WHERE allocation_id = 3;"
+check --max-fragmentation=75% "$trace" >/dev/null
+is $? 0 'of what is reserved, a share that was never given out is allowed'
+check --max-fragmentation=74% "$trace" >"$scratch/out"
+is $? 1 'and no more'
+has_words "$(cat "$scratch/out")" 'at the peak 768 KiB were free in 3 holes, the largest of 260 KiB' 'the holes are named'
+has_words "$(cat "$scratch/out")" 'then a chunk with 768 KiB free of its 1 MiB was held by #2 4 KiB, #3 252 KiB' \
+    'and what holds the chunk'
+
+# TAP and JUnit.
+make_trace "$trace" "INSERT INTO tag VALUES (1, NULL, 'a<b&#' || char(27) || 'c');
+    INSERT INTO life VALUES (1, 1, 3000, 10, NULL); UPDATE allocation SET tag_id = 1;"
+check --tap --max-peak=3000 --no-leaks "$trace" >"$scratch/out"
+is "$? $(sed -n 1,3p "$scratch/out" | tr '\n' '|')" \
+    '1 1..2|ok 1 - max-peak: 2.93 KiB of 2.93 KiB allowed|not ok 2 - no-leaks: 1 of 0 allowed|' '--tap prints TAP'
+has_words "$(cat "$scratch/out")" '#   tag a<b&#\x1bc: 1 of its 1 allocations' 'with the reasons, escaped'
+check --tap --max-peak='tag=a*:1' "$trace" >"$scratch/out"
+has_words "$(cat "$scratch/out")" 'not ok 1 - max-peak tag=a*: 2.93 KiB of 1 B allowed' 'and tags'
+check --junit --max-peak=3000 --no-leaks "$trace" >"$scratch/out"
+is "$? $(sed -n 2,3p "$scratch/out" | tr '\n' '|')" \
+    "1 <testsuite name=\"$trace\" tests=\"2\" failures=\"1\">|  <testcase classname=\"tidemark\" name=\"max-peak\"/>|" \
+    '--junit prints XML'
+has_words "$(cat "$scratch/out")" 'tag a&lt;b&amp;#\x1bc: 1 of its' 'escaped, too'
+if command -v xmllint >/dev/null; then
+    ok 'that is well formed' xmllint --noout "$scratch/out"
+elif command -v python3 >/dev/null; then
+    ok 'that is well formed' python3 -c "import sys, xml.dom.minidom as m; m.parse(sys.argv[1])" "$scratch/out"
+else
+    skip 1 'no xmllint and no python3 here'
+fi
+make_trace "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete';"
+check --tap --max-peak=1 "$trace" >"$scratch/out"
+is "$? $(tail -n 2 "$scratch/out" | tr '\n' '|')" '3 not ok 2 - the recording is complete|#   it was cut off|' \
+    'that a trace is incomplete is one more test that fails'
+check --junit --max-peak=1 "$trace" >"$scratch/out"
+is "$? $(grep -c 'tests="2" failures="1"' "$scratch/out")" '3 1' 'in JUnit as well'
+check --max-peak=1 "$trace" >/dev/null
+is $? 3 'and always exit status 3'
+check --baseline="$trace" "$scratch/good.db" >/dev/null
+is $? 3 'also where the baseline is'
+
+# Wrong use.
+check "$trace" >/dev/null
+is "$? $(head -n 1 "$scratch/err")" '2 tidemark check: which budget? --max-peak=4GiB, say, or --no-leaks' \
+    'nothing to judge is wrong use'
+check --max-peak=lots "$trace" >/dev/null
+is "$? $(head -n 1 "$scratch/err")" '2 tidemark check: --max-peak: a size was expected, as 4GiB' 'so is no size'
+check --max-failures=tag=a:3 "$trace" >/dev/null
+is "$? $(head -n 1 "$scratch/err")" '2 tidemark check: --max-failures: no tag was expected' 'a tag where none goes'
+printf 'no-leaks\nmax-peek 4GiB\n' >"$scratch/budget"
+check --budget="$scratch/budget" "$trace" >/dev/null
+is "$? $(sed 's/: a budget.*//' "$scratch/err")" "2 $scratch/budget:2" 'a word that is no budget, with its line'
+check --max-reserved=1GiB "$scratch/good.db" >/dev/null
+is "$? $(cat "$scratch/err")" "2 $scratch/good.db: no log below the pool and no pool samples: max-reserved cannot be judged" \
+    'and what cannot be judged'
+
+done_testing
