@@ -16,7 +16,7 @@ broken() {
     echo "$1" | tr '{' '\n' | sed -n 's/^"budget":"\([^"]*\)","passed":false.*/\1/p' | tr '\n' ' '
 }
 
-plan 45
+plan 46
 
 # Two programs with one budget.
 printf '# of the nightly job\n\nmax-peak 1MiB\nmax-peak = tag=work:1MiB\n  no-leaks\nmax-failures 0\n' >"$scratch/budget"
@@ -138,6 +138,8 @@ check --max-peak=lots "$trace" >/dev/null
 is "$? $(head -n 1 "$scratch/err")" '2 tidemark check: --max-peak: a size was expected, as 4GiB' 'so is no size'
 check --max-failures=tag=a:3 "$trace" >/dev/null
 is "$? $(head -n 1 "$scratch/err")" '2 tidemark check: --max-failures: no tag was expected' 'a tag where none goes'
+check --max-peak=layer=7:1GiB "$scratch/good.db" >/dev/null
+is "$? $(cat "$scratch/err")" "2 $scratch/good.db: no layer that records \"7\"" 'a layer that is not there'
 printf 'no-leaks\nmax-peek 4GiB\n' >"$scratch/budget"
 check --budget="$scratch/budget" "$trace" >/dev/null
 is "$? $(sed 's/: a budget.*//' "$scratch/err")" "2 $scratch/budget:2" 'a word that is no budget, with its line'

@@ -118,14 +118,39 @@ filter_stream(struct filter *filter, const struct names *names, const char *text
     return found || status != COMMAND_FINE ? status : filter_no_such(names, "stream", text, NULL);
 }
 
+/* A log, or whatever has allocations. */
+static int
+filter_layer_records(const struct names *names, int64_t layer_id, bool *records)
+{
+    char sql[96];
+    int64_t found = 0;
+    int status = COMMAND_FINE;
+
+    *records = false;
+    for (size_t i = 0; i < names->layers->count && !*records; i++)
+        *records = names->layers->layers[i].layer_id == layer_id && strcmp(names->layers->layers[i].kind, "log") == 0;
+    if (*records)
+        return COMMAND_FINE;
+    snprintf(sql, sizeof(sql), "SELECT 1 FROM allocation WHERE layer_id = %" PRId64 " LIMIT 1", layer_id);
+    status = trace_integer(names->trace, sql, &found);
+    *records = found != 0;
+    return status;
+}
+
 static int
 filter_layer(struct filter *filter, const struct names *names, const char *text)
 {
+    bool records = false;
     uint64_t number;
+    int status = COMMAND_FINE;
 
     if (!parse_count(text, &number) || number > INT64_MAX)
         return filter_no_such(names, "layer", text, NULL);
-    return filter_set_add(&filter->layers, (int64_t)number);
+    status = filter_layer_records(names, (int64_t)number, &records);
+    if (status != COMMAND_FINE)
+        return status;
+    return records ? filter_set_add(&filter->layers, (int64_t)number)
+                   : filter_no_such(names, "layer that records", text, NULL);
 }
 
 /* A layer is of the device that it says; one that says none is of its streams'. */
