@@ -11,6 +11,7 @@ dist_man_MANS += \
 	doc/tidemark-export.1 \
 	doc/tidemark-failures.1 \
 	doc/tidemark-fragmentation.1 \
+	doc/tidemark-histogram.1 \
 	doc/tidemark-import.1 \
 	doc/tidemark-leaks.1 \
 	doc/tidemark-peak.1 \
@@ -18,4 +19,5 @@ dist_man_MANS += \
 	doc/tidemark-recover.1 \
 	doc/tidemark-replay.1 \
 	doc/tidemark-summary.1 \
-	doc/tidemark-timeline.1
+	doc/tidemark-timeline.1 \
+	doc/tidemark-top.1

@@ -84,6 +84,13 @@ tests_leaks_t_CFLAGS = $(random_trace_cflags)
 tests_leaks_t_LDADD = $(random_trace_ldadd)
 TESTS += tests/leaks-t
 
+check_PROGRAMS += tests/tally-t
+tests_tally_t_SOURCES = tests/tally-t.c $(random_trace)
+tests_tally_t_CPPFLAGS = $(random_trace_cppflags)
+tests_tally_t_CFLAGS = $(random_trace_cflags)
+tests_tally_t_LDADD = $(random_trace_ldadd)
+TESTS += tests/tally-t
+
 check_PROGRAMS += tests/timeline-t
 tests_timeline_t_SOURCES = tests/timeline-t.c $(random_trace)
 tests_timeline_t_CPPFLAGS = $(random_trace_cppflags)

@@ -1,4 +1,4 @@
-# What `timeline` prints, of traces made by hand.
+# What `timeline`, `histogram` and `top` print, of traces made by hand.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -13,7 +13,7 @@ ask() {
     "$tidemark" "$@" 2>"$scratch/err"
 }
 
-plan 6
+plan 12
 
 # 800 bytes from 0 to 40 of 80 ns, 400 more from 20 on, one that fails; 1600 reserved from 20 on; a limit of 2 KiB.
 make_trace "$trace" "
@@ -50,5 +50,29 @@ is $? 0 'a height of 0 is a row'
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 10, 0, 1000000);"
 ask timeline --height=1000000000 --width=1000000000 --format=csv "$trace" >"$scratch/seen"
 is "$? $(wc -l <"$scratch/seen")" '0 100001' 'a width of any size is bounded'
+
+# Three of 100 bytes, one of which lives on, and one of 5000 with a tag, in a call of the driver.
+make_trace "$trace" "
+    INSERT INTO tag VALUES (1, NULL, 'big');
+    INSERT INTO life VALUES (1, 1, 100, 0, 5), (2, 1, 100, 10, 60), (3, 1, 5000, 20, 40), (4, 1, 100, 50, NULL);
+    INSERT INTO refused VALUES (5, 1, 70, 100);
+    UPDATE allocation SET tag_id = 1 WHERE allocation_id = 3;
+    INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result)
+        VALUES (3, 0, 'cuMemAllocAsync', 15, 4, 1, 0), (3, 1, 'cuMemFreeAsync', 41, 3, 1, 0);"
+is "$(LC_ALL=C ask histogram --only=lifetimes "$trace" | tr -s ' ')" 'LIVED COUNT BYTES BYTE-SECONDS 
+1 ns to 10 ns 1 25.0% 100 B 1.9% 0.5% ##########
+10 ns to 100 ns 2 50.0% 4.98 KiB 96.2% 95.0% ####################
+to the end 1 25.0% 100 B 1.9% 4.5% ##########' 'lifetimes, with what is live at the end'
+is "$(ask histogram --of=bytes --only=exact --format=csv "$trace" | cut -d, -f2,3,5,9)" 'size,count,bytes,mean_life_ns
+5000,1,5000,20
+100,3,300,27' 'exact sizes, in the order that was asked for'
+has_words "$(ask histogram --json "$trace")" '"lifetimes_events":[{"from_events":0,"count":2,' 'lifetimes in events'
+is "$(ask top --by=tag --sort=driver --format=csv --only=groups "$trace" | cut -d, -f 1-4,6,8,9,13,15,17)" \
+    'name,allocations,frees,failures,total_bytes,peak_bytes,live_bytes,time_ns,driver_ns,driver_calls
+big,1,1,0,5000,5000,0,20,7,2
+(none),3,2,1,300,200,100,60,0,0' 'groups with the most time in the driver first'
+has_words "$(ask top --limit=1 --by=size "$trace")" '2 more groups have 1 allocations.' '--limit says what it leaves out'
+ask top --sort=chrun "$trace"
+has_words "$(cat "$scratch/err")" 'did you mean "churn"?' 'a figure that is not there is an error'
 
 done_testing

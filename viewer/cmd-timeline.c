@@ -1,10 +1,8 @@
 /* `tidemark timeline`: the live and the reserved bytes over time, drawn in the terminal. */
 #include "config.h"
 
-#include <langinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -58,7 +56,7 @@ timeline_draw(struct view *view, const struct timeline *timeline, const struct t
 {
     struct drawing_options how = {
         .height = options->height < TIMELINE_ROWS_MOST ? (size_t)options->height : TIMELINE_ROWS_MOST,
-        .ascii = options->ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0,
+        .ascii = options->ascii || drawing_is_ascii(),
         .color = report_has_color(&view->report),
     };
     char *text = NULL;

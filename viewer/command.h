@@ -28,6 +28,7 @@ extern const struct command command_diff;
 extern const struct command command_export;
 extern const struct command command_failures;
 extern const struct command command_fragmentation;
+extern const struct command command_histogram;
 extern const struct command command_import;
 extern const struct command command_leaks;
 extern const struct command command_peak;
@@ -36,6 +37,7 @@ extern const struct command command_recover;
 extern const struct command command_replay;
 extern const struct command command_summary;
 extern const struct command command_timeline;
+extern const struct command command_top;
 
 /* Print how `command` is used on standard output; for --help. Returns COMMAND_FINE. */
 int command_help(const struct command *command);

@@ -31,6 +31,8 @@ libviewer_la_SOURCES = \
 	viewer/fragment.h \
 	viewer/groups.c \
 	viewer/groups.h \
+	viewer/histogram.c \
+	viewer/histogram.h \
 	viewer/id-map.c \
 	viewer/id-map.h \
 	viewer/import-nsys.c \
@@ -97,6 +99,9 @@ libviewer_la_SOURCES = \
 	viewer/summits.h \
 	viewer/suppress.c \
 	viewer/suppress.h \
+	viewer/tallies.c \
+	viewer/tallies.h \
+	viewer/tally.h \
 	viewer/timeline.c \
 	viewer/timeline.h \
 	viewer/top-lives.c \
@@ -122,6 +127,7 @@ tidemark_SOURCES = \
 	viewer/cmd-export.c \
 	viewer/cmd-failures.c \
 	viewer/cmd-fragmentation.c \
+	viewer/cmd-histogram.c \
 	viewer/cmd-import.c \
 	viewer/cmd-leaks.c \
 	viewer/cmd-peak.c \
@@ -130,6 +136,7 @@ tidemark_SOURCES = \
 	viewer/cmd-replay.c \
 	viewer/cmd-summary.c \
 	viewer/cmd-timeline.c \
+	viewer/cmd-top.c \
 	viewer/export-chrome.c \
 	viewer/export-pprof.c \
 	viewer/export-profile.c \

@@ -28,6 +28,7 @@ static const struct command *const commands[] = {
     &command_export,
     &command_failures,
     &command_fragmentation,
+    &command_histogram,
     &command_import,
     &command_leaks,
     &command_peak,
@@ -36,6 +37,7 @@ static const struct command *const commands[] = {
     &command_replay,
     &command_summary,
     &command_timeline,
+    &command_top,
 };
 /* clang-format on */
 
