@@ -138,7 +138,7 @@ child_open_config(struct child_config *self)
     if (self->config->stack == NULL)
         return NULL;
     if (strstr(self->config->stack, "%s") != NULL)
-        snprintf(self->trace, sizeof(self->trace), "bench-gpu-%s.db", self->config->process);
+        snprintf(self->trace, sizeof(self->trace), "bench-gpu-%s-%u.db", self->config->process, child.count);
     snprintf(text, sizeof(text), self->config->stack, self->trace);
     if (tide_stack_parse(text, &self->stack) != TIDE_OK)
         return tide_error_text();

@@ -32,6 +32,11 @@
 const struct gpu_config gpu_configs[] = {
     { .name = BARE, .process = "plain" },
     { .name = DRIVER, .process = "plain", .stack = BASE, .beside = BARE, .word = "bare", .most_ratio = 1.05 },
+    { .name = "log(cupti=off) | driver",
+      .process = "plain",
+      .stack = "log(%s, overwrite=true, cupti=off) | " BASE,
+      .beside = BARE,
+      .word = "bare" },
     { .name = FULL_OFF,
       .process = "plain",
       .stack = "log(%s, overwrite=true, cupti=off) | " LAYERS BASE,
