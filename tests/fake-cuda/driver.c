@@ -155,23 +155,6 @@ do_cuGetErrorString(CUresult error, const char **words)
 
 FAKE_API_EARLY(6000, cuGetErrorString, (CUresult error, const char **words), (error, words))
 
-/* FAKE_CUDA_MISSING="cuMemPoolCreate,cuMemPoolTrimTo": what cuGetProcAddress does not find. */
-static bool
-driver_misses(const char *name)
-{
-    const char *text = getenv("FAKE_CUDA_MISSING");
-    size_t length = strlen(name);
-
-    while (text != NULL && *text != '\0') {
-        if (strncmp(text, name, length) == 0 && (text[length] == ',' || text[length] == '\0'))
-            return true;
-        text = strchr(text, ',');
-        if (text != NULL)
-            text++;
-    }
-    return false;
-}
-
 /* Whether `known`, which may end in _v2, is `name`. */
 static bool
 driver_names(const char *known, const char *name)
@@ -205,7 +188,7 @@ do_cuGetProcAddress(const char *name, void **address, int version, cuuint64_t fl
     if (name == NULL || address == NULL || flags > 2)
         return CUDA_ERROR_INVALID_VALUE;
     *address = NULL;
-    found = driver_misses(name) ? NULL : driver_find(name, version);
+    found = driver_find(name, version);
     if (found != NULL && found->version <= driver_version()) {
         memcpy(address, &found->address, sizeof(*address));
         if (how != NULL)
