@@ -59,7 +59,8 @@ make_trace "$trace" "
     UPDATE allocation SET tag_id = 1 WHERE allocation_id = 3;
     INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result)
         VALUES (3, 0, 'cuMemAllocAsync', 15, 4, 1, 0), (3, 1, 'cuMemFreeAsync', 41, 3, 1, 0);"
-is "$(LC_ALL=C ask histogram --only=lifetimes "$trace" | tr -s ' ' | sed 's, *$,,')" 'LIVED COUNT BYTES BYTE-SECONDS
+is "$(LC_ALL=C ask histogram --only=lifetimes "$trace" | tr -s ' ' | sed 's, *$,,')" 'Lifetimes
+LIVED COUNT BYTES BYTE-SECONDS
 1 ns to 10 ns 1 25.0% 100 B 1.9% 0.5% ##########
 10 ns to 100 ns 2 50.0% 4.98 KiB 96.2% 95.0% ####################
 to the end 1 25.0% 100 B 1.9% 4.5% ##########' 'lifetimes, with what is live at the end'
