@@ -58,7 +58,7 @@ aligned_place(struct aligned *aligned, void *given, size_t alignment, void **out
 
     *out = NULL;
     if (given == NULL || first % TIDE_DEFAULT_ALIGNMENT != 0)
-        return tide_error_set(TIDE_EINVAL, "aligned: upstream gave %p, expected a multiple of %zu", given,
+        return tide_error_set(TIDE_EUPSTREAM, "aligned: upstream gave %p, expected a multiple of %zu", given,
                               TIDE_DEFAULT_ALIGNMENT);
     if (!tidei_address_shards_put(aligned->moved, (void *)place,
                                   (uint32_t)((place - first) / TIDE_DEFAULT_ALIGNMENT + 1)))

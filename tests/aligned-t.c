@@ -107,7 +107,7 @@ check_failures(void)
        "one of 1 TiB is not");
     upstream->chosen = chosen;
     upstream->chosen_count = 2;
-    ok(tide_allocate(aligned, 1, KIB, 0, &pointer) == TIDE_EINVAL && pointer == NULL && upstream->live_count == 0,
+    ok(tide_allocate(aligned, 1, KIB, 0, &pointer) == TIDE_EUPSTREAM && pointer == NULL && upstream->live_count == 0,
        "memory that is misaligned goes back");
     is_string(tide_error_text(), "aligned: upstream gave 0x7010, expected a multiple of 256", "and the text says so");
     ok(tide_allocate(aligned, 1, KIB, 0, &pointer) == TIDE_OK, "the next is good");

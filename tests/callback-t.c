@@ -110,11 +110,11 @@ check_calls(void)
     ok(tide_deallocate(callback, NULL, 5, 1, 0) == TIDE_EPOINTER && tide_deallocate(callback, &other, 0, 1, 0) == 8,
        "NULL and 0 bytes belong together");
     application.answer = &application;
-    ok(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_EINVAL && pointer == NULL,
+    ok(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_EUPSTREAM && pointer == NULL,
        "NULL with success is a failure");
     has_words(tide_error_text(), "returned NULL, and no failure, for 100 B", "in words");
     application.answer = (void *)0x7020;
-    ok(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_EINVAL && pointer == NULL &&
+    ok(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_EUPSTREAM && pointer == NULL &&
            application.freed == (void *)0x7020 && figure(callback, TIDE_QUERY_BYTES_USED) == 0,
        "memory of another alignment goes back");
     is_string(tide_error_text(), "callback: the function returned 0x7020, expected a multiple of 64",

@@ -24,7 +24,7 @@ struct tide_aligned_options {
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL, an alignment that is no power of two or too large, above_bytes without an alignment),
- * TIDE_ENOMEM. Its allocations: TIDE_EINVAL (too large an alignment; an upstream that gives less than it was asked for),
+ * TIDE_ENOMEM. Its allocations: TIDE_EINVAL (too large an alignment), TIDE_EUPSTREAM (less than it was asked for),
  * TIDE_EOVERFLOW, TIDE_ENOMEM; its deallocations: TIDE_EPOINTER.
  * Thread safety: any thread; wait-free, but a short lock for what needs more than TIDE_DEFAULT_ALIGNMENT. Since 0.1.
  */

@@ -38,7 +38,7 @@ struct tide_callback_options {
  * (examples/own-resource.c has one). It counts the bytes outstanding. An application's resource is none of stack text.
  *
  * Errors: TIDE_EINVAL (NULL, no functions, stream_ordered without an order, a device below 0), TIDE_ENOMEM. Its
- * allocations: what the function returns, TIDE_EINVAL where that is success with NULL or an address of another
+ * allocations: what the function returns, TIDE_EUPSTREAM where that is success with NULL or an address of another
  * alignment, which is given back; TIDE_EOVERFLOW. Its deallocations: what the function returns; TIDE_EPOINTER (NULL).
  * Thread safety: any thread; one atomic counter. Since 0.1.
  */
