@@ -41,6 +41,9 @@ struct tidei_driver {
     CUresult(CUDAAPI *mem_free)(CUdeviceptr pointer);
     CUresult(CUDAAPI *mem_alloc_managed)(CUdeviceptr *pointer, size_t bytes, unsigned int flags);
     CUresult(CUDAAPI *mem_advise)(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUdevice device);
+    CUresult(CUDAAPI *mem_prefetch_async)(CUdeviceptr pointer, size_t bytes, CUdevice device, CUstream stream);
+    CUresult(CUDAAPI *memset_d8_async)(CUdeviceptr pointer, unsigned char value, size_t count, CUstream stream);
+    CUresult(CUDAAPI *memcpy_dtoh_async)(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
     CUresult(CUDAAPI *mem_host_alloc)(void **pointer, size_t bytes, unsigned int flags);
     CUresult(CUDAAPI *mem_free_host)(void *pointer);
 
@@ -65,6 +68,7 @@ struct tidei_driver {
     CUresult(CUDAAPI *stream_create)(CUstream *stream, unsigned int flags);
     CUresult(CUDAAPI *stream_destroy)(CUstream stream);
     CUresult(CUDAAPI *stream_synchronize)(CUstream stream);
+    CUresult(CUDAAPI *stream_is_capturing)(CUstream stream, CUstreamCaptureStatus *status);
     CUresult(CUDAAPI *stream_get_ctx)(CUstream stream, CUcontext *context);
     CUresult(CUDAAPI *stream_wait_event)(CUstream stream, CUevent event, unsigned int flags);
     CUresult(CUDAAPI *event_create)(CUevent *event, unsigned int flags);

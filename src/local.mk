@@ -65,5 +65,9 @@ libtidemark_la_SOURCES = \
 	src/text.c \
 	src/threadslot.c \
 	src/threadslot.h \
-	src/version.c
+	src/touch.c \
+	src/touch.h \
+	src/version.c \
+	src/watched-blocks.c \
+	src/watched-blocks.h
 

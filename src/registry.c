@@ -11,6 +11,7 @@ extern const struct tidei_kind tidei_driver_kind;
 extern const struct tidei_kind tidei_fallback_kind;
 extern const struct tidei_kind tidei_fault_kind;
 extern const struct tidei_kind tidei_fixed_kind;
+extern const struct tidei_kind tidei_guard_kind;
 extern const struct tidei_kind tidei_host_kind;
 extern const struct tidei_kind tidei_limit_kind;
 extern const struct tidei_kind tidei_log_kind;
@@ -18,6 +19,7 @@ extern const struct tidei_kind tidei_managed_kind;
 extern const struct tidei_kind tidei_monotonic_kind;
 extern const struct tidei_kind tidei_pinned_kind;
 extern const struct tidei_kind tidei_pool_kind;
+extern const struct tidei_kind tidei_prefetch_kind;
 extern const struct tidei_kind tidei_retry_kind;
 extern const struct tidei_kind tidei_sim_kind;
 extern const struct tidei_kind tidei_statistics_kind;
@@ -32,6 +34,7 @@ static const struct tidei_kind *const kinds[] = {
     &tidei_fallback_kind,
     &tidei_fault_kind,
     &tidei_fixed_kind,
+    &tidei_guard_kind,
     &tidei_host_kind,
     &tidei_limit_kind,
     &tidei_log_kind,
@@ -39,6 +42,7 @@ static const struct tidei_kind *const kinds[] = {
     &tidei_monotonic_kind,
     &tidei_pinned_kind,
     &tidei_pool_kind,
+    &tidei_prefetch_kind,
     &tidei_retry_kind,
     &tidei_sim_kind,
     &tidei_statistics_kind,

@@ -24,6 +24,7 @@ static const struct {
     [TIDE_EFORMAT] = { "TIDE_EFORMAT", "no trace, or one of a newer format" },
     [TIDE_EBUSY] = { "TIDE_EBUSY", "another process records into this trace" },
     [TIDE_EUPSTREAM] = { "TIDE_EUPSTREAM", "the layer below gave out memory that it cannot have meant" },
+    [TIDE_EDAMAGED] = { "TIDE_EDAMAGED", "bytes around an allocation, or of a freed one, have changed" },
 };
 
 #define STATUS_COUNT (sizeof(statuses) / sizeof(statuses[0]))

@@ -275,6 +275,12 @@ tests_retry_t_LDADD = libtidemark.la
 TESTS += tests/retry-t
 THREADED_TESTS += tests/retry-t
 
+check_PROGRAMS += tests/guard-t
+tests_guard_t_SOURCES = tests/guard-t.c $(adaptor_test)
+tests_guard_t_LDADD = libtidemark.la
+TESTS += tests/guard-t
+THREADED_TESTS += tests/guard-t
+
 check_PROGRAMS += tests/fallback-t
 tests_fallback_t_SOURCES = tests/fallback-t.c $(adaptor_test)
 tests_fallback_t_LDADD = libtidemark.la

@@ -28,6 +28,7 @@ enum tide_status {
     TIDE_EFORMAT = 13,     /* no trace, or one of a newer format */
     TIDE_EBUSY = 14,       /* another process records into this trace */
     TIDE_EUPSTREAM = 15,   /* the layer below gave out memory that it cannot have meant */
+    TIDE_EDAMAGED = 16,    /* bytes around an allocation, or of one that was freed, have changed */
 };
 
 /* The name of the enumerator, "TIDE_ELIMIT"; "TIDE_UNKNOWN" for any other number. Never NULL. Since 0.1. */

@@ -24,11 +24,13 @@
 #include <tidemark/fallback.h>
 #include <tidemark/fault.h>
 #include <tidemark/fixed.h>
+#include <tidemark/guard.h>
 #include <tidemark/limit.h>
 #include <tidemark/log.h>
 #include <tidemark/message.h>
 #include <tidemark/monotonic.h>
 #include <tidemark/pool.h>
+#include <tidemark/prefetch.h>
 #include <tidemark/resource.h>
 #include <tidemark/retry.h>
 #include <tidemark/stack.h>

@@ -61,6 +61,12 @@ tests_gpu_graph_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/graph-t
 GPU_TESTS += tests/gpu/graph-t
 
+check_PROGRAMS += tests/gpu/guard-t
+tests_gpu_guard_t_SOURCES = tests/gpu/guard-t.c $(gpu_work_test) $(contract_test)
+tests_gpu_guard_t_LDADD = libtidemark.la -ldl
+TESTS += tests/gpu/guard-t
+GPU_TESTS += tests/gpu/guard-t
+
 check_PROGRAMS += tests/gpu/kernel-t
 tests_gpu_kernel_t_SOURCES = tests/gpu/kernel-t.c $(gpu_work_test) $(gpu_parts_test)
 tests_gpu_kernel_t_LDADD = libtidemark.la -ldl

@@ -1,0 +1,188 @@
+/* The adaptors that touch memory on a GPU: guard over the device's, prefetch over managed. */
+#include "tests/gpu/work.h"
+
+#include "tests/contract.h"
+#include "tests/tap.h"
+
+#ifdef HAVE_CUDA_H
+
+#define WORDS ((uint32_t)(MIB / sizeof(uint32_t)))
+
+static struct tide_guard_damage damage;
+static int damage_count;
+
+static void
+see(void *context, const struct tide_guard_damage *seen)
+{
+    (void)context;
+    damage = *seen;
+    damage_count++;
+}
+
+static struct tide_resource *
+guard_over(const char *text)
+{
+    struct tide_guard_options options = { TIDE_OPTIONS(options), .function = see };
+    struct tide_resource *base = gpu_stack("%s", text), *guard = NULL;
+
+    if (base != NULL && tide_guard_create(base, &options, &guard) != TIDE_OK)
+        diag("%s", tide_error_text());
+    tide_resource_release(base);
+    damage_count = 0;
+    return guard;
+}
+
+#define GUARD_TESTS 11
+
+/* Kernels write to a block, past its end, and into it once it is freed. */
+static void
+test_guard(struct gpu_work *work, const char *text)
+{
+    struct tide_resource *guard = guard_over(text);
+    void *block = NULL;
+    uint64_t found = 9;
+
+    if (!ok(guard != NULL, "guard over %s", text)) {
+        skip(GUARD_TESTS - 1, "there is none");
+        return;
+    }
+    ok(gpu_allocates(guard, MIB, work->first, &block), "a block between canaries");
+    gpu_fill(&work->kernels, work->first, block, WORDS, 7);
+    gpu.stream_synchronize(work->first);
+    ok(tide_guard_check(guard, &found) == TIDE_OK && found == 0, "a kernel may write to all of it");
+    gpu_fill(&work->kernels, work->first, block, WORDS + 1, 8);
+    ok(tide_guard_check(guard, &found) == TIDE_EDAMAGED && found == 1 && damage.place == TIDE_GUARD_AFTER &&
+           damage.offset == (int64_t)MIB && damage.changed_bytes == 4 && damage.seen[0] == 8,
+       "a word behind it is found, once the device is done");
+    gpu_fill(&work->kernels, work->first, (char *)block - 4, 1, 9);
+    damage_count = 0;
+    ok(tide_deallocate(guard, block, MIB, TIDE_DEFAULT_ALIGNMENT, (tide_stream)work->first) == TIDE_EDAMAGED &&
+           damage_count == 2,
+       "when it is freed in the kernel's stream, one before it is, too");
+    ok(gpu_frees(guard, block, MIB, work->first), "freed again it goes");
+    ok(tide_guard_check(guard, &found) == TIDE_OK && found == 0, "and is held");
+    gpu_fill(&work->kernels, work->second, (char *)block + 400, 1, 1);
+    ok(tide_guard_check(guard, &found) == TIDE_EDAMAGED && damage.place == TIDE_GUARD_FREED && damage.offset == 400,
+       "a kernel that writes to it then is found");
+    damage_count = 0;
+    ok(tide_trim(guard, 0) == TIDE_OK && damage_count == 1, "also when it leaves");
+    ok(gpu_figure(guard, TIDE_QUERY_BYTES_USED) == 0 && tide_guard_check(guard, &found) == TIDE_OK, "then all is well");
+    ok(tide_allocate(guard, 100, 256, (tide_stream)work->second, &block) == TIDE_OK &&
+           tide_deallocate(guard, block, 100, 256, (tide_stream)work->second) == TIDE_OK,
+       "also on another stream");
+    tide_resource_release(guard);
+}
+
+#define CAPTURE_TESTS 5
+
+/* Nothing of a captured stream can be waited for. */
+static void
+test_capture(struct gpu_work *work)
+{
+    struct tide_resource *guard = guard_over("driver");
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    void *block = NULL;
+
+    ok(guard != NULL && gpu.stream_begin_capture(work->first, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS,
+       "a stream is captured");
+    ok(gpu_allocates(guard, MIB, work->first, &block), "in which a block gets its canaries");
+    ok(gpu_frees(guard, block, MIB, work->first), "and is freed without a look");
+    ok(gpu.stream_end_capture(work->first, &graph) == CUDA_SUCCESS && graph != NULL, "the capture is whole");
+    ok(gpu.graph_instantiate(&exec, graph, 0) == CUDA_SUCCESS && gpu.graph_launch(exec, work->first) == CUDA_SUCCESS &&
+           gpu.stream_synchronize(work->first) == CUDA_SUCCESS && damage_count == 0,
+       "and its graph runs");
+    gpu.graph_exec_destroy(exec);
+    gpu.graph_destroy(graph);
+    tide_resource_release(guard);
+}
+
+#define PREFETCH_TESTS 8
+
+static void
+test_prefetch(struct gpu_work *work)
+{
+    struct tide_resource *stack = gpu_stack("prefetch(above=64KiB) | managed");
+    volatile uint32_t *words;
+    uint32_t right = 0;
+    void *block = NULL, *small = NULL;
+
+    if (stack == NULL) {
+        skip(PREFETCH_TESTS - 3, tide_error_text());
+    } else {
+        ok(gpu_allocates(stack, MIB, work->first, &block) && gpu_allocates(stack, 100, work->first, &small),
+           "blocks are moved to the device");
+        words = block;
+        gpu_fill(&work->kernels, work->first, block, WORDS, 5);
+        gpu.stream_synchronize(work->first);
+        for (uint32_t i = 0; i < WORDS; i++)
+            right += words[i] == 5;
+        is_u64(right, WORDS, "where a kernel writes and the host reads");
+        ok(gpu_frees(stack, block, MIB, work->first) && gpu_frees(stack, small, 100, work->first), "and are freed");
+        tide_resource_release(stack);
+        stack = gpu_stack("prefetch(to=host) | managed(preferred=host)");
+        ok(stack != NULL && gpu_allocates(stack, MIB, work->first, &block) && gpu_frees(stack, block, MIB, work->first),
+           "they can be moved to the host");
+        tide_resource_release(stack);
+        stack = gpu_stack("prefetch | pinned");
+        ok(stack == NULL, "pinned memory cannot be moved");
+        tide_resource_release(stack);
+    }
+    stack = NULL;
+    ok(tide_stack_parse("prefetch | driver", &stack) == TIDE_EUNSUPPORTED && stack == NULL, "nor can the device's");
+    ok(tide_stack_parse("prefetch | sim", &stack) == TIDE_EUNSUPPORTED, "nor what is none");
+    is_string(tide_error_text(), "stack text, column 1: prefetch: the layers below have no managed memory",
+              "as the text says");
+}
+
+static struct tide_resource *
+contract_create(void *context)
+{
+    return gpu_stack("%s", (const char *)context);
+}
+
+static void
+check_contract(const char *name, const char *text)
+{
+    struct contract contract = { .name = name,
+                                 .create = contract_create,
+                                 .context = (void *)(uintptr_t)text,
+                                 .largest_bytes = MIB / 16,
+                                 .knows_pointers = true };
+
+    contract_check(&contract);
+}
+
+static void
+test_all(struct gpu_work *work)
+{
+    test_guard(work, "driver");
+    test_guard(work, "cuda");
+    test_guard(work, "managed");
+    test_capture(work);
+    test_prefetch(work);
+}
+
+int
+main(void)
+{
+    const char *reason = gpu_open();
+
+    if (reason != NULL)
+        skip_all(reason);
+    plan(3 * GUARD_TESTS + CAPTURE_TESTS + PREFETCH_TESTS + CONTRACT_TESTS);
+    gpu_diag();
+    gpu_with_work(test_all, 3 * GUARD_TESTS + CAPTURE_TESTS + PREFETCH_TESTS);
+    check_contract("guard", "guard(hold=256KiB) | driver");
+    return done();
+}
+
+#else
+
+int
+main(void)
+{
+    skip_all("no GPU: this build has no CUDA");
+}
+
+#endif
