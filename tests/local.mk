@@ -109,6 +109,7 @@ command_tests = \
 	tests/answers-t.sh \
 	tests/bad-trace-t.sh \
 	tests/check-t.sh \
+	tests/data-t.sh \
 	tests/devices-t.sh \
 	tests/export-t.sh \
 	tests/import-t.sh \
