@@ -35,12 +35,15 @@ struct log_sampled {
     uint32_t layer_id;
 };
 
+#define LOG_CALLS   1u /* the driver's calls within them */
+#define LOG_SAMPLES 2u /* what `sampled` has */
+
 struct log {
     struct tide_resource base;                 /* first */
     _Atomic(struct tidei_recorder *) recorder; /* holds a reference; NULL until one above has a path */
     uint16_t layer_id;                         /* set before `recorder` */
     bool watches;                              /* opened the trace, and has the bases watched */
-    _Atomic bool follows;                      /* the driver's calls within its events are recorded with them */
+    _Atomic unsigned beside;                   /* what is recorded beside its events: LOG_CALLS, LOG_SAMPLES */
     _Atomic(struct log_sampled *) sampled;     /* owned */
     struct tide_log_options options;           /* as they were given; path is owned */
 };
@@ -69,13 +72,11 @@ log_front(struct log *log, enum tidei_record_kind kind)
     return front;
 }
 
-/* Nothing but the event itself is to be recorded. */
-static inline bool
-log_is_plain(const struct log *log, const struct tidei_front *front)
+/* What is recorded beside an event. Relaxed: from when on, on another thread, does not matter. */
+static inline unsigned
+log_beside(const struct log *log)
 {
-    /* Relaxed: from when on, on another thread, does not matter. */
-    return front != NULL && front->plain && !atomic_load_explicit(&log->follows, memory_order_relaxed) &&
-           atomic_load_explicit(&log->sampled, memory_order_relaxed) == NULL;
+    return atomic_load_explicit(&log->beside, memory_order_relaxed);
 }
 
 static void
@@ -110,17 +111,17 @@ log_allocate_recorded(struct log *log, struct tidei_front *front, bool plain, si
 }
 
 /* The same with the driver's calls. */
-static enum tide_status
-log_allocate_followed(struct log *log, struct tidei_front *front, size_t bytes, size_t alignment, tide_stream stream,
-                      void **out)
+static inline __attribute__((always_inline)) enum tide_status
+log_allocate_followed(struct log *log, struct tidei_front *front, bool plain, size_t bytes, size_t alignment,
+                      tide_stream stream, void **out)
 {
-    struct tidei_call_slot *slot = tidei_call_slot_arm();
-    uint64_t begin = tidei_front_ticks(front, false);
+    uint64_t begin = tidei_front_ticks(front, plain);
+    struct tidei_call_slot *slot = tidei_call_slot_arm(front, begin, true, plain);
     enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
 
     tidei_front_event_calls(front, begin, (uintptr_t)*out, bytes, stream,
                             tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)),
-                            true, slot);
+                            true, plain, slot);
     tidei_call_slot_disarm(slot);
     return status;
 }
@@ -133,8 +134,8 @@ log_allocate_otherwise(struct log *log, struct tidei_front *front, size_t bytes,
 
     if (front == NULL)
         return tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
-    if (atomic_load_explicit(&log->follows, memory_order_relaxed))
-        status = log_allocate_followed(log, front, bytes, alignment, stream, out);
+    if (log_beside(log) & LOG_CALLS)
+        status = log_allocate_followed(log, front, false, bytes, alignment, stream, out);
     else
         status = log_allocate_recorded(log, front, false, bytes, alignment, stream, out);
     log_sample(log, front);
@@ -147,8 +148,10 @@ log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
     struct log *log = (struct log *)self;
     struct tidei_front *front = log_front(log, TIDEI_RECORD_ALLOC);
 
-    if (__builtin_expect(!log_is_plain(log, front), 0))
+    if (__builtin_expect(front == NULL || !front->plain || log_beside(log) > LOG_CALLS, 0))
         return log_allocate_otherwise(log, front, bytes, alignment, stream, out);
+    if (log_beside(log) == LOG_CALLS)
+        return log_allocate_followed(log, front, true, bytes, alignment, stream, out);
     return log_allocate_recorded(log, front, true, bytes, alignment, stream, out);
 }
 
@@ -166,17 +169,17 @@ log_deallocate_recorded(struct log *log, struct tidei_front *front, bool plain, 
 }
 
 /* The same with the driver's calls. */
-static enum tide_status
-log_deallocate_followed(struct log *log, struct tidei_front *front, void *pointer, size_t bytes, size_t alignment,
-                        tide_stream stream)
+static inline __attribute__((always_inline)) enum tide_status
+log_deallocate_followed(struct log *log, struct tidei_front *front, bool plain, void *pointer, size_t bytes,
+                        size_t alignment, tide_stream stream)
 {
-    struct tidei_call_slot *slot = tidei_call_slot_arm();
-    uint64_t begin = tidei_front_ticks_settled(front, false);
+    uint64_t begin = tidei_front_ticks_settled(front, plain);
+    struct tidei_call_slot *slot = tidei_call_slot_arm(front, begin, false, plain);
     enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
 
     tidei_front_event_calls(front, begin, (uintptr_t)pointer, bytes, stream,
                             tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)),
-                            false, slot);
+                            false, plain, slot);
     tidei_call_slot_disarm(slot);
     return status;
 }
@@ -188,8 +191,8 @@ log_deallocate_otherwise(struct log *log, struct tidei_front *front, void *point
     enum tide_status status;
 
     if (front != NULL && !(front->drop && tidei_front_drops_free(front, log->layer_id, (uintptr_t)pointer))) {
-        if (atomic_load_explicit(&log->follows, memory_order_relaxed))
-            status = log_deallocate_followed(log, front, pointer, bytes, alignment, stream);
+        if (log_beside(log) & LOG_CALLS)
+            status = log_deallocate_followed(log, front, false, pointer, bytes, alignment, stream);
         else
             status = log_deallocate_recorded(log, front, false, pointer, bytes, alignment, stream);
         log_sample(log, front);
@@ -207,8 +210,10 @@ log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     struct log *log = (struct log *)self;
     struct tidei_front *front = log_front(log, TIDEI_RECORD_FREE);
 
-    if (__builtin_expect(!log_is_plain(log, front), 0))
+    if (__builtin_expect(front == NULL || !front->plain || log_beside(log) > LOG_CALLS, 0))
         return log_deallocate_otherwise(log, front, pointer, bytes, alignment, stream);
+    if (log_beside(log) == LOG_CALLS)
+        return log_deallocate_followed(log, front, true, pointer, bytes, alignment, stream);
     return log_deallocate_recorded(log, front, true, pointer, bytes, alignment, stream);
 }
 
@@ -368,6 +373,7 @@ log_watch_each(struct log_walk *walk, struct log *log, struct tide_resource *bas
     sampled->next = atomic_load_explicit(&log->sampled, memory_order_relaxed);
     /* Pairs with the acquire in log_sample. */
     atomic_store_explicit(&log->sampled, sampled, memory_order_release);
+    atomic_fetch_or_explicit(&log->beside, LOG_SAMPLES, memory_order_relaxed);
 }
 
 /*
@@ -384,7 +390,7 @@ log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct lo
         nearest = (struct log *)resource;
     if (resource->upstream == NULL && tide_query(resource, TIDE_QUERY_DEVICE, &device) == TIDE_OK &&
         tidei_recorder_watch_calls(walk->recorder))
-        atomic_store_explicit(&nearest->follows, true, memory_order_relaxed);
+        atomic_fetch_or_explicit(&nearest->beside, LOG_CALLS, memory_order_relaxed);
     if (walk->top->options.samples == TIDE_SAMPLES_EVERY && log_can_watch(resource))
         log_watch_each(walk, nearest, resource);
     for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)

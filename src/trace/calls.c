@@ -44,9 +44,8 @@ static bool calls_ended;        /* the process exits: CUPTI is not called any mo
 
 /* Read by the callback. */
 static _Atomic unsigned calls_generation; /* of CUPTI's use: what a thread has begun in one of before never ends */
-static _Atomic bool calls_tsc;
-static _Atomic bool calls_memory;       /* a trace wants all calls */
-static _Atomic uint64_t calls_imported; /* ticks at which the first pointer of another process was; 0: none was */
+static _Atomic bool calls_memory;         /* a trace wants all calls */
+static _Atomic uint64_t calls_imported;   /* ticks at which the first pointer of another process was; 0: none was */
 static _Atomic uint64_t calls_overflown;
 
 static uint64_t
@@ -61,33 +60,35 @@ calls_timestamp_monotonic(void)
     return tidei_clock_ticks(false);
 }
 
-static uint64_t
-calls_ticks(void)
+/* A call has returned that a trace wants of which no log tells, or of which CUPTI does before the log. */
+static __attribute__((noinline)) void
+calls_tell(struct tidei_call_slot *slot, const struct tidei_call_part *part)
 {
-    return tidei_clock_ticks(atomic_load_explicit(&calls_tsc, memory_order_relaxed));
+    struct tidei_call call = { .part = *part, .waits = slot->armed != 0 };
+
+    if (slot->os_tid == 0)
+        slot->os_tid = (uint32_t)syscall(SYS_gettid);
+    call.os_tid = slot->os_tid;
+    tidei_inbox_put_call(&call);
 }
 
-/* The outermost call of this thread has returned. */
-static void
-calls_end(struct tidei_call_slot *slot, uint8_t function, const CUpti_CallbackData *data)
+/* The outermost call of this thread has returned. Fields go where they stay: see tidei_front_event. */
+static inline void
+calls_end(struct tidei_call_slot *slot, uint8_t function, const CUpti_CallbackData *data, bool tsc, bool memory)
 {
-    struct tidei_call call = { .part = { .start = slot->entered, .end = calls_ticks(), .function = function },
-                               .waits = slot->armed != 0 };
+    struct tidei_call_part *part = &slot->calls[slot->count];
 
-    if (data->functionReturnValue != NULL)
-        memcpy(&call.part.result, data->functionReturnValue, sizeof(call.part.result));
-    /* Not in a child of fork(), where a lock may be one that nobody gives back. */
-    if (atomic_load_explicit(&calls_memory, memory_order_relaxed) && calls_pid == getpid()) {
-        call.part.correlation = data->correlationId;
-        if (slot->os_tid == 0)
-            slot->os_tid = (uint32_t)syscall(SYS_gettid);
-        call.os_tid = slot->os_tid;
-        tidei_inbox_put_call(&call);
-    }
+    part->start = slot->entered;
+    part->correlation = memory ? data->correlationId : 0;
+    part->result = data->functionReturnValue != NULL ? *(const int32_t *)data->functionReturnValue : 0;
+    part->function = function;
+    part->end = tidei_call_slot_end(slot, part->result == 0, tsc);
+    if (memory)
+        calls_tell(slot, part);
     if (slot->armed == 0)
         return;
     if (slot->count < TIDEI_CALLS_MOST)
-        slot->calls[slot->count++] = call.part;
+        slot->count++;
     else
         atomic_fetch_add_explicit(&calls_overflown, 1, memory_order_relaxed);
 }
@@ -96,13 +97,13 @@ calls_end(struct tidei_call_slot *slot, uint8_t function, const CUpti_CallbackDa
  * With MEMORY2 on, CUPTI 13.0 crashes where a pointer that was imported is freed (seen on an H200). So it goes off for
  * good before there is one.
  */
-static void
-calls_import(void)
+static __attribute__((noinline)) void
+calls_import(uint64_t now)
 {
     uint64_t none = 0;
 
     /* Sequentially consistent, as in calls_enable_memory: one of the two sees the other, and MEMORY2 is off in the end. */
-    atomic_compare_exchange_strong(&calls_imported, &none, calls_ticks());
+    atomic_compare_exchange_strong(&calls_imported, &none, now);
     if (atomic_load(&calls_memory))
         calls_cupti->activity_disable(CUPTI_ACTIVITY_KIND_MEMORY2);
 }
@@ -111,29 +112,45 @@ calls_import(void)
  * Called by CUPTI on the thread that makes the call, at its beginning and at its end. A function of the runtime makes
  * calls of the driver; where both are followed the outer one counts, whose number the records of memory have.
  */
-static void
-calls_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *info)
+static inline __attribute__((always_inline)) void
+calls_called(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const CUpti_CallbackData *data, bool tsc)
 {
     const uint8_t *functions = domain == CUPTI_CB_DOMAIN_RUNTIME_API ? calls_runtime_functions : calls_driver_functions;
-    const CUpti_CallbackData *data = info;
     struct tidei_call_slot *slot = &tidei_call_slot;
+    bool memory = atomic_load_explicit(&calls_memory, memory_order_relaxed);
 
-    (void)userdata;
-    if (domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid == CUPTI_DRIVER_TRACE_CBID_cuMemPoolImportPointer)
-        calls_import();
-    if (cbid >= CALLS_MOST_CBIDS || functions[cbid] == 0 ||
-        (domain != CUPTI_CB_DOMAIN_DRIVER_API && domain != CUPTI_CB_DOMAIN_RUNTIME_API))
+    if (functions == calls_driver_functions && cbid == CUPTI_DRIVER_TRACE_CBID_cuMemPoolImportPointer) {
+        calls_import(tidei_clock_ticks(tsc));
+        return;
+    }
+    if ((slot->armed == 0 && !memory) || cbid >= CALLS_MOST_CBIDS || functions[cbid] == 0)
         return;
     if (slot->generation != atomic_load_explicit(&calls_generation, memory_order_relaxed)) {
         slot->generation = atomic_load_explicit(&calls_generation, memory_order_relaxed);
         slot->depth = 0;
     }
     if (data->callbackSite == CUPTI_API_ENTER) {
-        if (slot->depth++ == 0)
-            slot->entered = calls_ticks();
+        if (slot->depth++ == 0) {
+            tidei_call_slot_begin(slot);
+            slot->entered = tidei_clock_ticks(tsc);
+        }
     } else if (slot->depth != 0 && --slot->depth == 0) {
-        calls_end(slot, functions[cbid], data);
+        calls_end(slot, functions[cbid], data, tsc, memory);
     }
+}
+
+static void
+calls_callback_tsc(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)
+{
+    (void)userdata;
+    calls_called(domain, cbid, data, true);
+}
+
+static void
+calls_callback_monotonic(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)
+{
+    (void)userdata;
+    calls_called(domain, cbid, data, false);
 }
 
 /* Read what a buffer has. No lock is held while CUPTI is called. */
@@ -185,8 +202,9 @@ calls_error(const char *function, CUptiResult result)
 
 /* One subscriber only: where there is another, no further call is made. */
 static enum tide_status
-calls_subscribe(void)
+calls_subscribe(bool tsc)
 {
+    CUpti_CallbackFunc callback = tsc ? calls_callback_tsc : calls_callback_monotonic;
     char holder[128] = "";
     CUptiResult result;
 
@@ -196,9 +214,9 @@ calls_subscribe(void)
                                           .oldSubscriberName = holder,
                                           .oldSubscriberSize = sizeof(holder) };
 
-        result = calls_cupti->subscribe_v2(&calls_subscriber, calls_callback, NULL, &params);
+        result = calls_cupti->subscribe_v2(&calls_subscriber, callback, NULL, &params);
     } else {
-        result = calls_cupti->subscribe(&calls_subscriber, calls_callback, NULL);
+        result = calls_cupti->subscribe(&calls_subscriber, callback, NULL);
     }
     if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
         return tide_error_set(TIDE_EUNSUPPORTED, "cupti: another tool has it%s%s", holder[0] != '\0' ? ": " : "",
@@ -220,9 +238,8 @@ calls_follow(CUpti_CallbackDomain domain, const uint8_t *functions, uint32_t ena
 }
 
 static enum tide_status
-calls_enable(bool tsc)
+calls_enable(void)
 {
-    atomic_store_explicit(&calls_tsc, tsc, memory_order_relaxed);
     atomic_fetch_add_explicit(&calls_generation, 1, memory_order_relaxed);
     if (!calls_follow(CUPTI_CB_DOMAIN_DRIVER_API, calls_driver_functions, 1))
         return tide_error_set(TIDE_EUNSUPPORTED, "cupti: cuptiEnableCallback follows no function");
@@ -241,12 +258,12 @@ calls_disable_memory(void)
 }
 
 static enum tide_status
-calls_enable_memory(void)
+calls_enable_memory(bool tsc)
 {
     uint8_t zeroed = 1;
     size_t bytes = sizeof(zeroed);
     CUptiResult result =
-        calls_cupti->activity_register_timestamp(calls_tsc ? calls_timestamp_tsc : calls_timestamp_monotonic);
+        calls_cupti->activity_register_timestamp(tsc ? calls_timestamp_tsc : calls_timestamp_monotonic);
 
     if (result != CUPTI_SUCCESS)
         return calls_error("cuptiActivityRegisterTimestampCallback", result);
@@ -257,7 +274,8 @@ calls_enable_memory(void)
             return calls_error("cuptiActivityRegisterCallbacks", result);
         calls_registered = true;
     }
-    /* First: an event is never without its call. */
+    /* First: an event is never without its call. Those that have begun are of before. */
+    atomic_fetch_add_explicit(&calls_generation, 1, memory_order_relaxed);
     atomic_store(&calls_memory, true);
     calls_follow(CUPTI_CB_DOMAIN_RUNTIME_API, calls_runtime_functions, 1);
     result = calls_cupti->activity_enable(CUPTI_ACTIVITY_KIND_MEMORY2);
@@ -311,9 +329,9 @@ calls_begin(bool tsc)
     calls_pid = getpid();
     status = tidei_cupti_get(&calls_cupti);
     if (status == TIDE_OK)
-        status = calls_subscribe();
+        status = calls_subscribe(tsc);
     if (status == TIDE_OK) {
-        status = calls_enable(tsc);
+        status = calls_enable();
         if (status != TIDE_OK)
             calls_disable();
     }
@@ -328,7 +346,7 @@ calls_begin(bool tsc)
 static void
 calls_begin_memory(struct tidei_inbox *inbox)
 {
-    inbox->memory = calls_memory_users > 0 || calls_enable_memory() == TIDE_OK;
+    inbox->memory = calls_memory_users > 0 || calls_enable_memory(inbox->tsc) == TIDE_OK;
     if (inbox->memory)
         calls_memory_users++;
 }
@@ -389,6 +407,12 @@ tidei_calls_detach(struct tidei_inbox *inbox)
     pthread_mutex_unlock(&calls_control);
 }
 
+void
+tidei_calls_forked(void)
+{
+    atomic_store_explicit(&calls_memory, false, memory_order_relaxed);
+}
+
 uint64_t
 tidei_calls_imported(void)
 {
@@ -421,6 +445,11 @@ tidei_calls_detach(struct tidei_inbox *inbox)
 
 void
 tidei_calls_flush(void)
+{
+}
+
+void
+tidei_calls_forked(void)
 {
 }
 

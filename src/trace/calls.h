@@ -31,6 +31,9 @@ enum tide_status tidei_calls_attach(struct tidei_inbox *inbox, bool tsc, bool me
 /* Stop. What CUPTI still has is in the inbox first. */
 void tidei_calls_detach(struct tidei_inbox *inbox);
 
+/* This process was forked off: its thread leaves the inboxes alone, whose locks nobody may give back. */
+void tidei_calls_forked(void);
+
 /* The tick from which on no inbox gets events of memory, but of pools alone; 0: all do. */
 uint64_t tidei_calls_imported(void);
 #define TIDEI_CALLS_IMPORTED "it crashes where imported pointers are freed, and the process has imported one"

@@ -13,7 +13,7 @@
 #include "trace/store.h"
 
 /* Between two times that CUPTI is asked for what it has: no buffer is lost by it, but a new one begun. */
-#define DRIVERCALLS_FLUSH_NS 100000000u
+#define DRIVERCALLS_FLUSH_NS 250000000u
 
 struct tidei_driver_calls {
     struct tidei_devices *devices;

@@ -7,6 +7,7 @@
 
 #include "resource.h"
 #include "trace/aside.h"
+#include "trace/calls.h"
 #include "trace/create.h"
 #include "trace/drops.h"
 #include "trace/front.h"
@@ -80,6 +81,7 @@ fork_in_child(void)
             tidei_recorder_set_mode(recorder, TIDEI_RECORDER_FORKED);
     }
     tidei_front_forked();
+    tidei_calls_forked();
     atomic_store_explicit(&tidei_registry.recovery_gate.holders, 1,
                           memory_order_relaxed); /* this thread; others wait in the parent */
     fork_after();

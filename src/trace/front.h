@@ -113,6 +113,14 @@ tidei_front_open(struct tidei_front *front, struct tidei_ring *ring, uint64_t si
     }
 }
 
+/* Not to be recorded after all, or not yet. */
+static inline void
+tidei_front_close(struct tidei_front *front)
+{
+    /* Pairs with the acquire of open in the merge: who sees 0 sees the head of before. */
+    atomic_store_explicit(&front->ring->open, 0, memory_order_release);
+}
+
 static inline void
 tidei_front_publish(struct tidei_front *front, struct tidei_ring *ring, uint64_t records)
 {
@@ -121,15 +129,29 @@ tidei_front_publish(struct tidei_front *front, struct tidei_ring *ring, uint64_t
     /* Pairs with the acquire of head in the merge: the records are there before they are counted. */
     atomic_store_explicit(&ring->head, front->head, memory_order_release);
     TIDEI_TEST_POINT("front.before-close");
-    /* Pairs with the acquire of open in the merge: who sees 0 sees the head of before. */
-    atomic_store_explicit(&ring->open, 0, memory_order_release);
+    tidei_front_close(front);
+}
+
+/*
+ * What is known of an event before its time. Each field is stored once, in place: a record that is put together on the
+ * stack and copied is slower on a Xeon, which waits for narrow stores to be done before it loads them as one vector.
+ */
+static inline __attribute__((always_inline)) void
+tidei_front_fill(const struct tidei_front *front, struct tidei_record *record, uint64_t address, uint64_t size,
+                 uint64_t stream, uint64_t word)
+{
+    record->address = address;
+    record->size = size;
+    record->stream = stream;
+    record->tag = tidei_tag_current;
+    record->callstack = 0;
+    memcpy(&record->layer, &word, sizeof(word));
+    record->thread = front->thread_id;
 }
 
 /*
  * Record an allocation or a free whose call began at `begin` and has just returned; `word` is tidei_record_word of it.
  * An allocation is `settled`: its life begins after the free that gave its address back, on whichever thread.
- * Each field is stored once, in place: a record that is put together on the stack and copied is slower on a Xeon,
- * which waits for narrow stores to be done before it loads them as one vector.
  */
 static inline __attribute__((always_inline)) void
 tidei_front_event(struct tidei_front *front, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,
@@ -144,13 +166,7 @@ tidei_front_event(struct tidei_front *front, uint64_t begin, uint64_t address, u
         return;
     }
     record = &front->records[front->head & front->mask];
-    record->address = address;
-    record->size = size;
-    record->stream = stream;
-    record->tag = tidei_tag_current;
-    record->callstack = 0;
-    memcpy(&record->layer, &word, sizeof(word));
-    record->thread = front->thread_id;
+    tidei_front_fill(front, record, address, size, stream, word);
     tidei_front_open(front, ring, begin, plain);
     TIDEI_TEST_POINT("front.open");
     now = settled ? tidei_front_ticks_settled(front, plain) : tidei_front_ticks(front, plain);
@@ -158,12 +174,6 @@ tidei_front_event(struct tidei_front *front, uint64_t begin, uint64_t address, u
     record->duration_ticks = now - begin;
     tidei_front_publish(front, ring, 1);
 }
-
-struct tidei_call_slot;
-
-/* The same for an event whose thread's calls of the driver have been collected: they are recorded with it. */
-void tidei_front_event_calls(struct tidei_front *front, uint64_t begin, uint64_t address, uint64_t size,
-                             uint64_t stream, uint64_t word, bool settled, const struct tidei_call_slot *slot);
 
 /* What a pool held at the moment that is now. */
 void tidei_front_sample(struct tidei_front *front, uint32_t layer_id, uint64_t used_bytes, uint64_t reserved_bytes);
