@@ -7,12 +7,12 @@
 
 #include "config.h"
 
+#include "tests/tap.h"
+
 #ifdef HAVE_CUDA_H
 
 #include <cuda.h>
 #include <dlfcn.h>
-
-#include "tests/tap.h"
 
 #define CALL_TEXT_OF(name) #name
 #define CALL_TEXT(name)    CALL_TEXT_OF(name)
