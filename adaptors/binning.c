@@ -147,6 +147,29 @@ binning_trim(struct tide_resource *self, uint64_t keep_bytes)
     return status != TIDE_OK ? status : upstream_status;
 }
 
+/* An alignment is that of all, a largest request that of the layer that follows or of a larger bin. */
+static enum tide_status
+binning_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    const struct tidei_bin_table *table = binning_table((struct binning *)self);
+    enum tide_status status = tide_pass_query(self, what, out);
+
+    if (what != TIDE_QUERY_ALIGNMENT && what != TIDE_QUERY_LARGEST_REQUEST)
+        return status;
+    for (size_t i = 0; status == TIDE_OK && i < table->bin_count; i++) {
+        struct tide_resource *bin = table->routes[i].resource;
+        uint64_t figure;
+
+        if (what == TIDE_QUERY_ALIGNMENT)
+            status = bin->ops->query(bin, what, &figure);
+        else
+            figure = table->limits[i];
+        if (status == TIDE_OK && (figure < *out) == (what == TIDE_QUERY_ALIGNMENT))
+            *out = figure;
+    }
+    return status;
+}
+
 static void
 binning_describe(struct tide_resource *self, struct tide_text *text)
 {
@@ -196,7 +219,7 @@ static const struct tide_resource_ops binning_ops = {
     .deallocate = binning_deallocate,
     .order = binning_order,
     .trim = binning_trim,
-    .query = tide_pass_query,
+    .query = binning_query,
     .describe = binning_describe,
     .upstream_at = binning_upstream_at,
     .destroy = binning_destroy,
@@ -211,18 +234,41 @@ binning_compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Bins in order, each with a resource and a limit of its own. */
+/* Whether the resource serves all that its bin sends it: one that does not know serves everything. */
 static enum tide_status
-binning_check(const struct tide_upstream *bins, size_t bin_count)
+binning_check_bin(const struct tide_upstream *bin)
 {
-    for (size_t i = 0; i < bin_count; i++) {
-        if (bins[i].resource == NULL)
-            return tide_error_set(TIDE_EINVAL, "binning: no resource for the bin of up to %s",
-                                  tidei_size_text(bins[i].limit_bytes));
-        if (bins[i].limit_bytes == 0)
-            return tide_error_set(TIDE_EINVAL, "binning: a bin of up to 0 B");
-        if (i > 0 && bins[i].limit_bytes == bins[i - 1].limit_bytes)
-            return tide_error_set(TIDE_EINVAL, "binning: two bins of up to %s", tidei_size_text(bins[i].limit_bytes));
+    uint64_t largest_bytes;
+    struct tidei_error error;
+
+    if (bin->resource == NULL)
+        return tide_error_set(TIDE_EINVAL, "binning: no resource for the bin of up to %s",
+                              tidei_size_text(bin->limit_bytes));
+    if (bin->limit_bytes == 0)
+        return tide_error_set(TIDE_EINVAL, "binning: a bin of up to 0 B");
+    tidei_error_save(&error);
+    if (bin->resource->ops->query(bin->resource, TIDE_QUERY_LARGEST_REQUEST, &largest_bytes) != TIDE_OK) {
+        tidei_error_restore(&error);
+        return TIDE_OK;
+    }
+    if (largest_bytes < bin->limit_bytes)
+        return tide_error_set(TIDE_EINVAL, "binning: the bin of up to %s serves no more than %llu B",
+                              tidei_size_text(bin->limit_bytes), (unsigned long long)largest_bytes);
+    return TIDE_OK;
+}
+
+/* Bins in order, each with a resource and a limit of its own; *wrong is the one that is not right. */
+static enum tide_status
+binning_check(const struct tide_upstream *bins, size_t bin_count, size_t *wrong)
+{
+    for (*wrong = 0; *wrong < bin_count; ++*wrong) {
+        enum tide_status status = binning_check_bin(&bins[*wrong]);
+
+        if (status == TIDE_OK && *wrong > 0 && bins[*wrong].limit_bytes == bins[*wrong - 1].limit_bytes)
+            status =
+                tide_error_set(TIDE_EINVAL, "binning: two bins of up to %s", tidei_size_text(bins[*wrong].limit_bytes));
+        if (status != TIDE_OK)
+            return status;
     }
     return TIDE_OK;
 }
@@ -261,14 +307,17 @@ free_both:
     return status;
 }
 
-/* The resource over bins in any order, which are sorted. */
+/* The resource over bins in any order, which are sorted; *wrong is the limit of the bin that is not right, or 0. */
 static enum tide_status
-binning_make(struct tide_resource *upstream, struct tide_upstream *bins, size_t count, struct tide_resource **out)
+binning_make(struct tide_resource *upstream, struct tide_upstream *bins, size_t count, uint64_t *wrong,
+             struct tide_resource **out)
 {
     enum tide_status status;
+    size_t index;
 
     qsort(bins, count, sizeof(*bins), binning_compare);
-    status = binning_check(bins, count);
+    status = binning_check(bins, count, &index);
+    *wrong = index < count ? bins[index].limit_bytes : 0;
     return status == TIDE_OK ? binning_new(upstream, bins, count, out) : status;
 }
 
@@ -328,6 +377,7 @@ tide_binning_create(struct tide_resource *upstream, const struct tide_binning_op
     struct tide_binning_options wanted;
     struct tide_upstream *bins;
     enum tide_status status;
+    uint64_t wrong;
     size_t ranged = 0;
 
     if (out == NULL)
@@ -350,7 +400,7 @@ tide_binning_create(struct tide_resource *upstream, const struct tide_binning_op
     for (size_t i = ranged; i < ranged + wanted.bin_count; i++)
         tide_resource_retain(bins[i].resource);
     if (status == TIDE_OK)
-        status = binning_make(upstream, bins, ranged + wanted.bin_count, out);
+        status = binning_make(upstream, bins, ranged + wanted.bin_count, &wrong, out);
     binning_release(bins, ranged + wanted.bin_count);
     free(bins);
     return status;
@@ -425,7 +475,7 @@ tide_binning_add(struct tide_resource *resource, uint64_t limit_bytes, struct ti
 
     if (resource == NULL || resource->ops != &binning_ops)
         return tide_error_set(TIDE_EINVAL, "binning: a bin added to what is no binning");
-    status = binning_check(&checked, 1);
+    status = binning_check_bin(&checked);
     if (status == TIDE_OK)
         status = binning_make_out(binning);
     if (status != TIDE_OK)
@@ -448,6 +498,7 @@ binning_from_text(const struct tidei_arguments *arguments, struct tide_resource 
 {
     struct tide_upstream *bins = binning_room(0, arguments->bin_count);
     enum tide_status status;
+    uint64_t wrong = 0;
     size_t count;
 
     *out = NULL;
@@ -455,7 +506,12 @@ binning_from_text(const struct tidei_arguments *arguments, struct tide_resource 
         return TIDE_ENOMEM;
     status = binning_collect(arguments, upstream, bins, &count);
     if (status == TIDE_OK)
-        status = binning_make(upstream, bins, count, out);
+        status = binning_make(upstream, bins, count, &wrong, out);
+    /* Of two bins of one limit the second, which comes last in the text, is the one too many. */
+    for (size_t i = 0; status != TIDE_OK && i < arguments->bin_count; i++) {
+        if (arguments->bins[i].smallest_bytes <= wrong && wrong <= arguments->bins[i].limit_bytes)
+            *arguments->error_column = arguments->bins[i].column;
+    }
     binning_release(bins, count);
     free(bins);
     return status;

@@ -155,6 +155,7 @@ fallback_join(enum tide_query what, uint64_t first, uint64_t second, uint64_t *o
         *out = first > UINT64_MAX - second ? UINT64_MAX : first + second;
         return true;
     case TIDE_QUERY_LARGEST_FREE:
+    case TIDE_QUERY_LARGEST_REQUEST:
         *out = first > second ? first : second;
         return true;
     case TIDE_QUERY_HOST_ACCESS:

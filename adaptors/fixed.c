@@ -339,6 +339,10 @@ fixed_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 
     if (what == TIDE_QUERY_BYTES_USED_HIGH || what == TIDE_QUERY_BYTES_RESERVED_HIGH)
         return tide_base_query(self, what, out); /* upstream's would be of other bytes */
+    if (what == TIDE_QUERY_LARGEST_REQUEST) {
+        *out = fixed->block_bytes;
+        return TIDE_OK;
+    }
     if (what != TIDE_QUERY_BYTES_USED && what != TIDE_QUERY_BYTES_RESERVED)
         return tide_pass_query(self, what, out);
     tidei_lock_take(&fixed->lock);

@@ -329,6 +329,11 @@ guard_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
         if (status == TIDE_OK && *out > guard->blocks.around_bytes)
             *out = guard->blocks.around_bytes;
         return status;
+    case TIDE_QUERY_LARGEST_REQUEST:
+        status = tide_pass_query(self, what, out);
+        if (status == TIDE_OK)
+            *out -= *out < 2 * guard->blocks.around_bytes ? *out : 2 * guard->blocks.around_bytes;
+        return status;
     default:
         return tide_pass_query(self, what, out);
     }

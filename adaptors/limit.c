@@ -294,7 +294,7 @@ limit_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     const struct limit *limit = (const struct limit *)self;
     enum tide_status status = tide_pass_query(self, what, out);
 
-    if (what != TIDE_QUERY_CAPACITY || limit->budget->limit_bytes == UINT64_MAX)
+    if ((what != TIDE_QUERY_CAPACITY && what != TIDE_QUERY_LARGEST_REQUEST) || limit->budget->limit_bytes == UINT64_MAX)
         return status;
     if (status != TIDE_OK || *out > limit->budget->limit_bytes)
         *out = limit->budget->limit_bytes;

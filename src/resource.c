@@ -270,6 +270,8 @@ resource_query_name(enum tide_query what)
         return "managed pools";
     case TIDE_QUERY_HOST_POOLS:
         return "host pools";
+    case TIDE_QUERY_LARGEST_REQUEST:
+        return "largest request";
     }
     return "figure of that number";
 }

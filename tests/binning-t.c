@@ -538,11 +538,62 @@ check_order(void)
     scene_close(&scene);
 }
 
+static const struct {
+    const char *text, *wanted; /* NULL: it is made */
+} served[] = {
+    { "binning(256KiB={fixed(256KiB)}) | sim", NULL },
+    { "binning(256KiB={fixed(128KiB)}) | sim",
+      "stack text, column 9: binning: the bin of up to 256 KiB serves no more than 131072 B" },
+    { "binning(64={fixed(64)}, 256KiB={statistics | fixed(262143)}) | sim",
+      "stack text, column 25: binning: the bin of up to 256 KiB serves no more than 262143 B" },
+    { "binning(1MiB={limit(1MiB)}) | sim", NULL },
+    { "binning(1MiB={limit(512KiB)}) | sim",
+      "stack text, column 9: binning: the bin of up to 1 MiB serves no more than 524288 B" },
+    { "binning(1MiB={guard(canary=256) | fixed(1049088)}) | host", NULL },
+    { "binning(1MiB={guard(canary=256) | fixed(1049087)}) | host",
+      "stack text, column 9: binning: the bin of up to 1 MiB serves no more than 1048575 B" },
+    { "binning(1MiB={binning(64KiB={fixed(64KiB)})}) | fixed(512KiB) | sim",
+      "stack text, column 9: binning: the bin of up to 1 MiB serves no more than 524288 B" },
+    { "binning(4KiB={statistics}, 4KiB={statistics}) | sim",
+      "stack text, column 28: binning: two bins of up to 4 KiB" },
+    { "binning(1KiB..8KiB, 4KiB={statistics}) | sim", "stack text, column 21: binning: two bins of up to 4 KiB" },
+};
+
+#define SERVED_COUNT ((int)(sizeof(served) / sizeof(served[0])))
+#define SERVED_TESTS (SERVED_COUNT + 3)
+
+/* A bin that cannot serve what it is sent is refused when it is made. */
+static void
+check_served(void)
+{
+    struct tide_resource *binning, *fixed;
+    struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = 100 };
+    uint64_t largest = 0;
+
+    for (int i = 0; i < SERVED_COUNT; i++) {
+        enum tide_status status = tide_stack_parse(served[i].text, &binning);
+
+        is_string(status == TIDE_OK ? "it is made" : tide_error_text(),
+                  served[i].wanted != NULL ? served[i].wanted : "it is made", served[i].text);
+        tide_resource_release(binning);
+    }
+    if (tide_stack_parse("binning(50={statistics}) | sim", &binning) != TIDE_OK ||
+        tide_fixed_create(binning->upstream, &options, &fixed) != TIDE_OK)
+        abort();
+    ok(tide_binning_add(binning, 101, fixed) == TIDE_EINVAL, "a bin that is added later, too");
+    ok(tide_binning_add(binning, 100, fixed) == TIDE_OK, "unless it serves just that");
+    ok(tide_query(binning, TIDE_QUERY_LARGEST_REQUEST, &largest) == TIDE_EUNSUPPORTED &&
+           tide_query(fixed, TIDE_QUERY_LARGEST_REQUEST, &largest) == TIDE_OK && largest == 100,
+       "what serves everything knows no largest request");
+    tide_resource_release(fixed);
+    tide_resource_release(binning);
+}
+
 int
 main(void)
 {
     plan(BASE_COUNT * (CONTRACT_TESTS + BASE_TESTS) + ROUTE_TESTS + SEARCH_TESTS + SHAPE_TESTS + RANGE_TESTS +
-         ADD_TESTS + ADD_THREADS_TESTS + TEXT_TESTS + ORDER_TESTS);
+         ADD_TESTS + ADD_THREADS_TESTS + TEXT_TESTS + ORDER_TESTS + SERVED_TESTS);
     for (size_t i = 0; i < BASE_COUNT; i++) {
         const struct contract contract = { .name = "binning",
                                            .create = contract_create,
@@ -561,5 +612,6 @@ main(void)
     check_add_beside_threads();
     check_text();
     check_order();
+    check_served();
     return done();
 }

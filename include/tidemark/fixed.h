@@ -18,7 +18,8 @@ struct tide_fixed_options {
  * Serve requests of up to block_bytes with blocks of just that size, which are kept when they are freed: reused
  * at once on the stream they were freed on, on another one behind tide_order. Blocks go back to upstream when
  * upstream has no more to give, before any request fails, and at the end: on stream 0, behind TIDE_STREAM_ALL, so that
- * the streams that they were freed on may be gone by then.
+ * the streams that they were freed on may be gone by then. A stream that is destroyed earlier must be told before
+ * another one asks for a block: tide_order(fixed, TIDE_STREAM_ALL, 0), after which no stream of before is named again.
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL, block_bytes), TIDE_EOVERFLOW, TIDE_ENOMEM, what upstream returns for preallocated

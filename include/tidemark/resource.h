@@ -64,6 +64,8 @@ enum tide_query {
     TIDE_QUERY_FABRIC = 18,        /* 1 where a pool can be shared through a fabric handle, else 0 */
     TIDE_QUERY_MANAGED_POOLS = 19, /* 1 where a pool of managed memory can be made, else 0 */
     TIDE_QUERY_HOST_POOLS = 20,    /* 1 where a pool on a NUMA node of the host can be made, else 0 */
+
+    TIDE_QUERY_LARGEST_REQUEST = 21, /* bytes: more than that is refused at once, whatever is free */
 };
 
 struct tide_resource;
