@@ -154,7 +154,7 @@ aligned_describe(struct tide_resource *self, struct tide_text *text)
 {
     const struct aligned *aligned = (const struct aligned *)self;
 
-    if (aligned->alignment != 1)
+    if (aligned->alignment != 1 || aligned->above_bytes != 0)
         tide_text_size(text, aligned->alignment);
     if (aligned->above_bytes != 0) {
         tide_text_format(text, ", above=");

@@ -236,6 +236,7 @@ static const struct {
     { "aligned|sim", "aligned | sim" },
     { "aligned(2MiB)|sim", "aligned(2MiB) | sim" },
     { "aligned(alignment=4096, above=1MiB)|sim", "aligned(4KiB, above=1MiB) | sim" },
+    { "aligned(1, above=5)|sim", "aligned(1, above=5) | sim" },
     { "aligned(above=5)|sim", "stack text, column 15: aligned: no alignment for requests over 5 B" },
     { "aligned(3)|sim",
       "stack text, column 9: aligned: argument 'alignment': '3' is no power of two, expected a power of "

@@ -311,6 +311,19 @@ tests_pool_model_t_LDADD = libtidemark.la
 TESTS += tests/pool-model-t
 THREADED_TESTS += tests/pool-model-t
 
+# Random stacks; `make random` has many more.
+EXTRA_DIST += tests/random-stack.h
+check_PROGRAMS += tests/random-stack-t
+tests_random_stack_t_SOURCES = tests/random-stack-t.c tests/random-stack.c tests/contract.c
+tests_random_stack_t_LDADD = libtidemark.la
+TESTS += tests/random-stack-t
+THREADED_TESTS += tests/random-stack-t
+
+.PHONY: random
+random: tests/random-stack-t
+	RANDOM_STACK_ROUNDS=$${RANDOM_STACK_ROUNDS:-2000} RANDOM_STACK_STEPS=$${RANDOM_STACK_STEPS:-20000} \
+		tests/random-stack-t
+
 # Beside the sources that they test, which the library does not export.
 EXTRA_DIST += tests/guarded.h
 lock_test = src/lock.c src/message.c src/status.c src/testpoint.c src/text.c

@@ -1,0 +1,241 @@
+/* Random stack text for tests. */
+#include "random-stack.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "contract.h"
+
+#define LAYERS_MOST 5
+#define DEPTH_MOST  2
+
+static void add(struct random_stack *stack, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void
+add(struct random_stack *stack, const char *format, ...)
+{
+    size_t length = strlen(stack->text);
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(stack->text + length, sizeof(stack->text) - length, format, arguments);
+    va_end(arguments);
+}
+
+/* 0 to `count` - 1. */
+static unsigned
+choose(struct random_stack *stack, unsigned count)
+{
+    return (unsigned)(contract_random(&stack->state) >> 20) % count;
+}
+
+static void add_layers(struct random_stack *stack, unsigned count, unsigned depth);
+
+static void
+add_statistics(struct random_stack *stack, unsigned depth)
+{
+    (void)depth;
+    add(stack, choose(stack, 3) == 0 ? "statistics(tags=true)" : "statistics");
+}
+
+static void
+add_limit(struct random_stack *stack, unsigned depth)
+{
+    (void)depth;
+    stack->may_fail = true;
+    switch (choose(stack, 4)) {
+    case 0:
+        add(stack, "limit(%uKiB)", 16u << choose(stack, 10));
+        break;
+    case 1:
+        add(stack, "limit(%uKiB, alignment=1)", 16u << choose(stack, 10));
+        break;
+    case 2:
+        add(stack, "limit(count=%u)", 1 + choose(stack, 200));
+        break;
+    default:
+        add(stack, "limit(1TiB, alignment=%u)", 1u << choose(stack, 13));
+        break;
+    }
+}
+
+static void
+add_aligned(struct random_stack *stack, unsigned depth)
+{
+    (void)depth;
+    switch (choose(stack, 3)) {
+    case 0:
+        add(stack, "aligned");
+        break;
+    case 1:
+        add(stack, "aligned(%u)", 1u << choose(stack, 14));
+        break;
+    default:
+        add(stack, "aligned(%u, above=%u)", 1u << choose(stack, 14), 1 + choose(stack, 5000));
+        break;
+    }
+}
+
+static void
+add_retry(struct random_stack *stack, unsigned depth)
+{
+    (void)depth;
+    if (choose(stack, 2) == 0)
+        add(stack, "retry");
+    else
+        add(stack, "retry(%u, any=true)", 1 + choose(stack, 3));
+}
+
+static void
+add_fault(struct random_stack *stack, unsigned depth)
+{
+    (void)depth;
+    stack->may_fail = true;
+    switch (choose(stack, 4)) {
+    case 0:
+        add(stack, "fault(every=%u)", 2 + choose(stack, 30));
+        break;
+    case 1:
+        add(stack, "fault(probability=%u%%, seed=%u, status=limit)", 1 + choose(stack, 30), choose(stack, 1000));
+        break;
+    case 2:
+        add(stack, "fault(above=%uKiB)", 1 + choose(stack, 60));
+        break;
+    default:
+        add(stack, "fault(nth=%u, after_bytes=%uKiB)", 1 + choose(stack, 100), 1 + choose(stack, 500));
+        break;
+    }
+}
+
+static void
+add_guard(struct random_stack *stack, unsigned depth)
+{
+    if (!stack->host_memory) {
+        add_statistics(stack, depth);
+        return;
+    }
+    add(stack, "guard(canary=%u, hold=%uKiB)", 16u << choose(stack, 5), choose(stack, 3) * 40);
+}
+
+static void
+add_pool(struct random_stack *stack, unsigned depth)
+{
+    (void)depth;
+    switch (choose(stack, 5)) {
+    case 0:
+        add(stack, "pool(initial=%uKiB, cache=0)", 64u << choose(stack, 6));
+        break;
+    case 1:
+        stack->may_fail = true;
+        add(stack, "pool(maximum=%uMiB)", 2 * (1 + choose(stack, 4)));
+        break;
+    case 2:
+        add(stack, "pool(release_threshold=%uMiB, growth=%uMiB)", 1 + choose(stack, 4), 2u << choose(stack, 3));
+        break;
+    case 3:
+        add(stack, "pool(alignment=%u, cache=%uKiB)", 256u << choose(stack, 4), 1u << choose(stack, 12));
+        break;
+    default:
+        add(stack, "pool");
+        break;
+    }
+}
+
+static void
+add_monotonic(struct random_stack *stack, unsigned depth)
+{
+    (void)depth;
+    add(stack, "monotonic(%uKiB)", 16u << choose(stack, 8));
+}
+
+static void
+add_bin(struct random_stack *stack, unsigned exponent)
+{
+    unsigned bytes = 1u << exponent;
+
+    add(stack, "%u={", bytes);
+    switch (choose(stack, 4)) {
+    case 0:
+        add(stack, "fixed(%u)", bytes);
+        break;
+    case 1:
+        add(stack, "statistics | fixed(%u, preallocate=%u)", bytes + choose(stack, 100), choose(stack, 5));
+        break;
+    case 2:
+        add(stack, "pool");
+        break;
+    default:
+        add(stack, "statistics");
+        break;
+    }
+    add(stack, "}");
+}
+
+static void
+add_binning(struct random_stack *stack, unsigned depth)
+{
+    unsigned exponent = 4 + choose(stack, 6);
+
+    (void)depth;
+    add(stack, "binning(");
+    if (choose(stack, 3) == 0) {
+        add(stack, "%u..%u)", 1u << exponent, 1u << (exponent + choose(stack, 5)));
+        return;
+    }
+    add_bin(stack, exponent);
+    for (unsigned more = choose(stack, 3); more > 0; more--) {
+        exponent += 1 + choose(stack, 3);
+        add(stack, ", ");
+        add_bin(stack, exponent);
+    }
+    add(stack, ")");
+}
+
+static void
+add_fallback(struct random_stack *stack, unsigned depth)
+{
+    bool of_its_own = choose(stack, 2) == 0;
+
+    if (depth >= DEPTH_MOST) {
+        add_retry(stack, depth);
+        return;
+    }
+    add(stack, "fallback({");
+    add_layers(stack, 1 + choose(stack, 2), depth + 1);
+    add(stack, of_its_own ? " | host})" : "})");
+}
+
+/* For what is not on the way down, alignment does not matter. */
+static void
+add_layers(struct random_stack *stack, unsigned count, unsigned depth)
+{
+    static void (*const kinds[])(struct random_stack *, unsigned) = {
+        add_aligned, add_binning,   add_fallback, add_fault, add_guard,      add_limit,
+        add_limit,   add_monotonic, add_pool,     add_retry, add_statistics, add_statistics,
+    };
+
+    for (unsigned i = 0; i < count; i++) {
+        if (i > 0)
+            add(stack, " | ");
+        kinds[choose(stack, sizeof(kinds) / sizeof(kinds[0]))](stack, depth);
+    }
+}
+
+void
+random_stack_make(struct random_stack *stack, uint64_t seed)
+{
+    memset(stack, 0, sizeof(*stack));
+    stack->state = seed;
+    for (int i = 0; i < 20; i++)
+        contract_random(&stack->state); /* seeds that differ in a bit begin alike */
+    stack->host_memory = choose(stack, 2) == 0;
+    stack->any_alignment = choose(stack, 4) == 0;
+    add(stack, stack->any_alignment ? "statistics | aligned | " : "statistics | ");
+    add_layers(stack, choose(stack, LAYERS_MOST), 0);
+    add(stack, strcmp(stack->text + strlen(stack->text) - 2, "| ") == 0 ? "" : " | ");
+    if (stack->host_memory)
+        add(stack, "host");
+    else
+        add(stack, choose(stack, 2) == 0 ? "sim" : "sim(granularity=512)");
+}
