@@ -113,6 +113,10 @@ callback_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 static void
 callback_destroy(struct tide_resource *self)
 {
+    const struct tide_callback_options *options = &((const struct callback *)self)->options;
+
+    if (options->destroy != NULL)
+        options->destroy(options->context);
     tide_resource_fini(self);
     free(self);
 }

@@ -14,7 +14,7 @@ struct application {
     void *answer; /* what allocate says, and no other memory */
     void *freed;
     tide_stream earlier, later;
-    int calls;
+    int destroyed;
 };
 
 static enum tide_status
@@ -55,6 +55,12 @@ application_order(void *context, tide_stream earlier, tide_stream later)
     application->earlier = earlier;
     application->later = later;
     return application->status;
+}
+
+static void
+application_destroy(void *context)
+{
+    ((struct application *)context)->destroyed++;
 }
 
 static struct tide_resource *
@@ -124,7 +130,7 @@ check_calls(void)
     tide_resource_release(&upstream->base);
 }
 
-#define FIGURE_TESTS 4
+#define FIGURE_TESTS 6
 
 static void
 check_figures(void)
@@ -148,6 +154,11 @@ check_figures(void)
     application.status = TIDE_EDRIVER;
     ok(tide_order(callback, 1, 2) == TIDE_EDRIVER, "who may fail");
     tide_resource_release(callback);
+    callback = make((struct tide_callback_options){ .destroy = application_destroy }, &application);
+    tide_resource_release(tide_resource_retain(callback));
+    ok(application.destroyed == 0, "the application is not told of a reference that goes");
+    tide_resource_release(callback);
+    ok(application.destroyed == 1, "but of the last one");
 }
 
 #define BAD_TESTS 4

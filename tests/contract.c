@@ -156,6 +156,8 @@ check_traffic(const struct contract *contract, struct tide_resource *resource, s
     }
     for (size_t i = 0; i < thread_count; i++)
         pthread_join(workers[i].thread, NULL);
+    if (contract->counts_kept)
+        tide_trim(resource, 0);
     ok(ledger.failures == 0, "%s: every request and every free of %zu threads succeeds", contract->name, thread_count);
     ok(ledger.overlaps == 0, "%s: live blocks of %zu threads never overlap", contract->name, thread_count);
     ok(ledger.misaligned == 0, "%s: each address of %zu threads is a multiple of what was asked", contract->name,

@@ -12,6 +12,7 @@ struct contract {
     struct tide_resource *(*create)(void *context);
     void *context;
     size_t largest_bytes; /* the test asks for no more, but where it expects to be refused; at least 1 */
+    bool counts_kept;     /* bytes used are those of a layer below, for which freed blocks are until a trim */
     bool knows_pointers;  /* it, or a layer below, answers a wrong pointer or size with a status */
 };
 

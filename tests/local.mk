@@ -138,6 +138,12 @@ tests_contract_t_LDADD = libtidemark.la
 TESTS += tests/contract-t
 THREADED_TESTS += tests/contract-t
 
+check_PROGRAMS += tests/contract-all-t
+tests_contract_all_t_SOURCES = tests/contract-all-t.c $(contract_test)
+tests_contract_all_t_LDADD = libtidemark.la
+TESTS += tests/contract-all-t
+THREADED_TESTS += tests/contract-all-t
+
 check_PROGRAMS += tests/status-t
 tests_status_t_SOURCES = tests/status-t.c
 tests_status_t_LDADD = libtidemark.la

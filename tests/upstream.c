@@ -12,6 +12,7 @@
 struct upstream_block {
     struct upstream_block *next;
     void *pointer;
+    void *memory; /* owns; NULL where there is none behind the address */
     size_t bytes;
     size_t alignment;
 };
@@ -54,6 +55,22 @@ upstream_address(struct upstream *self, size_t bytes, size_t alignment)
     return (void *)(uintptr_t)(self->next_address - bytes);
 }
 
+/* Addresses with memory behind them, where that is asked for and none is chosen. */
+static void
+upstream_place(struct upstream *self, struct upstream_block *block, size_t bytes, size_t alignment)
+{
+    size_t least = alignment < sizeof(void *) ? sizeof(void *) : alignment;
+
+    if (!self->memory || self->chosen_count != 0) {
+        block->pointer = upstream_address(self, bytes, alignment);
+        return;
+    }
+    block->memory = aligned_alloc(least, (bytes + least - 1) & ~(least - 1));
+    if (block->memory == NULL)
+        abort();
+    block->pointer = block->memory;
+}
+
 /* A block for the request: the one freed last where that is asked for and fits, else a new one. */
 static struct upstream_block *
 upstream_block(struct upstream *self, size_t bytes, size_t alignment)
@@ -64,12 +81,14 @@ upstream_block(struct upstream *self, size_t bytes, size_t alignment)
         self->freed = block->next;
         if (self->reuse && self->chosen_count == 0 && block->bytes == bytes && block->alignment == alignment)
             return block;
+        free(block->memory);
+        block->memory = NULL;
     } else {
-        block = malloc(sizeof(*block));
+        block = calloc(1, sizeof(*block));
         if (block == NULL)
             abort();
     }
-    block->pointer = upstream_address(self, bytes, alignment);
+    upstream_place(self, block, bytes, alignment);
     block->bytes = bytes;
     block->alignment = alignment;
     return block;
@@ -134,6 +153,10 @@ upstream_forget(struct upstream *self, const void *pointer, size_t bytes, size_t
         return tide_error_set(block == NULL ? TIDE_EPOINTER : TIDE_EMISMATCH, "upstream: wrong free of %p", pointer);
     }
     *link = block->next;
+    if (!self->reuse) {
+        free(block->memory);
+        block->memory = NULL;
+    }
     block->next = self->freed;
     self->freed = block;
     self->live_count--;
@@ -186,6 +209,10 @@ upstream_query(struct tide_resource *resource, enum tide_query what, uint64_t *o
 {
     struct upstream *self = (struct upstream *)resource;
 
+    if (what == TIDE_QUERY_HOST_ACCESS && self->memory) {
+        *out = 1;
+        return TIDE_OK;
+    }
     if (what != TIDE_QUERY_BYTES_USED && what != TIDE_QUERY_BYTES_RESERVED)
         return tide_base_query(resource, what, out);
     pthread_mutex_lock(&self->lock);
@@ -200,6 +227,7 @@ upstream_free_blocks(struct upstream_block *block)
     while (block != NULL) {
         struct upstream_block *next = block->next;
 
+        free(block->memory);
         free(block);
         block = next;
     }

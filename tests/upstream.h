@@ -27,6 +27,7 @@ struct upstream {
     void *const *chosen;          /* addresses to give out next, in this order; then its own again */
     size_t chosen_count;
     bool reuse;                        /* give out at once what was freed last, where size and alignment are the same */
+    bool memory;                       /* there is some of the host behind its own addresses */
     bool *destroyed;                   /* set once the last reference has gone; may be NULL */
     tide_stream gone;                  /* a stream that was destroyed; 0: none */
     enum tide_status order_all_status; /* unless TIDE_OK, an order behind TIDE_STREAM_ALL returns it */

@@ -21,16 +21,19 @@ typedef enum tide_status (*tide_callback_deallocate)(void *context, void *pointe
                                                      tide_stream stream);
 typedef enum tide_status (*tide_callback_order)(void *context, tide_stream earlier, tide_stream later);
 
+typedef void (*tide_callback_destroy)(void *context);
+
 struct tide_callback_options {
     size_t struct_size;
     tide_callback_allocate allocate;
     tide_callback_deallocate deallocate;
-    tide_callback_order order; /* NULL: there are no streams to order */
-    void *context;             /* borrowed for the life of the resource */
-    bool host_access;          /* the host may read and write the memory */
-    bool stream_ordered;       /* memory is handed out and taken back in stream order; with `order` */
-    bool on_device;            /* the memory lies on `device` */
-    int device;                /* CUDA ordinal */
+    tide_callback_order order;     /* NULL: there are no streams to order */
+    tide_callback_destroy destroy; /* called once and last, when the resource goes; NULL: nothing is to be done */
+    void *context;                 /* borrowed for the life of the resource */
+    bool host_access;              /* the host may read and write the memory */
+    bool stream_ordered;           /* memory is handed out and taken back in stream order; with `order` */
+    bool on_device;                /* the memory lies on `device` */
+    int device;                    /* CUDA ordinal */
 };
 
 /*

@@ -1,0 +1,394 @@
+/*
+ * Every adaptor over an upstream that fails, delays and gives out chosen addresses: the contract, no failure that loses
+ * anything, no address that harms. Bases have their own tests; what needs a GPU is in tests/gpu.
+ */
+#include <pthread.h>
+
+#include <tidemark/tidemark.h>
+
+#include "contract.h"
+#include "tap.h"
+#include "upstream.h"
+
+#define KIB         ((size_t)1 << 10)
+#define MIB         ((size_t)1 << 20)
+#define LARGEST     (4 * KIB)
+#define THREADS     4
+#define STEPS       150
+#define CALLS_MOST  12 /* of upstream, each of which fails once */
+#define SWEEP_STEPS 24
+
+typedef enum tide_status (*maker)(struct tide_resource *upstream, struct tide_resource **out);
+
+static enum tide_status
+make_aligned(struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_aligned_options options = { TIDE_OPTIONS(options), .alignment_bytes = 1024 };
+
+    return tide_aligned_create(upstream, &options, out);
+}
+
+static enum tide_status
+make_binning(struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_binning_options options = { TIDE_OPTIONS(options), .smallest_bytes = 64, .largest_bytes = 2048 };
+
+    return tide_binning_create(upstream, &options, out);
+}
+
+/* The functions of an application, over `upstream` as their context. */
+static enum tide_status
+call_allocate(void *context, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    return tide_allocate(context, bytes, alignment, stream, out);
+}
+
+static enum tide_status
+call_deallocate(void *context, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    return tide_deallocate(context, pointer, bytes, alignment, stream);
+}
+
+static void
+call_destroy(void *context)
+{
+    tide_resource_release(context);
+}
+
+static enum tide_status
+make_callback(struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_callback_options options = { TIDE_OPTIONS(options), .allocate = call_allocate,
+                                             .deallocate = call_deallocate, .destroy = call_destroy,
+                                             .context = tide_resource_retain(upstream) };
+
+    return tide_callback_create(&options, out);
+}
+
+/* The first takes little, and ends in the second. */
+static enum tide_status
+make_fallback(struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = 4 * LARGEST };
+    struct tide_resource *first;
+    enum tide_status status = tide_limit_create(upstream, &options, &first);
+
+    if (status == TIDE_OK)
+        status = tide_fallback_create(first, upstream, NULL, out);
+    tide_resource_release(first);
+    return status;
+}
+
+static enum tide_status
+make_fault(struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_fault_options options = { TIDE_OPTIONS(options), .nth = UINT64_MAX };
+
+    return tide_fault_create(upstream, &options, out);
+}
+
+static enum tide_status
+make_fixed(struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = LARGEST };
+
+    return tide_fixed_create(upstream, &options, out);
+}
+
+static enum tide_status
+make_guard(struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_guard_options options = { TIDE_OPTIONS(options), .hold_bytes = 3 * LARGEST };
+
+    return tide_guard_create(upstream, &options, out);
+}
+
+static enum tide_status
+make_limit(struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = 64 * MIB, .limit_count = 100000 };
+
+    return tide_limit_create(upstream, &options, out);
+}
+
+static enum tide_status
+make_monotonic(struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_monotonic_options options = { TIDE_OPTIONS(options), .chunk_bytes = 2 * LARGEST };
+
+    return tide_monotonic_create(upstream, &options, out);
+}
+
+static enum tide_status
+make_pool(struct tide_resource *upstream, struct tide_resource **out)
+{
+    return tide_pool_create(upstream, NULL, out);
+}
+
+static enum tide_status
+make_retry(struct tide_resource *upstream, struct tide_resource **out)
+{
+    return tide_retry_create(upstream, NULL, out);
+}
+
+static enum tide_status
+make_statistics(struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_statistics_options options = { TIDE_OPTIONS(options), .by_tag = true };
+
+    return tide_statistics_create(upstream, &options, out);
+}
+
+static const struct kind {
+    const char *name;
+    maker make;
+    bool keeps;       /* blocks of upstream, after they are freed */
+    bool counts_kept; /* as in tests/contract.h */
+    bool forgets;     /* single blocks: what is freed twice is not noticed */
+    bool memory;      /* needs some behind the addresses */
+} kinds[] = {
+    { .name = "aligned", .make = make_aligned },
+    { .name = "binning", .make = make_binning, .keeps = true, .counts_kept = true },
+    { .name = "callback", .make = make_callback },
+    { .name = "fallback", .make = make_fallback },
+    { .name = "fault", .make = make_fault },
+    { .name = "fixed", .make = make_fixed, .keeps = true },
+    { .name = "guard", .make = make_guard, .keeps = true, .memory = true },
+    { .name = "limit", .make = make_limit },
+    { .name = "monotonic", .make = make_monotonic, .keeps = true, .forgets = true },
+    { .name = "pool", .make = make_pool, .keeps = true },
+    { .name = "retry", .make = make_retry },
+    { .name = "statistics", .make = make_statistics },
+};
+
+#define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
+
+struct scene {
+    const struct kind *kind;
+    struct upstream *upstream; /* holds a reference */
+    struct tide_resource *resource;
+};
+
+static struct scene
+scene_open(const struct kind *kind)
+{
+    struct scene scene = { .kind = kind, .upstream = upstream_create() };
+
+    scene.upstream->memory = kind->memory;
+    if (kind->make(&scene.upstream->base, &scene.resource) != TIDE_OK) {
+        diag("%s: %s", kind->name, tide_error_text());
+        abort();
+    }
+    return scene;
+}
+
+/* Whether all went back just as it was given. */
+static bool
+scene_close(struct scene *scene)
+{
+    bool whole;
+
+    tide_resource_release(scene->resource);
+    whole = scene->upstream->live_count == 0 && scene->upstream->wrong_frees == 0;
+    if (!whole)
+        diag("%" PRIu64 " blocks were not given back, %" PRIu64 " were given back wrong", scene->upstream->live_count,
+             scene->upstream->wrong_frees);
+    tide_resource_release(&scene->upstream->base);
+    return whole;
+}
+
+static struct tide_resource *
+contract_create(void *context)
+{
+    struct scene scene = scene_open(context);
+
+    tide_resource_release(&scene.upstream->base);
+    return scene.resource;
+}
+
+static uint64_t
+used(struct tide_resource *resource)
+{
+    uint64_t bytes;
+
+    return tide_query(resource, TIDE_QUERY_BYTES_USED, &bytes) == TIDE_OK ? bytes : 0;
+}
+
+/* Random requests, one failure among the calls of upstream; what is wrong with it, or NULL. */
+static const char *
+sweep(struct scene *scene, uint64_t seed)
+{
+    void *blocks[8] = { 0 };
+    size_t sizes[8];
+    const char *wrong = NULL;
+
+    for (int i = 0; i < SWEEP_STEPS && wrong == NULL; i++) {
+        size_t place = contract_random(&seed) % 8;
+        uint64_t before = used(scene->resource);
+        enum tide_status status;
+
+        if (blocks[place] != NULL) {
+            status = tide_deallocate(scene->resource, blocks[place], sizes[place], 64, 0);
+            if (status != TIDE_OK && tide_deallocate(scene->resource, blocks[place], sizes[place], 64, 0) != TIDE_OK)
+                wrong = "what upstream did not take back cannot be freed";
+            blocks[place] = NULL;
+            continue;
+        }
+        sizes[place] = 1 + contract_random(&seed) % LARGEST;
+        blocks[place] = scene;
+        status = tide_allocate(scene->resource, sizes[place], 64, 0, &blocks[place]);
+        if ((status == TIDE_OK) != (blocks[place] != NULL))
+            wrong = "a failure comes with an address";
+        else if (status != TIDE_OK && !scene->kind->keeps && used(scene->resource) != before)
+            wrong = "a failure has changed what is used";
+    }
+    for (size_t i = 0; i < 8; i++) {
+        if (blocks[i] != NULL && tide_deallocate(scene->resource, blocks[i], sizes[i], 64, 0) != TIDE_OK &&
+            tide_deallocate(scene->resource, blocks[i], sizes[i], 64, 0) != TIDE_OK)
+            wrong = "what upstream did not take back cannot be freed";
+    }
+    if (used(scene->resource) != 0 && !scene->kind->keeps)
+        wrong = "something is used where all is freed";
+    return wrong;
+}
+
+#define FAILURE_TESTS 2
+
+/* Each of the first calls of upstream fails once. */
+static void
+check_failures(const struct kind *kind)
+{
+    const char *wrong = NULL;
+    bool whole = true;
+
+    for (uint64_t nth = 1; nth <= CALLS_MOST; nth++) {
+        struct scene scene = scene_open(kind);
+        const char *now;
+
+        scene.upstream->fail_allocate = nth;
+        scene.upstream->fail_status = nth % 2 == 0 ? TIDE_ELIMIT : TIDE_EDRIVER;
+        now = sweep(&scene, nth);
+        wrong = now != NULL ? now : wrong;
+        whole = scene_close(&scene) && whole;
+        scene = scene_open(kind);
+        scene.upstream->fail_deallocate = nth;
+        now = sweep(&scene, nth);
+        scene.upstream->fail_deallocate = 0;
+        tide_trim(scene.resource, 0);
+        wrong = now != NULL ? now : wrong;
+        whole = scene_close(&scene) && whole;
+    }
+    ok(wrong == NULL, "%s: whichever call of upstream fails, %s", kind->name, wrong != NULL ? wrong : "all goes on");
+    ok(whole, "%s: and nothing is lost", kind->name);
+}
+
+struct worker {
+    pthread_t thread;
+    struct tide_resource *resource;
+    uint64_t seed;
+    uint64_t failures;
+};
+
+static void *
+worker_run(void *context)
+{
+    struct worker *worker = context;
+    void *blocks[6] = { 0 };
+    size_t sizes[6];
+
+    for (int i = 0; i < STEPS; i++) {
+        size_t place = contract_random(&worker->seed) % 6;
+
+        if (blocks[place] != NULL) {
+            worker->failures += tide_deallocate(worker->resource, blocks[place], sizes[place], 16, 0) != TIDE_OK;
+            blocks[place] = NULL;
+            continue;
+        }
+        sizes[place] = 1 + contract_random(&worker->seed) % LARGEST;
+        worker->failures += tide_allocate(worker->resource, sizes[place], 16, 0, &blocks[place]) != TIDE_OK;
+    }
+    for (size_t i = 0; i < 6; i++)
+        worker->failures +=
+            blocks[i] != NULL && tide_deallocate(worker->resource, blocks[i], sizes[i], 16, 0) != TIDE_OK;
+    return NULL;
+}
+
+#define DELAY_TESTS 2
+
+/* Calls of upstream overlap, and an address comes back at once. */
+static void
+check_delays(const struct kind *kind)
+{
+    struct scene scene = scene_open(kind);
+    struct worker workers[THREADS];
+    uint64_t failures = 0;
+
+    scene.upstream->delay_us = 5;
+    scene.upstream->reuse = true;
+    for (size_t i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){ .resource = scene.resource, .seed = 77 + i };
+        pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]);
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        failures += workers[i].failures;
+    }
+    ok(failures == 0, "%s: threads get along with an upstream that takes its time", kind->name);
+    ok(scene_close(&scene), "%s: and with addresses that come back at once", kind->name);
+}
+
+#define CHOSEN_TESTS 2
+
+/* The lowest and the highest addresses, and neighbours. */
+static void
+check_chosen(const struct kind *kind)
+{
+    static void *const chosen[] = {
+        (void *)UINT64_C(0x100000000),    (void *)UINT64_C(0x7fffffc00000), (void *)UINT64_C(0x200000000),
+        (void *)UINT64_C(0x200400000),    (void *)UINT64_C(0x200800000),    (void *)UINT64_C(0x700000000000),
+        (void *)UINT64_C(0x7f0000000000), (void *)UINT64_C(0x300000000),
+    };
+    struct scene scene;
+    void *blocks[6];
+    bool right = true;
+
+    if (kind->memory) {
+        skip(CHOSEN_TESTS, "it needs memory behind the addresses");
+        return;
+    }
+    scene = scene_open(kind);
+    scene.upstream->chosen = chosen;
+    scene.upstream->chosen_count = sizeof(chosen) / sizeof(chosen[0]);
+    for (size_t i = 0; i < 6; i++)
+        right = tide_allocate(scene.resource, LARGEST, 256, 0, &blocks[i]) == TIDE_OK && blocks[i] != NULL &&
+                (uintptr_t)blocks[i] % 256 == 0 && right;
+    for (size_t i = 0; i < 6; i++) {
+        for (size_t j = 0; j < i; j++)
+            right = right && (blocks[i] < blocks[j] ? (char *)blocks[i] + LARGEST <= (char *)blocks[j]
+                                                    : (char *)blocks[j] + LARGEST <= (char *)blocks[i]);
+    }
+    for (size_t i = 6; i-- > 0;)
+        right = tide_deallocate(scene.resource, blocks[i], LARGEST, 256, 0) == TIDE_OK && right;
+    ok(right, "%s: it takes the addresses that upstream gives", kind->name);
+    ok(scene_close(&scene), "%s: and gives back those", kind->name);
+}
+
+int
+main(void)
+{
+    plan((int)KIND_COUNT * (CONTRACT_TESTS + FAILURE_TESTS + DELAY_TESTS + CHOSEN_TESTS));
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        const struct contract contract = { .name = kinds[i].name,
+                                           .create = contract_create,
+                                           .context = (void *)&kinds[i],
+                                           .largest_bytes = LARGEST,
+                                           .counts_kept = kinds[i].counts_kept,
+                                           .knows_pointers = !kinds[i].forgets };
+
+        contract_check(&contract);
+        check_failures(&kinds[i]);
+        check_delays(&kinds[i]);
+        check_chosen(&kinds[i]);
+    }
+    return done();
+}
