@@ -1,6 +1,6 @@
 /*
  * What a pair, an allocation and its deallocation, costs on a GPU, from the driver's pool alone to stacks over it, with
- * what CUPTI adds: 4 KiB, warm, each thread on a stream of its own.
+ * what CUPTI adds: 4 KiB, warm, each thread on a stream of its own, all from the device's default pool.
  *
  * Usage: bench/gpu [JSON-FILE]. BENCH_GPU_SECONDS, 6: how long each number of threads is measured. Writes its traces
  * into the current directory and removes them.
@@ -26,7 +26,7 @@
 #define DRIVER     "driver"
 #define FULL_OFF   "log(cupti=off) | statistics | limit | driver"
 #define FULL_CALLS "log(cupti=calls) | statistics | limit | driver"
-#define BASE       "driver(release_threshold=1TiB)"
+#define BASE       "driver(default=true, release_threshold=1TiB)"
 #define LAYERS     "statistics | limit(1TiB) | "
 
 const struct gpu_config gpu_configs[] = {
@@ -230,7 +230,10 @@ gpu_round(const struct gpu_result *result)
     return strtod(line, NULL);
 }
 
-/* Rounds in turns until the time is over; the first turn warms up. */
+/*
+ * Rounds in turns until the time is over; the first turn warms up. Each turn begins with another configuration, so that
+ * all come behind all.
+ */
 static void
 gpu_measure(uint64_t budget_ns)
 {
@@ -238,7 +241,7 @@ gpu_measure(uint64_t budget_ns)
 
     for (unsigned turn = 0; turn <= GPU_MAX_ROUNDS; turn++) {
         for (size_t i = 0; i < GPU_CONFIGS; i++) {
-            struct gpu_result *result = &gpu_results[i];
+            struct gpu_result *result = &gpu_results[(i + turn) % GPU_CONFIGS];
             double ns = result->skipped ? 0 : gpu_round(result);
 
             if (!result->skipped && turn > 0)

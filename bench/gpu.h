@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /*
- * A thread's ring of 1 MiB holds the records of a round twice: no thread waits, and the writer has a pause to catch up.
+ * A thread's ring of 1 MiB holds the records of a round: no thread waits, and the writer has a pause to catch up.
  * Many threads make fewer pairs each: the driver's pool takes longer for each of them.
  */
 #define GPU_PAIRS(threads) ((threads) <= 4 ? 4096U / (threads) : 1024U)
