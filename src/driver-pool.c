@@ -124,7 +124,7 @@ pool_handles(const struct driver *self, CUmemPoolProps *properties)
 /*
  * A device that has fabric handles makes none for a process without an IMEX channel, and says so only when it is asked
  * for the handle: that is done here, so that whoever wants one hears of it before there is memory. The pool is left to
- * the process: once its export was refused, and memory of it used, releasing it crashes the driver 580.159.
+ * the process: once its export was refused the driver 580.159 crashes where it is destroyed, or its memory was used.
  */
 static enum tide_status
 pool_permitted(struct driver *self)

@@ -30,6 +30,7 @@ struct CUmemPoolHandle_st {
     CUmemPoolProps properties;
     bool alive, is_default, imported;
     bool exported; /* its handle, at least once: before that no pointer of it is */
+    bool refused;  /* its handle: from then on the real driver crashes in its use */
     int device;    /* -1: of the host */
     enum fake_memory_kind kind;
     char *base;
@@ -92,6 +93,8 @@ bool fake_pool_waits(CUmemoryPool pool);
 /* The pools; see pool.c. */
 CUmemoryPool fake_pools(void);
 bool fake_pool_is(CUmemoryPool pool);
+/* Crash, as the real driver does in the end, where a handle of the pool was refused. */
+void fake_pool_refused(CUmemoryPool pool);
 CUmemoryPool fake_pool_new(const CUmemPoolProps *properties, int device);
 CUmemoryPool fake_pool_new_imported(const CUmemPoolProps *properties, uint64_t span_bytes, int fd);
 CUmemoryPool fake_pool_default(int device);

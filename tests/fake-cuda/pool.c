@@ -1,6 +1,7 @@
 /* Pools of the fake driver: properties, attributes, access, allocation and trimming. */
 #include "tests/fake-cuda/graph.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -285,12 +286,22 @@ do_cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *properties)
 
 FAKE_API(11020, cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps *properties), (out, properties))
 
+void
+fake_pool_refused(CUmemoryPool pool)
+{
+    if (!pool->refused)
+        return;
+    fprintf(stderr, "fake-cuda: a pool was used, or destroyed, after its export was not permitted\n");
+    abort();
+}
+
 /* With memory out it goes when that is freed. */
 static CUresult
 do_cuMemPoolDestroy(CUmemoryPool pool)
 {
     if (!fake_pool_is(pool) || pool->is_default || (pool->imported && pool->live_count > 0))
         return CUDA_ERROR_INVALID_VALUE;
+    fake_pool_refused(pool);
     for (int i = 0; i < fake.device_count; i++) {
         if (fake.devices[i].pool == pool)
             fake.devices[i].pool = NULL;
@@ -351,6 +362,7 @@ pool_allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream
 
     if (out == NULL || pool->imported)
         return CUDA_ERROR_INVALID_VALUE;
+    fake_pool_refused(pool);
     *out = 0;
     if (bytes == 0)
         return CUDA_SUCCESS;

@@ -67,8 +67,11 @@ do_cuMemPoolExportToShareableHandle(void *out, CUmemoryPool pool, CUmemAllocatio
     if (out == NULL || flags != 0 || !fake_pool_is(pool) || pool->imported || type == CU_MEM_HANDLE_TYPE_NONE ||
         (pool->properties.handleTypes & type) != type)
         return CUDA_ERROR_INVALID_VALUE;
-    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-        return CUDA_ERROR_NOT_PERMITTED; /* as without its service */
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) { /* as without its service */
+        fake_pool_refused(pool);
+        pool->refused = true;
+        return CUDA_ERROR_NOT_PERMITTED;
+    }
     fd = fcntl(pool->fd, F_DUPFD_CLOEXEC, 3);
     if (fd < 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
