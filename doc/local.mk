@@ -13,6 +13,7 @@ dist_man_MANS += \
 	doc/tidemark-fragmentation.1 \
 	doc/tidemark-histogram.1 \
 	doc/tidemark-import.1 \
+	doc/tidemark-layers.1 \
 	doc/tidemark-leaks.1 \
 	doc/tidemark-peak.1 \
 	doc/tidemark-query.1 \

@@ -12,14 +12,14 @@ summary() {
     "$tidemark" summary "$@" 2>"$scratch/err"
 }
 
-plan 23
+plan 30
 
 make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 1, 200, 20, NULL), (3, 1, 300, 30, 40), (4, 1, 0, 60, 60);
     INSERT INTO refused VALUES (5, 1, -1, 70);
     INSERT INTO unmatched_free VALUES (1, 1, 1, 1, 1, 1), (2, 1, 1, 1, 1, 1);
     INSERT INTO loss VALUES (1, 'overflow', 3), (NULL, 'disk', 4);"
-is "$(summary --json "$trace")" '{"format_version":1,"complete":true,"unmatched_frees":2,"lost_events":7,"layers":[{"layer_id":1,"kind":"log","allocations":4,"frees":3,"failures":1,"total_bytes":600,"peak_bytes":600,"peak_ns":30,"peak_count":3,"live_bytes":200,"live_count":1}],"in_progress":false,"duration_ns":70}' \
+is "$(summary --json "$trace")" '{"format_version":1,"complete":true,"unmatched_frees":2,"lost_events":7,"layers":[{"layer_id":1,"kind":"log","allocations":4,"frees":3,"failures":1,"total_bytes":600,"peak_bytes":600,"peak_ns":30,"peak_count":3,"live_bytes":200,"live_count":1}],"in_progress":false,"duration_ns":70,"peak_bytes":600,"peak_ns":30,"peak_count":3,"rounding_bytes":424,"mean_live_bytes":242,"live_bytes":200,"live_count":1,"failures":1,"time_ns":80,"notes":["1 allocation failed, the first one of 16.00 EiB at 70 ns; `tidemark failures` says why.","200 B in 1 allocation was never freed, 33.3% of the peak; `tidemark leaks` says whose.","On average 242 B was live, 40% of the peak, which was brief; `tidemark peak` says what stood there."]}' \
     'one object has every figure; a failure is no allocation'
 summary "$trace" >/dev/null
 is "$? $(cat "$scratch/err")" "3 $trace: 7 events could not be recorded: the answer is without them" \
@@ -53,9 +53,40 @@ has_words "$(summary "$trace")" 'RESERVED' 'the table has the reserved bytes whe
 
 has_words "$(summary "$trace" | grep '^4 log')" '8.79 KiB' 'and the highest of them, where the peak is not higher'
 make_trace "$trace" "INSERT INTO pool_sample VALUES (1, 2, 10, 9000); INSERT INTO life VALUES (1, 1, 20000, 10, 20);"
-is "$(summary "$trace" | grep -o '8.79 KiB' | wc -l)" 1 \
+is "$(summary "$trace" | grep '^1 log' | grep -o '8.79 KiB' | wc -l)" 1 \
     'a highest sample that the peak has passed, between two samples, is left out beside the last one'
 has_words "$(summary --json "$trace")" '"reserved_peak_bytes":9000' 'the object has it'
+has_words "$(summary "$trace")" 'the highest sample missed the peak' 'and it is said that it missed the peak'
+
+# A pool between two logs: 3000 bytes asked for and 4096 held at the peak, 8192 held later, and 10000 by the base.
+make_trace "$trace" "
+    DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'limit', '3100B'),
+        (3, 4, 'pool', ''), (4, 5, 'log', ''), (5, NULL, 'driver', '');
+    INSERT INTO life VALUES (1, 4, 4096, 10, 90), (2, 1, 3000, 20, 50), (3, 4, 4096, 60, 90), (4, 1, 1000, 70, 80);
+    INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result)
+        VALUES (1, 0, 'cuMemAllocFromPoolAsync', 5, 4, 1, 0), (3, 0, 'cuMemAllocFromPoolAsync', 52, 5, 1, 0);
+    INSERT INTO pool_sample VALUES (65, 5, 8192, 10000);"
+seen=$(summary "$trace")
+has_words "$(echo "$seen" | tr -s ' ')" 'peak 2.93 KiB requested at 20 ns, in 1 allocation
+most reserved 9.77 KiB, by samples of the pools
+difference 72 B rounding, 1 KiB free in pools, 5.77 KiB more below or at other times
+at the end nothing live
+failed 0 of 2 allocations
+in calls 40 ns, of which 9 ns in 2 calls of the driver' 'the verdict says where the difference went, and the time'
+has_words "$seen" "9.77 KiB reserved for 2.93 KiB requested is 233% more; \`tidemark fragmentation\` says what holds it." \
+    'that is a sentence'
+has_words "$seen" 'The peak came within 100 B of the limit of 3.03 KiB.' 'so is a limit that was nearly reached'
+is "$("$tidemark" layers --format=csv "$trace" | sed -n 2,6p | tr -d '"' | cut -d, -f 1-3,5,6,9-16 | sed 's/,*$//')" \
+    '1,2,log,0,2,4000,3000,0,1,40,0
+2,3,limit,1
+3,4,pool,2
+4,5,log,3,2,8192,8192,0,,40
+5,,driver,4,,,,,,,,8192,10000' 'layers have their depth, what they passed on and their own time' ||
+    "$tidemark" layers --format=csv "$trace"
+has_words "$("$tidemark" layers "$trace")" '  2 limit(3100B)' 'and people see how they stand under each other'
+make_trace "$trace"
+has_words "$(summary "$trace")" 'No allocation was recorded.' 'a trace without an allocation says so'
 
 make_trace "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete'; INSERT INTO life VALUES (1, 1, 5, 10, NULL);"
 json=$(summary --json "$trace")

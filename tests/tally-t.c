@@ -1,4 +1,4 @@
-/* `tidemark top` and `tidemark histogram` against brute force, over small random traces and every way to group. */
+/* What `tidemark top`, `histogram` and `summary` add up, against brute force, over small random traces and every way to group. */
 #include "tests/random-trace.h"
 #include "tests/tap.h"
 
@@ -9,6 +9,7 @@
 
 #include "viewer/command.h"
 #include "viewer/histogram.h"
+#include "viewer/summary.h"
 
 #define ROUNDS 150
 #define TRACE  "tally-t.db"
@@ -235,14 +236,61 @@ check_lifetimes(struct view *view)
     return good;
 }
 
+/* Layer 1 is the outermost log, and layer 3 the lowest. */
+static bool
+check_summary(struct view *view)
+{
+    const struct random_life *top = NULL;
+    int64_t peak = 0, rounded = 0, held = 0, held_peak = 0;
+    struct tallies tallies;
+    struct summary summary;
+    bool good;
+
+    for (size_t e = 0; e < trace.count; e++) {
+        int64_t bytes[4] = { 0 };
+
+        for (size_t i = 0; i < trace.count; i++) {
+            if (random_trace_is_live(&trace.lives[i], &trace.lives[e], false))
+                bytes[trace.lives[i].layer] += trace.lives[i].size;
+        }
+        held_peak = bytes[3] > held_peak ? bytes[3] : held_peak;
+        if (trace.lives[e].layer == 1 && trace.lives[e].status == 0 && bytes[1] > peak) {
+            peak = bytes[1];
+            held = bytes[3];
+            top = &trace.lives[e];
+        }
+    }
+    for (size_t i = 0; top != NULL && i < trace.count; i++) {
+        if (trace.lives[i].layer == 1 && random_trace_is_live(&trace.lives[i], top, false))
+            rounded += (trace.lives[i].size + 255) / 256 * 256;
+    }
+    if (summary_make(&view->trace, &view->layers, &summary) != COMMAND_FINE ||
+        tallies_make(view, GROUPS_TAG, &tallies) != COMMAND_FINE)
+        return false;
+    good = same("the peak", summary.total.peak_bytes, peak) &&
+           same("its time", (uint64_t)summary.total.peak_ns, top != NULL ? top->alloc_ns : 0) &&
+           same("rounded at the peak", summary.total.peak_rounded_bytes, rounded) &&
+           same("held at the peak", summary.total.peak_held_bytes, held) &&
+           same("the most held", summary.total.held_peak_bytes, held_peak) &&
+           same("bytes times time", (uint64_t)summary.total.byte_ns, (int64_t)tallies.all.byte_ns) &&
+           same("time in calls", summary.total.time_ns, (int64_t)tallies.all.time_ns) &&
+           same("live", summary.total.live_bytes, (int64_t)tallies.all.live_bytes) &&
+           same("failures", summary.total.failures, (int64_t)tallies.all.failures) &&
+           same("calls of the driver", summary.driver_ns, (int64_t)tallies.all.driver_ns);
+    tallies_free(&tallies);
+    summary_free(&summary);
+    return good;
+}
+
 int
 main(void)
 {
     uint64_t seed = random_trace_seed();
     bool groups = true;
     bool lifetimes = true;
+    bool summaries = true;
 
-    plan(3);
+    plan(4);
     for (uint64_t i = 0; i < ROUNDS; i++) {
         struct view_options options;
         struct view view;
@@ -256,10 +304,12 @@ main(void)
             return 99;
         groups = check_groups(&view) && groups;
         lifetimes = check_lifetimes(&view) && lifetimes;
+        summaries = check_summary(&view) && summaries;
         view_finish(&view, COMMAND_WRONG);
     }
     ok(groups, "the figures of every group are those of brute force");
     ok(lifetimes, "so are lifetimes in time and in events, and sizes and their classes agree");
+    ok(summaries, "so are the peak of the outermost layer, what was rounded and held then, and the sums");
     ok(histogram_time_bin(9) == 1 && histogram_time_bin(10) == 2 && histogram_time_bin(UINT64_MAX) == 19 &&
            histogram_time_begin(0) == 0 && histogram_time_begin(1) == 1 && histogram_time_begin(2) == 10,
        "bins of time begin at powers of ten");

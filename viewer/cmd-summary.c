@@ -1,4 +1,4 @@
-/* `tidemark summary`: what every log layer of a trace comes to. */
+/* `tidemark summary`: the verdict on a trace on one screen, and what every log layer of it comes to. */
 #include "config.h"
 
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include "viewer/command.h"
 #include "viewer/output.h"
 #include "viewer/summary.h"
+#include "viewer/verdict.h"
 #include "viewer/view.h"
 
 static const struct report_column summary_columns[] = {
@@ -105,13 +106,21 @@ static int
 summary_analyse(struct view *view, const void *own)
 {
     struct summary summary;
+    struct verdict verdict;
     struct report *report = &view->report;
     int status = summary_make(&view->trace, &view->layers, &summary);
 
     (void)own;
     if (status != COMMAND_FINE)
         return status;
+    status = verdict_make(view, &summary, &verdict);
+    if (status != COMMAND_FINE) {
+        summary_free(&summary);
+        return status;
+    }
     summary_report_head(view, &summary);
+    verdict_report_lines(report, &verdict);
+    verdict_report_sentences(report, &verdict);
     report_field(report, &summary_complete, cell_flag(view->trace.complete));
     report_field(report, &summary_unmatched, cell_signed(summary.unmatched_frees));
     report_field(report, &summary_lost, cell_signed(view->trace.lost_events));
@@ -120,6 +129,7 @@ summary_analyse(struct view *view, const void *own)
         summary_report_layer(report, &summary.found[i]);
     report_field(report, &summary_in_progress, cell_flag(view->trace.in_progress));
     report_field(report, &summary_duration, cell_signed(summary.end_ns));
+    verdict_report_fields(report, &verdict);
     summary_free(&summary);
     return COMMAND_FINE;
 }
@@ -133,7 +143,7 @@ summary_run(const struct command *self, int argc, char **argv)
 const struct command command_summary = {
     .name = "summary",
     .arguments = "[OPTIONS] TRACE",
-    .purpose = "Sum up a trace: counts, bytes, peaks and what is left, for each log layer",
+    .purpose = "The verdict on a trace: peaks, waste, leaks, failures, time; and each log layer",
     .help = "",
     .common = OPTIONS_REPORT,
     .run = summary_run,

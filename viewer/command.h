@@ -30,6 +30,7 @@ extern const struct command command_failures;
 extern const struct command command_fragmentation;
 extern const struct command command_histogram;
 extern const struct command command_import;
+extern const struct command command_layers;
 extern const struct command command_leaks;
 extern const struct command command_peak;
 extern const struct command command_query;

@@ -112,6 +112,8 @@ libviewer_la_SOURCES = \
 	viewer/trace-open.h \
 	viewer/trace-writer.c \
 	viewer/trace-writer.h \
+	viewer/verdict.c \
+	viewer/verdict.h \
 	viewer/view.c \
 	viewer/view.h
 libviewer_la_LIBADD = $(SQLITE_LIBS) $(COMMAND_LIBS)
@@ -129,6 +131,7 @@ tidemark_SOURCES = \
 	viewer/cmd-fragmentation.c \
 	viewer/cmd-histogram.c \
 	viewer/cmd-import.c \
+	viewer/cmd-layers.c \
 	viewer/cmd-leaks.c \
 	viewer/cmd-peak.c \
 	viewer/cmd-query.c \

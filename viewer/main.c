@@ -30,6 +30,7 @@ static const struct command *const commands[] = {
     &command_fragmentation,
     &command_histogram,
     &command_import,
+    &command_layers,
     &command_leaks,
     &command_peak,
     &command_query,

@@ -67,7 +67,7 @@ static const struct scan_extra {
     const char *column;
     size_t offset;
 } scan_extras[SCAN_EXTRAS] = {
-    { SCAN_PLACE, false, "alignment", offsetof(struct scan_life, alignment) },
+    { SCAN_PLACE | SCAN_ALIGNMENT, false, "alignment", offsetof(struct scan_life, alignment) },
     { SCAN_PLACE, false, "address", offsetof(struct scan_life, address) },
     { SCAN_ORIGIN, true, "tag_id", offsetof(struct scan_life, tag_id) },
     { SCAN_ORIGIN, true, "callstack_id", offsetof(struct scan_life, callstack_id) },

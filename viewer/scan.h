@@ -47,7 +47,8 @@ enum {
     SCAN_CALLER = 4,
     SCAN_FREER = 8,
     SCAN_DURATION = 16,
-    SCAN_LIVE = 32, /* scan_each_live: what is never freed is kept, too */
+    SCAN_LIVE = 32,      /* scan_each_live: what is never freed is kept, too */
+    SCAN_ALIGNMENT = 64, /* of SCAN_PLACE that alone */
     SCAN_DETAILS = SCAN_PLACE | SCAN_CALLER | SCAN_FREER,
 };
 

@@ -16,29 +16,6 @@ struct space_looking {
     const struct space_layers *layers;
 };
 
-/* Whether `below` is a log under `above`. */
-static bool
-space_is_below(const struct view *view, const struct trace_layer *above, const struct trace_layer *below)
-{
-    return above != below && strcmp(above->kind, "log") == 0 && strcmp(below->kind, "log") == 0 &&
-           trace_layers_reaches(&view->layers, above->layer_id, below->layer_id);
-}
-
-/* Whether `below` is a log next under `above`, with none between. */
-static bool
-space_is_next(const struct view *view, const struct trace_layer *above, const struct trace_layer *below)
-{
-    if (!space_is_below(view, above, below))
-        return false;
-    for (size_t i = 0; i < view->layers.count; i++) {
-        const struct trace_layer *between = &view->layers.layers[i];
-
-        if (space_is_below(view, above, between) && space_is_below(view, between, below))
-            return false;
-    }
-    return true;
-}
-
 int
 space_layers_make(struct view *view, uint64_t page_bytes, struct space_layers *out)
 {
@@ -58,7 +35,7 @@ space_layers_make(struct view *view, uint64_t page_bytes, struct space_layers *o
             const struct trace_layer *above = &view->layers.layers[j];
 
             if (filter_set_has(&out->upper, above->layer_id) && !filter_set_has(&out->upper, below->layer_id) &&
-                space_is_next(view, above, below))
+                trace_layers_is_next_log(&view->layers, above, below))
                 status = filter_set_add(&out->lower, below->layer_id);
         }
         if (status == COMMAND_FINE && out->lower.active && filter_set_has(&out->lower, below->layer_id))

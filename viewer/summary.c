@@ -7,6 +7,7 @@
 
 #include "viewer/command.h"
 #include "viewer/scan.h"
+#include "viewer/space.h"
 #include "viewer/summary.h"
 
 /* A trace with more is no program's. */
@@ -46,19 +47,86 @@ summary_layer(struct summary *summary, int64_t layer_id)
     return summary_add(summary, layer_id, layer != NULL ? layer->kind : "");
 }
 
+/* What stands where among the logs. */
+static void
+summary_place(struct summary *summary, struct summary_layer *layer, const struct trace_layer *own)
+{
+    bool has_above = false;
+    bool has_below = false;
+
+    for (size_t i = 0; i < summary->layers->count; i++) {
+        const struct trace_layer *other = &summary->layers->layers[i];
+
+        has_above = has_above || trace_layers_is_next_log(summary->layers, other, own);
+        has_below = has_below || trace_layers_is_next_log(summary->layers, own, other);
+    }
+    layer->outermost = !has_above;
+    layer->lowest = has_above && !has_below;
+    summary->has_lowest = summary->has_lowest || layer->lowest;
+}
+
 static int
 summary_begin(void *context)
 {
     struct summary *summary = context;
 
     summary->count = 0;
+    summary->has_lowest = false;
+    summary->total = (struct summary_total){ 0 };
     for (size_t i = 0; i < summary->layers->count; i++) {
         const struct trace_layer *layer = &summary->layers->layers[i];
 
-        if (strcmp(layer->kind, "log") == 0 && summary_add(summary, layer->layer_id, layer->kind) == NULL)
+        if (strcmp(layer->kind, "log") != 0)
+            continue;
+        if (summary_add(summary, layer->layer_id, layer->kind) == NULL)
             return trace_broken(summary->trace, "more layers than can be taken in");
+        summary_place(summary, &summary->found[summary->count - 1], layer);
     }
     return COMMAND_FINE;
+}
+
+/* An allocation of an outermost layer. */
+static void
+total_alloc(struct summary_total *total, const struct scan_life *life)
+{
+    total->time_ns += (uint64_t)life->alloc_duration_ns;
+    if (life->status != 0) {
+        if (total->failures++ == 0)
+            total->first_failure = *life;
+        return;
+    }
+    total->allocations++;
+    total->bytes += life->size;
+    total->live_bytes += life->size;
+    total->live_count++;
+    total->rounded_bytes += space_rounded(life);
+    /* What is never freed is taken off for the time before it here, and counted to the end there: modulo 2^128. */
+    total->byte_ns -= (unsigned __int128)life->size * (unsigned __int128)life->alloc_ns;
+    if (total->live_bytes > total->peak_bytes) {
+        total->peak_bytes = total->live_bytes;
+        total->peak_ns = life->alloc_ns;
+        total->peak_count = total->live_count;
+        total->peak_rounded_bytes = total->rounded_bytes;
+        total->peak_held_bytes = total->held_bytes;
+    }
+}
+
+static void
+total_free(struct summary_total *total, const struct scan_life *life)
+{
+    total->time_ns += (uint64_t)life->free_duration_ns;
+    total->live_bytes -= life->size;
+    total->live_count--;
+    total->rounded_bytes -= space_rounded(life);
+    total->byte_ns += (unsigned __int128)life->size * (unsigned __int128)life->free_ns;
+}
+
+static void
+total_hold(struct summary_total *total, const struct scan_life *life)
+{
+    total->held_bytes += life->status == 0 ? life->size : 0;
+    if (total->held_bytes > total->held_peak_bytes)
+        total->held_peak_bytes = total->held_bytes;
 }
 
 static int
@@ -69,12 +137,16 @@ summary_alloc(void *context, const struct scan_life *life)
 
     if (layer == NULL)
         return trace_broken(summary->trace, "more layers than can be taken in");
+    layer->time_ns += (uint64_t)life->alloc_duration_ns;
     if (life->status != 0) {
         layer->failures++;
+        if (layer->outermost)
+            total_alloc(&summary->total, life);
         return COMMAND_FINE;
     }
     /* JSON's integers and SQLite's end there; total_bytes is never less than live_bytes. */
-    if (layer->total_bytes > (uint64_t)INT64_MAX - life->size)
+    if (layer->total_bytes > (uint64_t)INT64_MAX - life->size ||
+        summary->total.bytes > (uint64_t)INT64_MAX - life->size)
         return trace_broken(summary->trace, "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes",
                             life->allocation_id);
     layer->allocations++;
@@ -86,17 +158,27 @@ summary_alloc(void *context, const struct scan_life *life)
         layer->peak_ns = life->alloc_ns;
         layer->peak_count = layer->live_count;
     }
+    if (layer->outermost)
+        total_alloc(&summary->total, life);
+    else if (layer->lowest)
+        total_hold(&summary->total, life);
     return COMMAND_FINE;
 }
 
 static int
 summary_free_event(void *context, const struct scan_life *life)
 {
-    struct summary_layer *layer = summary_layer(context, life->layer_id);
+    struct summary *summary = context;
+    struct summary_layer *layer = summary_layer(summary, life->layer_id);
 
     layer->frees++;
     layer->live_bytes -= life->size;
     layer->live_count--;
+    layer->time_ns += (uint64_t)life->free_duration_ns;
+    if (layer->outermost)
+        total_free(&summary->total, life);
+    else if (layer->lowest)
+        summary->total.held_bytes -= life->size;
     return COMMAND_FINE;
 }
 
@@ -106,10 +188,12 @@ summary_end(void *context, int64_t last_ns)
     struct summary *summary = context;
 
     summary->end_ns = last_ns;
+    summary->total.byte_ns += (unsigned __int128)summary->total.live_bytes * (unsigned __int128)last_ns;
     return COMMAND_FINE;
 }
 
 static const struct scan_unit summary_unit = {
+    .needs = SCAN_ALIGNMENT | SCAN_DURATION,
     .begin = summary_begin,
     .alloc = summary_alloc,
     .free = summary_free_event,
@@ -153,6 +237,27 @@ summary_samples(struct summary *summary)
     return code == SQLITE_OK ? COMMAND_FINE : trace_failed(summary->trace);
 }
 
+/* The time in the driver, of a trace that has its calls. */
+static int
+summary_driver(struct summary *summary)
+{
+    static const char sql[] = "SELECT count(*), total(duration_ns) FROM driver_call WHERE allocation_id IS NOT NULL";
+    sqlite3_stmt *statement = NULL;
+    int code;
+
+    if (!trace_has(summary->trace, "driver_call", "allocation_id duration_ns"))
+        return COMMAND_FINE;
+    code = sqlite3_prepare_v2(summary->trace->db, sql, -1, &statement, NULL);
+    if (code == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW) {
+        double total_ns = sqlite3_column_double(statement, 1);
+
+        summary->driver_calls = (uint64_t)sqlite3_column_int64(statement, 0);
+        summary->driver_ns = total_ns > 0 && total_ns < 9e18 ? (uint64_t)total_ns : 0;
+    }
+    code = sqlite3_finalize(statement);
+    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(summary->trace);
+}
+
 int
 summary_make(const struct trace *trace, const struct trace_layers *layers, struct summary *out)
 {
@@ -163,6 +268,8 @@ summary_make(const struct trace *trace, const struct trace_layers *layers, struc
     status = scan_run(trace, &pass, 1);
     if (status == COMMAND_FINE)
         status = summary_samples(out);
+    if (status == COMMAND_FINE)
+        status = summary_driver(out);
     if (status == COMMAND_FINE)
         status = trace_integer(trace, "SELECT count(*) FROM unmatched_free", &out->unmatched_frees);
     if (status != COMMAND_FINE)

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "viewer/scan.h"
 #include "viewer/trace-layers.h"
 #include "viewer/trace-open.h"
 
@@ -22,9 +23,32 @@ struct summary_layer {
     uint64_t peak_count;
     uint64_t live_bytes;
     uint64_t live_count;
+    uint64_t time_ns; /* in its calls */
+    bool outermost;   /* no log is above: what the program asked for */
+    bool lowest;      /* a log is above, and none below: what the base was asked for */
     bool has_samples; /* the base below has pool samples: */
     uint64_t reserved_bytes;
     uint64_t reserved_peak_bytes;
+};
+
+/* The outermost layers together. */
+struct summary_total {
+    uint64_t bytes; /* of all allocations */
+    uint64_t allocations;
+    uint64_t failures;
+    uint64_t live_bytes;
+    uint64_t live_count;
+    uint64_t rounded_bytes; /* live, rounded up to the alignment */
+    uint64_t held_bytes;    /* live in the lowest layers */
+    uint64_t held_peak_bytes;
+    uint64_t time_ns;
+    uint64_t peak_bytes;
+    int64_t peak_ns; /* when the peak was first reached */
+    uint64_t peak_count;
+    uint64_t peak_rounded_bytes; /* then */
+    uint64_t peak_held_bytes;
+    unsigned __int128 byte_ns;      /* the live bytes over the time */
+    struct scan_life first_failure; /* where there are failures */
 };
 
 struct summary {
@@ -32,8 +56,12 @@ struct summary {
     const struct trace_layers *layers;
     struct summary_layer *found; /* owns; in the order of `layers` */
     size_t count;
-    size_t last; /* the layer of the last event */
+    size_t last;     /* the layer of the last event */
+    bool has_lowest; /* some layer is */
+    struct summary_total total;
     int64_t end_ns;
+    uint64_t driver_ns; /* in calls of the driver, as far as they are recorded */
+    uint64_t driver_calls;
     int64_t unmatched_frees;
 };
 

@@ -162,31 +162,6 @@ timeline_mark(struct timeline *timeline)
     return code == SQLITE_OK ? COMMAND_FINE : trace_failed(&timeline->view->trace);
 }
 
-/* The lowest bound in bytes of the layers `limit` that what is looked at passes through. */
-static uint64_t
-timeline_limit(const struct view *view)
-{
-    uint64_t lowest = 0;
-
-    for (size_t i = 0; i < view->layers.count; i++) {
-        const struct trace_layer *limit = &view->layers.layers[i];
-        char text[64];
-        uint64_t bytes;
-
-        if (strcmp(limit->kind, "limit") != 0)
-            continue;
-        snprintf(text, sizeof(text), "%.*s", (int)strcspn(limit->config, ","), limit->config);
-        for (size_t j = 0; parse_size(text, &bytes) && j < view->layers.count; j++) {
-            int64_t above = view->layers.layers[j].layer_id;
-
-            if (filter_has_layer(&view->filter, above) && trace_layers_reaches(&view->layers, above, limit->layer_id) &&
-                (lowest == 0 || bytes < lowest))
-                lowest = bytes;
-        }
-    }
-    return lowest;
-}
-
 /*
  * The time that is looked at: what the filters say, or up to the last event. The recording itself ends later, by what
  * it takes to write the last of it.
@@ -236,7 +211,7 @@ timeline_make(struct view *view, size_t count, struct timeline *out)
 
     *out = (struct timeline){ .view = view, .count = count < TIMELINE_COLUMNS ? count : TIMELINE_COLUMNS };
     out->columns = calloc(out->count, sizeof(*out->columns));
-    out->limit_bytes = timeline_limit(view);
+    out->limit_bytes = view_limit(view);
     status = out->columns != NULL ? timeline_window(out) : trace_broken(&view->trace, "no memory for its timeline");
     if (status == COMMAND_FINE)
         status = timeline_source(out, &samples);

@@ -191,3 +191,41 @@ trace_layers_reaches(const struct trace_layers *layers, int64_t layer, int64_t b
         found = found || (reached[i] && layers->layers[i].layer_id == below);
     return found;
 }
+
+/* Whether `below` is a log under the log `above`. */
+static bool
+layers_is_log_below(const struct trace_layers *layers, const struct trace_layer *above, const struct trace_layer *below)
+{
+    return above != below && strcmp(above->kind, "log") == 0 && strcmp(below->kind, "log") == 0 &&
+           trace_layers_reaches(layers, above->layer_id, below->layer_id);
+}
+
+bool
+trace_layers_is_next_log(const struct trace_layers *layers, const struct trace_layer *above,
+                         const struct trace_layer *below)
+{
+    if (!layers_is_log_below(layers, above, below))
+        return false;
+    for (size_t i = 0; i < layers->count; i++) {
+        const struct trace_layer *between = &layers->layers[i];
+
+        if (layers_is_log_below(layers, above, between) && layers_is_log_below(layers, between, below))
+            return false;
+    }
+    return true;
+}
+
+unsigned
+trace_layers_depth(const struct trace_layers *layers, size_t place)
+{
+    unsigned depth[TRACE_LAYERS_MAX] = { 0 };
+
+    /* As above: whoever is above of a layer has its own depth before. */
+    for (size_t i = 0; i < layers->edge_count; i++) {
+        const struct trace_edge *edge = &layers->edges[i];
+
+        if (depth[edge->to] < depth[edge->from] + 1 && depth[edge->from] < TRACE_LAYERS_MAX)
+            depth[edge->to] = depth[edge->from] + 1;
+    }
+    return depth[place];
+}

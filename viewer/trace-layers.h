@@ -41,4 +41,11 @@ const struct trace_layer *trace_layers_find(const struct trace_layers *layers, i
 /* Whether `below` is `layer` itself or somewhere below it. */
 bool trace_layers_reaches(const struct trace_layers *layers, int64_t layer, int64_t below);
 
+/* Whether `below` is the log next under the log `above`, with no other between. */
+bool trace_layers_is_next_log(const struct trace_layers *layers, const struct trace_layer *above,
+                              const struct trace_layer *below);
+
+/* How many layers are above of the one at `place`, on the longest way. */
+unsigned trace_layers_depth(const struct trace_layers *layers, size_t place);
+
 #endif

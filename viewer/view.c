@@ -106,6 +106,30 @@ view_subject(const struct view *view)
     return text;
 }
 
+uint64_t
+view_limit(const struct view *view)
+{
+    uint64_t lowest = 0;
+
+    for (size_t i = 0; i < view->layers.count; i++) {
+        const struct trace_layer *limit = &view->layers.layers[i];
+        char text[64];
+        uint64_t bytes;
+
+        if (strcmp(limit->kind, "limit") != 0)
+            continue;
+        snprintf(text, sizeof(text), "%.*s", (int)strcspn(limit->config, ","), limit->config);
+        for (size_t j = 0; parse_size(text, &bytes) && j < view->layers.count; j++) {
+            int64_t above = view->layers.layers[j].layer_id;
+
+            if (filter_has_layer(&view->filter, above) && trace_layers_reaches(&view->layers, above, limit->layer_id) &&
+                (lowest == 0 || bytes < lowest))
+                lowest = bytes;
+        }
+    }
+    return lowest;
+}
+
 int
 view_run(const struct command *self, int argc, char **argv, void *own,
          int (*analyse)(struct view *view, const void *own))

@@ -31,6 +31,9 @@ int view_scan(struct view *view, const struct scan_pass *passes, size_t pass_cou
  */
 int view_finish(struct view *view, int status);
 
+/* The lowest bound in bytes of the layers `limit` that what is looked at passes through; 0: there is none. */
+uint64_t view_limit(const struct view *view);
+
 /* "all of layer 1 log" and such: which allocations are looked at, to be freed; NULL: no memory. */
 char *view_subject(const struct view *view);
 

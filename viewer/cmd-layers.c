@@ -1,0 +1,170 @@
+/* `tidemark layers`: the stack as it was, and what each of its layers did. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/command.h"
+#include "viewer/summary.h"
+#include "viewer/view.h"
+
+static const struct report_column layers_columns[] = {
+    { NULL, "LAYER", REPORT_TEXT },
+    { "layer_id", NULL, REPORT_COUNT },
+    { "upstream_layer_id", NULL, REPORT_COUNT },
+    { "kind", NULL, REPORT_TEXT },
+    { "config", NULL, REPORT_TEXT },
+    { "depth", NULL, REPORT_COUNT },
+    { "allocations", "ALLOCATIONS", REPORT_COUNT },
+    { "frees", "FREES", REPORT_COUNT },
+    { "failures", "FAILURES", REPORT_COUNT },
+    { "total_bytes", "TOTAL", REPORT_SIZE },
+    { "peak_bytes", "PEAK", REPORT_SIZE },
+    { "live_bytes", "LIVE", REPORT_SIZE },
+    { "passed_share", "PASSED ON", REPORT_SHARE },
+    { "time_ns", "IN CALLS", REPORT_TIME },
+    { "own_time_ns", "OWN", REPORT_TIME },
+    { "used_peak_bytes", "USED", REPORT_SIZE },
+    { "reserved_peak_bytes", "RESERVED", REPORT_SIZE },
+};
+
+/* Of a layer's arguments people see so many characters. */
+#define LAYERS_CONFIG 40
+
+#define LAYERS_COLUMNS (sizeof(layers_columns) / sizeof(layers_columns[0]))
+
+/* What is known of one layer. */
+struct layers_row {
+    const struct trace_layer *layer;
+    const struct summary_layer *log; /* NULL: it is none */
+    unsigned depth;
+    uint64_t below_allocations; /* of the logs next below it */
+    uint64_t below_time_ns;
+    bool has_below;
+    int64_t used_peak_bytes; /* of samples; -1: none */
+    int64_t reserved_peak_bytes;
+};
+
+static const struct summary_layer *
+layers_find(const struct summary *summary, int64_t layer_id)
+{
+    for (size_t i = 0; i < summary->count; i++) {
+        if (summary->found[i].layer_id == layer_id)
+            return &summary->found[i];
+    }
+    return NULL;
+}
+
+/* What the logs next below a log did. One that several are above of is counted for each. */
+static void
+layers_below(const struct view *view, const struct summary *summary, struct layers_row *row)
+{
+    for (size_t i = 0; i < view->layers.count; i++) {
+        const struct trace_layer *below = &view->layers.layers[i];
+        const struct summary_layer *log = layers_find(summary, below->layer_id);
+
+        if (log == NULL || !trace_layers_is_next_log(&view->layers, row->layer, below))
+            continue;
+        row->has_below = true;
+        row->below_allocations += log->allocations + log->failures;
+        row->below_time_ns += log->time_ns;
+    }
+}
+
+static int
+layers_samples(const struct trace *trace, struct layers_row *row)
+{
+    static const char sql[] = "SELECT max(used_bytes), max(reserved_bytes) FROM pool_sample WHERE layer_id = ?";
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL);
+
+    row->used_peak_bytes = row->reserved_peak_bytes = -1;
+    if (code == SQLITE_OK) {
+        sqlite3_bind_int64(statement, 1, row->layer->layer_id);
+        if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 1) != SQLITE_NULL) {
+            row->used_peak_bytes = sqlite3_column_int64(statement, 0);
+            row->reserved_peak_bytes = sqlite3_column_int64(statement, 1);
+        }
+        code = sqlite3_finalize(statement);
+    }
+    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(trace);
+}
+
+static void
+layers_report_row(struct report *report, const struct layers_row *row)
+{
+    const struct summary_layer *log = row->log;
+    bool passes = log != NULL && row->has_below;
+    const char *config = row->layer->config;
+    char name[256];
+    const struct report_cell cells[LAYERS_COLUMNS] = {
+        cell_text(name),
+        cell_signed(row->layer->layer_id),
+        row->layer->upstream_layer_id != 0 ? cell_signed(row->layer->upstream_layer_id) : cell_none(),
+        cell_text(row->layer->kind),
+        cell_text(row->layer->config),
+        cell_unsigned(row->depth),
+        log != NULL ? cell_unsigned(log->allocations) : cell_none(),
+        log != NULL ? cell_unsigned(log->frees) : cell_none(),
+        log != NULL ? cell_unsigned(log->failures) : cell_none(),
+        log != NULL ? cell_unsigned(log->total_bytes) : cell_none(),
+        log != NULL ? cell_unsigned(log->peak_bytes) : cell_none(),
+        log != NULL ? cell_unsigned(log->live_bytes) : cell_none(),
+        passes ? cell_share((double)row->below_allocations, (double)(log->allocations + log->failures)) : cell_none(),
+        log != NULL ? cell_unsigned(log->time_ns) : cell_none(),
+        passes ? cell_signed((int64_t)(log->time_ns - row->below_time_ns)) : cell_none(),
+        row->used_peak_bytes >= 0 ? cell_signed(row->used_peak_bytes) : cell_none(),
+        row->reserved_peak_bytes >= 0 ? cell_signed(row->reserved_peak_bytes) : cell_none(),
+    };
+
+    snprintf(name, sizeof(name), "%*s%lld %s%s%.*s%s%s", 2 * (int)(row->depth < 32 ? row->depth : 32), "",
+             (long long)row->layer->layer_id, row->layer->kind, config[0] != '\0' ? "(" : "", LAYERS_CONFIG, config,
+             strlen(config) > LAYERS_CONFIG ? "..." : "", config[0] != '\0' ? ")" : "");
+    report_row(report, cells);
+}
+
+static int
+layers_analyse(struct view *view, const void *own)
+{
+    static const struct report_column stack = { "stack", "stack", REPORT_TEXT };
+    char *text = trace_meta(&view->trace, "stack");
+    struct summary summary;
+    int status = summary_make(&view->trace, &view->layers, &summary);
+
+    (void)own;
+    if (status == COMMAND_FINE) {
+        report_field(&view->report, &stack, cell_text(text != NULL && text[0] != '\0' ? text : NULL));
+        report_table(&view->report, "layers", NULL, layers_columns, LAYERS_COLUMNS);
+        for (size_t i = 0; i < view->layers.count && status == COMMAND_FINE; i++) {
+            const struct trace_layer *layer = &view->layers.layers[i];
+            struct layers_row row = { .layer = layer, .depth = trace_layers_depth(&view->layers, i) };
+
+            row.log = layers_find(&summary, layer->layer_id);
+            layers_below(view, &summary, &row);
+            status = layers_samples(&view->trace, &row);
+            layers_report_row(&view->report, &row);
+        }
+        summary_free(&summary);
+    }
+    free(text);
+    return status;
+}
+
+static int
+layers_run(const struct command *self, int argc, char **argv)
+{
+    return view_run(self, argc, argv, NULL, layers_analyse);
+}
+
+const struct command command_layers = {
+    .name = "layers",
+    .arguments = "[OPTIONS] TRACE",
+    .purpose = "The stack, and what each of its layers saw, passed on and took",
+    .help = "\n"
+            "A layer stands under those above it. Figures are of log layers, and RESERVED of bases.\n"
+            "PASSED ON is the share of the requests that reached the next logs below. IN CALLS is the\n"
+            "time in the calls that a log saw, OWN what of it was not in those of the next logs below.\n",
+    .common = OPTIONS_REPORT,
+    .run = layers_run,
+};
