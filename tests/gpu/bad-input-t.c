@@ -104,7 +104,7 @@ static void
 test_destroyed(const char *base)
 {
     const char *trace = scratch("%.6s-destroyed.db", base);
-    struct tide_resource *stack = gpu_stack("log(%s, cupti=off) | %s", trace, base);
+    struct tide_resource *stack = gpu_stack("log(%s) | %s", trace, base);
     enum tide_status status;
     CUcontext own = NULL;
     CUcontext popped;
@@ -136,7 +136,7 @@ static void
 test_reset(void)
 {
     const char *trace = scratch("reset.db");
-    struct tide_resource *stack = gpu_stack("log(%s, cupti=off) | statistics | driver", trace);
+    struct tide_resource *stack = gpu_stack("log(%s) | statistics | driver", trace);
     enum tide_status status;
     void *before = NULL;
     void *after = &gpu;
