@@ -150,7 +150,7 @@ test_names(void)
     sqlite3_close(db);
 }
 
-#define DEVICES_TESTS 17
+#define DEVICES_TESTS 18
 
 static void
 test_devices(void)
@@ -241,6 +241,15 @@ test_devices(void)
     ok(count == 4 && rows[0].function != NULL && rows[0].os_tid == 4711, "what happened within the call is the call's");
     ok(count == 4 && rows[1].function == NULL && rows[2].function == NULL && rows[3].os_tid == 0,
        "what happened outside of it is not, though it has the number");
+    tidei_devices_written(devices);
+    call = call_of(1010, 7, false);
+    tidei_devices_add_calls(devices, &store, &call, 1);
+    events[0] = event_of(1005, 7, 0x5000, 1);
+    events[0].kind = TIDEI_DEVICE_RELEASE;
+    tidei_devices_add_events(devices, events, 1);
+    tidei_devices_run(devices, &store, 1100);
+    rows = tidei_devices_rows(devices, &count);
+    ok(count == 1 && rows[0].function == NULL, "nor is a release that of a call that allocates");
     is_u64(tidei_devices_dropped(devices), 0, "nothing was lost");
     tidei_devices_free(devices);
 }

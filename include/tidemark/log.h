@@ -21,6 +21,10 @@ enum tide_overflow {
     TIDE_OVERFLOW_DROP = 1, /* what does not fit is dropped and counted in the table loss */
 };
 
+/*
+ * A process has one user of CUPTI. A trace that finds another there goes on without it and says so in meta.cupti; a
+ * profiler that comes while a trace has CUPTI is refused by CUPTI: leave it to that one with TIDE_CUPTI_OFF.
+ */
 enum tide_cupti {
     TIDE_CUPTI_AUTO = 0,   /* as TIDE_CUPTI_CALLS */
     TIDE_CUPTI_CALLS = 1,  /* the driver's own times of its calls, in the table driver_call, where CUPTI can be had */

@@ -201,9 +201,19 @@ devices_rows_by_time(const void *left, const void *right)
     return (a->event.ticks > b->event.ticks) - (a->event.ticks < b->event.ticks);
 }
 
+/* Whether an event with the number of a call is the call's: see above. Pools are made and trimmed by calls of any kind. */
+static bool
+devices_is_of(const struct tidei_device_event *event, const struct devices_call *call)
+{
+    if (event->ticks < call->start || event->ticks > call->end)
+        return false;
+    return event->kind > TIDEI_DEVICE_RELEASE ||
+           (event->kind == TIDEI_DEVICE_RELEASE) == tidei_function_is_free(call->function);
+}
+
 /*
- * What the calls from `number` on say of an event, those that have its number and around its time. The call of a log is
- * there twice: as CUPTI told it, and as the log did.
+ * What the calls from `number` on, those with the number of an event, say of it. The call of a log is there twice: as
+ * CUPTI told it, and as the log did.
  */
 static void
 devices_look_up(const struct tidei_devices *devices, size_t number, const struct tidei_device_event *event,
@@ -216,7 +226,7 @@ devices_look_up(const struct tidei_devices *devices, size_t number, const struct
     for (; number < devices->calls.count && calls[number].correlation == event->correlation; number++) {
         const struct devices_call *call = &calls[number];
 
-        if (event->ticks < call->start || event->ticks > call->end)
+        if (!devices_is_of(event, call))
             continue;
         out->waits = (first || out->waits) && call->waits;
         out->function = call->function;

@@ -220,7 +220,7 @@ feed_devices_column(const struct feed_cursor *cursor, sqlite3_context *context, 
     else if (column == 15)
         sqlite3_result_int64(context, event->pid);
     else if (column == 16)
-        sqlite3_result_int64(context, event->correlation);
+        feed_number(context, row->function != NULL ? event->correlation : 0, 0);
     else if (column == 17)
         feed_text(context, row->function);
     else if (column == 18)

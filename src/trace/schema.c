@@ -26,7 +26,7 @@ const char tidei_trace_schema[] =
     "    memory_kind TEXT, device INTEGER NOT NULL, context INTEGER, stream INTEGER,\n"
     "    pool_kind TEXT, pool_address INTEGER, pool_bytes INTEGER, pool_used_bytes INTEGER,\n"
     "    pool_release_threshold_bytes INTEGER, pool_pid INTEGER, keep_bytes INTEGER, pid INTEGER NOT NULL,\n"
-    "    correlation INTEGER NOT NULL, function TEXT, os_tid INTEGER, allocation_id INTEGER);\n"
+    "    correlation INTEGER, function TEXT, os_tid INTEGER, allocation_id INTEGER);\n"
     "CREATE TABLE unmatched_free(ns INTEGER NOT NULL, layer_id INTEGER NOT NULL, address INTEGER NOT NULL,\n"
     "    size INTEGER NOT NULL, thread_id INTEGER NOT NULL, stream_id INTEGER NOT NULL);\n"
     "CREATE TABLE mark(ns INTEGER NOT NULL, thread_id INTEGER, kind TEXT NOT NULL, text TEXT, value INTEGER);\n"

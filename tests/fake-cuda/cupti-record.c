@@ -137,7 +137,7 @@ record_pool_event(const struct fake_traced_call *call, const struct fake_event *
     fake_cupti_put(&record, fake_cupti_record_bytes(record.kind));
 }
 
-/* In a call that is not recorded itself they have a correlation id of their own. */
+/* In a call that nobody follows they have the correlation id of the last one that somebody does. */
 static void
 record_event(const struct fake_traced_call *call, const struct fake_event *event)
 {
@@ -147,7 +147,7 @@ record_event(const struct fake_traced_call *call, const struct fake_event *event
     if (memory ? !record_memory : !record_pools)
         return;
     if (known.correlation == 0)
-        known.correlation = ++record_correlation;
+        known.correlation = record_correlation;
     if (memory)
         record_memory_event(&known, event);
     else
