@@ -8,7 +8,8 @@
  *     release_threshold  chunks that become free go back while more than this is reserved; unless given, they are kept
  *                        until the pool would have to reserve more than ever
  *     alignment          power of two that every address and size is a multiple of; 256 unless given
- *     cache              the most that each thread keeps for itself; 4 MiB unless given, 0 for nothing
+ *     cache              the most that each thread keeps for itself, more than 4 MiB only within a 64th of what is
+ *                        reserved, shared by all threads; 64 MiB unless given, 0 for nothing
  *
  * Example: a training program that shares the card with another one:
  *     log(trace.db) | pool(initial=1GiB, maximum=20GiB) | driver
@@ -36,7 +37,7 @@
 #include "kind.h"
 #include "suballoc/cache.h"
 
-#define POOL_CACHE_BYTES (UINT64_C(4) << 20)
+#define POOL_CACHE_BYTES (UINT64_C(64) << 20)
 
 /* The cache comes first: where `struct pool` begins is known to it. */
 struct pool {

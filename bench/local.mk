@@ -1,5 +1,5 @@
 # Benchmarks: built on demand, run by `make bench`; figures in bench/README.md.
-EXTRA_PROGRAMS += bench/front bench/gpu bench/layers bench/viewer bench/writer
+EXTRA_PROGRAMS += bench/front bench/gpu bench/layers bench/pool bench/replay bench/viewer bench/writer
 bench_common = bench/bench.c bench/bench.h
 
 bench_front_SOURCES = bench/front.c bench/nothing.c bench/nothing.h $(bench_common) src/trace/clock.c
@@ -21,6 +21,15 @@ bench_viewer_SOURCES = bench/viewer.c $(bench_common)
 bench_viewer_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
 bench_viewer_LDADD = libtidemark.la $(SQLITE_LIBS)
 
+bench_pool_SOURCES = bench/pool.c $(bench_common)
+bench_pool_CFLAGS = $(AM_CFLAGS) -pthread
+bench_pool_LDADD = libtidemark.la
+
+bench_replay_SOURCES = bench/replay.c $(bench_common)
+bench_replay_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_DATA='"$(abs_top_srcdir)/tests/data"'
+bench_replay_CFLAGS = $(AM_CFLAGS) -pthread
+bench_replay_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
+
 bench_writer_SOURCES = bench/writer.c $(bench_common) src/trace/schema.c
 bench_writer_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 bench_writer_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
@@ -28,23 +37,29 @@ bench_writer_LDADD = libtidemark.la $(SQLITE_LIBS)
 
 EXTRA_DIST += bench/README.md
 
-CLEANFILES += bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) bench/viewer$(EXEEXT) \
-	bench-viewer.db bench/writer$(EXEEXT) bench-front.json bench-gpu.json bench-layers.json bench-viewer.json bench-writer.json
+CLEANFILES += bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) \
+	bench/replay$(EXEEXT) bench/viewer$(EXEEXT) bench-viewer.db bench/writer$(EXEEXT) bench-front.json \
+	bench-gpu.json bench-layers.json bench-pool.json bench-replay.json bench-viewer.json bench-writer.json
 
-.PHONY: bench bench-gpu bench-viewer
-bench: bench/front$(EXEEXT) bench/layers$(EXEEXT) bench/writer$(EXEEXT) bench-viewer
+.PHONY: bench bench-gpu bench-replay bench-viewer
+bench: bench/front$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) bench/writer$(EXEEXT) bench-replay bench-viewer
 	bench/front$(EXEEXT) bench-front.json
 	@echo
 	bench/layers$(EXEEXT) bench-layers.json
 	@echo
+	bench/pool$(EXEEXT) bench-pool.json
+	@echo
 	bench/writer$(EXEEXT) bench-writer.json
 
 if COMMAND
+bench-replay: bench/replay$(EXEEXT)
+	bench/replay$(EXEEXT) bench-replay.json
+
 bench-viewer: bench/viewer$(EXEEXT) tidemark$(EXEEXT)
 	bench/viewer$(EXEEXT) ./tidemark$(EXEEXT) bench-viewer.json
 else
-bench-viewer:
-	@echo 'bench-viewer needs the command: configure without --disable-command'
+bench-replay bench-viewer:
+	@echo '$@ needs the command: configure without --disable-command'
 endif
 
 bench-gpu: bench/gpu$(EXEEXT)

@@ -113,6 +113,7 @@ command_tests = \
 	tests/devices-t.sh \
 	tests/export-t.sh \
 	tests/import-t.sh \
+	tests/pool-replay-t.sh \
 	tests/query-t.sh \
 	tests/recover-t.sh \
 	tests/replay-t.sh \

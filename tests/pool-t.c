@@ -223,6 +223,10 @@ check_keeping(void)
     tide_resource_release(&upstream->base);
 }
 
+/* Blocks that one thread frees, and keeps: 4 MiB of them. */
+#define HELD       16
+#define HELD_BYTES (MIB / 4)
+
 struct holder {
     struct tide_resource *pool;
     pthread_barrier_t barrier;
@@ -234,12 +238,12 @@ static void *
 run_hold(void *context)
 {
     struct holder *holder = context;
-    void *blocks[4];
+    void *blocks[HELD];
 
-    for (size_t i = 0; i < 4; i++)
-        blocks[i] = take(holder->pool, MIB);
-    for (size_t i = 0; i < 4; i++)
-        give(holder->pool, blocks[i], MIB);
+    for (size_t i = 0; i < HELD; i++)
+        blocks[i] = take(holder->pool, HELD_BYTES);
+    for (size_t i = 0; i < HELD; i++)
+        give(holder->pool, blocks[i], HELD_BYTES);
     if (holder->stay) {
         pthread_barrier_wait(&holder->barrier);
         pthread_barrier_wait(&holder->barrier);
@@ -262,8 +266,8 @@ check_caches(void)
     pthread_create(&thread, NULL, run_hold, &holder);
     pthread_barrier_wait(&holder.barrier);
     is_u64(query(holder.pool, TIDE_QUERY_BYTES_CACHED), 4 * MIB, "a thread keeps what it has freed");
-    ok(query(holder.pool, TIDE_QUERY_BYTES_USED) == 0 && query(holder.pool, TIDE_QUERY_LARGEST_FREE) == MIB &&
-           query(holder.pool, TIDE_QUERY_FREE_BLOCKS) == 4,
+    ok(query(holder.pool, TIDE_QUERY_BYTES_USED) == 0 && query(holder.pool, TIDE_QUERY_LARGEST_FREE) == HELD_BYTES &&
+           query(holder.pool, TIDE_QUERY_FREE_BLOCKS) == HELD,
        "which is free");
     block = take(holder.pool, 4 * MIB);
     ok(block != NULL && query(holder.pool, TIDE_QUERY_BYTES_CACHED) == 0, "another thread gets it before it fails");
@@ -310,6 +314,47 @@ check_bounds(void)
     tide_order(pool, TIDE_STREAM_ALL, 0);
     ok(figures_of(pool).free_bytes == figures_of(pool).reserved_bytes && query(pool, TIDE_QUERY_BYTES_USED) == 0,
        "and nothing where its streams may go");
+    tide_resource_release(pool);
+}
+
+#define SHARE_TESTS 3
+
+/* Free 54 MiB of blocks into this thread's cache. */
+static void *
+run_free_many(void *pool)
+{
+    void *blocks[256];
+
+    for (size_t i = 0; i < 256; i++)
+        blocks[i] = take(pool, i % 4 * 16 * 1024 + 192 * 1024);
+    for (size_t i = 0; i < 256; i++)
+        give(pool, blocks[i], i % 4 * 16 * 1024 + 192 * 1024);
+    return NULL;
+}
+
+/* Threads keep more of a large pool, all of them together a 64th. */
+static void
+check_shares(void)
+{
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .initial_bytes = 1024 * MIB };
+    struct tide_resource *pool = over(base_sim(0), &options);
+    struct holder holder = { .pool = pool, .stay = true };
+    uint64_t alone;
+    pthread_t thread;
+
+    run_free_many(pool);
+    alone = query(pool, TIDE_QUERY_BYTES_CACHED);
+    ok(alone > 8 * MIB && alone <= 16 * MIB, "one thread keeps up to a 64th of a large pool");
+    pthread_barrier_init(&holder.barrier, NULL, 2);
+    pthread_create(&thread, NULL, run_hold, &holder);
+    pthread_barrier_wait(&holder.barrier);
+    run_free_many(pool);
+    ok(query(pool, TIDE_QUERY_BYTES_CACHED) <= 12 * MIB, "and half of that beside another thread, which has 4 MiB");
+    pthread_barrier_wait(&holder.barrier);
+    pthread_join(thread, NULL);
+    run_free_many(pool);
+    ok(query(pool, TIDE_QUERY_BYTES_CACHED) == alone, "all of it again when that has ended");
+    pthread_barrier_destroy(&holder.barrier);
     tide_resource_release(pool);
 }
 
@@ -528,7 +573,7 @@ int
 main(void)
 {
     plan(CONTRACT_CALLS * CONTRACT_TESTS + MERGE_TESTS + SMALL_TESTS + GROWTH_TESTS + KEEP_TESTS + CACHE_TESTS +
-         BOUND_TESTS + FREE_TESTS + UPSTREAM_TESTS + CREATE_TESTS + ALIGNMENT_TESTS + FORK_TESTS);
+         BOUND_TESTS + SHARE_TESTS + FREE_TESTS + UPSTREAM_TESTS + CREATE_TESTS + ALIGNMENT_TESTS + FORK_TESTS);
     check_contract();
     check_merging();
     check_small();
@@ -536,6 +581,7 @@ main(void)
     check_keeping();
     check_caches();
     check_bounds();
+    check_shares();
     check_wrong_frees();
     check_bad_upstream();
     check_create();

@@ -15,7 +15,7 @@ struct tide_pool_options {
     uint64_t growth_bytes;            /* the least that upstream is asked for at a time; 0: 2 MiB */
     uint64_t release_threshold_bytes; /* see tide_pool_create; 0: the most that was ever reserved */
     uint64_t alignment;               /* power of two that every address and size is a multiple of; 0: 256 */
-    uint64_t cache_bytes;             /* the most that each thread keeps for itself; 0: 4 MiB; 1: nothing */
+    uint64_t cache_bytes;             /* the most that each thread keeps for itself; 0: 64 MiB; 1: nothing */
 };
 
 /* What a pool has done and holds; see tide_pool_read. Numbers but for those in bytes. */
@@ -37,7 +37,8 @@ struct tide_pool_figures {
 /*
  * Serve requests with blocks of chunks that come from `upstream`. A block that is freed merges with free neighbours and
  * is reused at once on its stream; on another one behind tide_order, which is called when that stream gets it. Each
- * thread keeps some small blocks that it freed for its own next requests.
+ * thread keeps some small blocks (up to 256 KiB) that it freed for its own next requests: up to 4 MiB, and up to
+ * cache_bytes where all threads together keep no more than a 64th of what is reserved.
  *
  * A chunk is taken where no free block fits: of the size that is needed, rounded up to 2 MiB, and at least growth_bytes;
  * where upstream refuses, of half of that, down to what is needed. Before the pool reserves more than ever, and before

@@ -91,9 +91,12 @@ static void
 cache_leave(struct tidei_parts *parts, struct tidei_part *part)
 {
     struct tidei_cache *cache = (struct tidei_cache *)parts;
+    struct tidei_cache_part *own = (struct tidei_cache_part *)part;
 
     tidei_lock_take(&cache->supply->lock);
-    part_free(cache, (struct tidei_cache_part *)part);
+    part_free(cache, own);
+    cache->threads -= own->most_bytes != 0;
+    own->most_bytes = 0;
     tidei_lock_give(&cache->supply->lock);
 }
 
@@ -172,7 +175,31 @@ part_make_room(struct tidei_cache *cache, struct tidei_cache_part *part, unsigne
         bin_free(cache, part, own, &own->bins[size_class], TIDEI_CACHE_DEPTH / 2, number);
 }
 
-/* Free others, and keep the piece in their place; false where that makes no room, or the part is closed. */
+/* What a thread may keep as things are. With the lock. */
+static uint64_t
+cache_share(const struct tidei_cache *cache)
+{
+    /* Relaxed: a number, no data behind it. */
+    uint64_t held = atomic_load_explicit(&cache->supply->held, memory_order_relaxed);
+    uint64_t bytes = held / (TIDEI_CACHE_SHARE * cache->threads);
+
+    if (bytes < TIDEI_CACHE_LEAST_BYTES)
+        bytes = TIDEI_CACHE_LEAST_BYTES;
+    return bytes < cache->most_bytes ? bytes : cache->most_bytes;
+}
+
+/* Keep the piece, in the place of others where the bound wants it; false where there is no room nevertheless. */
+static bool
+part_keep(struct tidei_cache *cache, struct tidei_cache_part *part, struct tidei_piece *piece, tide_stream stream)
+{
+    cache->threads += part->most_bytes == 0;
+    part->most_bytes = cache_share(cache);
+    if (tidei_cache_keep(part, piece, stream))
+        return true;
+    part_make_room(cache, part, piece->size_class, stream);
+    return tidei_cache_keep(part, piece, stream);
+}
+
 static bool
 cache_keep_instead(struct tidei_cache *cache, struct tidei_piece *piece, tide_stream stream)
 {
@@ -183,8 +210,7 @@ cache_keep_instead(struct tidei_cache *cache, struct tidei_piece *piece, tide_st
     tidei_lock_take(&cache->supply->lock);
     part = (struct tidei_cache_part *)tidei_part_enter(&cache->parts);
     if (part != NULL) {
-        part_make_room(cache, part, piece->size_class, stream);
-        kept = tidei_cache_keep(cache, part, piece, stream);
+        kept = part_keep(cache, part, piece, stream);
         tidei_part_leave(&part->part);
     }
     tidei_lock_give(&cache->supply->lock);

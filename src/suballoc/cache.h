@@ -2,7 +2,8 @@
  * What each thread keeps of the small pieces that it frees, by stream and size class, for its own next requests: the
  * common pair of calls touches nothing that another thread writes.
  *
- * A thread keeps a bounded number of bytes. What it keeps is freed into the supply in halves where there is too much
+ * A thread keeps a bounded number of bytes, more of a large pool than of a small one: with many blocks live there is
+ * more to be freed before the next request of that size. What it keeps is freed into the supply in halves where there is too much
  * of it, and as a whole where it ends, where the supply gathers before a request fails, and before the streams that it
  * was freed on may go.
  */
@@ -12,14 +13,20 @@
 #include "suballoc/supply.h"
 #include "threadslot.h"
 
-/* Size classes that are cached, from the smallest on: up to 1 MiB where a granule is 256 bytes. */
-#define TIDEI_CACHE_CLASSES 145
+/*
+ * Size classes that are cached, from the smallest on: up to 256 KiB where a granule is 256 bytes. Larger ones
+ * cost less than the work on what is in them, and cut up a heap that they are kept from.
+ */
+#define TIDEI_CACHE_CLASSES 113
 /* Granules of the largest of them; see tidei_class_of. */
-#define TIDEI_CACHE_LARGEST UINT64_C(4096)
+#define TIDEI_CACHE_LARGEST UINT64_C(1024)
 /* Streams that a thread has pieces of at a time. */
 #define TIDEI_CACHE_STREAMS 8
 /* Pieces of one class and stream. */
 #define TIDEI_CACHE_DEPTH 64
+/* What a thread may keep of any pool, and the part of what is reserved that all threads may keep of a large one. */
+#define TIDEI_CACHE_LEAST_BYTES (UINT64_C(4) << 20)
+#define TIDEI_CACHE_SHARE       64
 
 struct tidei_cache_bin {
     struct tidei_piece *first; /* the one that was freed last; linked by next */
@@ -36,9 +43,10 @@ struct tidei_cache_stream {
 struct tidei_cache_part {
     struct tidei_part part;
     uint32_t stream_count;
-    int64_t used_bytes; /* as asked for: handed out here, less what was taken back here */
-    uint64_t bytes;     /* of the pieces in the bins */
-    uint64_t count;     /* of these */
+    uint64_t most_bytes; /* that it keeps; 0: the thread has freed nothing so far */
+    int64_t used_bytes;  /* as asked for: handed out here, less what was taken back here */
+    uint64_t bytes;      /* of the pieces in the bins */
+    uint64_t count;      /* of these */
     struct tidei_cache_stream streams[TIDEI_CACHE_STREAMS];
 };
 
@@ -47,6 +55,7 @@ struct tidei_cache {
     struct tidei_supply *supply; /* borrowed */
     uint64_t most_bytes;         /* of each thread */
     uint64_t largest_bytes;      /* of a piece that is kept */
+    uint64_t threads;            /* that have freed anything; guarded by the supply's lock */
     unsigned granule_log2;
 };
 
@@ -139,8 +148,7 @@ tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide
 
 /* This thread's bins of a stream, where it has room for a piece of theirs; inside the part. */
 static inline struct tidei_cache_stream *
-tidei_cache_room(const struct tidei_cache *cache, struct tidei_cache_part *part, const struct tidei_piece *piece,
-                 tide_stream stream)
+tidei_cache_room(struct tidei_cache_part *part, const struct tidei_piece *piece, tide_stream stream)
 {
     struct tidei_cache_stream *own = tidei_cache_find(part, stream);
 
@@ -152,17 +160,16 @@ tidei_cache_room(const struct tidei_cache *cache, struct tidei_cache_part *part,
         own = &part->streams[part->stream_count++];
         own->stream = stream;
     }
-    if (part->bytes + piece->bytes > cache->most_bytes || own->bins[piece->size_class].count >= TIDEI_CACHE_DEPTH)
+    if (part->bytes + piece->bytes > part->most_bytes || own->bins[piece->size_class].count >= TIDEI_CACHE_DEPTH)
         return NULL;
     return own;
 }
 
 /* Keep a piece that is CACHED, where there is room; inside the part. */
 static inline bool
-tidei_cache_keep(const struct tidei_cache *cache, struct tidei_cache_part *part, struct tidei_piece *piece,
-                 tide_stream stream)
+tidei_cache_keep(struct tidei_cache_part *part, struct tidei_piece *piece, tide_stream stream)
 {
-    struct tidei_cache_stream *own = tidei_cache_room(cache, part, piece, stream);
+    struct tidei_cache_stream *own = tidei_cache_room(part, piece, stream);
     struct tidei_cache_bin *bin;
 
     if (__builtin_expect(own == NULL, 0))
@@ -199,7 +206,7 @@ tidei_cache_give(struct tidei_cache *cache, struct tidei_piece *piece, void *poi
         return TIDEI_CACHE_NOT_IT;
     if (tidei_piece_claim(piece, pointer, tidei_piece_live(bytes, alignment), TIDEI_PIECE_CACHED)) {
         part->used_bytes -= (int64_t)bytes;
-        given = tidei_cache_keep(cache, part, piece, stream) ? TIDEI_CACHE_KEPT : TIDEI_CACHE_TAKEN;
+        given = tidei_cache_keep(part, piece, stream) ? TIDEI_CACHE_KEPT : TIDEI_CACHE_TAKEN;
     }
     tidei_part_leave(&part->part);
     return given;

@@ -1,0 +1,136 @@
+/*
+ * Replays recorded traffic through pools over `sim`, beside `sim` alone: time for each event, and the most that was
+ * reserved beside the most that was live, which is the least that any placement could have.
+ *
+ * Usage: bench/replay [JSON-FILE]
+ */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/tidemark.h>
+
+#include "bench.h"
+#include "viewer/command.h"
+#include "viewer/replay-input.h"
+#include "viewer/replay-run.h"
+
+#define REPLAY_ROUNDS 5
+#define MIB           1048576.0
+
+static const char *const inputs[] = { "gpt_train", "maskrcnn_infer", "multistream_sort" };
+
+/* What stands above `statistics | sim`. */
+static const char *const pools[] = {
+    "pool",
+    "pool(cache=0)",
+    "pool(growth=64MiB)",
+    "binning(512..1MiB) | pool",
+    "binning(512..64MiB)",
+};
+
+struct outcome {
+    double event_ns;
+    uint64_t reserved_peak_bytes;
+    uint64_t taken_over;
+};
+
+static uint64_t
+peak_live(const struct replay_input *input)
+{
+    uint64_t live = 0, peak = 0;
+
+    for (size_t i = 0; i < input->event_count; i++) {
+        uint64_t bytes = input->sizes[input->events[i].allocation];
+
+        live = input->events[i].is_free ? live - bytes : live + bytes;
+        peak = live > peak ? live : peak;
+    }
+    return peak;
+}
+
+/* One replay; `counted` where a layer above the base counts what it reserves. */
+static void
+replay_once(const struct replay_input *input, const char *text, bool counted, struct outcome *out)
+{
+    struct tide_pool_figures figures = { 0 };
+    struct tide_statistics statistics = { 0 };
+    struct tide_resource *stack, *pool;
+    struct replay replay;
+
+    if (tide_stack_parse(text, &stack) != TIDE_OK)
+        bench_fail(text);
+    if (replay_run(&replay, input, stack) != COMMAND_FINE || replay.result.failures + replay.result.free_failures > 0)
+        bench_fail(replay.result.first_failure);
+    replay_free_left(&replay);
+    pool = tide_stack_find(stack, "pool");
+    if (pool != NULL)
+        tide_pool_read(pool, &figures);
+    if (counted)
+        tide_statistics_read(tide_stack_find(stack, "statistics"), &statistics);
+    out->event_ns = (double)replay.result.total_ns / (double)input->event_count;
+    out->reserved_peak_bytes = (uint64_t)statistics.bytes.peak;
+    out->taken_over = figures.taken_over;
+    replay_finish(&replay);
+    tide_resource_release(stack);
+}
+
+static double
+replay_median(const struct replay_input *input, const char *text, bool counted, struct outcome *out)
+{
+    double rounds[REPLAY_ROUNDS];
+
+    for (size_t i = 0; i < REPLAY_ROUNDS; i++) {
+        replay_once(input, text, counted, out);
+        rounds[i] = out->event_ns;
+    }
+    return bench_median(rounds, REPLAY_ROUNDS);
+}
+
+static void
+measure_input(const char *name)
+{
+    struct replay_input input;
+    struct outcome outcome;
+    char path[1024], row[96];
+    double floor, peak;
+
+    snprintf(path, sizeof(path), "%s/%s.csv.gz", BENCH_DATA, name);
+    if (replay_read_csv(path, &input) != COMMAND_FINE)
+        bench_fail(path);
+    peak = (double)peak_live(&input) / MIB;
+    floor = replay_median(&input, "sim(capacity=4TiB)", false, &outcome);
+    snprintf(row, sizeof(row), "%s, sim alone", name);
+    bench_report(row, 1, floor, "ns/event", 0, NULL);
+    snprintf(row, sizeof(row), "%s, peak live", name);
+    bench_report(row, 1, peak, "MiB", 0, NULL);
+    for (size_t i = 0; i < sizeof(pools) / sizeof(pools[0]); i++) {
+        char text[256];
+        double event_ns;
+
+        snprintf(text, sizeof(text), "%s | statistics | sim(capacity=4TiB)", pools[i]);
+        event_ns = replay_median(&input, text, true, &outcome);
+        snprintf(row, sizeof(row), "%s, %s", name, pools[i]);
+        bench_report(row, 1, event_ns, "ns/event", floor, "sim alone");
+        snprintf(row, sizeof(row), "%s, %s, peak reserved", name, pools[i]);
+        bench_report(row, 1, (double)outcome.reserved_peak_bytes / MIB, "MiB", peak, "peak live");
+        if (strstr(pools[i], "pool") == NULL)
+            continue;
+        snprintf(row, sizeof(row), "%s, %s, taken over", name, pools[i]);
+        bench_report(row, 1, (double)outcome.taken_over, "blocks", 0, NULL);
+    }
+    replay_input_clear(&input);
+}
+
+int
+main(int argc, char **argv)
+{
+    bench_begin("replay");
+    for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++)
+        measure_input(inputs[i]);
+    bench_end(argc > 1 ? argv[1] : NULL);
+    return 0;
+}
