@@ -24,7 +24,7 @@ bad_sql() {
     bad "$1" "$2"
 }
 
-plan 31
+plan 33
 
 bad 'a file that is not there' '2 1 0 '"$scratch/none.db: No such file" "$scratch/none.db"
 bad 'a folder' 'Is a directory' "$scratch"
@@ -68,6 +68,8 @@ bad_sql 'a size that is text' 'allocation 1: size is no integer' "UPDATE allocat
 bad_sql 'a time that is a real number' 'allocation 1: alloc_ns is no integer' 'UPDATE allocation SET alloc_ns = 1.5'
 bad_sql 'a free time that is a blob' 'allocation 1: free_ns is no integer' "UPDATE allocation SET free_ns = x'00'"
 bad_sql 'a negative size' 'allocation 1: size is negative' 'UPDATE allocation SET size = -5'
+bad_sql 'a time before all times' 'allocation 1: its time is out of range' 'UPDATE allocation SET alloc_ns = -4611686018427387905'
+bad_sql 'a time after all times' 'allocation 1: its time is out of range' 'UPDATE allocation SET free_ns = 4611686018427387905'
 bad_sql 'sizes that overflow' 'more than 2^63 bytes' \
     "INSERT INTO life VALUES (2, 1, 9223372036854775800, 20, NULL), (3, 1, 500, 30, NULL)"
 bad_sql 'more layers than there can be' 'more layers' \

@@ -289,6 +289,13 @@ scan_column_name(const struct scan *scan, int column)
     return "";
 }
 
+/* 146 years to either side are no time that was recorded; nearer ones can be subtracted from each other. */
+static inline bool
+scan_is_no_time(int64_t ns)
+{
+    return (uint64_t)ns + (UINT64_C(1) << 62) > UINT64_C(1) << 63;
+}
+
 static int
 scan_row_read(const struct scan *scan, sqlite3_value **values, struct scan_life *life)
 {
@@ -308,8 +315,8 @@ scan_row_read(const struct scan *scan, sqlite3_value **values, struct scan_life 
     if (broken >= 0)
         return trace_broken(scan->trace, "allocation %lld: %s is no integer", sqlite3_value_int64(values[SCAN_ID]),
                             scan_column_name(scan, broken));
-    if (life->free_ns == INT64_MAX)
-        return trace_broken(scan->trace, "allocation %" PRId64 ": free_ns is out of range", life->allocation_id);
+    if (scan_is_no_time(life->alloc_ns) || scan_is_no_time(life->free_ns))
+        return trace_broken(scan->trace, "allocation %" PRId64 ": its time is out of range", life->allocation_id);
     if (life->status == 0 && (int64_t)life->size < 0)
         return trace_broken(scan->trace, "allocation %" PRId64 ": size is negative", life->allocation_id);
     return COMMAND_FINE;

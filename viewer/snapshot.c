@@ -76,8 +76,10 @@ live_begin(void *context)
 {
     struct snapshot *snapshot = context;
 
-    for (size_t i = 0; i < snapshot->by_count; i++)
-        memset(snapshot->by[i].list, 0, snapshot->by[i].capacity * sizeof(*snapshot->by[i].list));
+    for (size_t i = 0; i < snapshot->by_count; i++) {
+        if (snapshot->by[i].capacity > 0)
+            memset(snapshot->by[i].list, 0, snapshot->by[i].capacity * sizeof(*snapshot->by[i].list));
+    }
     return COMMAND_FINE;
 }
 
