@@ -13,7 +13,8 @@
  *
  * LIMITATIONS
  *  - A trim gives back what is idle; it moves nothing, and does not free what the application holds.
- *  - The wait for the device, from the second time on, blocks the host until all its work is done.
+ *  - The wait for the device, from the second time on, blocks the host until all its work is done, and spoils a capture
+ *    that is under way: a program that captures asks for one more try alone.
  */
 #include <stdlib.h>
 

@@ -8,6 +8,7 @@
 
 #include "contract.h"
 #include "tap.h"
+#include "trace.h"
 #include "upstream.h"
 
 #define KIB         ((size_t)1 << 10)
@@ -112,6 +113,14 @@ make_limit(struct tide_resource *upstream, struct tide_resource **out)
 }
 
 static enum tide_status
+make_log(struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_log_options options = { TIDE_OPTIONS(options), .path = scratch("all.db"), .overwrite = true };
+
+    return tide_log_create(upstream, &options, out);
+}
+
+static enum tide_status
 make_monotonic(struct tide_resource *upstream, struct tide_resource **out)
 {
     struct tide_monotonic_options options = { TIDE_OPTIONS(options), .chunk_bytes = 2 * LARGEST };
@@ -155,6 +164,7 @@ static const struct kind {
     { .name = "fixed", .make = make_fixed, .keeps = true },
     { .name = "guard", .make = make_guard, .keeps = true, .memory = true },
     { .name = "limit", .make = make_limit },
+    { .name = "log", .make = make_log },
     { .name = "monotonic", .make = make_monotonic, .keeps = true, .forgets = true },
     { .name = "pool", .make = make_pool, .keeps = true },
     { .name = "retry", .make = make_retry },

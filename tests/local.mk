@@ -140,8 +140,9 @@ TESTS += tests/contract-t
 THREADED_TESTS += tests/contract-t
 
 check_PROGRAMS += tests/contract-all-t
-tests_contract_all_t_SOURCES = tests/contract-all-t.c $(contract_test)
-tests_contract_all_t_LDADD = libtidemark.la
+tests_contract_all_t_SOURCES = tests/contract-all-t.c tests/contract.c $(trace_test)
+tests_contract_all_t_CFLAGS = $(trace_test_cflags)
+tests_contract_all_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/contract-all-t
 THREADED_TESTS += tests/contract-all-t
 

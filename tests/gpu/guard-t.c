@@ -142,15 +142,20 @@ contract_create(void *context)
 }
 
 static void
-check_contract(const char *name, const char *text)
+check_contract(const char *name, const char *text, bool knows_pointers)
 {
+    struct tide_resource *stack = gpu_stack("%s", text);
     struct contract contract = { .name = name,
                                  .create = contract_create,
                                  .context = (void *)(uintptr_t)text,
                                  .largest_bytes = MIB / 16,
-                                 .knows_pointers = true };
+                                 .knows_pointers = knows_pointers };
 
-    contract_check(&contract);
+    if (stack != NULL)
+        contract_check(&contract);
+    else
+        skip(CONTRACT_TESTS, tide_error_text());
+    tide_resource_release(stack);
 }
 
 static void
@@ -170,10 +175,11 @@ main(void)
 
     if (reason != NULL)
         skip_all(reason);
-    plan(3 * GUARD_TESTS + CAPTURE_TESTS + PREFETCH_TESTS + CONTRACT_TESTS);
+    plan(3 * GUARD_TESTS + CAPTURE_TESTS + PREFETCH_TESTS + 2 * CONTRACT_TESTS);
     gpu_diag();
     gpu_with_work(test_all, 3 * GUARD_TESTS + CAPTURE_TESTS + PREFETCH_TESTS);
-    check_contract("guard", "guard(hold=256KiB) | driver");
+    check_contract("guard", "guard(hold=256KiB) | driver", true);
+    check_contract("prefetch", "prefetch | managed", false);
     return done();
 }
 
