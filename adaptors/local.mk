@@ -13,3 +13,4 @@ libtidemark_la_SOURCES += adaptors/pool.c
 libtidemark_la_SOURCES += adaptors/prefetch.c
 libtidemark_la_SOURCES += adaptors/retry.c
 libtidemark_la_SOURCES += adaptors/statistics.c
+libtidemark_la_SOURCES += adaptors/track.c

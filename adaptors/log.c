@@ -2,8 +2,8 @@
  * log: record what passes through into an SQLite trace.
  *
  * Usage: log(PATH, overwrite=false, clock=auto|tsc|monotonic, overflow=wait|drop, cupti=auto|calls|memory|off,
- * samples=auto|every|off, ring=1MiB, backlog=128MiB), or log alone below another: it records into the trace of the one
- * above.
+ * samples=auto|every|off, ring=1MiB, backlog=128MiB, callstack=0, unwind=auto|fp|dwarf), or log without a path below
+ * another: it records into the trace of the one above, with call stacks or without, as it says itself.
  *
  * Example: log(trace.db) | statistics | limit(4GiB) | log | driver
  *
@@ -23,6 +23,7 @@
 #include <tidemark/log.h>
 #include <tidemark/stack.h>
 
+#include "callstack.h"
 #include "kind.h"
 #include "trace/callslot.h"
 #include "trace/front.h"
@@ -37,13 +38,14 @@ struct log_sampled {
 
 #define LOG_CALLS   1u /* the driver's calls within them */
 #define LOG_SAMPLES 2u /* what `sampled` has */
+#define LOG_STACKS  4u /* of an allocation its call stack */
 
 struct log {
     struct tide_resource base;                 /* first */
     _Atomic(struct tidei_recorder *) recorder; /* holds a reference; NULL until one above has a path */
     uint16_t layer_id;                         /* set before `recorder` */
     bool watches;                              /* opened the trace, and has the bases watched */
-    _Atomic unsigned beside;                   /* what is recorded beside its events: LOG_CALLS, LOG_SAMPLES */
+    _Atomic unsigned beside;                   /* what is recorded beside its events: the flags above */
     _Atomic(struct log_sampled *) sampled;     /* owned */
     struct tide_log_options options;           /* as they were given; path is owned */
 };
@@ -98,22 +100,22 @@ log_sample(struct log *log, struct tidei_front *front)
 
 /* An allocation that is recorded; see tidei_front_ticks for `plain`. */
 static inline __attribute__((always_inline)) enum tide_status
-log_allocate_recorded(struct log *log, struct tidei_front *front, bool plain, size_t bytes, size_t alignment,
-                      tide_stream stream, void **out)
+log_allocate_recorded(struct log *log, struct tidei_front *front, bool plain, uint32_t callstack, size_t bytes,
+                      size_t alignment, tide_stream stream, void **out)
 {
     uint64_t begin = tidei_front_ticks(front, plain);
     enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
 
     tidei_front_event(front, begin, (uintptr_t)*out, bytes, stream,
-                      tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)), true,
-                      plain);
+                      tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)),
+                      callstack, true, plain);
     return status;
 }
 
 /* The same with the driver's calls. */
 static inline __attribute__((always_inline)) enum tide_status
-log_allocate_followed(struct log *log, struct tidei_front *front, bool plain, size_t bytes, size_t alignment,
-                      tide_stream stream, void **out)
+log_allocate_followed(struct log *log, struct tidei_front *front, bool plain, uint32_t callstack, size_t bytes,
+                      size_t alignment, tide_stream stream, void **out)
 {
     uint64_t begin = tidei_front_ticks(front, plain);
     struct tidei_call_slot *slot = tidei_call_slot_arm(front, begin, true, plain);
@@ -121,7 +123,7 @@ log_allocate_followed(struct log *log, struct tidei_front *front, bool plain, si
 
     tidei_front_event_calls(front, begin, (uintptr_t)*out, bytes, stream,
                             tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)),
-                            true, plain, slot);
+                            callstack, true, plain, slot);
     tidei_call_slot_disarm(slot);
     return status;
 }
@@ -130,14 +132,18 @@ static __attribute__((noinline)) enum tide_status
 log_allocate_otherwise(struct log *log, struct tidei_front *front, size_t bytes, size_t alignment, tide_stream stream,
                        void **out)
 {
+    uint32_t callstack = 0;
     enum tide_status status;
 
     if (front == NULL)
         return tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
+    /* Before the clock is read: it is no part of the call that is recorded. */
+    if (log_beside(log) & LOG_STACKS)
+        callstack = tidei_callstack_here(log->options.callstack_depth, log->options.unwind);
     if (log_beside(log) & LOG_CALLS)
-        status = log_allocate_followed(log, front, false, bytes, alignment, stream, out);
+        status = log_allocate_followed(log, front, false, callstack, bytes, alignment, stream, out);
     else
-        status = log_allocate_recorded(log, front, false, bytes, alignment, stream, out);
+        status = log_allocate_recorded(log, front, false, callstack, bytes, alignment, stream, out);
     log_sample(log, front);
     return status;
 }
@@ -151,8 +157,8 @@ log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
     if (__builtin_expect(front == NULL || !front->plain || log_beside(log) > LOG_CALLS, 0))
         return log_allocate_otherwise(log, front, bytes, alignment, stream, out);
     if (log_beside(log) == LOG_CALLS)
-        return log_allocate_followed(log, front, true, bytes, alignment, stream, out);
-    return log_allocate_recorded(log, front, true, bytes, alignment, stream, out);
+        return log_allocate_followed(log, front, true, 0, bytes, alignment, stream, out);
+    return log_allocate_recorded(log, front, true, 0, bytes, alignment, stream, out);
 }
 
 static inline __attribute__((always_inline)) enum tide_status
@@ -163,8 +169,8 @@ log_deallocate_recorded(struct log *log, struct tidei_front *front, bool plain, 
     enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
 
     tidei_front_event(front, begin, (uintptr_t)pointer, bytes, stream,
-                      tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)), false,
-                      plain);
+                      tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)), 0,
+                      false, plain);
     return status;
 }
 
@@ -179,7 +185,7 @@ log_deallocate_followed(struct log *log, struct tidei_front *front, bool plain, 
 
     tidei_front_event_calls(front, begin, (uintptr_t)pointer, bytes, stream,
                             tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)),
-                            false, plain, slot);
+                            0, false, plain, slot);
     tidei_call_slot_disarm(slot);
     return status;
 }
@@ -210,7 +216,7 @@ log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     struct log *log = (struct log *)self;
     struct tidei_front *front = log_front(log, TIDEI_RECORD_FREE);
 
-    if (__builtin_expect(front == NULL || !front->plain || log_beside(log) > LOG_CALLS, 0))
+    if (__builtin_expect(front == NULL || !front->plain || (log_beside(log) & LOG_SAMPLES) != 0, 0))
         return log_deallocate_otherwise(log, front, pointer, bytes, alignment, stream);
     if (log_beside(log) == LOG_CALLS)
         return log_deallocate_followed(log, front, true, pointer, bytes, alignment, stream);
@@ -222,13 +228,26 @@ static const char *const log_cuptis[] = { "auto", "calls", "off", "memory", NULL
 static const char *const log_overflows[] = { "wait", "drop", NULL };
 static const char *const log_samples[] = { "auto", "every", "off", NULL };
 
+/* `any`: behind others. A layer that records into the trace of another has these alone. */
+static void
+log_describe_callstack(const struct tide_log_options *options, struct tide_text *text, bool any)
+{
+    if (options->callstack_depth == 0)
+        return;
+    tide_text_format(text, "%scallstack=%u", any ? ", " : "", (unsigned)options->callstack_depth);
+    if (options->unwind != TIDE_UNWIND_AUTO)
+        tide_text_format(text, ", unwind=%s", tidei_unwind_words[options->unwind]);
+}
+
 static void
 log_describe(struct tide_resource *self, struct tide_text *text)
 {
     const struct tide_log_options *options = &((struct log *)self)->options;
 
-    if (options->path == NULL)
+    if (options->path == NULL) {
+        log_describe_callstack(options, text, false);
         return;
+    }
     tide_text_word(text, options->path);
     if (options->overwrite)
         tide_text_format(text, ", overwrite=true");
@@ -248,6 +267,7 @@ log_describe(struct tide_resource *self, struct tide_text *text)
         tide_text_format(text, ", backlog=");
         tide_text_size(text, options->backlog_bytes);
     }
+    log_describe_callstack(options, text, true);
 }
 
 /* A base that can say what it holds is asked now and then; see the table pool_sample. */
@@ -499,10 +519,14 @@ log_make(struct tide_resource *upstream, const struct tide_log_options *options,
     status = tidei_options_copy("log", options, &given, sizeof(given));
     if (status != TIDE_OK)
         return status;
+    status = tidei_callstack_options("log", given.callstack_depth, given.unwind);
+    if (status != TIDE_OK)
+        return status;
     log = calloc(1, sizeof(*log));
     if (log == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     log->options = given;
+    atomic_init(&log->beside, given.callstack_depth != 0 ? LOG_STACKS : 0);
     if (given.path != NULL && (log->options.path = strdup(given.path)) == NULL)
         status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
     if (status == TIDE_OK)
@@ -579,6 +603,7 @@ static const struct tidei_argument log_arguments[] = {
       .least = UINT64_C(1) << 20,
       .most = UINT64_C(16) << 30,
       .expected = "a size from 1MiB to 16GiB" },
+    TIDEI_CALLSTACK_ARGUMENTS,
 };
 
 static enum tide_status
@@ -595,6 +620,8 @@ log_create(const struct tidei_arguments *arguments, struct tide_resource *upstre
     options.samples = values[5].given ? (enum tide_samples)values[5].number : TIDE_SAMPLES_AUTO;
     options.ring_bytes = values[6].given ? values[6].number : 0;
     options.backlog_bytes = values[7].given ? values[7].number : 0;
+    options.callstack_depth = values[8].given ? (uint32_t)values[8].number : 0;
+    options.unwind = values[9].given ? (enum tide_unwind)values[9].number : TIDE_UNWIND_AUTO;
     return log_make(upstream, &options, out);
 }
 

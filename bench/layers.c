@@ -137,15 +137,24 @@ make_statistics(struct tide_resource *base, unsigned threads)
     return statistics;
 }
 
+static struct tide_resource *
+make_track(struct tide_resource *base, unsigned threads)
+{
+    struct tide_resource *track;
+
+    (void)threads;
+    if (tide_track_create(base, NULL, &track) != TIDE_OK)
+        bench_fail("track");
+    return track;
+}
+
 /* One line for each layer. */
 static const struct {
     const char *name;
     struct tide_resource *(*make)(struct tide_resource *base, unsigned threads);
 } layers[] = {
-    { "base that does nothing", make_nothing },
-    { "limit", make_limit },
-    { "limit, full", make_full_limit },
-    { "statistics", make_statistics },
+    { "base that does nothing", make_nothing }, { "limit", make_limit }, { "limit, full", make_full_limit },
+    { "statistics", make_statistics },          { "track", make_track },
 };
 
 static void

@@ -1,6 +1,12 @@
 # Benchmarks: built on demand, run by `make bench`; figures in bench/README.md.
-EXTRA_PROGRAMS += bench/front bench/gpu bench/layers bench/pool bench/replay bench/viewer bench/writer
+EXTRA_PROGRAMS += bench/callstacks bench/front bench/gpu bench/layers bench/pool bench/replay bench/viewer bench/writer
 bench_common = bench/bench.c bench/bench.h
+
+# The whole library, as taking a call stack alone is nothing that it exports.
+bench_callstacks_SOURCES = bench/callstacks.c bench/nothing.c bench/nothing.h $(bench_common)
+bench_callstacks_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+bench_callstacks_CFLAGS = $(AM_CFLAGS) -fno-omit-frame-pointer -pthread
+bench_callstacks_LDADD = libtidemark-test.la
 
 bench_front_SOURCES = bench/front.c bench/nothing.c bench/nothing.h $(bench_common) src/trace/clock.c
 bench_front_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
@@ -37,17 +43,19 @@ bench_writer_LDADD = libtidemark.la $(SQLITE_LIBS)
 
 EXTRA_DIST += bench/README.md
 
-CLEANFILES += bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) \
+CLEANFILES += bench/callstacks$(EXEEXT) bench-callstacks.json bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) \
 	bench/replay$(EXEEXT) bench/viewer$(EXEEXT) bench-viewer.db bench/writer$(EXEEXT) bench-front.json \
 	bench-gpu.json bench-layers.json bench-pool.json bench-replay.json bench-viewer.json bench-writer.json
 
 .PHONY: bench bench-gpu bench-replay bench-viewer
-bench: bench/front$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) bench/writer$(EXEEXT) bench-replay bench-viewer
+bench: bench/callstacks$(EXEEXT) bench/front$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) bench/writer$(EXEEXT) bench-replay bench-viewer
 	bench/front$(EXEEXT) bench-front.json
 	@echo
 	bench/layers$(EXEEXT) bench-layers.json
 	@echo
 	bench/pool$(EXEEXT) bench-pool.json
+	@echo
+	bench/callstacks$(EXEEXT) bench-callstacks.json
 	@echo
 	bench/writer$(EXEEXT) bench-writer.json
 

@@ -4,6 +4,7 @@ pkginclude_HEADERS = \
 	include/tidemark/base.h \
 	include/tidemark/binning.h \
 	include/tidemark/callback.h \
+	include/tidemark/callstack.h \
 	include/tidemark/driver.h \
 	include/tidemark/export.h \
 	include/tidemark/fallback.h \
@@ -23,4 +24,5 @@ pkginclude_HEADERS = \
 	include/tidemark/status.h \
 	include/tidemark/text.h \
 	include/tidemark/trace.h \
+	include/tidemark/track.h \
 	include/tidemark/tidemark.h

@@ -46,6 +46,7 @@ $PACKAGE_STRING
   CUDA toolkit      $cuda_summary
   CUPTI             $cupti_summary
   SQLite            $SQLITE_version, $SQLITE_source
+  libdw             $libdw_summary
   command           $command_summary
   sqlite3 command   ${SQLITE3:-no: tests of the trace are skipped}
   sanitizers        $enable_sanitizers

@@ -1,6 +1,7 @@
 lib_LTLIBRARIES += libtidemark.la
 libtidemark_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
-libtidemark_la_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
+# Frame pointers: call stacks lead through it. The call to the layer below costs nothing that can be measured by them.
+libtidemark_la_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread -fno-omit-frame-pointer
 libtidemark_la_LDFLAGS = -version-info 0:0:0 -no-undefined -export-symbols-regex '^tide_' -pthread \
 	-Wl,-z,nodelete
 libtidemark_la_LIBADD = $(SQLITE_LIBS) -ldl
@@ -11,6 +12,8 @@ libtidemark_la_SOURCES = \
 	src/bin-table.h \
 	src/blocks.c \
 	src/blocks.h \
+	src/callstack.c \
+	src/callstack.h \
 	src/cuda.c \
 	src/cupti-table.c \
 	src/cupti-table.h \
@@ -34,6 +37,8 @@ libtidemark_la_SOURCES = \
 	src/driver-table.h \
 	src/driver-text.c \
 	src/driver.c \
+	src/frames.c \
+	src/frames.h \
 	src/host.c \
 	src/kind.h \
 	src/ledger.c \
@@ -42,6 +47,8 @@ libtidemark_la_SOURCES = \
 	src/lock.h \
 	src/managed.c \
 	src/message.c \
+	src/modules.c \
+	src/modules.h \
 	src/pinned.c \
 	src/plain.c \
 	src/plain.h \
@@ -59,7 +66,11 @@ libtidemark_la_SOURCES = \
 	src/stack-parse.h \
 	src/stack-value.c \
 	src/stack-value.h \
+	src/stackwalk.c \
+	src/stackwalk.h \
 	src/status.c \
+	src/symbols.c \
+	src/symbols.h \
 	src/tag-counters.c \
 	src/tag-counters.h \
 	src/text.c \
@@ -67,6 +78,8 @@ libtidemark_la_SOURCES = \
 	src/threadslot.h \
 	src/touch.c \
 	src/touch.h \
+	src/track-table.c \
+	src/track-table.h \
 	src/version.c \
 	src/watched-blocks.c \
 	src/watched-blocks.h

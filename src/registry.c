@@ -23,6 +23,7 @@ extern const struct tidei_kind tidei_prefetch_kind;
 extern const struct tidei_kind tidei_retry_kind;
 extern const struct tidei_kind tidei_sim_kind;
 extern const struct tidei_kind tidei_statistics_kind;
+extern const struct tidei_kind tidei_track_kind;
 
 /* Ends in NULL; one line for each, which clang-format would pack. */
 /* clang-format off */
@@ -46,6 +47,7 @@ static const struct tidei_kind *const kinds[] = {
     &tidei_retry_kind,
     &tidei_sim_kind,
     &tidei_statistics_kind,
+    &tidei_track_kind,
     NULL,
 };
 /* clang-format on */

@@ -37,6 +37,12 @@ TESTS += tests/id-map-t
 check_PROGRAMS += tests/spender
 tests_spender_SOURCES = tests/spender.c
 tests_spender_LDADD = libtidemark.la
+# No script of libtool's in its place: the name of the file that runs is looked at.
+check_PROGRAMS += tests/callstack-program
+tests_callstack_program_SOURCES = tests/callstack-program.c
+tests_callstack_program_CFLAGS = $(AM_CFLAGS) -g -fno-omit-frame-pointer -pthread
+tests_callstack_program_LDFLAGS = -no-install -Wl,--build-id
+tests_callstack_program_LDADD = libtidemark.la -ldl
 
 check_PROGRAMS += tests/recording
 tests_recording_SOURCES = tests/recording.c
@@ -110,6 +116,7 @@ command_tests = \
 	tests/bad-trace-t.sh \
 	tests/check-t.sh \
 	tests/data-t.sh \
+	tests/callstacks-t.sh \
 	tests/devices-t.sh \
 	tests/export-t.sh \
 	tests/import-t.sh \
@@ -447,6 +454,31 @@ tests_counters_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src -DTIDEI_TEST_POINTS
 tests_counters_t_LDADD = libtidemark-test.la
 TESTS += tests/counters-t
 THREADED_TESTS += tests/counters-t
+
+# With frame pointers and without, whatever the compiler does unless told.
+EXTRA_DIST += tests/callstack-chain.h
+check_LTLIBRARIES += tests/libchain-with.la tests/libchain-without.la
+tests_libchain_with_la_SOURCES = tests/callstack-chain.c
+tests_libchain_with_la_CPPFLAGS = $(AM_CPPFLAGS) -DCHAIN_RUN=chain_with_pointers
+tests_libchain_with_la_CFLAGS = $(AM_CFLAGS) -fno-omit-frame-pointer
+tests_libchain_without_la_SOURCES = tests/callstack-chain.c
+tests_libchain_without_la_CPPFLAGS = $(AM_CPPFLAGS) -DCHAIN_RUN=chain_without_pointers
+tests_libchain_without_la_CFLAGS = $(AM_CFLAGS) -fomit-frame-pointer
+
+check_PROGRAMS += tests/callstack-t
+tests_callstack_t_SOURCES = tests/callstack-t.c
+tests_callstack_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+tests_callstack_t_CFLAGS = $(AM_CFLAGS) -fno-omit-frame-pointer
+tests_callstack_t_LDADD = tests/libchain-with.la tests/libchain-without.la libtidemark-test.la
+TESTS += tests/callstack-t
+THREADED_TESTS += tests/callstack-t
+
+check_PROGRAMS += tests/track-t
+tests_track_t_SOURCES = tests/track-t.c tests/contract.c $(trace_test)
+tests_track_t_CFLAGS = $(trace_test_cflags) -fno-omit-frame-pointer
+tests_track_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+TESTS += tests/track-t
+THREADED_TESTS += tests/track-t
 
 check_PROGRAMS += tests/clock-t
 tests_clock_t_SOURCES = tests/clock-t.c $(trace_test)

@@ -49,7 +49,7 @@ answer() {
 test -n "$SQLITE3" || skip_all 'there is no sqlite3 command'
 test -x "$top_builddir/tests/make-trace" || skip_all 'this build has no command'
 
-plan 17
+plan 18
 trace=$scratch/trace.db
 block 1 >"$scratch/documented.sql"
 ok 'the schema on the page makes a database' "$SQLITE3" -bail "$scratch/documented.db" ".read $scratch/documented.sql"
@@ -79,6 +79,10 @@ is "$(comm -23 "$scratch/documented" "$scratch/recorded" | tr '\n' ' ')" 'cupti 
     UPDATE allocation SET tag_id = 3 WHERE allocation_id IN (2, 3);
     UPDATE allocation SET free_stream_id = 2, free_duration_ns = 77 WHERE allocation_id = 3;
     INSERT INTO pool_sample VALUES (5, 2, 10, 64), (6, 2, 30, 128), (7, 2, 20, 64);
+    INSERT INTO module VALUES (1, '/a/program', '00', 4096, 8192);
+    INSERT INTO frame VALUES (1, 5000, 1, 'leaf', 'a.c', 3), (2, 6000, 1, 'main', 'a.c', 9), (3, 7000, NULL, NULL, NULL, NULL);
+    INSERT INTO callstack VALUES (1, 0, 1), (1, 1, 2), (2, 0, 3), (2, 1, 2);
+    UPDATE allocation SET callstack_id = iif(allocation_id = 2, 2, 1);
     INSERT INTO mark VALUES (1500000000, 1, 'mark', 'epoch 1', NULL), (1, 1, 'refused_free', '', 5);" || exit 99
 is "$(answer 2)" "$(printf '1|700|2000000|3\n3|7|3000000|1')" \
     'the peak of each layer: what is freed at its moment stood there'
@@ -90,5 +94,6 @@ is "$(answer 7)" "$(printf '1|100\n2|700\n3|450\n4|350')" 'memory over time'
 is "$(answer 8)" '0x0|0xff|1|300' 'frees on another stream'
 is "$(answer 9)" "$(printf '300|2|1|0.0\n100|1|1|3000.0\n50|1|0|')" 'sizes and how long they live'
 is "$(answer 10)" '2|128|30|6' 'what the pool held at the most'
-is "$(answer 11) $(blocks)" '2023-11-14 22:13:21.500|epoch 1 11' 'the marks with the time of day; there is no further query'
+is "$(answer 11) $(blocks)" '2023-11-14 22:13:21.500|epoch 1 12' 'the marks with the time of day'
+is "$(answer 12)" "$(printf '|||1|300\nleaf|a.c|3|1|50')" 'what was never freed, by place in the code; there is no further query'
 done_testing

@@ -101,20 +101,23 @@ names_make_paths(const struct trace *trace, struct name_list *tags)
 }
 
 /*
- * Call stacks are optional: a recorder that has none makes no such tables. A row of `callstack` is one frame of a call
- * stack, position 0 the innermost; a row of `frame` says what it is.
+ * A row of `callstack` is one frame of a call stack, position 0 the innermost; a row of `frame` says what it is: its
+ * function where that is known, else its place in a module.
  */
 static int
 names_callstacks(const struct trace *trace, struct name_list *list)
 {
     static const char sql[] =
         "SELECT callstack_id, group_concat(text, ' < '), 0, NULL FROM (SELECT callstack_id,"
-        " coalesce(nullif(function, ''), printf('0x%x', address)) ||"
+        " coalesce(nullif(function, ''), replace(path, rtrim(path, replace(path, '/', '')), '') ||"
+        " printf('+0x%x', address - base), printf('0x%x', address)) ||"
         " iif(ifnull(file, '') = '', '', ' (' || file || iif(ifnull(line, 0) = 0, '', ':' || line) || ')') AS text"
-        " FROM callstack JOIN frame USING (frame_id) ORDER BY callstack_id, position) GROUP BY callstack_id";
+        " FROM callstack JOIN frame USING (frame_id) LEFT JOIN module USING (module_id)"
+        " ORDER BY callstack_id, position) GROUP BY callstack_id";
 
     if (!trace_has(trace, "callstack", "callstack_id position frame_id") ||
-        !trace_has(trace, "frame", "frame_id address function file line"))
+        !trace_has(trace, "frame", "frame_id address module_id function file line") ||
+        !trace_has(trace, "module", "module_id path base"))
         return COMMAND_FINE;
     return names_list(trace, list, sql);
 }

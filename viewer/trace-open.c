@@ -82,16 +82,19 @@ trace_failed(const struct trace *trace)
 }
 
 /*
- * Take in what a program that was killed has left beside its trace. Where that cannot be done, the trace is read as it
- * is, and meta.complete says that it lacks something.
+ * Take in what a program that was killed has left beside its trace, and name the frames of its call stacks. Where that
+ * cannot be done, the trace is read as it is, and meta.complete says that it lacks something.
  */
 static void
 trace_prepare(struct trace *trace)
 {
     struct tide_trace_recovery found;
+    struct tide_trace_resolution frames;
 
     if (tide_trace_recover(trace->path, &found) != TIDE_OK)
         fprintf(stderr, "%s: what was left beside it is not taken in: %s\n", trace->path, tide_error_text());
+    else if (found.state != TIDE_TRACE_RECORDING)
+        tide_trace_resolve(trace->path, &frames); /* else its call stacks are addresses: no reason to say more */
     trace->in_progress = found.state == TIDE_TRACE_RECORDING;
     trace->process = found.pid;
 }

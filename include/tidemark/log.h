@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include <tidemark/callstack.h>
 #include <tidemark/resource.h>
 
 #ifdef __cplusplus
@@ -48,6 +49,12 @@ struct tide_log_options {
     uint64_t backlog_bytes; /* the most that waits for SQLite, 1 MiB to 16 GiB; 0: 128 MiB */
     enum tide_cupti cupti;  /* for stacks over device memory; meta.cupti says what came of it */
     enum tide_samples samples;
+    /*
+     * Frames of the call stack that each allocation is recorded with, up to TIDE_CALLSTACK_MOST; 0: none. This one
+     * and the next are each log's own, also where it joins a trace.
+     */
+    uint32_t callstack_depth;
+    enum tide_unwind unwind; /* how it is taken */
 };
 
 /*
@@ -59,7 +66,7 @@ struct tide_log_options {
  * The trace is complete once the last `log` that records into it is released, or the process has exited.
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, ring_bytes, backlog_bytes, more than 65,535 layers in one trace), TIDE_EEXIST (the
+ * Errors: TIDE_EINVAL (NULL, ring_bytes, backlog_bytes, callstack_depth, more than 65,535 layers in one trace), TIDE_EEXIST (the
  * file exists), TIDE_EBUSY (another process records there), TIDE_EIO, TIDE_EUNSUPPORTED (clock), TIDE_ENOMEM.
  * Thread safety: any thread; recording an event takes no lock and no system call. Since 0.1.
  */

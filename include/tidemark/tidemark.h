@@ -19,6 +19,7 @@
 #include <tidemark/base.h>
 #include <tidemark/binning.h>
 #include <tidemark/callback.h>
+#include <tidemark/callstack.h>
 #include <tidemark/driver.h>
 #include <tidemark/export.h>
 #include <tidemark/fallback.h>
@@ -38,6 +39,7 @@
 #include <tidemark/status.h>
 #include <tidemark/text.h>
 #include <tidemark/trace.h>
+#include <tidemark/track.h>
 
 #ifdef __cplusplus
 extern "C" {

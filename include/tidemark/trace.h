@@ -35,6 +35,23 @@ struct tide_trace_recovery {
  */
 TIDE_EXPORT enum tide_status tide_trace_recover(const char *path, struct tide_trace_recovery *out);
 
+/* What tide_trace_resolve did, in frames of call stacks. */
+struct tide_trace_resolution {
+    uint64_t resolved;   /* looked up and written to the trace now */
+    uint64_t unresolved; /* nobody has looked up so far: their files are not to be had here */
+};
+
+/*
+ * Look up the frames of a trace's call stacks, function, file and line, in the files that the program ran from, and
+ * write that to the trace. A file counts where its build id is the one that the trace has; one without a build id, on
+ * the machine that recorded and unchanged since. Needs libdw, and no more than one look: what was looked up stays in
+ * the trace, wherever that goes. Not while a process records there.
+ *
+ * `out` is defined on every return. Errors: TIDE_EINVAL (NULL), TIDE_EFORMAT (no trace), TIDE_EIO (it cannot be written
+ * to); then nothing has changed. Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_trace_resolve(const char *path, struct tide_trace_resolution *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -98,23 +98,24 @@ tidei_call_slot_fits(const struct tidei_call_slot *slot, uint64_t begin, uint64_
 
 /* The slow side of the next one: each call in a record of its own behind the event's. */
 void tidei_front_event_calls_behind(struct tidei_front *front, uint64_t begin, uint64_t address, uint64_t size,
-                                    uint64_t stream, uint64_t word, bool settled, const struct tidei_call_slot *slot);
+                                    uint64_t stream, uint64_t word, uint32_t callstack, bool settled,
+                                    const struct tidei_call_slot *slot);
 
 /* tidei_front_event for an event whose thread's calls of the driver have been collected: they are recorded with it. */
 static inline __attribute__((always_inline)) void
 tidei_front_event_calls(struct tidei_front *front, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,
-                        uint64_t word, bool settled, bool plain, const struct tidei_call_slot *slot)
+                        uint64_t word, uint32_t callstack, bool settled, bool plain, const struct tidei_call_slot *slot)
 {
     const struct tidei_call_part *call = &slot->calls[0];
     struct tidei_record *record;
     uint64_t now;
 
     if (__builtin_expect(front->head - front->tail > front->mask || !tidei_call_slot_fits(slot, begin, address), 0)) {
-        tidei_front_event_calls_behind(front, begin, address, size, stream, word, settled, slot);
+        tidei_front_event_calls_behind(front, begin, address, size, stream, word, callstack, settled, slot);
         return;
     }
     record = &front->records[front->head & front->mask];
-    tidei_front_fill(front, record, address, size, stream, word);
+    tidei_front_fill(front, record, address, size, stream, word, callstack);
     record->call_function = call->function;
     record->call_span = (uint32_t)((call->start - begin) << 16 | (call->end - call->start));
     if (plain && tidei_call_slot_is_open(slot)) {

@@ -176,6 +176,15 @@ extras_other(struct tidei_store *store, uint64_t index)
         status =
             tidei_store_sample(store, tidei_store_ns(store, record->ticks), record->tag, record->address, record->size);
         break;
+    case TIDEI_RECORD_MODULE:
+        status = tidei_stacks_module(store, record, text, length);
+        break;
+    case TIDEI_RECORD_CALLSTACK:
+        status = tidei_stacks_callstack(store, record, text, length);
+        break;
+    case TIDEI_RECORD_MISUSE:
+        status = tidei_stacks_misuse(store, record, text, length);
+        break;
     default:
         store->unreadable++; /* a damaged file */
         break;

@@ -8,6 +8,7 @@
 #include "resource.h"
 #include "trace/aside.h"
 #include "trace/calls.h"
+#include "trace/callstacks.h"
 #include "trace/create.h"
 #include "trace/drops.h"
 #include "trace/front.h"
@@ -32,6 +33,7 @@ fork_before(void)
 {
     tidei_gate_hold(&tidei_registry.recovery_gate);
     tidei_tags_lock();
+    tidei_callstack_lock();
     pthread_mutex_lock(&tidei_registry.lock);
     for (struct tidei_recorder *recorder = tidei_registry.first; recorder != NULL; recorder = recorder->next) {
         if (recorder->writer != NULL)
@@ -53,6 +55,7 @@ fork_after(void)
             tidei_gate_let_go(&recorder->writer->gate);
     }
     pthread_mutex_unlock(&tidei_registry.lock);
+    tidei_callstack_unlock();
     tidei_tags_unlock();
     tidei_gate_let_go(&tidei_registry.recovery_gate);
 }
@@ -82,6 +85,7 @@ fork_in_child(void)
     }
     tidei_front_forked();
     tidei_calls_forked();
+    tidei_thread_forked();
     atomic_store_explicit(&tidei_registry.recovery_gate.holders, 1,
                           memory_order_relaxed); /* this thread; others wait in the parent */
     fork_after();
@@ -121,6 +125,7 @@ fork_define_again(struct tidei_recorder *recorder)
     for (size_t i = 0; i < recorder->definition_count; i++)
         tidei_recorder_write_definition(recorder, &recorder->definitions[i]);
     tidei_tags_define_locked(recorder);
+    tidei_callstacks_define_locked(recorder);
     pthread_mutex_lock(&recorder->lock);
     for (size_t i = 0; i < recorder->watch_count; i++)
         tidei_sampler_watch(recorder->writer->sampler, recorder->watches[i].resource, recorder->watches[i].layer_id);
@@ -129,7 +134,7 @@ fork_define_again(struct tidei_recorder *recorder)
     pthread_mutex_unlock(&recorder->lock);
 }
 
-/* Begin a trace of this process's own, in place of the parent's. The locks of tags and registry are held. */
+/* Begin a trace of this process's own, in place of the parent's. The locks of tags, call stacks and registry are held. */
 static enum tide_status
 fork_begin_anew(struct tidei_recorder *recorder)
 {
@@ -171,6 +176,7 @@ tidei_recorder_revive(struct tidei_recorder *recorder)
     tidei_error_save(&error);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     tidei_tags_lock();
+    tidei_callstack_lock();
     pthread_mutex_lock(&tidei_registry.lock);
     if (atomic_load_explicit(&recorder->mode, memory_order_relaxed) == TIDEI_RECORDER_FORKED) {
         status = fork_begin_anew(recorder);
@@ -179,6 +185,7 @@ tidei_recorder_revive(struct tidei_recorder *recorder)
     }
     mode = atomic_load_explicit(&recorder->mode, memory_order_relaxed);
     pthread_mutex_unlock(&tidei_registry.lock);
+    tidei_callstack_unlock();
     tidei_tags_unlock();
     if (status != TIDE_OK)
         tidei_message(TIDE_ERROR, "%s; this process records nothing", tide_error_text());

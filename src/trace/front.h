@@ -138,24 +138,24 @@ tidei_front_publish(struct tidei_front *front, struct tidei_ring *ring, uint64_t
  */
 static inline __attribute__((always_inline)) void
 tidei_front_fill(const struct tidei_front *front, struct tidei_record *record, uint64_t address, uint64_t size,
-                 uint64_t stream, uint64_t word)
+                 uint64_t stream, uint64_t word, uint32_t callstack)
 {
     record->address = address;
     record->size = size;
     record->stream = stream;
     record->tag = tidei_tag_current;
-    record->callstack = 0;
+    record->callstack = callstack;
     memcpy(&record->layer, &word, sizeof(word));
     record->thread = front->thread_id;
 }
 
 /*
- * Record an allocation or a free whose call began at `begin` and has just returned; `word` is tidei_record_word of it.
- * An allocation is `settled`: its life begins after the free that gave its address back, on whichever thread.
+ * Record an allocation or a free whose call began at `begin` and has just returned; `word` is tidei_record_word of it,
+ * `callstack` 0 where it has none. An allocation is `settled`: its life begins after the free that gave its address back, on whichever thread.
  */
 static inline __attribute__((always_inline)) void
 tidei_front_event(struct tidei_front *front, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,
-                  uint64_t word, bool settled, bool plain)
+                  uint64_t word, uint32_t callstack, bool settled, bool plain)
 {
     struct tidei_ring *ring = front->ring;
     struct tidei_record *record;
@@ -166,7 +166,7 @@ tidei_front_event(struct tidei_front *front, uint64_t begin, uint64_t address, u
         return;
     }
     record = &front->records[front->head & front->mask];
-    tidei_front_fill(front, record, address, size, stream, word);
+    tidei_front_fill(front, record, address, size, stream, word, callstack);
     tidei_front_open(front, ring, begin, plain);
     TIDEI_TEST_POINT("front.open");
     now = settled ? tidei_front_ticks_settled(front, plain) : tidei_front_ticks(front, plain);

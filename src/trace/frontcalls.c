@@ -22,7 +22,8 @@ frontcalls_put(struct tidei_front *front, const struct tidei_call_slot *slot)
 
 void
 tidei_front_event_calls_behind(struct tidei_front *front, uint64_t begin, uint64_t address, uint64_t size,
-                               uint64_t stream, uint64_t word, bool settled, const struct tidei_call_slot *slot)
+                               uint64_t stream, uint64_t word, uint32_t callstack, bool settled,
+                               const struct tidei_call_slot *slot)
 {
     uint64_t records = 1 + slot->count;
     struct tidei_record *record;
@@ -35,7 +36,7 @@ tidei_front_event_calls_behind(struct tidei_front *front, uint64_t begin, uint64
         return;
     }
     record = &front->records[front->head & front->mask];
-    tidei_front_fill(front, record, address, size, stream, word);
+    tidei_front_fill(front, record, address, size, stream, word, callstack);
     record->text_records = (uint16_t)slot->count;
     frontcalls_put(front, slot);
     tidei_front_open(front, front->ring, begin, false);

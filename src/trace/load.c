@@ -107,6 +107,13 @@ load_device(struct tidei_store *store, sqlite3_stmt *row)
     return tidei_store_set_device(store, (uint32_t)sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1));
 }
 
+static bool
+load_module(struct tidei_store *store, sqlite3_stmt *row)
+{
+    return tidei_stacks_add_module(store, (uint32_t)sqlite3_column_int64(row, 0),
+                                   (uint64_t)sqlite3_column_int64(row, 1), (uint64_t)sqlite3_column_int64(row, 2));
+}
+
 enum tide_status
 tidei_store_load(struct tidei_store *store)
 {
@@ -117,6 +124,8 @@ tidei_store_load(struct tidei_store *store)
         status = load_each(store, "SELECT stream_id, handle, device FROM stream ORDER BY stream_id", load_stream);
     if (status == TIDE_OK)
         status = load_each(store, "SELECT layer_id, device FROM layer WHERE device IS NOT NULL", load_device);
+    if (status == TIDE_OK)
+        status = load_each(store, "SELECT module_id, base, size FROM module ORDER BY module_id", load_module);
     if (status == TIDE_OK)
         status = load_each(store,
                            "SELECT allocation_id, layer_id, address, size, alignment, tag_id, callstack_id, alloc_ns,"

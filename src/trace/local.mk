@@ -9,6 +9,8 @@ libtidemark_la_SOURCES += \
 	src/trace/buffer.c \
 	src/trace/buffer.h \
 	src/trace/calls.c \
+	src/trace/callstacks.c \
+	src/trace/callstacks.h \
 	src/trace/calls.h \
 	src/trace/callslot.h \
 	src/trace/clock.c \
@@ -52,6 +54,7 @@ libtidemark_la_SOURCES += \
 	src/trace/recover.c \
 	src/trace/registry.c \
 	src/trace/registry.h \
+	src/trace/resolve.c \
 	src/trace/ringcheck.c \
 	src/trace/ringfile.c \
 	src/trace/ringfile.h \
@@ -59,6 +62,7 @@ libtidemark_la_SOURCES += \
 	src/trace/sampler.h \
 	src/trace/schema.c \
 	src/trace/schema.h \
+	src/trace/stacks.c \
 	src/trace/store.c \
 	src/trace/store.h \
 	src/trace/store-write.c \

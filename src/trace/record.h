@@ -20,6 +20,9 @@ enum tidei_record_kind {
     TIDEI_RECORD_STACK = 9,   /* text: a stack as text; address: its number from 1 */
     TIDEI_RECORD_TEXT = 10,   /* more of the text of the record before; of an event: a call of the driver */
     TIDEI_RECORD_SAMPLE = 11, /* address: used bytes, size: reserved bytes, tag: layer id */
+    TIDEI_RECORD_MODULE = 12, /* text: path, NUL, build id; address: module id, size: bytes in memory, stream: base */
+    TIDEI_RECORD_CALLSTACK = 13, /* text: addresses of 8 bytes, the innermost first; address: call stack id */
+    TIDEI_RECORD_MISUSE = 14,    /* text: struct tidei_misuse; address, size, alignment, callstack: of the call */
 };
 
 /*
@@ -90,6 +93,27 @@ struct tidei_call_part {
 _Static_assert(sizeof(struct tidei_call_part) == 32, "a call fits into the text of one record");
 _Static_assert(sizeof(struct tidei_record) == 64, "a record is one cache line");
 _Static_assert(sizeof(struct tidei_text_record) == 64, "a text record is one cache line");
+
+enum tidei_misuse_kind {
+    TIDEI_MISUSE_UNKNOWN_POINTER = 0,
+    TIDEI_MISUSE_DOUBLE_FREE = 1,
+    TIDEI_MISUSE_WRONG_SIZE = 2,
+    TIDEI_MISUSE_WRONG_ALIGNMENT = 3,
+    TIDEI_MISUSE_GIVEN_TWICE = 4,
+};
+
+/* What is known of the allocation that a misuse is about; 0 where nothing is. */
+struct tidei_misuse {
+    uint64_t size;
+    uint32_t kind; /* enum tidei_misuse_kind */
+    uint32_t alignment_log2;
+    uint32_t alloc_os_tid;
+    uint32_t alloc_callstack;
+    uint32_t free_os_tid; /* of a double free: the first one */
+    uint32_t free_callstack;
+};
+
+_Static_assert(sizeof(struct tidei_misuse) <= TIDEI_TEXT_BYTES, "a misuse is one text record");
 
 /* The most text that goes with one record; longer text is cut. */
 #define TIDEI_TEXT_MAX 16383

@@ -6,6 +6,7 @@
 
 #include "resource.h"
 #include "trace/aside.h"
+#include "trace/callstacks.h"
 #include "trace/create.h"
 #include "trace/drops.h"
 #include "trace/front.h"
@@ -162,8 +163,10 @@ tidei_recorder_open(const struct tide_log_options *options, struct tidei_recorde
     pthread_mutex_unlock(&tidei_registry.files_lock);
     if (status != TIDE_OK)
         return status;
-    if (is_new)
+    if (is_new) {
         tidei_tags_define(recorder);
+        tidei_callstacks_define(recorder);
+    }
     *out = recorder;
     return TIDE_OK;
 }

@@ -138,7 +138,7 @@ bool tidei_recorder_is_open_locked(const struct tidei_recorder *recorder);
 
 /*
  * A recorder of the parent's in a forked process: begin a trace of its own where the path has %p. Whether it records
- * now. Takes the locks of tags and registry.
+ * now. Takes the locks of tags, call stacks and registry.
  */
 bool tidei_recorder_revive(struct tidei_recorder *recorder);
 void tidei_recorder_revive_all(void);

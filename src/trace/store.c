@@ -91,6 +91,13 @@ store_prepare(struct tidei_store *store)
         { &store->insert_calls, "INSERT INTO driver_call" STORE_CALL_COLUMNS " SELECT * FROM tidei_calls" },
         { &store->insert_outside, "INSERT INTO driver_call" STORE_CALL_COLUMNS " SELECT * FROM tidei_outside" },
         { &store->insert_devices, "INSERT INTO device_event" STORE_DEVICE_COLUMNS " SELECT * FROM tidei_devices" },
+        { &store->module, "INSERT OR IGNORE INTO module VALUES (?1, ?2, ?3, ?4, ?5)" },
+        { &store->frame, "INSERT INTO frame(address, module_id) SELECT ?1, ?2"
+                         " WHERE NOT EXISTS (SELECT 1 FROM frame WHERE address = ?1 AND module_id IS ?2)" },
+        { &store->callstack, "INSERT OR IGNORE INTO callstack SELECT ?3, ?4, frame_id FROM frame"
+                             " WHERE address = ?1 AND module_id IS ?2" },
+        { &store->misuse, "INSERT INTO misuse VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, 0), ?8, ?9, nullif(?10, 0),"
+                          " nullif(?11, 0), nullif(?12, 0), nullif(?13, 0))" },
         { &store->sample, "INSERT INTO pool_sample VALUES (?1, ?2, ?3, ?4)" },
     };
 
@@ -257,6 +264,7 @@ tidei_store_close(struct tidei_store *store)
     free(store->streams);
     free(store->samples_latest);
     free(store->layer_devices);
+    free(store->modules.items);
     free(store);
 }
 

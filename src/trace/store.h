@@ -21,6 +21,19 @@ struct tidei_stream {
     bool written;
 };
 
+/* Where a module lay in memory. */
+struct tidei_store_module {
+    uint32_t id;
+    uint64_t base;
+    uint64_t size;
+};
+
+struct tidei_store_modules {
+    struct tidei_store_module *items; /* owned; in the order in which they were loaded */
+    size_t count;
+    size_t capacity;
+};
+
 struct tidei_devices;
 
 /* How many lines of the clock are kept: a call may have begun some halves before it returned. */
@@ -30,16 +43,18 @@ struct tidei_store {
     sqlite3 *db;
     char *path; /* owned */
     sqlite3_stmt *begin, *commit, *rollback, *insert_rows, *insert_closed, *meta, *stack, *unmatched, *mark, *tag,
-        *layer, *bin, *thread, *stream, *loss, *sample, *insert_calls, *insert_outside, *insert_devices;
+        *layer, *bin, *thread, *stream, *loss, *sample, *insert_calls, *insert_outside, *insert_devices, *module,
+        *frame, *callstack, *misuse;
     uint64_t start_ns;
     struct tidei_clock_line line;                            /* for the half that is being written */
     struct tidei_clock_line lines_before[TIDEI_STORE_LINES]; /* the latest first; for calls that began before */
     unsigned line_count;
     uint64_t floor_ns; /* alloc_ns never falls below that of the half before, whose line had another slope */
     struct tidei_pair *pair;
-    const char *cupti;             /* what meta.cupti is to say with the next transaction; NULL: nothing new */
-    bool has_calls;                /* events may have calls of the driver with them */
-    struct tidei_devices *devices; /* borrowed; NULL in a recovery */
+    const char *cupti;                  /* what meta.cupti is to say with the next transaction; NULL: nothing new */
+    bool has_calls;                     /* events may have calls of the driver with them */
+    struct tidei_devices *devices;      /* borrowed; NULL in a recovery */
+    struct tidei_store_modules modules; /* of call stacks */
     struct tidei_stream *streams;
     uint32_t stream_count;
     uint32_t stream_capacity;
@@ -128,6 +143,16 @@ bool tidei_feed_keep_live(struct tidei_store *store);
 /* A pool's figures at a moment of the trace, where they differ from those before. Errors: TIDE_EIO, TIDE_ENOMEM. */
 enum tide_status tidei_store_sample(struct tidei_store *store, uint64_t ns, uint32_t layer_id, uint64_t used_bytes,
                                     uint64_t reserved_bytes);
+/* Write a module, a call stack, a misuse, within a transaction; stacks.c. The text is that of the record. */
+enum tide_status tidei_stacks_module(struct tidei_store *store, const struct tidei_record *record, const char *text,
+                                     size_t length);
+enum tide_status tidei_stacks_callstack(struct tidei_store *store, const struct tidei_record *record, const char *text,
+                                        size_t length);
+enum tide_status tidei_stacks_misuse(struct tidei_store *store, const struct tidei_record *record, const char *text,
+                                     size_t length);
+
+/* Call stacks that come lead through this one, too, where they lie in it. False where host memory is short. */
+bool tidei_stacks_add_module(struct tidei_store *store, uint32_t id, uint64_t base, uint64_t size);
 
 /* Write the records that are no allocations; extras.c. */
 enum tide_status tidei_extras_write(struct tidei_store *store);

@@ -1,0 +1,21 @@
+/* Calls that know their own call stack; built once with frame pointers and once without. */
+#ifndef TESTS_CALLSTACK_CHAIN_H
+#define TESTS_CALLSTACK_CHAIN_H
+
+#include <stdint.h>
+
+#define CHAIN_MOST 64
+
+/* A function that calls itself, and what it calls at last; `returns` are the addresses that its calls return to. */
+struct chain {
+    void (*leaf)(struct chain *chain);
+    void *context;
+    unsigned depth;               /* calls of itself; at most CHAIN_MOST - 2 */
+    unsigned count;               /* of `returns` */
+    uint64_t returns[CHAIN_MOST]; /* the innermost first */
+};
+
+void chain_with_pointers(struct chain *chain);
+void chain_without_pointers(struct chain *chain);
+
+#endif

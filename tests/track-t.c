@@ -1,0 +1,462 @@
+/* Tests adaptors/track.c and src/track-table.c. */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <tidemark/tidemark.h>
+
+#include "bases.h"
+#include "contract.h"
+#include "tap.h"
+#include "trace.h"
+#include "upstream.h"
+
+#define THREADS  8
+#define STEPS    20000
+#define MANY     5000
+#define FREES    20000 /* more than are remembered */
+#define NOINLINE __attribute__((noinline))
+
+/* Keeps what a call leaves as a frame of its own. */
+#define STAY() __asm__ volatile("" ::: "memory")
+
+/* A track over `upstream`, whose reference it takes over. */
+static struct tide_resource *
+over(struct tide_resource *upstream, uint32_t depth)
+{
+    const struct tide_track_options options = { TIDE_OPTIONS(options), .callstack_depth = depth };
+    struct tide_resource *track;
+
+    if (tide_track_create(upstream, &options, &track) != TIDE_OK)
+        abort();
+    tide_resource_release(upstream);
+    return track;
+}
+
+NOINLINE void *
+take_in_a_function(struct tide_resource *track, size_t bytes)
+{
+    void *pointer = NULL;
+
+    if (tide_allocate(track, bytes, 256, 7, &pointer) != TIDE_OK)
+        diag("%s", tide_error_text());
+    STAY();
+    return pointer;
+}
+
+NOINLINE enum tide_status
+give_in_a_function(struct tide_resource *track, void *pointer, size_t bytes)
+{
+    enum tide_status status = tide_deallocate(track, pointer, bytes, 256, 7);
+
+    STAY();
+    return status;
+}
+
+NOINLINE enum tide_status
+give_in_another(struct tide_resource *track, void *pointer, size_t bytes)
+{
+    enum tide_status status = tide_deallocate(track, pointer, bytes, 256, 7);
+
+    STAY();
+    return status;
+}
+
+/* The blocks of a report, in its order. */
+struct blocks {
+    size_t count;
+    struct tide_track_block seen[16];
+    char tags[16][64];
+};
+
+static void
+blocks_add(void *context, const struct tide_track_block *block)
+{
+    struct blocks *blocks = context;
+
+    if (blocks->count < 16) {
+        blocks->seen[blocks->count] = *block;
+        snprintf(blocks->tags[blocks->count], sizeof(blocks->tags[0]), "%s", block->tag);
+    }
+    blocks->count++;
+}
+
+static struct blocks
+report_of(struct tide_resource *track)
+{
+    struct blocks blocks = { .count = 0 };
+
+    if (tide_track_report(track, blocks_add, &blocks) != TIDE_OK)
+        diag("report: %s", tide_error_text());
+    return blocks;
+}
+
+/* The functions of a call stack, the innermost first, as far as there is room. */
+struct functions {
+    char text[512];
+};
+
+static void
+functions_add(void *context, const struct tide_frame *frame)
+{
+    struct functions *functions = context;
+    size_t length = strlen(functions->text);
+
+    snprintf(functions->text + length, sizeof(functions->text) - length, "%s ", frame->function);
+}
+
+static const char *
+functions_of(uint32_t callstack)
+{
+    static struct functions functions;
+
+    functions.text[0] = '\0';
+    if (tide_callstack_frames(callstack, functions_add, &functions) != TIDE_OK)
+        diag("call stack %u: %s", callstack, tide_error_text());
+    return functions.text;
+}
+
+/* Names of functions are to be had. */
+static bool
+names_are_known(void)
+{
+#ifdef HAVE_ELFUTILS_LIBDWFL_H
+    return dlopen("libdw.so.1", RTLD_NOW) != NULL;
+#else
+    return false;
+#endif
+}
+
+#define REPORT_TESTS 9
+
+static NOINLINE void
+check_report(const struct base_maker *base)
+{
+    struct tide_resource *track = over(base->create(0), 16);
+    void *small, *large, *empty, *middle;
+    struct blocks blocks;
+    char text[4096];
+    size_t needed;
+
+    tide_tag_push("train");
+    small = take_in_a_function(track, 100);
+    tide_tag_push("forward");
+    large = take_in_a_function(track, 5000);
+    tide_tag_pop();
+    tide_tag_pop();
+    middle = take_in_a_function(track, 700);
+    empty = take_in_a_function(track, 0);
+    blocks = report_of(track);
+    ok(blocks.count == 3 && blocks.seen[0].pointer == large && blocks.seen[1].pointer == middle &&
+           blocks.seen[2].pointer == small,
+       "%s: what is outstanding is reported, the largest first", base->name);
+    ok(blocks.seen[0].bytes == 5000 && blocks.seen[0].alignment == 256 && blocks.seen[0].stream == 7 &&
+           blocks.seen[0].thread == (uint32_t)getpid(),
+       "with its size, alignment, stream and thread");
+    ok(strcmp(blocks.tags[0], "train/forward") == 0 && strcmp(blocks.tags[1], "") == 0 &&
+           strcmp(blocks.tags[2], "train") == 0,
+       "and its tag");
+    ok(blocks.seen[0].callstack != 0 && blocks.seen[0].callstack != blocks.seen[1].callstack, "and its call stack");
+    if (names_are_known())
+        ok(strncmp(functions_of(blocks.seen[0].callstack), "take_in_a_function check_report main ", 36) == 0,
+           "which begins with the function that called the library");
+    else
+        skip(1, "there is no libdw");
+    ok(tide_track_report_text(track, 1, text, sizeof(text), &needed) == TIDE_OK && needed == strlen(text) &&
+           strncmp(text, "3 blocks outstanding, 5800 B\n5000 B at ", 38) == 0 && strstr(text, "700 B") == NULL &&
+           strstr(text, ", tag train/forward\n    ") != NULL,
+       "a text has as many as were asked for, with their frames");
+    ok(tide_track_report_text(track, 9, text, 20, &needed) == TIDE_OK && needed > 100 && strlen(text) == 19,
+       "which may be cut");
+    give_in_a_function(track, small, 100);
+    give_in_a_function(track, large, 5000);
+    give_in_a_function(track, middle, 700);
+    is_u64(report_of(track).count, 0, "what is freed is outstanding no more");
+    ok(tide_deallocate(track, empty, 0, 256, 7) == TIDE_OK && tide_deallocate(track, NULL, 0, 256, 7) == TIDE_EPOINTER,
+       "allocations of 0 bytes are freed as often as they were made");
+    tide_resource_release(track);
+}
+
+#define WRONG_TESTS 12
+
+static void
+check_wrong(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *track = over(&upstream->base, 16);
+    void *pointer = take_in_a_function(track, 1024);
+    uint64_t calls = upstream->deallocate_calls;
+
+    is_u64(give_in_a_function(track, pointer, 512), TIDE_EMISMATCH, "a free of another size is refused");
+    has_words(tide_error_text(), "freed as 512 B by ", "the text says the size");
+    has_words(tide_error_text(), "; allocated as 1024 B by ", "and that of the allocation");
+    is_u64(tide_deallocate(track, pointer, 1024, 64, 7), TIDE_EMISMATCH, "so is one of another alignment");
+    is_u64(tide_deallocate(track, (char *)pointer + 8, 1024, 256, 7), TIDE_EPOINTER, "and of a pointer within");
+    has_words(tide_error_text(), "was not allocated here", "as its text says");
+    ok(upstream->deallocate_calls == calls && report_of(track).count == 1 && upstream->live_count == 1,
+       "none of it has come upstream, and the block lives on");
+    is_u64(give_in_a_function(track, pointer, 1024), TIDE_OK, "until it is freed as it should be");
+    is_u64(give_in_another(track, pointer, 1024), TIDE_EPOINTER, "a double free is refused");
+    has_words(tide_error_text(), "double free of 0x", "and called so");
+    ok(strstr(tide_error_text(), "(1 KiB): allocated by ") != NULL &&
+           strstr(tide_error_text(), "; freed by ") != NULL && strstr(tide_error_text(), "; again by ") != NULL,
+       "with who allocated it, who freed it first, and who now");
+    is_u64(upstream->wrong_frees, 0, "upstream has heard of nothing wrong");
+    tide_resource_release(track);
+}
+
+#define FREED_TESTS 4
+
+/* A bounded number of frees is remembered. */
+static void
+check_freed(void)
+{
+    struct tide_resource *track = over(base_sim(0), 0);
+    void *first = take_in_a_function(track, 64), **many = calloc(FREES, sizeof(*many));
+
+    give_in_a_function(track, first, 64);
+    give_in_a_function(track, first, 64);
+    has_words(tide_error_text(), "double free", "a double free is one without call stacks, too");
+    for (int i = 0; i < FREES; i++)
+        many[i] = take_in_a_function(track, 64);
+    for (int i = 1; i < FREES; i++)
+        give_in_a_function(track, many[i], 64);
+    is_u64(give_in_a_function(track, many[1], 64), TIDE_EPOINTER, "one of long ago is refused still");
+    has_words(tide_error_text(), "was not allocated here", "if not as such");
+    is_u64(give_in_a_function(track, many[0], 64), TIDE_OK, "and what is outstanding is freed");
+    free(many);
+    tide_resource_release(track);
+}
+
+#define UPSTREAM_TESTS 7
+
+static void
+check_upstream(void)
+{
+    struct upstream *upstream = upstream_create();
+    void *const chosen[] = { (void *)0x10000, (void *)0x10000 };
+    struct tide_resource *track = over(&upstream->base, 8);
+    void *pointer, *again = &pointer;
+
+    upstream->fail_allocate = 1;
+    ok(tide_allocate(track, 8, 8, 0, &pointer) == TIDE_ECAPACITY && report_of(track).count == 0,
+       "what upstream refuses is not outstanding");
+    pointer = take_in_a_function(track, 32);
+    upstream->fail_deallocate = 1;
+    ok(give_in_a_function(track, pointer, 32) != TIDE_OK, "what upstream does not take back");
+    is_u64(report_of(track).count, 1, "is outstanding all the while");
+    is_u64(give_in_a_function(track, pointer, 32), TIDE_OK, "and can be freed again");
+    upstream->chosen = chosen;
+    upstream->chosen_count = 2;
+    pointer = take_in_a_function(track, 32);
+    ok(tide_allocate(track, 32, 256, 0, &again) == TIDE_EPOINTER && again == NULL,
+       "an address that upstream gives out twice is refused");
+    has_words(tide_error_text(), "track: upstream gave out 0x10000 to ", "with who has it");
+    ok(give_in_a_function(track, pointer, 32) == TIDE_OK && upstream->wrong_frees == 0, "the first one's is unharmed");
+    tide_resource_release(track);
+}
+
+#define TRACE_TESTS 9
+
+/* What the column of callstacks in the row of a kind of misuse begins with. */
+static const char *
+misuse_stack(const char *path, const char *kind, const char *column)
+{
+    return sql_text(path,
+                    "SELECT group_concat(function, ' ') FROM (SELECT function FROM misuse JOIN callstack ON"
+                    " callstack.callstack_id = misuse.%s JOIN frame USING (frame_id) WHERE kind = '%s'"
+                    " ORDER BY position LIMIT 2)",
+                    column, kind);
+}
+
+static NOINLINE void
+check_trace(void)
+{
+    const char *path = scratch("misuse.db");
+    struct tide_resource *track = stack_of("track(callstack=16) | log(%s) | host", path);
+    void *pointer = take_in_a_function(track, 1024);
+    struct tide_trace_resolution frames;
+
+    give_in_another(track, pointer, 100);
+    give_in_a_function(track, pointer, 1024);
+    give_in_another(track, pointer, 1024);
+    give_in_another(track, (void *)(uintptr_t)16, 1);
+    tide_resource_release(track);
+    ok(trace_is_whole(path), "a trace beside misuse is whole: nothing of it has come so far");
+    is_string(sql_text(path, "SELECT group_concat(kind) FROM (SELECT kind FROM misuse ORDER BY ns)"),
+              "wrong_size,double_free,unknown_pointer", "each misuse is a row");
+    is_string(sql_text(path, "SELECT size || ' ' || alignment || ' ' || known_size || ' ' || known_alignment"
+                             " FROM misuse WHERE kind = 'wrong_size'"),
+              "100 256 1024 256", "with the sizes");
+    is_i64(sql_number(path, "SELECT address FROM misuse WHERE kind = 'unknown_pointer' AND alloc_callstack_id IS NULL"
+                            " AND known_size IS NULL AND free_os_tid IS NULL"),
+           16, "an unknown pointer has nothing that is known");
+    is_i64(sql_number(path, "SELECT count(*) FROM misuse JOIN thread USING (thread_id)"
+                            " WHERE alloc_os_tid = os_tid AND callstack_id IS NOT NULL"),
+           2, "who allocated is told");
+    if (tide_trace_resolve(path, &frames) != TIDE_OK || frames.resolved == 0) {
+        skip(4, "there is no libdw");
+        return;
+    }
+    is_string(misuse_stack(path, "double_free", "alloc_callstack_id"), "take_in_a_function check_trace",
+              "a double free names the stack of its allocation");
+    is_string(misuse_stack(path, "double_free", "free_callstack_id"), "give_in_a_function check_trace",
+              "that of the first free");
+    is_string(misuse_stack(path, "double_free", "callstack_id"), "give_in_another check_trace", "and the one now");
+    is_string(misuse_stack(path, "wrong_size", "alloc_callstack_id"), "take_in_a_function check_trace",
+              "so does a wrong size");
+}
+
+#define USE_TESTS 7
+
+static void
+check_use(void)
+{
+    struct tide_track_options options = { TIDE_OPTIONS(options), .callstack_depth = TIDE_CALLSTACK_MOST + 1 };
+    struct tide_resource *base = base_host(0), *track = base, *stack = NULL;
+    char text[200];
+
+    ok(tide_track_create(NULL, NULL, &track) == TIDE_EINVAL && track == NULL, "there is none without upstream");
+    ok(tide_track_create(base, NULL, NULL) == TIDE_EINVAL, "there is none without a place for it");
+    ok(tide_track_create(base, &options, &track) == TIDE_EINVAL && strstr(tide_error_text(), "at most 128") != NULL,
+       "deeper call stacks than can be are refused");
+    ok(tide_track_report(base, blocks_add, NULL) == TIDE_EINVAL &&
+           tide_track_report(NULL, blocks_add, NULL) == TIDE_EINVAL &&
+           tide_track_report_text(base, 1, text, sizeof(text), NULL) == TIDE_EINVAL && text[0] == '\0',
+       "only a track resource reports");
+    tide_resource_release(base);
+    ok(tide_stack_parse("track(callstack=16, unwind=dwarf) | track | sim", &stack) == TIDE_OK &&
+           tide_describe(stack, text, sizeof(text), NULL) == TIDE_OK &&
+           strcmp(text, "track(callstack=16, unwind=dwarf) | track | sim") == 0,
+       "stack text reads back");
+    ok(tide_track_report(stack, NULL, NULL) == TIDE_EINVAL, "a report needs a function");
+    tide_resource_release(stack);
+    ok(tide_stack_parse("track(callstack=129) | sim", &stack) == TIDE_ESYNTAX, "and has bounds");
+}
+
+struct worker {
+    pthread_t thread;
+    struct tide_resource *track;
+    uint64_t seed;
+    unsigned wrong;
+};
+
+/* Random allocations, frees, and wrong frees, each of which has its status. */
+static void *
+worker_run(void *argument)
+{
+    struct worker *worker = argument;
+    void *pointers[64] = { NULL };
+
+    for (int i = 0; i < STEPS; i++) {
+        unsigned slot = (unsigned)(contract_random(&worker->seed) % 64);
+        size_t bytes = 32 + slot;
+
+        if (pointers[slot] == NULL) {
+            worker->wrong += tide_allocate(worker->track, bytes, 256, 0, &pointers[slot]) != TIDE_OK;
+            continue;
+        }
+        if (contract_random(&worker->seed) % 16 == 0)
+            worker->wrong += tide_deallocate(worker->track, pointers[slot], bytes + 1, 256, 0) != TIDE_EMISMATCH;
+        worker->wrong += tide_deallocate(worker->track, pointers[slot], bytes, 256, 0) != TIDE_OK;
+        pointers[slot] = NULL;
+    }
+    for (unsigned slot = 0; slot < 64; slot++) {
+        if (pointers[slot] != NULL)
+            worker->wrong += tide_deallocate(worker->track, pointers[slot], 32 + slot, 256, 0) != TIDE_OK;
+    }
+    return NULL;
+}
+
+#define THREADS_TESTS 3
+
+static void
+check_threads(void)
+{
+    struct tide_resource *track = over(base_sim(0), 16);
+    struct worker workers[THREADS];
+    uint64_t seed = contract_seed(20261);
+    unsigned wrong = 0;
+    void **many = calloc(MANY, sizeof(*many));
+
+    for (unsigned i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){ .track = track, .seed = seed + i };
+        pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        report_of(track);
+        pthread_join(workers[i].thread, NULL);
+        wrong += workers[i].wrong;
+    }
+    is_u64(wrong, 0, "threads allocate and free at once, and each wrong free has its status");
+    is_u64(report_of(track).count, 0, "and nothing is left of it");
+    for (int i = 0; i < MANY; i++)
+        many[i] = take_in_a_function(track, 8);
+    is_u64(report_of(track).count, MANY, "tables grow");
+    for (int i = 0; i < MANY; i++)
+        give_in_a_function(track, many[i], 8);
+    free(many);
+    tide_resource_release(track);
+}
+
+#define FORK_TESTS 1
+
+static int
+child_run(void *argument)
+{
+    struct tide_resource *track = argument;
+    void *pointer = take_in_a_function(track, 50);
+    struct blocks blocks = report_of(track);
+
+    return blocks.count == 2 && blocks.seen[0].thread == (uint32_t)getpid() &&
+                   give_in_a_function(track, pointer, 50) == TIDE_OK
+               ? 0
+               : 1;
+}
+
+static void
+check_fork(void)
+{
+    struct tide_resource *track = over(base_host(0), 16);
+    void *pointer = take_in_a_function(track, 40);
+
+    is_i64(in_child(child_run, track), 0, "a forked child knows what its parent had, and goes on");
+    give_in_a_function(track, pointer, 40);
+    tide_resource_release(track);
+}
+
+static struct tide_resource *
+contract_create(void *context)
+{
+    const struct base_maker *base = context;
+
+    return over(base->create(0), 16);
+}
+
+int
+main(void)
+{
+    plan(BASE_COUNT * (CONTRACT_TESTS + REPORT_TESTS) + WRONG_TESTS + FREED_TESTS + UPSTREAM_TESTS + TRACE_TESTS +
+         USE_TESTS + THREADS_TESTS + FORK_TESTS);
+    for (size_t i = 0; i < BASE_COUNT; i++) {
+        const struct contract contract = { .name = "track",
+                                           .create = contract_create,
+                                           .context = (void *)&bases[i],
+                                           .largest_bytes = 65536,
+                                           .knows_pointers = true };
+
+        contract_check(&contract);
+        check_report(&bases[i]);
+    }
+    check_wrong();
+    check_freed();
+    check_upstream();
+    check_trace();
+    check_use();
+    check_threads();
+    check_fork();
+    return done();
+}
