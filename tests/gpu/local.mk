@@ -86,6 +86,12 @@ tests_gpu_pool_t_LDADD = libtidemark.la -ldl
 TESTS += tests/gpu/pool-t
 GPU_TESTS += tests/gpu/pool-t
 
+check_PROGRAMS += tests/gpu/race-t
+tests_gpu_race_t_SOURCES = tests/gpu/race-t.c $(gpu_work_test) $(gpu_parts_test)
+tests_gpu_race_t_LDADD = libtidemark.la -ldl
+TESTS += tests/gpu/race-t
+GPU_TESTS += tests/gpu/race-t
+
 check_PROGRAMS += tests/gpu/share-t
 tests_gpu_share_t_SOURCES = tests/gpu/share-t.c $(gpu_trace_test) $(gpu_parts_test)
 tests_gpu_share_t_CFLAGS = $(trace_test_cflags)

@@ -1,0 +1,304 @@
+/* No block of a pool is handed out on a stream before the work before it is done; and that this would be seen here. */
+#include "tests/gpu/work.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "tests/gpu/parts.h"
+#include "tests/tap.h"
+
+#ifdef HAVE_CUDA_H
+
+/* On the fake driver the violation is a race of its threads, which ThreadSanitizer reports as it should. */
+#if defined(__SANITIZE_THREAD__)
+#define PLANTS false
+#else
+#define PLANTS true
+#endif
+
+/* Hands everything on but the order of streams: what is over it believes that streams wait which do not. */
+static enum tide_status
+careless_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
+{
+    (void)self;
+    (void)earlier;
+    (void)later;
+    return TIDE_OK;
+}
+
+static void
+careless_destroy(struct tide_resource *self)
+{
+    tide_resource_fini(self);
+    free(self);
+}
+
+static const struct tide_resource_ops careless_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "careless",
+    .allocate = tide_pass_allocate,
+    .deallocate = tide_pass_deallocate,
+    .order = careless_order,
+    .trim = tide_pass_trim,
+    .query = tide_pass_query,
+    .describe = tide_pass_describe,
+    .upstream_at = tide_pass_upstream_at,
+    .destroy = careless_destroy,
+};
+
+/* A pool of one chunk over the driver's; NULL, with a diag, where it cannot be made. */
+static struct tide_resource *
+race_pool(uint64_t bytes, bool careless)
+{
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .maximum_bytes = bytes, .growth_bytes = bytes };
+    struct tide_resource *base = gpu_stack("driver"), *above = NULL, *pool = NULL;
+
+    if (base != NULL && careless) {
+        above = calloc(1, sizeof(*above));
+        if (above != NULL && tide_resource_init(above, &careless_ops, base) != TIDE_OK)
+            abort();
+    }
+    if (base != NULL && tide_pool_create(above != NULL ? above : base, &options, &pool) != TIDE_OK)
+        diag("%s", tide_error_text());
+    tide_resource_release(above);
+    tide_resource_release(base);
+    return pool;
+}
+
+#define HELD_TESTS 5
+#define HELD_WORDS ((uint32_t)(2 * MIB / sizeof(uint32_t)))
+
+/* The first stream frees what a kernel that is held is yet to write; the second gets it, and writes, too. */
+static void
+test_held(struct gpu_work *work, bool careless)
+{
+    const char *what = careless ? "without order" : "pool";
+    struct tide_resource *pool = race_pool(2 * MIB, careless);
+    struct gpu_hold hold = { 0 };
+    void *block = NULL, *again = NULL;
+
+    if (pool == NULL || !gpu_hold_open(&hold)) {
+        skip(HELD_TESTS, "no pool, or no kernel that waits");
+        goto out;
+    }
+    ok(gpu_allocates(pool, 2 * MIB, work->first, &block) && gpu_hold_fill(&hold, work->first, block, HELD_WORDS, 1) &&
+           gpu_frees(pool, block, 2 * MIB, work->first),
+       "%s: a block is freed while a kernel is held that will write it", what);
+    ok(gpu_allocates(pool, 2 * MIB, work->second, &again) && again == block, "%s: another stream gets it", what);
+    gpu_fill(&work->kernels, work->second, again, HELD_WORDS, 2);
+    if (careless)
+        ok(gpu.stream_synchronize(work->second) == CUDA_SUCCESS, "%s: and writes it at once", what);
+    else
+        ok(gpu.stream_query(work->second) == CUDA_ERROR_NOT_READY, "%s: and waits to write it", what);
+    gpu_hold_go(&hold);
+    gpu.stream_synchronize(work->first);
+    is_u64(gpu_count_wrong(&work->kernels, work->second, again, HELD_WORDS, 2), careless ? HELD_WORDS : 0,
+           careless ? "so that the late kernel is seen in every word" : "so that it has what it wrote");
+    ok(gpu_frees(pool, again, 2 * MIB, work->second), "%s: it is freed", what);
+    gpu.stream_synchronize(work->second);
+out:
+    gpu_hold_close(&hold);
+    tide_resource_release(pool);
+}
+
+#define STREAMS     8
+#define STEPS       40
+#define STORM_BYTES (24 * MIB)
+/* A stream goes on this late with what it holds, so that others come before it where they can. */
+#define STORM_DELAY_NS 20000
+
+struct storm {
+    const struct gpu_work *work;
+    struct tide_resource *pool;
+    CUstream streams[STREAMS]; /* they outlive the pool, which may name them to its end */
+    CUevent events[STREAMS];
+    CUdeviceptr wrong; /* one word for each stream */
+    _Atomic uint32_t next;
+    _Atomic uint32_t failures;
+};
+
+/* Allocate, fill, wait, verify, and free: on the own stream, or on the next one, ordered behind this one. */
+static bool
+storm_step(struct storm *storm, uint32_t number, uint32_t step, uint64_t *seed)
+{
+    const struct gpu_kernels *kernels = &storm->work->kernels;
+    CUstream own = storm->streams[number], other = storm->streams[(number + 1) % STREAMS];
+    uint32_t value = number << 16 | step;
+    uint32_t words;
+    size_t bytes;
+    void *block;
+
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX generator */
+    words = 1000 + (uint32_t)(*seed >> 33) % (uint32_t)(2 * MIB / sizeof(uint32_t) - 1000);
+    bytes = words * sizeof(uint32_t);
+    if (!gpu_allocates(storm->pool, bytes, own, &block) || !gpu_fill(kernels, own, block, words, value) ||
+        !gpu_delay(kernels, own, STORM_DELAY_NS) ||
+        !gpu_verify(kernels, own, block, words, value, storm->wrong + number * sizeof(uint32_t)))
+        return false;
+    if (step % 4 != 0)
+        return gpu_frees(storm->pool, block, bytes, own);
+    return gpu.event_record(storm->events[number], own) == CUDA_SUCCESS &&
+           gpu.stream_wait_event(other, storm->events[number], 0) == CUDA_SUCCESS &&
+           gpu_frees(storm->pool, block, bytes, other);
+}
+
+static void *
+storm_run(void *context)
+{
+    struct storm *storm = context;
+    uint32_t number = atomic_fetch_add_explicit(&storm->next, 1, memory_order_relaxed); /* relaxed: a number */
+    uint64_t seed = number;
+    bool done = gpu.context_set(storm->work->context) == CUDA_SUCCESS;
+
+    for (uint32_t step = 0; step < STEPS && done; step++)
+        done = storm_step(storm, number, step, &seed);
+    done = gpu.stream_synchronize(storm->streams[number]) == CUDA_SUCCESS && done;
+    gpu.context_set(NULL);
+    if (!done)
+        atomic_fetch_add_explicit(&storm->failures, 1, memory_order_relaxed); /* relaxed: read after the join */
+    return NULL;
+}
+
+static bool
+storm_open(struct storm *storm, const struct gpu_work *work, bool careless)
+{
+    bool done = true;
+
+    *storm = (struct storm){ .work = work, .pool = race_pool(STORM_BYTES, careless) };
+    for (int i = 0; i < STREAMS; i++)
+        done = gpu.stream_create(&storm->streams[i], CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
+               gpu.event_create(&storm->events[i], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS && done;
+    return done && storm->pool != NULL && gpu.mem_alloc(&storm->wrong, STREAMS * sizeof(uint32_t)) == CUDA_SUCCESS &&
+           gpu.memset_d32_async(storm->wrong, 0, STREAMS, work->first) == CUDA_SUCCESS &&
+           gpu.stream_synchronize(work->first) == CUDA_SUCCESS;
+}
+
+static void
+storm_close(struct storm *storm)
+{
+    tide_resource_release(storm->pool);
+    for (int i = 0; i < STREAMS; i++) {
+        gpu.event_destroy(storm->events[i]);
+        gpu.stream_destroy(storm->streams[i]);
+    }
+    gpu.mem_free(storm->wrong);
+}
+
+/* Words that were not what their stream had written, of all streams; UINT64_MAX where a call has failed. */
+static uint64_t
+storm_wrong(struct storm *storm)
+{
+    uint32_t wrong[STREAMS] = { 0 };
+    pthread_t threads[STREAMS];
+    uint64_t sum = 0;
+
+    storm->next = 0;
+    for (int i = 0; i < STREAMS; i++)
+        pthread_create(&threads[i], NULL, storm_run, storm);
+    for (int i = 0; i < STREAMS; i++)
+        pthread_join(threads[i], NULL);
+    if (storm->failures != 0 ||
+        gpu.memcpy_dtoh_async(wrong, storm->wrong, sizeof(wrong), storm->work->first) != CUDA_SUCCESS ||
+        gpu.stream_synchronize(storm->work->first) != CUDA_SUCCESS)
+        return UINT64_MAX;
+    for (int i = 0; i < STREAMS; i++)
+        sum += wrong[i];
+    return sum;
+}
+
+#define STORM_TESTS 3
+
+static void
+test_storm(struct gpu_work *work)
+{
+    struct tide_pool_figures figures = { 0 };
+    struct storm storm;
+
+    if (!storm_open(&storm, work, false)) {
+        skip(STORM_TESTS, "no pool, or no streams");
+    } else {
+        is_u64(storm_wrong(&storm), 0, "eight streams fill and verify blocks that others free, and see none of theirs");
+        tide_pool_read(storm.pool, &figures);
+        diag("%" PRIu64 " blocks taken over with %" PRIu64 " waits", figures.taken_over, figures.orders);
+        ok(figures.taken_over > 0, "streams got blocks of others");
+        is_u64(figures.used_bytes, 0, "and all are free again");
+    }
+    storm_close(&storm);
+}
+
+#define PLANTED_TESTS  1
+#define PLANTED_ROUNDS 30
+
+/* The same where nobody waits for anybody: if this sees nothing, then the one above says nothing. */
+static void
+test_planted(struct gpu_work *work)
+{
+    uint64_t wrong = 0;
+    struct storm storm;
+
+    if (!storm_open(&storm, work, true)) {
+        skip(PLANTED_TESTS, "no pool, or no streams");
+    } else {
+        for (int i = 0; i < PLANTED_ROUNDS && wrong == 0; i++)
+            wrong = storm_wrong(&storm);
+        ok(wrong > 0 && wrong != UINT64_MAX, "without order they see each other's words");
+    }
+    for (int i = 0; i < STREAMS; i++)
+        gpu.stream_synchronize(storm.streams[i]);
+    storm_close(&storm);
+}
+
+static void
+all_held(struct gpu_work *work)
+{
+    gpu_diag();
+    test_held(work, false);
+    if (PLANTS)
+        test_held(work, true);
+    else
+        skip(HELD_TESTS, "ThreadSanitizer would see the race that is planted");
+}
+
+static void
+part_held(void)
+{
+    gpu_with_work(all_held, 2 * HELD_TESTS);
+}
+
+static void
+part_storm(void)
+{
+    gpu_with_work(test_storm, STORM_TESTS);
+}
+
+static void
+part_planted(void)
+{
+    if (PLANTS)
+        gpu_with_work(test_planted, PLANTED_TESTS);
+    else
+        skip(PLANTED_TESTS, "ThreadSanitizer would see the race that is planted");
+}
+
+static const struct gpu_part parts[] = {
+    { "held", 2 * HELD_TESTS, part_held },
+    { "storm", STORM_TESTS, part_storm },
+    { "planted", PLANTED_TESTS, part_planted },
+};
+
+int
+main(int argc, char **argv)
+{
+    return gpu_parts_main(argc, argv, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
+#else
+
+int
+main(void)
+{
+    skip_all("no GPU: this build has no CUDA");
+}
+
+#endif
