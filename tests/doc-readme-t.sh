@@ -17,7 +17,13 @@ output_of() {
         "$top_srcdir/README.md"
 }
 
-plan 6
+# The fenced screen of `tidemark COMMAND`: its prompt and what README.md says it prints.
+screen_of() {
+    "$AWK" -v start="\$ tidemark $1 " '!on && index($0, start) == 1 && fence { on = 1 } /^```/ { fence = !fence; on = 0 } on' \
+        "$top_srcdir/README.md"
+}
+
+plan 11
 block c >"$scratch/example.c"
 # shellcheck disable=SC2086 # flags are lists of words
 ok 'the C example compiles without a warning' \
@@ -44,5 +50,22 @@ if test -n "$SQLITE3" && test -x "$top_builddir/tidemark"; then
     is "$(eval "$(command_of sqlite3)")" "$(output_of sqlite3)" 'sqlite3 prints what README.md says'
 else
     skip 2 'this build has no command, or the machine no sqlite3'
+fi
+
+charmap=$(LC_ALL=C.UTF-8 locale charmap 2>/dev/null)
+if test -x "$top_builddir/tidemark" && test "$charmap" = UTF-8; then
+    cd "$scratch" || exit 99
+    # A line of its own, so that the path of the data can be this checkout's.
+    is "$(screen_of import)" '$ tidemark import tests/data/gpt_train.csv.gz train.db' 'the trace of the screens is made'
+    "$top_builddir/tidemark" import "$top_srcdir/tests/data/gpt_train.csv.gz" train.db
+    for name in summary peak fragmentation timeline; do
+        command=$(screen_of $name | sed -n '1s/^$ //p')
+        # shellcheck disable=SC2086 # a list of words
+        seen=$(LC_ALL=C.UTF-8 "$top_builddir/"$command | sed 's/ *$//')
+        is "$ $command
+$seen" "$(screen_of $name)" "tidemark $name prints what README.md says"
+    done
+else
+    skip 5 'this build has no command, or the machine no UTF-8'
 fi
 done_testing

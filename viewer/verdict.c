@@ -120,7 +120,7 @@ verdict_report_lines(struct report *report, const struct verdict *verdict)
                      output_time(&one, (int64_t)total->time_ns),
                      output_time(&other, (int64_t)verdict->summary->driver_ns),
                      (unsigned long long)verdict->summary->driver_calls);
-    else
+    else if (total->time_ns > 0)
         verdict_line(report, &calls, "%s; calls of the driver are not recorded",
                      output_time(&one, (int64_t)total->time_ns));
 }
