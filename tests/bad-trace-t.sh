@@ -24,7 +24,7 @@ bad_sql() {
     bad "$1" "$2"
 }
 
-plan 33
+plan 36
 
 bad 'a file that is not there' '2 1 0 '"$scratch/none.db: No such file" "$scratch/none.db"
 bad 'a folder' 'Is a directory' "$scratch"
@@ -87,6 +87,13 @@ ok 'tables, columns, views and triggers of its own do no harm' "$tidemark" summa
 is $? 2 'a view that calls load_extension is refused when it is asked for'
 make_trace "$trace" "UPDATE meta SET value = char(27) || ']0;gotcha' WHERE key = 'command'"
 has_words "$("$tidemark" summary "$trace")" '\x1b]0;gotcha' 'control characters of the file do not reach the terminal'
+
+make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50)"
+for ending in journal wal shm; do
+    mkfifo "$trace-$ending"
+    bad "a pipe that stands beside it as -$ending" 'is no regular file'
+    rm "$trace-$ending"
+done
 
 make_trace "$scratch/it#is 50%?.db" 'PRAGMA journal_mode = wal'
 if test "$(id -u)" -eq 0; then

@@ -401,10 +401,41 @@ trace_check_size(const struct trace *trace)
     return COMMAND_FINE;
 }
 
+/* What SQLite opens beside the file: a pipe there would be waited for without end. */
+static int
+trace_check_beside(const char *path)
+{
+    static const char *const endings[] = { "-journal", "-wal", "-shm" };
+    char *real = realpath(path, NULL);
+    int status = COMMAND_FINE;
+
+    for (size_t i = 0; real != NULL && status == COMMAND_FINE && i < sizeof(endings) / sizeof(endings[0]); i++) {
+        struct stat info;
+        char *beside;
+
+        if (asprintf(&beside, "%s%s", real, endings[i]) < 0)
+            continue;
+        if (lstat(beside, &info) == 0 && !S_ISREG(info.st_mode))
+            status = trace_refused(path, "%s beside it is no regular file", beside);
+        free(beside);
+    }
+    free(real);
+    return status;
+}
+
+/* Whether it is worth to be opened: what can be seen from outside. */
+static int
+trace_check_file(const char *path)
+{
+    int status = trace_check_head(path);
+
+    return status == COMMAND_FINE ? trace_check_beside(path) : status;
+}
+
 int
 trace_open(const char *path, struct trace *out)
 {
-    int status = trace_check_head(path);
+    int status = trace_check_file(path);
 
     memset(out, 0, sizeof(*out));
     out->path = path;
@@ -426,7 +457,7 @@ trace_open(const char *path, struct trace *out)
 int
 trace_open_other(const char *path, struct trace *out)
 {
-    int status = trace_check_head(path);
+    int status = trace_check_file(path);
 
     *out = (struct trace){ .path = path };
     if (status == COMMAND_FINE)
