@@ -136,7 +136,7 @@ import_main(int socket, const char *trace, enum tide_cupti cupti)
     struct offer offer;
     int fd;
 
-    alarm(GPU_PART_SECONDS);
+    alarm(gpu_part_seconds());
     fd = receive_descriptor(socket);
     if (fd < 0 || !receive(socket, &offer, sizeof(offer)) || gpu_open() != NULL || !gpu_work_open(&work, 0))
         return 1;
