@@ -117,8 +117,8 @@ static inline __attribute__((always_inline)) enum tide_status
 log_allocate_followed(struct log *log, struct tidei_front *front, bool plain, uint32_t callstack, size_t bytes,
                       size_t alignment, tide_stream stream, void **out)
 {
+    struct tidei_call_slot *slot = tidei_call_slot_arm();
     uint64_t begin = tidei_front_ticks(front, plain);
-    struct tidei_call_slot *slot = tidei_call_slot_arm(front, begin, true, plain);
     enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
 
     tidei_front_event_calls(front, begin, (uintptr_t)*out, bytes, stream,
@@ -179,8 +179,8 @@ static inline __attribute__((always_inline)) enum tide_status
 log_deallocate_followed(struct log *log, struct tidei_front *front, bool plain, void *pointer, size_t bytes,
                         size_t alignment, tide_stream stream)
 {
+    struct tidei_call_slot *slot = tidei_call_slot_arm();
     uint64_t begin = tidei_front_ticks_settled(front, plain);
-    struct tidei_call_slot *slot = tidei_call_slot_arm(front, begin, false, plain);
     enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
 
     tidei_front_event_calls(front, begin, (uintptr_t)pointer, bytes, stream,

@@ -74,7 +74,7 @@ calls_tell(struct tidei_call_slot *slot, const struct tidei_call_part *part)
 
 /* The outermost call of this thread has returned. Fields go where they stay: see tidei_front_event. */
 static inline void
-calls_end(struct tidei_call_slot *slot, uint8_t function, const CUpti_CallbackData *data, bool tsc, bool memory)
+calls_end(struct tidei_call_slot *slot, uint8_t function, const CUpti_CallbackData *data, uint64_t end, bool memory)
 {
     struct tidei_call_part *part = &slot->calls[slot->count];
 
@@ -82,7 +82,7 @@ calls_end(struct tidei_call_slot *slot, uint8_t function, const CUpti_CallbackDa
     part->correlation = memory ? data->correlationId : 0;
     part->result = data->functionReturnValue != NULL ? *(const int32_t *)data->functionReturnValue : 0;
     part->function = function;
-    part->end = tidei_call_slot_end(slot, part->result == 0, tsc);
+    part->end = end;
     if (memory)
         calls_tell(slot, part);
     if (slot->armed == 0)
@@ -130,12 +130,10 @@ calls_called(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const CUpti_Cal
         slot->depth = 0;
     }
     if (data->callbackSite == CUPTI_API_ENTER) {
-        if (slot->depth++ == 0) {
-            tidei_call_slot_begin(slot);
+        if (slot->depth++ == 0)
             slot->entered = tidei_clock_ticks(tsc);
-        }
     } else if (slot->depth != 0 && --slot->depth == 0) {
-        calls_end(slot, functions[cbid], data, tsc, memory);
+        calls_end(slot, functions[cbid], data, tidei_clock_ticks(tsc), memory);
     }
 }
 

@@ -15,11 +15,8 @@
 #define TIDEI_CALLS_MOST 16
 
 struct tidei_call_slot {
-    struct tidei_front *front; /* of the innermost log, where that is plain; else NULL */
-    uint64_t since;            /* what its ring's `open` is to be while the event is recorded */
-    bool settled;              /* its end is, as in tidei_front_event */
-    unsigned armed;            /* logs that wait, one within the other; the innermost one takes the calls */
-    unsigned depth;            /* of calls that have begun: one of the runtime makes calls of the driver */
+    unsigned armed; /* logs that wait, one within the other; the innermost one takes the calls */
+    unsigned depth; /* of calls that have begun: one of the runtime makes calls of the driver */
     unsigned count;
     unsigned generation;                                /* of CUPTI's use, that `depth` belongs to */
     uint64_t entered;                                   /* ticks */
@@ -29,15 +26,12 @@ struct tidei_call_slot {
 
 extern TIDEI_TLS struct tidei_call_slot tidei_call_slot;
 
-/* From here on the calls of this thread belong to the event that begins now, at `begin`. */
+/* From here on the calls of this thread belong to the event that begins now. */
 static inline struct tidei_call_slot *
-tidei_call_slot_arm(struct tidei_front *front, uint64_t begin, bool settled, bool plain)
+tidei_call_slot_arm(void)
 {
     struct tidei_call_slot *slot = &tidei_call_slot;
 
-    slot->front = plain ? front : NULL;
-    slot->since = begin | 1;
-    slot->settled = settled;
     slot->armed++;
     slot->count = 0;
     slot->depth = 0; /* nobody allocates through a log within a call of the driver */
@@ -48,41 +42,8 @@ tidei_call_slot_arm(struct tidei_front *front, uint64_t begin, bool settled, boo
 static inline void
 tidei_call_slot_disarm(struct tidei_call_slot *slot)
 {
-    slot->front = NULL;
     slot->armed--;
     slot->count = 0;
-}
-
-/* A call begins. */
-static inline void
-tidei_call_slot_begin(const struct tidei_call_slot *slot)
-{
-    if (__builtin_expect(slot->count != 0 && slot->front != NULL, 0))
-        tidei_front_close(slot->front);
-}
-
-/*
- * The moment at which a call ends. With one that succeeds its event is as good as over: this moment is the event's end,
- * too, which saves a clock reading, 15 ns of the 60 that calls cost us on a Xeon. So the record is open from here on;
- * where something else is recorded before the event, or another call is made, it is closed again.
- */
-static inline uint64_t
-tidei_call_slot_end(const struct tidei_call_slot *slot, bool succeeded, bool tsc)
-{
-    struct tidei_front *front = slot->front;
-
-    if (front == NULL || !succeeded)
-        return tidei_clock_ticks(tsc);
-    tidei_front_open(front, front->ring, slot->since, true);
-    return slot->settled ? tidei_front_ticks_settled(front, true) : tidei_front_ticks(front, true);
-}
-
-/* Whether the record is open since the one call, and was at no time closed again. */
-static inline bool
-tidei_call_slot_is_open(const struct tidei_call_slot *slot)
-{
-    /* Relaxed: this thread alone writes it. */
-    return slot->front != NULL && atomic_load_explicit(&slot->front->ring->open, memory_order_relaxed) == slot->since;
 }
 
 /* Whether the one call of an event fits into its record: see tidei_record. */
@@ -118,13 +79,9 @@ tidei_front_event_calls(struct tidei_front *front, uint64_t begin, uint64_t addr
     tidei_front_fill(front, record, address, size, stream, word, callstack);
     record->call_function = call->function;
     record->call_span = (uint32_t)((call->start - begin) << 16 | (call->end - call->start));
-    if (plain && tidei_call_slot_is_open(slot)) {
-        now = call->end;
-    } else {
-        tidei_front_open(front, front->ring, begin, plain);
-        now = settled ? tidei_front_ticks_settled(front, plain) : tidei_front_ticks(front, plain);
-    }
+    tidei_front_open(front, front->ring, begin, plain);
     TIDEI_TEST_POINT("front.open");
+    now = settled ? tidei_front_ticks_settled(front, plain) : tidei_front_ticks(front, plain);
     record->ticks = now;
     record->duration_ticks = now - begin;
     tidei_front_publish(front, front->ring, 1);

@@ -113,14 +113,6 @@ tidei_front_open(struct tidei_front *front, struct tidei_ring *ring, uint64_t si
     }
 }
 
-/* Not to be recorded after all, or not yet. */
-static inline void
-tidei_front_close(struct tidei_front *front)
-{
-    /* Pairs with the acquire of open in the merge: who sees 0 sees the head of before. */
-    atomic_store_explicit(&front->ring->open, 0, memory_order_release);
-}
-
 static inline void
 tidei_front_publish(struct tidei_front *front, struct tidei_ring *ring, uint64_t records)
 {
@@ -129,7 +121,8 @@ tidei_front_publish(struct tidei_front *front, struct tidei_ring *ring, uint64_t
     /* Pairs with the acquire of head in the merge: the records are there before they are counted. */
     atomic_store_explicit(&ring->head, front->head, memory_order_release);
     TIDEI_TEST_POINT("front.before-close");
-    tidei_front_close(front);
+    /* Pairs with the acquire of open in the merge: who sees 0 sees the head of before. */
+    atomic_store_explicit(&ring->open, 0, memory_order_release);
 }
 
 /*

@@ -29,8 +29,6 @@ tidei_front_event_calls_behind(struct tidei_front *front, uint64_t begin, uint64
     struct tidei_record *record;
     uint64_t now;
 
-    /* The clock is read again. Nothing is open while room is waited for. */
-    tidei_front_close(front);
     if (front->head + records - front->tail > front->mask + 1 && !tidei_front_room(front, records)) {
         tidei_front_dropped(front, address, word);
         return;
