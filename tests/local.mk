@@ -113,6 +113,7 @@ TESTS += tests/peak-t
 
 command_tests = \
 	tests/answers-t.sh \
+	tests/any-trace-t.sh \
 	tests/bad-trace-t.sh \
 	tests/check-t.sh \
 	tests/data-t.sh \

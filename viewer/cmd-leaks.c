@@ -33,6 +33,22 @@ static const struct option_def leaks_option_defs[] = {
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
+/* What is live is no leak where the program had no chance to free it. */
+static void
+leaks_note_end(struct view *view)
+{
+    char *ended = trace_meta(&view->trace, "ended");
+
+    if (!view->trace.complete)
+        report_note(&view->report, "The recording did not come to its end: what is live may be in use.");
+    else if (ended != NULL && strcmp(ended, "recovered") == 0)
+        report_note(&view->report, "The program was killed: what is live was in use.");
+    else if (ended != NULL && strcmp(ended, "exit") == 0)
+        report_note(&view->report,
+                    "The program ended with its stack in use: what is live may have been meant to stay.");
+    free(ended);
+}
+
 static void
 leaks_report_head(struct view *view, const struct leaks *leaks)
 {
@@ -54,8 +70,8 @@ leaks_report_head(struct view *view, const struct leaks *leaks)
     if (leaks->live_count == 0)
         report_note(&view->report, leaks->suppressed_count > 0 ? "Nothing but what is suppressed is live at the end."
                                                                : "Nothing is live at the end.");
-    else if (view->options->to.kind == MOMENT_NONE && !view->trace.complete)
-        report_note(&view->report, "The recording did not come to its end: what is live may be in use.");
+    else if (view->options->to.kind == MOMENT_NONE)
+        leaks_note_end(view);
 }
 
 static uint64_t

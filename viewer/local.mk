@@ -110,6 +110,8 @@ libviewer_la_SOURCES = \
 	viewer/trace-layers.h \
 	viewer/trace-open.c \
 	viewer/trace-open.h \
+	viewer/trace-unknown.c \
+	viewer/trace-unknown.h \
 	viewer/trace-writer.c \
 	viewer/trace-writer.h \
 	viewer/verdict.c \

@@ -16,6 +16,7 @@
 #include "src/trace/schema.h"
 #include "viewer/command.h"
 #include "viewer/trace-open.h"
+#include "viewer/trace-unknown.h"
 
 static const char trace_magic[16] = "SQLite format 3";
 
@@ -95,6 +96,9 @@ trace_prepare(struct trace *trace)
         fprintf(stderr, "%s: what was left beside it is not taken in: %s\n", trace->path, tide_error_text());
     else if (found.state != TIDE_TRACE_RECORDING)
         tide_trace_resolve(trace->path, &frames); /* else its call stacks are addresses: no reason to say more */
+    if (found.state == TIDE_TRACE_RECOVERED)
+        fprintf(stderr, "%s: taken over what process %" PRIu32 " had left: %" PRIu64 " record%s\n", trace->path,
+                found.pid, found.events, found.events == 1 ? "" : "s");
     trace->in_progress = found.state == TIDE_TRACE_RECORDING;
     trace->process = found.pid;
 }
@@ -477,6 +481,7 @@ trace_close(struct trace *trace)
 int
 trace_verdict(const struct trace *trace)
 {
+    trace_say_unknown(trace);
     if (trace->complete && trace->lost_events == 0)
         return COMMAND_FINE;
     if (trace->lost_events != 0)

@@ -29,7 +29,10 @@ int trace_open_other(const char *path, struct trace *out);
 
 void trace_close(struct trace *trace);
 
-/* COMMAND_FINE where the recording is complete and has lost nothing; else say what it is, and COMMAND_INCOMPLETE. */
+/*
+ * COMMAND_FINE where the recording is complete and has lost nothing; else say what it is, and COMMAND_INCOMPLETE. Also
+ * says what the trace has that nothing here knows.
+ */
 int trace_verdict(const struct trace *trace);
 
 /* Say what SQLite's last error on this trace is. Returns COMMAND_WRONG. */
