@@ -6,6 +6,7 @@ EXTRA_DIST += \
 dist_man_MANS += \
 	doc/tidemark.1 \
 	doc/tidemark-check.1 \
+	doc/tidemark-completion.1 \
 	doc/tidemark-devices.1 \
 	doc/tidemark-diff.1 \
 	doc/tidemark-export.1 \

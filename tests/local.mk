@@ -116,6 +116,7 @@ command_tests = \
 	tests/any-trace-t.sh \
 	tests/bad-trace-t.sh \
 	tests/check-t.sh \
+	tests/completion-t.sh \
 	tests/data-t.sh \
 	tests/callstacks-t.sh \
 	tests/devices-t.sh \

@@ -2,6 +2,8 @@
 #ifndef VIEWER_COMMAND_H
 #define VIEWER_COMMAND_H
 
+#include <stddef.h>
+
 enum {
     COMMAND_FINE = 0,
     COMMAND_FINDING = 1,    /* a check that failed, a difference */
@@ -23,6 +25,7 @@ struct command {
 };
 
 extern const struct command command_check;
+extern const struct command command_completion;
 extern const struct command command_devices;
 extern const struct command command_diff;
 extern const struct command command_export;
@@ -39,6 +42,9 @@ extern const struct command command_replay;
 extern const struct command command_summary;
 extern const struct command command_timeline;
 extern const struct command command_top;
+
+/* All commands, in alphabetical order. */
+const struct command *const *command_list(size_t *count);
 
 /* Print how `command` is used on standard output; for --help. Returns COMMAND_FINE. */
 int command_help(const struct command *command);

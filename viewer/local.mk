@@ -126,6 +126,7 @@ tidemark_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 tidemark_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 tidemark_SOURCES = \
 	viewer/cmd-check.c \
+	viewer/cmd-completion.c \
 	viewer/cmd-devices.c \
 	viewer/cmd-diff.c \
 	viewer/cmd-export.c \
@@ -157,3 +158,17 @@ tidemark_SOURCES = \
 	viewer/replay-output.h \
 	viewer/stack-report.c \
 	viewer/stack-report.h
+
+# The completions are what the command prints, so that they know what it knows.
+if !CROSS_COMPILING
+bashcompletiondir = $(datadir)/bash-completion/completions
+nodist_bashcompletion_DATA = viewer/completion/tidemark
+zshcompletiondir = $(datadir)/zsh/site-functions
+nodist_zshcompletion_DATA = viewer/completion/_tidemark
+CLEANFILES += $(nodist_bashcompletion_DATA) $(nodist_zshcompletion_DATA)
+endif
+
+viewer/completion/tidemark: tidemark$(EXEEXT)
+	$(AM_V_GEN)$(MKDIR_P) viewer/completion && ./tidemark$(EXEEXT) completion bash >$@-new && mv $@-new $@
+viewer/completion/_tidemark: tidemark$(EXEEXT)
+	$(AM_V_GEN)$(MKDIR_P) viewer/completion && ./tidemark$(EXEEXT) completion zsh >$@-new && mv $@-new $@

@@ -23,6 +23,7 @@
 /* clang-format off */
 static const struct command *const commands[] = {
     &command_check,
+    &command_completion,
     &command_devices,
     &command_diff,
     &command_export,
@@ -43,6 +44,13 @@ static const struct command *const commands[] = {
 /* clang-format on */
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+const struct command *const *
+command_list(size_t *count)
+{
+    *count = COMMAND_COUNT;
+    return commands;
+}
 
 static void
 main_usage(FILE *out)

@@ -190,7 +190,7 @@ struct options_getopt {
     size_t count;
 };
 
-static bool
+bool
 options_has_argument(const struct option_def *def)
 {
     return def->kind != OPTION_FLAG && def->kind != OPTION_SET;
@@ -314,20 +314,13 @@ options_help(const struct command *command)
 }
 
 void
-options_words(const struct command *command)
+options_each(const struct command *command, void (*each)(void *context, const struct option_def *def), void *context)
 {
     struct options_table tables[OPTIONS_TABLES];
     size_t count = options_tables(command, NULL, NULL, tables);
 
     for (size_t t = 0; t < count; t++) {
-        for (const struct option_def *def = tables[t].defs; def->name != NULL; def++) {
-            printf("--%s%s\n", def->name, options_has_argument(def) ? "=" : "");
-            for (const char *word = def->choices; word != NULL && *word != '\0';) {
-                size_t length = strcspn(word, "|");
-
-                printf("--%s=%.*s\n", def->name, (int)length, word);
-                word += length + (word[length] == '|');
-            }
-        }
+        for (const struct option_def *def = tables[t].defs; def->name != NULL; def++)
+            each(context, def);
     }
 }

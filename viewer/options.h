@@ -82,7 +82,11 @@ int options_parse_arguments(const struct command *self, int argc, char **argv, v
 /* Print the options of a command, one to a line or more, for --help. */
 void options_help(const struct command *command);
 
-/* Print the options of a command, one word to a line, with what a choice may be; for completions. */
-void options_words(const struct command *command);
+/* Call `each` for every option of a command, its own first. */
+void options_each(const struct command *command, void (*each)(void *context, const struct option_def *def),
+                  void *context);
+
+/* Whether it takes a value. */
+bool options_has_argument(const struct option_def *def);
 
 #endif
