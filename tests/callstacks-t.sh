@@ -31,7 +31,7 @@ undefined="SELECT count(*) FROM allocation WHERE callstack_id IS NULL OR callsta
 test -n "$SQLITE3" || skip_all 'there is no sqlite3'
 plan 27
 
-record "log($trace, callstack=64) | host" end
+record "log($trace, callstack=64) | sim" end
 is $? 0 'a program is recorded with call stacks'
 is "$(value "$undefined")" 0 'every allocation has one, of frames in known modules'
 is "$(value 'SELECT count(DISTINCT callstack_id) FROM allocation')" 42 'as many as there are different ones'
@@ -73,7 +73,7 @@ fi
 
 if command -v strip >/dev/null && strip -o "$scratch/stripped" "$program" 2>/dev/null; then
     recorder=$scratch/stripped
-    record "log($trace, callstack=64) | host" end
+    record "log($trace, callstack=64) | sim" end
     has_words "$("$tidemark" peak --by callstack "$trace") $(value "$undefined")" 'stripped+0x' \
         'of a program without symbols there are places in modules'
     recorder=$program
@@ -81,23 +81,23 @@ else
     skip 1 'there is no strip'
 fi
 
-record "log($trace, callstack=2) | host" end
+record "log($trace, callstack=2) | sim" end
 is "$(value 'SELECT max(position) FROM callstack')" 1 'the depth is that of the stack text'
 is "$(value 'SELECT count(DISTINCT callstack_id) FROM allocation')" 3 'and what differs beyond it is one call stack'
-record "log($trace, callstack=64, unwind=dwarf) | host" end
+record "log($trace, callstack=64, unwind=dwarf) | sim" end
 is "$(value "$undefined") $(value 'SELECT count(DISTINCT callstack_id) FROM allocation')" '0 42' \
     'the unwinder finds the same'
-record "log($trace) | statistics | log(callstack=8) | host" end
+record "log($trace) | statistics | log(callstack=8) | sim" end
 is "$(value 'SELECT group_concat(n) FROM (SELECT count(callstack_id) > 0 AS n FROM allocation GROUP BY layer_id)')" '0,1' \
     'each log layer takes call stacks or not, as it says'
 
-record "log($trace, callstack=64, ring=4KiB) | host" kill
+record "log($trace, callstack=64, ring=4KiB) | sim" kill
 "$tidemark" recover "$trace" >/dev/null 2>&1
 is "$(value 'SELECT count(*) FROM allocation')" 162 'a program that is killed loses no allocation'
 is "$(value "$undefined")" 0 'nor any of their call stacks'
 
 rm -f "$scratch"/*.db*
-"$program" "log($scratch/p-%p.db, callstack=8) | host" fork
+"$program" "log($scratch/p-%p.db, callstack=8) | sim" fork
 set -- "$scratch"/p-*.db
 is $# 2 'a forked child has a trace of its own'
 bad=0
@@ -113,7 +113,7 @@ void library_call(void (*function)(void)) { function(); __asm__ volatile("" ::: 
 TEXT
 # shellcheck disable=SC2086 # CC and CFLAGS may have several words
 if ${CC:-cc} ${CFLAGS:-} -g -shared -fPIC -o "$scratch/library.so" "$scratch/library.c" 2>/dev/null; then
-    record "log($trace, callstack=64) | host" end "$scratch/library.so"
+    record "log($trace, callstack=64) | sim" end "$scratch/library.so"
     is "$(value "SELECT count(*) FROM module WHERE path = '$scratch/library.so'") $(value "$undefined")" '1 0' \
         'a library that is loaded later is a module'
     "$tidemark" summary "$trace" >/dev/null 2>&1
