@@ -70,7 +70,7 @@ make_callback(struct tide_resource *upstream, struct tide_resource **out)
 static enum tide_status
 make_fallback(struct tide_resource *upstream, struct tide_resource **out)
 {
-    struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = 4 * LARGEST };
+    struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = LARGEST };
     struct tide_resource *first;
     enum tide_status status = tide_limit_create(upstream, &options, &first);
 
@@ -224,6 +224,19 @@ used(struct tide_resource *resource)
     return tide_query(resource, TIDE_QUERY_BYTES_USED, &bytes) == TIDE_OK ? bytes : 0;
 }
 
+/* Whether a layer that counts what passes has something left. */
+static bool
+counts_some(struct tide_resource *resource)
+{
+    struct tide_statistics statistics;
+    uint64_t bytes = 0, count = 0;
+
+    if (tide_limit_used(resource, &bytes) == TIDE_OK && tide_limit_used_count(resource, &count) == TIDE_OK)
+        return bytes != 0 || count != 0;
+    return tide_statistics_read(resource, &statistics) == TIDE_OK &&
+           (statistics.bytes.current != 0 || statistics.count.current != 0);
+}
+
 /* Random requests, one failure among the calls of upstream; what is wrong with it, or NULL. */
 static const char *
 sweep(struct scene *scene, uint64_t seed)
@@ -257,7 +270,7 @@ sweep(struct scene *scene, uint64_t seed)
             tide_deallocate(scene->resource, blocks[i], sizes[i], 64, 0) != TIDE_OK)
             wrong = "what upstream did not take back cannot be freed";
     }
-    if (used(scene->resource) != 0 && !scene->kind->keeps)
+    if ((used(scene->resource) != 0 && !scene->kind->keeps) || counts_some(scene->resource))
         wrong = "something is used where all is freed";
     return wrong;
 }

@@ -1,5 +1,6 @@
 /* Tests adaptors/guard.c over memory of the host; tests/gpu/guard-t.c is over that of a device. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include <tidemark/tidemark.h>
@@ -300,6 +301,57 @@ check_threads(void)
     tide_resource_release(base);
 }
 
+static struct tide_resource *pinned;
+static void *pinned_block;
+static pthread_t pinned_thread;
+static atomic_bool freed, freed_early;
+
+static void *
+free_pinned(void *context)
+{
+    uintptr_t status = give(pinned, pinned_block, 100, 16);
+
+    (void)context;
+    atomic_store(&freed, true);
+    return (void *)status;
+}
+
+/* While this is told of the block, another thread tries to free it. */
+static void
+see_pinned(void *context, const struct tide_guard_damage *damage)
+{
+    (void)context;
+    (void)damage;
+    if (atomic_fetch_add(&damage_count, 1) != 0)
+        return;
+    pthread_create(&pinned_thread, NULL, free_pinned, NULL);
+    for (int i = 0; i < 2000; i++)
+        sched_yield();
+    atomic_store(&freed_early, atomic_load(&freed));
+}
+
+#define PIN_TESTS 3
+
+static void
+check_pins(void)
+{
+    struct tide_guard_options options = { TIDE_OPTIONS(options), .function = see_pinned };
+    struct tide_resource *base = base_host(0);
+    void *status;
+
+    if (tide_guard_create(base, &options, &pinned) != TIDE_OK)
+        abort();
+    atomic_store(&damage_count, 0);
+    pinned_block = take(pinned, 100, 16);
+    ((unsigned char *)pinned_block)[100] ^= 1;
+    ok(tide_guard_check(pinned, NULL) == TIDE_EDAMAGED && !freed_early, "a block that is looked at is not freed");
+    pthread_join(pinned_thread, &status);
+    ok((uintptr_t)status == TIDE_EDAMAGED, "but right after, where it has its own damage");
+    ok(give(pinned, pinned_block, 100, 16) == TIDE_OK, "and once that is mended");
+    tide_resource_release(pinned);
+    tide_resource_release(base);
+}
+
 #define BAD_TESTS 4
 
 static void
@@ -367,8 +419,8 @@ main(void)
 {
     uint64_t holds[] = { TIDE_GUARD_HOLD_NONE, 100 * KIB };
 
-    plan(2 * CONTRACT_TESTS + CANARY_TESTS + FREED_TESTS + TELL_TESTS + FAILURE_TESTS + THREAD_TESTS + BAD_TESTS +
-         TEXT_TESTS);
+    plan(2 * CONTRACT_TESTS + CANARY_TESTS + FREED_TESTS + TELL_TESTS + FAILURE_TESTS + THREAD_TESTS + PIN_TESTS +
+         BAD_TESTS + TEXT_TESTS);
     for (int i = 0; i < 2; i++) {
         const struct contract contract = {
             .name = "guard", .create = create, .context = &holds[i], .largest_bytes = 64 * KIB, .knows_pointers = true
@@ -381,6 +433,7 @@ main(void)
     check_told();
     check_failures();
     check_threads();
+    check_pins();
     check_bad_input();
     check_text();
     return done();
