@@ -24,7 +24,7 @@ bad_sql() {
     bad "$1" "$2"
 }
 
-plan 36
+plan 37
 
 bad 'a file that is not there' '2 1 0 '"$scratch/none.db: No such file" "$scratch/none.db"
 bad 'a folder' 'Is a directory' "$scratch"
@@ -72,6 +72,9 @@ bad_sql 'a time before all times' 'allocation 1: its time is out of range' 'UPDA
 bad_sql 'a time after all times' 'allocation 1: its time is out of range' 'UPDATE allocation SET free_ns = 4611686018427387905'
 bad_sql 'sizes that overflow' 'more than 2^63 bytes' \
     "INSERT INTO life VALUES (2, 1, 9223372036854775800, 20, NULL), (3, 1, 500, 30, NULL)"
+bad_sql 'a long name that many paths repeat' 'longer names of tags than can be taken in' \
+    "INSERT INTO tag VALUES (1, NULL, printf('%.*c', 20000000, 'x'));
+    INSERT INTO tag WITH RECURSIVE c(x) AS (SELECT 2 UNION ALL SELECT x + 1 FROM c WHERE x < 200) SELECT x, 1, 'a' FROM c"
 bad_sql 'more layers than there can be' 'more layers' \
     "INSERT INTO layer(layer_id, upstream_layer_id, kind, config) WITH RECURSIVE c(x) AS (SELECT 10 UNION ALL SELECT x + 1 FROM c WHERE x < 3000)
         SELECT x, x + 1, 'log', '' FROM c"

@@ -199,14 +199,13 @@ fi
 
 # Call stacks, two layers, and neither tags nor call stacks.
 make_trace "$scratch/stacks.db" "INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 1, 40, 20, NULL), (3, 1, 7, 30, NULL);
-    CREATE TABLE frame(frame_id INTEGER PRIMARY KEY, address, function, file, line);
-    CREATE TABLE callstack(callstack_id, position, frame_id);
-    INSERT INTO frame VALUES (1, 16, 'main', 'a b;c.c', 9), (2, 32, 'work', '', 0), (3, 48, NULL, NULL, NULL);
+    INSERT INTO module VALUES (1, '/usr/lib/lib.so', '', 32, 100);
+    INSERT INTO frame VALUES (1, 16, NULL, 'main', 'a b;c.c', 9), (2, 40, 1, 'work', '', 0), (3, 48, 1, NULL, NULL, NULL);
     INSERT INTO callstack VALUES (1, 1, 1), (1, 0, 2), (2, 0, 3), (2, 1, 1);
     INSERT INTO tag VALUES (1, NULL, 'tag');
     UPDATE allocation SET callstack_id = allocation_id, tag_id = 1; UPDATE allocation SET callstack_id = 9 WHERE size = 7"
 is "$(export_to -f collapsed "$scratch/stacks.db") $(cat "$scratch/out")" '0 main (a b,c.c:9);work 100
-main (a b,c.c:9);0x30 40
+main (a b,c.c:9);lib.so+0x10 40
 (unknown) 7' 'call stacks come before tags, the outermost frame first'
 is "$(export_to -f jsonl --limit=1 "$scratch/stacks.db")" 2 'how many rows is no option'
 is "$(export_to -f csv "$scratch/stacks.db") $(sed -n 2p "$scratch/out" | cut -d , -f 9)" '0 "work < main (a b;c.c:9)"' \

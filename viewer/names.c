@@ -15,6 +15,9 @@
 /* Tags nest at most so deep; deeper, or in a circle, the outer ones are left out. */
 #define NAMES_TAG_DEPTH 64
 
+/* All paths of tags together; a million tags of a real program take some hundred MiB. */
+#define NAMES_PATHS_BYTES ((size_t)2 << 30)
+
 static int
 names_add(const struct trace *trace, struct name_list *list, sqlite3_stmt *row)
 {
@@ -63,30 +66,62 @@ names_list(const struct trace *trace, struct name_list *list, const char *sql)
     return status;
 }
 
+/* A tag and those around it, innermost first: how many, and the bytes that their path takes. */
+static size_t
+names_chain(const struct name_list *tags, const struct name *tag, const struct name **chain, size_t *bytes)
+{
+    size_t depth = 0;
+
+    *bytes = 0;
+    for (; tag != NULL && depth < NAMES_TAG_DEPTH; tag = tag->number != 0 ? names_find(tags, tag->number) : NULL) {
+        *bytes += strlen(tag->text) + 1;
+        chain[depth++] = tag;
+    }
+    return depth;
+}
+
+static char *
+names_make_path(const struct name_list *tags, const struct name *tag)
+{
+    const struct name *chain[NAMES_TAG_DEPTH];
+    size_t bytes;
+    size_t depth = names_chain(tags, tag, chain, &bytes);
+    char *path = malloc(bytes);
+
+    for (char *end = path; path != NULL && depth > 0; depth--)
+        end += sprintf(end, "%s%s", chain[depth - 1]->text, depth > 1 ? "/" : "");
+    return path;
+}
+
+/* Whether all paths together are within bounds: a small file can ask for very many long ones. */
+static bool
+names_paths_fit(const struct name_list *tags)
+{
+    const struct name *chain[NAMES_TAG_DEPTH];
+    size_t total = 0;
+    size_t bytes;
+
+    for (size_t i = 0; i < tags->count && total <= NAMES_PATHS_BYTES; i++) {
+        names_chain(tags, &tags->names[i], chain, &bytes);
+        total += bytes;
+    }
+    return total <= NAMES_PATHS_BYTES;
+}
+
 /* Turn the names of tags into paths; `number` is the parent. Parents may stand behind their children. */
 static int
 names_make_paths(const struct trace *trace, struct name_list *tags)
 {
-    char **paths = calloc(tags->count + 1, sizeof(*paths));
-    bool failed = paths == NULL;
+    char **paths;
+    bool failed;
 
+    if (!names_paths_fit(tags))
+        return trace_broken(trace, "longer names of tags than can be taken in");
+    paths = calloc(tags->count + 1, sizeof(*paths));
+    failed = paths == NULL;
     for (size_t i = 0; i < tags->count && !failed; i++) {
-        const struct name *chain[NAMES_TAG_DEPTH];
-        size_t depth = 0;
-        size_t length = 0;
-
-        for (const struct name *tag = &tags->names[i]; tag != NULL && depth < NAMES_TAG_DEPTH;
-             tag = tag->number != 0 ? names_find(tags, tag->number) : NULL) {
-            length += strlen(tag->text) + 1;
-            chain[depth++] = tag;
-        }
-        paths[i] = malloc(length + 1);
+        paths[i] = names_make_path(tags, &tags->names[i]);
         failed = paths[i] == NULL;
-        if (failed)
-            break;
-        paths[i][0] = '\0';
-        for (char *end = paths[i]; depth > 0; depth--)
-            end += sprintf(end, "%s%s", chain[depth - 1]->text, depth > 1 ? "/" : "");
     }
     for (size_t i = 0; paths != NULL && i < tags->count; i++) {
         if (!failed) {

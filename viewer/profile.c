@@ -264,7 +264,7 @@ profile_tag_frames(struct profile_maker *maker, int64_t tag_id, uint32_t *frames
     return true;
 }
 
-/* The frames of a call stack, from rows of function, address, file and line, the outermost first. */
+/* The frames of a call stack, from rows of function, file and line, the outermost first. */
 static int
 profile_callstack_frames(struct profile_maker *maker, sqlite3_stmt *rows, int64_t id, uint32_t *frames, size_t *count)
 {
@@ -274,12 +274,10 @@ profile_callstack_frames(struct profile_maker *maker, sqlite3_stmt *rows, int64_
     sqlite3_bind_int64(rows, 1, id);
     while (done && sqlite3_step(rows) == SQLITE_ROW) {
         const char *function = (const char *)sqlite3_column_text(rows, 0);
-        const char *file = (const char *)sqlite3_column_text(rows, 2);
-        char address[32];
+        const char *file = (const char *)sqlite3_column_text(rows, 1);
 
-        snprintf(address, sizeof(address), "0x%" PRIx64, (uint64_t)sqlite3_column_int64(rows, 1));
-        done = profile_frame(maker, function != NULL && function[0] != '\0' ? function : address,
-                             file != NULL ? file : "", sqlite3_column_int64(rows, 3), &frames[(*count)++]);
+        done = profile_frame(maker, function != NULL ? function : "", file != NULL ? file : "",
+                             sqlite3_column_int64(rows, 2), &frames[(*count)++]);
     }
     if (sqlite3_reset(rows) != SQLITE_OK)
         return trace_failed(&maker->view->trace);
@@ -314,8 +312,10 @@ static int
 profile_name_groups(struct profile_maker *maker)
 {
     static const char sql[] =
-        "SELECT function, address, file, line FROM (SELECT * FROM callstack WHERE callstack_id = ?"
-        " ORDER BY position LIMIT %d) JOIN frame USING (frame_id) ORDER BY position DESC";
+        "SELECT coalesce(nullif(function, ''), replace(path, rtrim(path, replace(path, '/', '')), '') ||"
+        " printf('+0x%%x', address - base), printf('0x%%x', address)), file, line"
+        " FROM (SELECT * FROM callstack WHERE callstack_id = ? ORDER BY position LIMIT %d)"
+        " JOIN frame USING (frame_id) LEFT JOIN module USING (module_id) ORDER BY position DESC";
     const struct trace *trace = &maker->view->trace;
     uint32_t frames[PROFILE_DEPTH_MAX + 65];
     sqlite3_stmt *rows = NULL;
@@ -324,7 +324,8 @@ profile_name_groups(struct profile_maker *maker)
 
     snprintf(text, sizeof(text), sql, PROFILE_DEPTH_MAX);
     if (trace_has(trace, "callstack", "callstack_id position frame_id") &&
-        trace_has(trace, "frame", "frame_id address function file line") &&
+        trace_has(trace, "frame", "frame_id address module_id function file line") &&
+        trace_has(trace, "module", "module_id path base") &&
         sqlite3_prepare_v2(trace->db, text, -1, &rows, NULL) != SQLITE_OK)
         return trace_failed(trace);
     for (size_t i = 0; status == COMMAND_FINE && i < maker->profile->group_count; i++) {

@@ -16,7 +16,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
-#define ROWS_TABLES_MAX 16
+#define ROWS_TABLES_MAX 32
 
 struct rows_input {
     const uint8_t *data;

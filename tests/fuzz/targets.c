@@ -142,8 +142,9 @@ static const char *const trace_commands[] = {
 #define TRACE_COMMANDS (sizeof(trace_commands) / sizeof(trace_commands[0]))
 
 static const char *const trace_tables[] = {
-    "allocation", "meta",  "layer",     "layer_bin",      "thread", "stream",      "tag",         "loss",
-    "mark",       "frame", "callstack", "unmatched_free", "status", "pool_sample", "driver_call", "device_event",
+    "allocation", "meta",        "layer",       "layer_bin",    "thread",    "stream",
+    "tag",        "loss",        "mark",        "frame",        "callstack", "unmatched_free",
+    "status",     "pool_sample", "driver_call", "device_event", "module",
 };
 
 /* Of a table without types every value stays what it is, where an honest schema would make a number of it. */
@@ -162,7 +163,8 @@ static const char trace_untyped[] =
     "CREATE TABLE device_event(ns, kind, device, pool_address, pool_used_bytes, pool_bytes);";
 
 static const char trace_common[] =
-    "CREATE TABLE IF NOT EXISTS frame(frame_id INTEGER PRIMARY KEY, address, function, file, line);"
+    "CREATE TABLE IF NOT EXISTS module(module_id INTEGER PRIMARY KEY, path, build_id, base, size);"
+    "CREATE TABLE IF NOT EXISTS frame(frame_id INTEGER PRIMARY KEY, address, module_id, function, file, line);"
     "CREATE TABLE IF NOT EXISTS callstack(callstack_id, position, frame_id);"
     "INSERT INTO meta VALUES ('format_version', 1), ('start_unix_ns', 1700000000000000000), ('complete', 1);"
     "INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''),"
