@@ -148,6 +148,12 @@ make_statistics(struct tide_resource *upstream, struct tide_resource **out)
     return tide_statistics_create(upstream, &options, out);
 }
 
+static enum tide_status
+make_track(struct tide_resource *upstream, struct tide_resource **out)
+{
+    return tide_track_create(upstream, NULL, out);
+}
+
 static const struct kind {
     const char *name;
     maker make;
@@ -169,6 +175,7 @@ static const struct kind {
     { .name = "pool", .make = make_pool, .keeps = true },
     { .name = "retry", .make = make_retry },
     { .name = "statistics", .make = make_statistics },
+    { .name = "track", .make = make_track },
 };
 
 #define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))

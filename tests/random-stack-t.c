@@ -311,6 +311,21 @@ check_statistics(struct round *round, struct tide_resource *layer)
         fault(round, "statistics: a peak of %" PRId64 ", expected %" PRIu64, seen.bytes.peak, round->peak_bytes);
 }
 
+static void
+add_tracked(void *context, const struct tide_track_block *block)
+{
+    *(uint64_t *)context += block->bytes;
+}
+
+static void
+check_track(struct round *round, struct tide_resource *layer)
+{
+    uint64_t bytes = 0;
+
+    if (tide_track_report(layer, add_tracked, &bytes) != TIDE_OK || bytes != round->live_bytes)
+        fault(round, "track: %" PRIu64 " bytes outstanding, expected %" PRIu64, bytes, round->live_bytes);
+}
+
 /* Down from the top, as long as each layer hands on just what it gets: its figures are the model's. */
 static void
 check_figures(struct round *round)
@@ -323,6 +338,8 @@ check_figures(struct round *round)
 
         if (strcmp(name, "statistics") == 0)
             check_statistics(round, layer);
+        else if (strcmp(name, "track") == 0)
+            check_track(round, layer);
         else if (strcmp(name, "limit") == 0 &&
                  (tide_limit_used(layer, &used) != TIDE_OK || used != limit_wanted(round, layer)))
             fault(round, "limit: %" PRIu64 " bytes in use, expected %" PRIu64, used, limit_wanted(round, layer));

@@ -143,6 +143,13 @@ add_pool(struct random_stack *stack, unsigned depth)
 }
 
 static void
+add_track(struct random_stack *stack, unsigned depth)
+{
+    (void)depth;
+    add(stack, choose(stack, 3) == 0 ? "track(callstack=4)" : "track");
+}
+
+static void
 add_monotonic(struct random_stack *stack, unsigned depth)
 {
     (void)depth;
@@ -211,8 +218,8 @@ static void
 add_layers(struct random_stack *stack, unsigned count, unsigned depth)
 {
     static void (*const kinds[])(struct random_stack *, unsigned) = {
-        add_aligned, add_binning,   add_fallback, add_fault, add_guard,      add_limit,
-        add_limit,   add_monotonic, add_pool,     add_retry, add_statistics, add_statistics,
+        add_aligned,   add_binning, add_fallback, add_fault,      add_guard,      add_limit, add_limit,
+        add_monotonic, add_pool,    add_retry,    add_statistics, add_statistics, add_track,
     };
 
     for (unsigned i = 0; i < count; i++) {
