@@ -74,8 +74,8 @@ floor_pop(struct pool_thread *mine)
             bench_fail("floor");
         next = atomic_load_explicit(&mine->next[(uint32_t)head], memory_order_relaxed);
         next |= ((head >> 32) + 1) << 32;
-    } while (!atomic_compare_exchange_weak_explicit(&mine->head, &head, next, memory_order_acquire,
-                                                    memory_order_acquire));
+    } while (
+        !atomic_compare_exchange_weak_explicit(&mine->head, &head, next, memory_order_acquire, memory_order_acquire));
     return (uint32_t)head;
 }
 
@@ -161,8 +161,7 @@ back_to_back_round(void *context, unsigned thread)
 static void
 block_replace(const struct pool_run *run, unsigned thread, uint64_t *seed, struct pool_block *block)
 {
-    if (block->pointer != NULL &&
-        tide_deallocate(run->stack, block->pointer, block->bytes, 256, thread) != TIDE_OK)
+    if (block->pointer != NULL && tide_deallocate(run->stack, block->pointer, block->bytes, 256, thread) != TIDE_OK)
         bench_fail("free");
     block->bytes = 1 + pool_random(seed) % POOL_LARGEST;
     if (tide_allocate(run->stack, block->bytes, 256, thread, &block->pointer) != TIDE_OK)

@@ -358,6 +358,42 @@ check_shares(void)
     tide_resource_release(pool);
 }
 
+#define REFUSAL_TESTS 3
+
+static _Atomic unsigned refusals;
+
+static void *
+run_refused(void *pool)
+{
+    for (int i = 0; i < 20; i++) {
+        if (take(pool, 5 * MIB) == NULL)
+            atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed); /* relaxed: read after the join */
+    }
+    return NULL;
+}
+
+/* Threads that upstream refuses at the same time do not wait for each other to get something. */
+static void
+check_refusals(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), NULL);
+    pthread_t threads[4];
+
+    upstream->capacity_bytes = 8 * MIB;
+    ok(take(pool, 6 * MIB) != NULL, "upstream has room for one");
+    upstream->delay_us = 200;
+    for (size_t i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, run_refused, pool);
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    is_u64(refusals, 80, "and refuses four threads, each of which is told so");
+    ok(upstream->allocate_calls < 1000, "after some calls each, however many threads there are");
+    upstream->delay_us = 0;
+    tide_resource_release(pool);
+    tide_resource_release(&upstream->base);
+}
+
 #define FREE_TESTS 9
 
 static void
@@ -573,7 +609,8 @@ int
 main(void)
 {
     plan(CONTRACT_CALLS * CONTRACT_TESTS + MERGE_TESTS + SMALL_TESTS + GROWTH_TESTS + KEEP_TESTS + CACHE_TESTS +
-         BOUND_TESTS + SHARE_TESTS + FREE_TESTS + UPSTREAM_TESTS + CREATE_TESTS + ALIGNMENT_TESTS + FORK_TESTS);
+         BOUND_TESTS + SHARE_TESTS + REFUSAL_TESTS + FREE_TESTS + UPSTREAM_TESTS + CREATE_TESTS + ALIGNMENT_TESTS +
+         FORK_TESTS);
     check_contract();
     check_merging();
     check_small();
@@ -582,6 +619,7 @@ main(void)
     check_caches();
     check_bounds();
     check_shares();
+    check_refusals();
     check_wrong_frees();
     check_bad_upstream();
     check_create();

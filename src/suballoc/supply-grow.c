@@ -57,11 +57,9 @@ supply_chunk_new(struct tidei_supply *supply, uint64_t bytes, uint32_t stream, b
     bool overlaps = false;
     void *pointer;
 
-    supply->moving++;
     tidei_lock_give(&supply->lock);
     status = tidei_allocate(upstream, bytes, supply->options.granule, handle, &pointer);
     tidei_lock_take(&supply->lock);
-    supply->moving--;
     if (status != TIDE_OK)
         return status;
     status = supply_check_chunk(supply, pointer, bytes);
@@ -133,36 +131,41 @@ chunk_stream(const struct tidei_heap_chunk *chunk)
     return latest->stream;
 }
 
+/* Give a chunk that is out of the heap back, behind the work of all streams that it was freed on. */
+static enum tide_status
+supply_return_chunk(struct tidei_supply *supply, const struct tidei_heap_chunk *chunk)
+{
+    uint32_t stream = chunk_stream(chunk);
+    enum tide_status status = tidei_supply_wait(supply, chunk->piece, stream);
+    tide_stream handle;
+
+    if (status != TIDE_OK)
+        return status;
+    handle = supply->heap.streams.streams[stream]->handle;
+    tidei_heap_chunk_own(&supply->heap, chunk, stream);
+    tidei_lock_give(&supply->lock);
+    TIDEI_TEST_POINT("supply.returning");
+    status = tidei_deallocate(supply->upstream, (void *)chunk->span->base, chunk->span->bytes, supply->options.granule,
+                              handle);
+    tidei_lock_take(&supply->lock);
+    return status;
+}
+
 /*
- * Give the chunk that has been free for longest back to upstream, behind the work of all streams that it was freed on;
- * with `all`, also the first one. With the lock, but not throughout. False where there is none, or where it could not
- * be given back, and is there as before.
+ * Give the chunk that has been free for longest back to upstream; with `all`, also the first one. With the lock, but
+ * not throughout. False where there is none, or where it could not be given back, and is there as before.
  */
 static bool
 supply_return_one(struct tidei_supply *supply, bool all)
 {
     struct tidei_heap_chunk chunk;
     enum tide_status status;
-    tide_stream handle;
-    uint32_t stream;
 
     if (!tidei_heap_chunk_take(&supply->heap, all, &chunk))
         return false;
-    stream = chunk_stream(&chunk);
-    status = tidei_supply_wait(supply, chunk.piece, stream);
-    if (status != TIDE_OK) {
-        tidei_heap_chunk_put_back(&supply->heap, &chunk);
-        return false;
-    }
-    handle = supply->heap.streams.streams[stream]->handle;
-    tidei_heap_chunk_own(&supply->heap, &chunk, stream);
-    supply->moving++;
-    tidei_lock_give(&supply->lock);
-    TIDEI_TEST_POINT("supply.returning");
-    status = tidei_deallocate(supply->upstream, (void *)chunk.span->base, chunk.span->bytes, supply->options.granule,
-                              handle);
-    tidei_lock_take(&supply->lock);
-    supply->moving--;
+    supply->leaving++;
+    status = supply_return_chunk(supply, &chunk);
+    supply->leaving--;
     if (status != TIDE_OK) {
         tidei_heap_chunk_put_back(&supply->heap, &chunk);
         return false;
@@ -258,26 +261,29 @@ supply_gather(struct tidei_supply *supply)
 
 /*
  * Upstream has refused: use what is free however it is cut, with what caches held; else give all of it back, and ask
- * again. What others have on its way to upstream, or to another stream, may be what this needs: then all over again.
+ * again. All over again where others have given something back, or are about to, or have got a chunk that they need a
+ * part of; not because they are asking, too, or threads that are refused would keep each other at it.
  */
 static enum tide_status
 supply_press(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
 {
     enum tide_status status, refused;
+    uint64_t changes;
     bool again;
 
     do {
+        changes = supply->grown + supply->returned;
         supply_gather(supply);
         status = supply_take_hard(supply, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
         while (supply_return_one(supply, true))
-            ;
+            changes++;
         refused = supply_chunk_for(supply, request);
-        again = refused == TIDE_OK || supply->moving > 0;
         status = supply_take_hard(supply, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
+        again = refused == TIDE_OK || supply->leaving > 0 || supply->grown + supply->returned != changes;
         if (again) {
             tidei_lock_give(&supply->lock);
             sched_yield();
@@ -306,6 +312,17 @@ tidei_supply_grow(struct tidei_supply *supply, const struct tidei_heap_request *
     if (status != TIDE_OK || *out != NULL)
         return status;
     return supply_press(supply, request, out);
+}
+
+void
+tidei_supply_release(struct tidei_supply *supply)
+{
+    if (supply_reserved(supply) == 0)
+        return;
+    tidei_lock_take(&supply->lock);
+    while (supply_return_one(supply, true))
+        ;
+    tidei_lock_give(&supply->lock);
 }
 
 enum tide_status

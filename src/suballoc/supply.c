@@ -58,12 +58,10 @@ tidei_supply_wait(struct tidei_supply *supply, struct tidei_piece *piece, uint32
     while (status == TIDE_OK && tidei_heap_wait(&supply->heap, piece, later, &earlier, &epoch)) {
         tide_stream from = streams->streams[earlier]->handle, to = streams->streams[later]->handle;
 
-        supply->moving++;
         tidei_lock_give(&supply->lock);
         TIDEI_TEST_POINT("supply.moving");
         status = supply->upstream->ops->order(supply->upstream, from, to);
         tidei_lock_take(&supply->lock);
-        supply->moving--;
         if (status != TIDE_OK)
             break;
         orders++;
@@ -160,6 +158,17 @@ supply_refuse(struct tidei_supply *supply, struct tidei_piece *piece, void *poin
     return tide_error_set(TIDE_EMISMATCH,
                           "%s: %p given back with %zu B at a multiple of %zu, allocated with %llu B at %llu", name,
                           pointer, bytes, alignment, (unsigned long long)(word >> 16), 1ULL << (word >> 2 & 63));
+}
+
+bool
+tidei_supply_owns(struct tidei_supply *supply, const void *pointer)
+{
+    bool owns;
+
+    tidei_lock_take(&supply->lock);
+    owns = tidei_heap_around(&supply->heap, pointer) != NULL;
+    tidei_lock_give(&supply->lock);
+    return owns;
 }
 
 enum tide_status

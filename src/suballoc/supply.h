@@ -38,7 +38,7 @@ struct tidei_supply {
     uint64_t used_bytes;    /* as asked for, of what was handed out and taken back here */
     uint64_t peak_bytes;    /* the most that `held` has been */
     uint64_t grown, returned, taken_over, orders;
-    uint32_t moving;           /* pieces and chunks on their way to another stream, or to upstream */
+    uint32_t leaving;          /* chunks on their way to upstream, or back where that refuses */
     _Atomic uint64_t held;     /* bytes of all chunks; written with the lock */
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those that upstream is asked for */
     struct tidei_heap heap;
@@ -70,6 +70,12 @@ enum tide_status tidei_supply_put(struct tidei_supply *supply, struct tidei_piec
 
 /* Give free chunks back while more than the threshold is reserved, where there is one. */
 void tidei_supply_keep_threshold(struct tidei_supply *supply);
+
+/* Give all chunks back to upstream that are free. */
+void tidei_supply_release(struct tidei_supply *supply);
+
+/* Whether the pointer lies in one of its chunks. */
+bool tidei_supply_owns(struct tidei_supply *supply, const void *pointer);
 
 /* Wait for all streams: what is free is free on stream 0 afterwards. */
 enum tide_status tidei_supply_order_all(struct tidei_supply *supply);
