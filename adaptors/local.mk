@@ -1,5 +1,6 @@
 # One line for each adaptor.
 libtidemark_la_SOURCES += adaptors/aligned.c
+libtidemark_la_SOURCES += adaptors/arena.c
 libtidemark_la_SOURCES += adaptors/binning.c
 libtidemark_la_SOURCES += adaptors/callback.c
 libtidemark_la_SOURCES += adaptors/fallback.c

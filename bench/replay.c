@@ -28,6 +28,7 @@ static const char *const pools[] = {
     "pool",
     "pool(cache=0)",
     "pool(growth=64MiB)",
+    "arena",
     "binning(512..1MiB) | pool",
     "binning(512..64MiB)",
 };

@@ -1,6 +1,7 @@
 pkgincludedir = $(includedir)/tidemark
 pkginclude_HEADERS = \
 	include/tidemark/aligned.h \
+	include/tidemark/arena.h \
 	include/tidemark/base.h \
 	include/tidemark/binning.h \
 	include/tidemark/callback.h \

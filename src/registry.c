@@ -5,6 +5,7 @@
 
 /* One extern declaration here and one entry below for each kind, in alphabetical order. */
 extern const struct tidei_kind tidei_aligned_kind;
+extern const struct tidei_kind tidei_arena_kind;
 extern const struct tidei_kind tidei_binning_kind;
 extern const struct tidei_kind tidei_cuda_kind;
 extern const struct tidei_kind tidei_driver_kind;
@@ -29,6 +30,7 @@ extern const struct tidei_kind tidei_track_kind;
 /* clang-format off */
 static const struct tidei_kind *const kinds[] = {
     &tidei_aligned_kind,
+    &tidei_arena_kind,
     &tidei_binning_kind,
     &tidei_cuda_kind,
     &tidei_driver_kind,

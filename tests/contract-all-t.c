@@ -30,6 +30,12 @@ make_aligned(struct tide_resource *upstream, struct tide_resource **out)
 }
 
 static enum tide_status
+make_arena(struct tide_resource *upstream, struct tide_resource **out)
+{
+    return tide_arena_create(upstream, NULL, out);
+}
+
+static enum tide_status
 make_binning(struct tide_resource *upstream, struct tide_resource **out)
 {
     struct tide_binning_options options = { TIDE_OPTIONS(options), .smallest_bytes = 64, .largest_bytes = 2048 };
@@ -163,6 +169,7 @@ static const struct kind {
     bool memory;      /* needs some behind the addresses */
 } kinds[] = {
     { .name = "aligned", .make = make_aligned },
+    { .name = "arena", .make = make_arena, .keeps = true },
     { .name = "binning", .make = make_binning, .keeps = true, .counts_kept = true },
     { .name = "callback", .make = make_callback },
     { .name = "fallback", .make = make_fallback },

@@ -275,6 +275,13 @@ tests_binning_t_LDADD = libtidemark.la
 TESTS += tests/binning-t
 THREADED_TESTS += tests/binning-t
 
+check_PROGRAMS += tests/arena-t
+tests_arena_t_SOURCES = tests/arena-t.c tests/contract.c $(trace_test)
+tests_arena_t_CFLAGS = $(trace_test_cflags)
+tests_arena_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/arena-t
+THREADED_TESTS += tests/arena-t
+
 check_PROGRAMS += tests/aligned-t
 tests_aligned_t_SOURCES = tests/aligned-t.c $(adaptor_test)
 tests_aligned_t_LDADD = libtidemark.la

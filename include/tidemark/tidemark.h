@@ -16,6 +16,7 @@
 #define TIDEMARK_TIDEMARK_H
 
 #include <tidemark/aligned.h>
+#include <tidemark/arena.h>
 #include <tidemark/base.h>
 #include <tidemark/binning.h>
 #include <tidemark/callback.h>

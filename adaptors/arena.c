@@ -1,0 +1,557 @@
+/*
+ * arena: give each thread memory of its own to cut blocks out of, for blocks that live for long beside others that do
+ * not.
+ *
+ * Usage: arena([size=SIZE])
+ *     size    the most that is reserved at a time; no bound unless given
+ *
+ * Example: a server whose threads keep some results and drop the others:
+ *     log(trace.db) | arena(size=75%) | driver
+ *
+ * Two stages of src/suballoc/supply.h: one gets chunks from upstream, and is what the arenas above it have for an
+ * upstream. An arena is a heap with a lock that is biased to the thread that came first; a block that another thread
+ * frees is looked for in all of them.
+ *
+ * LIMITATIONS
+ *  - As `pool` about streams that go, requests that do not span two chunks, and rounding.
+ *  - Which arena a thread has is by the order in which threads come; with more threads than processors some share one.
+ *  - A request that fails asks all arenas, which takes time for each of them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tidemark/arena.h>
+#include <tidemark/log.h>
+
+#include "kind.h"
+#include "suballoc/supply.h"
+#include "threadslot.h"
+
+#define ARENA_COUNT_MOST  64
+#define ARENA_BLOCK_BYTES (UINT64_C(8) << 20)
+/* Blocks that a size has room for, down to chunks of the least size; and requests that a block has. */
+#define ARENA_BLOCKS   64
+#define ARENA_REQUESTS 4
+
+struct arena;
+
+/* What the arenas have for an upstream. */
+struct arena_source {
+    struct tide_resource base;
+    struct tidei_supply supply; /* of chunks, over the arena's upstream */
+    struct arena *arena;        /* borrowed */
+};
+
+struct arena {
+    struct tide_resource base;
+    struct tidei_parts parts; /* which arena a thread has */
+    _Atomic uint32_t next;    /* the next thread's; written once by each */
+    uint32_t count;           /* arenas for threads */
+    uint64_t size_bytes;      /* UINT64_MAX: no bound */
+    uint64_t block_bytes;     /* what an arena takes at a time */
+    struct arena_source *source;
+    struct tidei_supply **arenas; /* owns; [count] is that of large requests */
+};
+
+/* A thread's part. */
+struct arena_thread {
+    struct tidei_part part;
+    uint32_t arena; /* its number and 1; 0 at first */
+};
+
+static void
+arena_gather(struct tidei_supply *supply)
+{
+    struct arena *arena =
+        ((struct arena_source *)(void *)((char *)supply - offsetof(struct arena_source, supply)))->arena;
+
+    for (uint32_t i = 0; i <= arena->count; i++)
+        tidei_supply_release(arena->arenas[i]);
+}
+
+/* Nothing is in front of an arena. */
+static void
+arena_gather_nothing(struct tidei_supply *supply)
+{
+    (void)supply;
+}
+
+static enum tide_status
+source_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct arena_source *source = (struct arena_source *)self;
+    struct tidei_piece *piece;
+    enum tide_status status = tidei_supply_allocate(&source->supply, bytes, alignment, stream, &piece);
+
+    *out = status == TIDE_OK ? (void *)tidei_piece_address(piece) : NULL;
+    return status;
+}
+
+static enum tide_status
+source_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    return tidei_supply_deallocate(&((struct arena_source *)self)->supply, pointer, bytes, alignment, stream);
+}
+
+/* The capacity has arenas make regions that a block has room for: they are small beside 16 of it. */
+static enum tide_status
+source_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    if (what != TIDE_QUERY_CAPACITY)
+        return tide_pass_query(self, what, out);
+    *out = 16 * ((struct arena_source *)self)->arena->block_bytes;
+    return TIDE_OK;
+}
+
+static void
+source_destroy(struct tide_resource *self)
+{
+    tidei_supply_fini(&((struct arena_source *)self)->supply);
+    tide_resource_fini(self);
+    free(self);
+}
+
+static const struct tide_resource_ops source_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "arena",
+    .allocate = source_allocate,
+    .deallocate = source_deallocate,
+    .order = tide_pass_order,
+    .trim = tide_pass_trim,
+    .query = source_query,
+    .describe = tide_pass_describe,
+    .upstream_at = tide_pass_upstream_at,
+    .destroy = source_destroy,
+};
+
+/* The number of this thread's arena; 0 where its part is closed. */
+static uint32_t
+arena_number(struct arena *arena)
+{
+    struct arena_thread *thread = (struct arena_thread *)tidei_part_enter(&arena->parts);
+    uint32_t number;
+
+    if (thread == NULL)
+        return 0;
+    /* Relaxed: a number. */
+    if (thread->arena == 0)
+        thread->arena = 1 + atomic_fetch_add_explicit(&arena->next, 1, memory_order_relaxed) % arena->count;
+    number = thread->arena - 1;
+    tidei_part_leave(&thread->part);
+    return number;
+}
+
+/* All figures at one moment. */
+struct arena_figures {
+    uint64_t used_bytes, reserved_bytes, reserved_peak_bytes;
+    uint64_t cached_bytes; /* free, in arenas */
+    uint64_t free_bytes;   /* in arenas, or in none */
+    uint64_t largest_free_bytes;
+    uint64_t free_blocks;
+};
+
+static void
+figures_add(struct arena_figures *figures, const struct tidei_supply *supply)
+{
+    uint64_t largest = tidei_heap_largest(&supply->heap);
+
+    figures->free_bytes += tidei_heap_free_bytes(&supply->heap);
+    figures->free_blocks += supply->heap.free_count;
+    if (figures->largest_free_bytes < largest)
+        figures->largest_free_bytes = largest;
+}
+
+/* The newest lock first, as fork() takes them, and as who holds one may take an older one. */
+static void
+arena_read(struct arena *arena, struct arena_figures *out)
+{
+    struct tidei_supply *source = &arena->source->supply;
+
+    *out = (struct arena_figures){ 0 };
+    for (uint32_t i = arena->count + 1; i > 0; i--)
+        tidei_lock_take(&arena->arenas[i - 1]->lock);
+    tidei_lock_take(&source->lock);
+    for (uint32_t i = 0; i <= arena->count; i++) {
+        out->used_bytes += arena->arenas[i]->used_bytes;
+        figures_add(out, arena->arenas[i]);
+    }
+    out->cached_bytes = out->free_bytes;
+    figures_add(out, source);
+    /* Relaxed: a number, no data behind it. */
+    out->reserved_bytes = atomic_load_explicit(&source->held, memory_order_relaxed);
+    out->reserved_peak_bytes = source->peak_bytes;
+    tidei_lock_give(&source->lock);
+    for (uint32_t i = 0; i <= arena->count; i++)
+        tidei_lock_give(&arena->arenas[i]->lock);
+}
+
+/* Tell the traces how things stood when a request failed; its error stays as it is. */
+static void
+arena_mark(struct arena *arena, size_t bytes)
+{
+    struct arena_figures figures;
+    struct tidei_error error;
+    char text[256];
+    double whole = 0;
+
+    arena_read(arena, &figures);
+    if (figures.free_bytes > 0)
+        whole = (double)figures.largest_free_bytes / (double)figures.free_bytes;
+    snprintf(text, sizeof(text),
+             "arena: %zu B refused: reserved %llu B, used %llu B, free %llu B in %llu blocks, largest %llu B, "
+             "fragmentation %.3f",
+             bytes, (unsigned long long)figures.reserved_bytes, (unsigned long long)figures.used_bytes,
+             (unsigned long long)figures.free_bytes, (unsigned long long)figures.free_blocks,
+             (unsigned long long)figures.largest_free_bytes, figures.free_bytes > 0 ? 1 - whole : 0.0);
+    tidei_error_save(&error);
+    tide_mark(text);
+    tidei_error_restore(&error);
+}
+
+/* The request's arena has nothing, and gets nothing: another one may have room within what it uses. */
+static __attribute__((noinline)) enum tide_status
+arena_allocate_hard(struct arena *arena, uint32_t number, size_t bytes, size_t alignment, tide_stream stream,
+                    struct tidei_piece **out)
+{
+    struct tidei_error error;
+    enum tide_status status = TIDE_ENOMEM;
+
+    tidei_error_save(&error);
+    for (uint32_t i = 0; i <= arena->count && status != TIDE_OK; i++) {
+        if (i != number)
+            status = tidei_supply_allocate(arena->arenas[i], bytes, alignment, stream, out);
+    }
+    tidei_error_restore(&error);
+    return status;
+}
+
+static enum tide_status
+arena_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct arena *arena = (struct arena *)self;
+    uint32_t number = arena->count;
+    struct tidei_piece *piece;
+    enum tide_status status;
+
+    *out = NULL;
+    if (bytes == 0)
+        return TIDE_OK;
+    if (bytes > TIDEI_SUPPLY_BYTES_MAX || alignment > TIDEI_SUPPLY_BYTES_MAX)
+        return tide_error_set(TIDE_EINVAL, "arena: %zu B request at a multiple of %zu exceeds the largest of 128 TiB",
+                              bytes, alignment);
+    if (bytes <= arena->block_bytes / ARENA_REQUESTS && alignment <= arena->block_bytes / ARENA_REQUESTS)
+        number = arena_number(arena);
+    status = tidei_supply_allocate(arena->arenas[number], bytes, alignment, stream, &piece);
+    if (status != TIDE_OK && status != TIDE_ENOMEM && status != TIDE_EUPSTREAM) {
+        if (arena_allocate_hard(arena, number, bytes, alignment, stream, &piece) == TIDE_OK)
+            status = TIDE_OK;
+        else
+            arena_mark(arena, bytes);
+    }
+    if (status == TIDE_OK)
+        *out = (void *)tidei_piece_address(piece);
+    return status;
+}
+
+/*
+ * The arena that has the pointer. A look without locks finds it but for some moments, in which another thread changes
+ * the table that it is in; then the locks tell. Any one where none has it.
+ */
+static struct tidei_supply *
+arena_owner(struct arena *arena, uint32_t number, const void *pointer)
+{
+    if (tidei_piece_map_find(&arena->arenas[number]->heap.out, pointer) != NULL)
+        return arena->arenas[number];
+    for (uint32_t i = 0; i <= arena->count; i++) {
+        if (tidei_piece_map_find(&arena->arenas[i]->heap.out, pointer) != NULL)
+            return arena->arenas[i];
+    }
+    for (uint32_t i = 0; i <= arena->count; i++) {
+        if (tidei_supply_owns(arena->arenas[i], pointer))
+            return arena->arenas[i];
+    }
+    return arena->arenas[number];
+}
+
+static enum tide_status
+arena_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct arena *arena = (struct arena *)self;
+
+    if (pointer == NULL && bytes == 0)
+        return TIDE_OK;
+    return tidei_supply_deallocate(arena_owner(arena, arena_number(arena), pointer), pointer, bytes, alignment, stream);
+}
+
+/* An order of stream 0 behind all is the application's word that streams may go. */
+static enum tide_status
+arena_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
+{
+    struct arena *arena = (struct arena *)self;
+    enum tide_status status = TIDE_OK;
+
+    if (earlier != TIDE_STREAM_ALL || later != 0)
+        return tide_pass_order(self, earlier, later);
+    for (uint32_t i = 0; i <= arena->count && status == TIDE_OK; i++) {
+        /* Relaxed: what another thread frees meanwhile is freed behind this order. */
+        if (atomic_load_explicit(&arena->arenas[i]->held, memory_order_relaxed) > 0)
+            status = tidei_supply_order_all(arena->arenas[i]);
+    }
+    return status == TIDE_OK ? tidei_supply_order_all(&arena->source->supply) : status;
+}
+
+static enum tide_status
+arena_trim(struct tide_resource *self, uint64_t keep_bytes)
+{
+    struct arena *arena = (struct arena *)self;
+    enum tide_status status = TIDE_OK, below;
+
+    /* Relaxed: a number, no data behind it. */
+    if (atomic_load_explicit(&arena->source->supply.held, memory_order_relaxed) > keep_bytes) {
+        for (uint32_t i = 0; i <= arena->count && status == TIDE_OK; i++)
+            status = tidei_supply_trim(arena->arenas[i], 0);
+        if (status == TIDE_OK)
+            status = tidei_supply_trim(&arena->source->supply, keep_bytes);
+    }
+    below = tide_pass_trim(self, keep_bytes);
+    return status != TIDE_OK ? status : below;
+}
+
+static enum tide_status
+arena_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    struct arena *arena = (struct arena *)self;
+    struct arena_figures figures;
+    enum tide_status status;
+
+    switch (what) {
+    case TIDE_QUERY_CAPACITY:
+        status = tide_pass_query(self, what, out);
+        if (arena->size_bytes == UINT64_MAX)
+            return status;
+        if (status != TIDE_OK || *out > arena->size_bytes)
+            *out = arena->size_bytes;
+        return TIDE_OK;
+    case TIDE_QUERY_ALIGNMENT:
+        *out = TIDE_DEFAULT_ALIGNMENT;
+        return TIDE_OK;
+    case TIDE_QUERY_BYTES_USED_HIGH:
+        return tide_base_query(self, what, out); /* upstream's is of chunks */
+    case TIDE_QUERY_BYTES_USED:
+    case TIDE_QUERY_BYTES_RESERVED:
+    case TIDE_QUERY_BYTES_RESERVED_HIGH:
+    case TIDE_QUERY_BYTES_CACHED:
+    case TIDE_QUERY_LARGEST_FREE:
+    case TIDE_QUERY_FREE_BLOCKS:
+        break;
+    default:
+        return tide_pass_query(self, what, out);
+    }
+    arena_read(arena, &figures);
+    *out = what == TIDE_QUERY_BYTES_USED            ? figures.used_bytes
+           : what == TIDE_QUERY_BYTES_RESERVED      ? figures.reserved_bytes
+           : what == TIDE_QUERY_BYTES_RESERVED_HIGH ? figures.reserved_peak_bytes
+           : what == TIDE_QUERY_BYTES_CACHED        ? figures.cached_bytes
+           : what == TIDE_QUERY_LARGEST_FREE        ? figures.largest_free_bytes
+                                                    : figures.free_blocks;
+    return TIDE_OK;
+}
+
+static void
+arena_describe(struct tide_resource *self, struct tide_text *text)
+{
+    const struct arena *arena = (const struct arena *)self;
+
+    if (arena->size_bytes == UINT64_MAX)
+        return;
+    tide_text_format(text, "size=");
+    tide_text_size(text, arena->size_bytes);
+}
+
+/* What there is of an arena: all of it, or as far as its creation came. */
+static void
+arena_free(struct arena *arena)
+{
+    for (uint32_t i = 0; arena->arenas != NULL && i <= arena->count; i++) {
+        if (arena->arenas[i] != NULL)
+            tidei_supply_fini(arena->arenas[i]);
+        free(arena->arenas[i]);
+    }
+    free(arena->arenas);
+    if (arena->source != NULL)
+        tide_resource_release(&arena->source->base);
+    free(arena);
+}
+
+static void
+arena_destroy(struct tide_resource *self)
+{
+    struct arena *arena = (struct arena *)self;
+
+    tidei_parts_fini(&arena->parts);
+    tide_resource_fini(self);
+    arena_free(arena);
+}
+
+static const struct tide_resource_ops arena_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "arena",
+    .allocate = arena_allocate,
+    .deallocate = arena_deallocate,
+    .order = arena_order,
+    .trim = arena_trim,
+    .query = arena_query,
+    .describe = arena_describe,
+    .upstream_at = tide_pass_upstream_at,
+    .destroy = arena_destroy,
+};
+
+static enum tide_status
+source_new(struct arena *arena, struct tide_resource *upstream)
+{
+    const struct tidei_supply_options options = {
+        .name = "arena",
+        .granule = TIDE_DEFAULT_ALIGNMENT,
+        .growth_bytes = TIDEI_SUPPLY_CHUNK_BYTES,
+        .maximum_bytes = arena->size_bytes,
+        .release_threshold_bytes = UINT64_MAX,
+        .gather = arena_gather,
+    };
+    struct arena_source *source = calloc(1, sizeof(*source));
+    enum tide_status status;
+
+    if (source == NULL)
+        return tide_error_set(TIDE_ENOMEM, "arena: no host memory for %zu B", sizeof(*source));
+    source->arena = arena;
+    status = tidei_supply_init(&source->supply, upstream, &options);
+    if (status == TIDE_OK) {
+        status = tide_resource_init(&source->base, &source_ops, upstream);
+        if (status == TIDE_OK)
+            arena->source = source;
+        else
+            tidei_supply_fini(&source->supply);
+    }
+    if (status != TIDE_OK)
+        free(source);
+    return status;
+}
+
+/* One arena; that of large requests gives back at once what is free. */
+static enum tide_status
+arenas_add(struct arena *arena, uint32_t number)
+{
+    const struct tidei_supply_options options = {
+        .name = "arena",
+        .granule = TIDE_DEFAULT_ALIGNMENT,
+        .growth_bytes = number < arena->count ? arena->block_bytes : TIDE_DEFAULT_ALIGNMENT,
+        .maximum_bytes = UINT64_MAX,
+        .release_threshold_bytes = number < arena->count ? arena->block_bytes : 1,
+        .gather = arena_gather_nothing,
+    };
+    struct tidei_supply *supply = malloc(sizeof(*supply));
+    enum tide_status status;
+
+    if (supply == NULL)
+        return tide_error_set(TIDE_ENOMEM, "arena: no host memory for %zu B", sizeof(*supply));
+    status = tidei_supply_init(supply, &arena->source->base, &options);
+    if (status == TIDE_OK)
+        arena->arenas[number] = supply;
+    else
+        free(supply);
+    return status;
+}
+
+static uint64_t
+arena_block_bytes(uint64_t size_bytes)
+{
+    uint64_t bytes = ARENA_BLOCK_BYTES;
+
+    while (bytes > size_bytes / ARENA_BLOCKS && bytes > TIDEI_SUPPLY_CHUNK_BYTES)
+        bytes /= 2;
+    return bytes;
+}
+
+/* An arena without its head and its parts. */
+static enum tide_status
+arena_new(struct tide_resource *upstream, uint64_t size_bytes, struct arena **out)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    struct arena *arena = calloc(1, sizeof(*arena));
+    enum tide_status status;
+
+    if (arena == NULL)
+        return tide_error_set(TIDE_ENOMEM, "arena: no host memory for %zu B", sizeof(*arena));
+    arena->size_bytes = size_bytes;
+    arena->block_bytes = arena_block_bytes(size_bytes);
+    arena->count = processors < 1 ? 1 : processors > ARENA_COUNT_MOST ? ARENA_COUNT_MOST : (uint32_t)processors;
+    arena->arenas = calloc(arena->count + 1, sizeof(*arena->arenas));
+    status = arena->arenas == NULL ? tide_error_set(TIDE_ENOMEM, "arena: no host memory for its arenas") : TIDE_OK;
+    if (status == TIDE_OK)
+        status = source_new(arena, upstream);
+    for (uint32_t i = 0; status == TIDE_OK && i <= arena->count; i++)
+        status = arenas_add(arena, i);
+    if (status == TIDE_OK)
+        *out = arena;
+    else
+        arena_free(arena);
+    return status;
+}
+
+enum tide_status
+tide_arena_create(struct tide_resource *upstream, const struct tide_arena_options *options, struct tide_resource **out)
+{
+    struct tide_arena_options known;
+    struct arena *arena = NULL;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "arena: no place for the resource");
+    *out = NULL;
+    if (upstream == NULL)
+        return tide_error_set(TIDE_EINVAL, "arena: no upstream");
+    status = tidei_options_copy("arena", options, &known, sizeof(known));
+    if (status != TIDE_OK)
+        return status;
+    if (known.size_bytes > TIDEI_SUPPLY_BYTES_MAX)
+        return tide_error_set(TIDE_EINVAL, "arena: a size of %s, the largest is 128 TiB",
+                              tidei_size_text(known.size_bytes));
+    status = arena_new(upstream, known.size_bytes != 0 ? known.size_bytes : UINT64_MAX, &arena);
+    if (status != TIDE_OK)
+        return status;
+    status = tidei_parts_init(&arena->parts, sizeof(struct arena_thread), NULL);
+    if (status == TIDE_OK) {
+        status = tide_resource_init(&arena->base, &arena_ops, upstream);
+        if (status != TIDE_OK)
+            tidei_parts_fini(&arena->parts);
+    }
+    if (status == TIDE_OK)
+        *out = &arena->base;
+    else
+        arena_free(arena);
+    return status;
+}
+
+static const struct tidei_argument arena_arguments[] = {
+    { .key = "size",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .share = true,
+      .least = 1,
+      .expected = "a size such as 8GiB, or a share such as 50%" },
+};
+
+static enum tide_status
+arena_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    const struct tide_arena_options options = { TIDE_OPTIONS(options), .size_bytes = arguments->values[0].number };
+
+    return tide_arena_create(upstream, &options, out);
+}
+
+const struct tidei_kind tidei_arena_kind = {
+    .name = "arena",
+    .arguments = arena_arguments,
+    .argument_count = TIDEI_COUNT_OF(arena_arguments),
+    .create = arena_from_text,
+};
