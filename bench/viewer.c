@@ -28,22 +28,32 @@
 #define VIEWER_LIVE        10000
 #define VIEWER_SIZES       300
 #define VIEWER_TAGS        24
-#define VIEWER_ROUNDS      3
+#define VIEWER_ROUNDS      2
 #define VIEWER_ARGUMENTS   6
 
-#define VIEWER_COLUMNS "allocation_id, alloc_ns, free_ns, layer_id, size, status"
-#define VIEWER_ORIGIN  VIEWER_COLUMNS ", tag_id, callstack_id"
-#define VIEWER_PLACE   VIEWER_COLUMNS ", alignment, address"
-#define VIEWER_CALLER  ", alloc_thread_id, alloc_stream_id"
+/* What a command reads, as viewer/scan.h puts it together. */
+#define VIEWER_COLUMNS   "allocation_id, alloc_ns, free_ns, layer_id, size, status"
+#define VIEWER_ORIGIN    ", tag_id, callstack_id"
+#define VIEWER_PLACE     ", alignment, address"
+#define VIEWER_ALIGNMENT ", alignment"
+#define VIEWER_CALLER    ", alloc_thread_id, alloc_stream_id"
+#define VIEWER_DURATION  ", alloc_duration_ns, free_duration_ns"
 
 static const struct viewer_case {
     const char *columns; /* that the command reads */
     const char *words[VIEWER_ARGUMENTS];
 } cases[] = {
-    { VIEWER_COLUMNS, { "summary" } },
-    { VIEWER_ORIGIN, { "peak", "--by=tag" } },
+    { VIEWER_COLUMNS VIEWER_ALIGNMENT VIEWER_DURATION, { "summary" } },
+    { VIEWER_COLUMNS VIEWER_ALIGNMENT VIEWER_DURATION, { "layers" } },
+    { VIEWER_COLUMNS VIEWER_ORIGIN, { "peak", "--by=tag" } },
     { VIEWER_COLUMNS, { "peak", "--by=size" } },
-    { VIEWER_PLACE ", tag_id, callstack_id" VIEWER_CALLER, { "fragmentation" } },
+    { VIEWER_COLUMNS VIEWER_PLACE VIEWER_ORIGIN VIEWER_CALLER, { "fragmentation" } },
+    { VIEWER_COLUMNS, { "timeline" } },
+    { VIEWER_COLUMNS, { "histogram" } },
+    { VIEWER_COLUMNS VIEWER_ORIGIN VIEWER_DURATION, { "top", "--by=tag" } },
+    { VIEWER_COLUMNS VIEWER_ORIGIN, { "leaks" } },
+    { VIEWER_COLUMNS VIEWER_PLACE VIEWER_ORIGIN VIEWER_CALLER, { "failures" } },
+    { VIEWER_COLUMNS VIEWER_ORIGIN, { "check", "--max-peak=1TiB", "--max-failures=0" } },
 };
 
 /* What a process has taken. */

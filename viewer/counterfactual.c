@@ -118,11 +118,19 @@ counterfactual_reach(struct counterfactual *self, uint32_t group)
 static struct counterfactual_group *
 counterfactual_change(struct counterfactual *self, uint32_t group)
 {
+    struct counterfactual_group *changed;
+
     if (!counterfactual_reach(self, group))
         return NULL;
-    self->groups[group].most_bytes = counterfactual_without(self, group);
-    self->groups[group].changed = ++self->events;
-    return &self->groups[group];
+    changed = &self->groups[group];
+    changed->most_bytes = counterfactual_without(self, group);
+    changed->changed = ++self->events;
+    if (changed->mark != self->mark) {
+        changed->mark = self->mark;
+        changed->mark_bytes = changed->live_bytes;
+        changed->mark_count = changed->live_count;
+    }
+    return changed;
 }
 
 bool
@@ -149,6 +157,22 @@ counterfactual_release(struct counterfactual *self, uint32_t group, uint64_t siz
     changed->live_count--;
     self->live_bytes -= size;
     return counterfactual_push(self);
+}
+
+void
+counterfactual_mark(struct counterfactual *self)
+{
+    self->mark++;
+}
+
+void
+counterfactual_marked(const struct counterfactual *self, uint32_t group, uint64_t *bytes, uint64_t *count)
+{
+    const struct counterfactual_group *found = &self->groups[group];
+    bool changed = found->mark == self->mark;
+
+    *bytes = changed ? found->mark_bytes : found->live_bytes;
+    *count = changed ? found->mark_count : found->live_count;
 }
 
 uint64_t

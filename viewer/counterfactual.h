@@ -24,6 +24,9 @@ struct counterfactual_group {
     uint64_t live_count;
     uint64_t changed;    /* the event of its last change */
     uint64_t most_bytes; /* of the rest, up to then */
+    uint64_t mark;       /* the last one that had been set when it last changed */
+    uint64_t mark_bytes; /* live at that one */
+    uint64_t mark_count;
 };
 
 /* All zeros begins one. */
@@ -37,6 +40,7 @@ struct counterfactual {
     size_t depth_limit; /* at which it is thinned out; 0: 65536 */
     uint64_t live_bytes;
     uint64_t events;
+    uint64_t mark; /* how many were set */
 };
 
 void counterfactual_free(struct counterfactual *self);
@@ -44,6 +48,10 @@ void counterfactual_free(struct counterfactual *self);
 /* A group (numbered from 0) gets an allocation, or loses one. false: no memory. */
 bool counterfactual_alloc(struct counterfactual *self, uint32_t group, uint64_t size);
 bool counterfactual_release(struct counterfactual *self, uint32_t group, uint64_t size);
+
+/* Remember what every group has live now, in place of what was remembered before; and tell it for one of them. */
+void counterfactual_mark(struct counterfactual *self);
+void counterfactual_marked(const struct counterfactual *self, uint32_t group, uint64_t *bytes, uint64_t *count);
 
 /* What the peak so far would have been without the group. */
 uint64_t counterfactual_without(const struct counterfactual *self, uint32_t group);

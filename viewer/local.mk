@@ -44,6 +44,8 @@ libviewer_la_SOURCES = \
 	viewer/json-pull.h \
 	viewer/leaks.c \
 	viewer/leaks.h \
+	viewer/levels.c \
+	viewer/levels.h \
 	viewer/lives-table.c \
 	viewer/lives-table.h \
 	viewer/names.c \

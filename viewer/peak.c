@@ -24,9 +24,20 @@ find_begin(void *context)
     counterfactual_free(&peak->rest);
     summits_free(&peak->summits);
     peak->summits = (struct summits){ 0 };
-    peak->bytes = peak->count = 0;
+    levels_free(&peak->levels);
+    peak->bytes = peak->count = peak->peak_count = 0;
+    peak->near_bytes = 1;
     peak->allocation_id = 0;
     return COMMAND_FINE;
+}
+
+/* From where on it is near the peak. */
+static uint64_t
+peak_near(const struct peak *peak)
+{
+    uint64_t margin = (uint64_t)((double)peak->bytes * peak->within);
+
+    return peak->bytes > margin ? peak->bytes - margin : 1;
 }
 
 static int
@@ -48,9 +59,13 @@ find_alloc(void *context, const struct scan_life *life)
     peak->count++;
     if (peak->rest.live_bytes > peak->bytes) {
         peak->bytes = peak->rest.live_bytes;
+        peak->peak_count = peak->count;
         peak->ns = life->alloc_ns;
         peak->allocation_id = life->allocation_id;
+        peak->near_bytes = peak_near(peak);
+        counterfactual_mark(&peak->rest);
     }
+    levels_add(&peak->levels, life->alloc_ns, peak->rest.live_bytes, peak->near_bytes);
     return COMMAND_FINE;
 }
 
@@ -64,6 +79,7 @@ find_free(void *context, const struct scan_life *life)
         return peak_no_memory(peak);
     if (life->size > 0)
         summits_fall(&peak->summits, peak->rest.live_bytes);
+    levels_add(&peak->levels, life->free_ns, peak->rest.live_bytes, peak->near_bytes);
     return COMMAND_FINE;
 }
 
@@ -77,7 +93,10 @@ find_end(void *context, int64_t last_ns)
     return COMMAND_FINE;
 }
 
-/* The second pass: what is live at the moment, and how long it stayed near the peak. */
+/*
+ * The second pass, where there has to be one: what is live at another moment than the peak, single allocations, and how
+ * long it stayed near a peak that it was near for too many events to keep.
+ */
 
 static void
 look_attach(void *context, const struct scan *scan)
@@ -202,6 +221,28 @@ look_end(void *context, int64_t last_ns)
     return peak->at_lives.failed ? peak_no_memory(peak) : COMMAND_FINE;
 }
 
+/* Without a second pass: what every group had at the peak, and the plateaus, are known from the first. */
+static int
+peak_conclude(struct peak *peak)
+{
+    peak->at_groups = calloc(peak->groups.count + 1, sizeof(*peak->at_groups));
+    if (peak->at_groups == NULL)
+        return peak_no_memory(peak);
+    for (uint32_t i = 0; i < peak->groups.count; i++)
+        counterfactual_marked(&peak->rest, i, &peak->at_groups[i].bytes, &peak->at_groups[i].count);
+    peak->at_bytes = peak->bytes;
+    peak->at_count = peak->peak_count;
+    for (size_t i = 0; i < peak->levels.count; i++) {
+        peak->live_bytes = peak->levels.list[i].bytes;
+        look_level(peak, peak->levels.list[i].ns);
+    }
+    if (peak->near) {
+        peak->plateau.end_ns = peak->end_ns;
+        look_keep_plateau(peak);
+    }
+    return COMMAND_FINE;
+}
+
 static int
 peak_find(struct peak *peak)
 {
@@ -244,6 +285,7 @@ peak_make(struct view *view, enum groups_by by, const struct moment *at, double 
 
     memset(out, 0, sizeof(*out));
     out->view = view;
+    out->within = within;
     out->at_peak = at->kind == MOMENT_PEAK;
     groups_begin(&out->groups, by, &view->names);
     top_lives_begin(&out->at_lives, lives);
@@ -252,12 +294,10 @@ peak_make(struct view *view, enum groups_by by, const struct moment *at, double 
     if (status == COMMAND_FINE)
         status = peak_find(out);
     if (status == COMMAND_FINE) {
-        uint64_t margin = (uint64_t)((double)out->bytes * within);
-
-        out->near_bytes = out->bytes > margin ? out->bytes - margin : 1;
         if (out->at_peak)
             out->at_ns = out->ns;
-        status = peak_look(out);
+        status = out->at_peak && out->bytes > 0 && lives == 0 && !out->levels.overflowed ? peak_conclude(out)
+                                                                                         : peak_look(out);
     }
     if (status != COMMAND_FINE)
         peak_free(out);
@@ -270,6 +310,7 @@ peak_free(struct peak *peak)
     groups_end(&peak->groups);
     counterfactual_free(&peak->rest);
     summits_free(&peak->summits);
+    levels_free(&peak->levels);
     top_lives_free(&peak->at_lives);
     free(peak->at_groups);
     peak->at_groups = NULL;

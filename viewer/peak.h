@@ -4,6 +4,7 @@
 
 #include "viewer/counterfactual.h"
 #include "viewer/groups.h"
+#include "viewer/levels.h"
 #include "viewer/summits.h"
 #include "viewer/top-lives.h"
 #include "viewer/view.h"
@@ -28,9 +29,12 @@ struct peak {
     struct groups groups;
     struct counterfactual rest;
     struct summits summits;
+    struct levels levels;    /* near the peak */
     const struct scan *scan; /* while one runs */
+    double within;           /* of the peak: what is near */
     uint64_t bytes;
     uint64_t count;
+    uint64_t peak_count;
     int64_t ns;
     int64_t allocation_id; /* that made it; 0: nothing was ever live */
     int64_t end_ns;
@@ -43,7 +47,7 @@ struct peak {
     uint64_t at_count;
     struct peak_group *at_groups; /* owns; by number */
     struct top_lives at_lives;
-    /* Within a share of the peak. */
+    /* Within a share of the peak; of the peak so far in the first pass. */
     uint64_t near_bytes; /* from here on */
     bool near;
     struct peak_plateau plateau;                     /* that lasts */
