@@ -53,6 +53,7 @@ static const struct viewer_case {
     { VIEWER_COLUMNS VIEWER_ORIGIN VIEWER_DURATION, { "top", "--by=tag" } },
     { VIEWER_COLUMNS VIEWER_ORIGIN, { "leaks" } },
     { VIEWER_COLUMNS VIEWER_PLACE VIEWER_ORIGIN VIEWER_CALLER, { "failures" } },
+    { VIEWER_COLUMNS VIEWER_ORIGIN, { "check", "--max-peak=1TiB" } },
     { VIEWER_COLUMNS VIEWER_ORIGIN, { "check", "--max-peak=1TiB", "--max-failures=0" } },
 };
 
