@@ -25,12 +25,7 @@ static const char *const inputs[] = { "gpt_train", "maskrcnn_infer", "multistrea
 
 /* What stands above `statistics | sim`. */
 static const char *const pools[] = {
-    "pool",
-    "pool(cache=0)",
-    "pool(growth=64MiB)",
-    "arena",
-    "binning(512..1MiB) | pool",
-    "binning(512..64MiB)",
+    "pool", "pool(cache=0)", "pool(growth=64MiB)", "arena", "binning(512..1MiB) | pool", "binning(512..64MiB)",
 };
 
 struct outcome {
