@@ -345,12 +345,13 @@ check_figures(struct round *round)
             fault(round, "limit: %" PRIu64 " bytes in use, expected %" PRIu64, used, limit_wanted(round, layer));
         else if (strcmp(name, "aligned") == 0 || strcmp(name, "binning") == 0 || strcmp(name, "fallback") == 0)
             return;
-        else if ((strcmp(name, "pool") == 0 || strcmp(name, "monotonic") == 0 || strcmp(name, "guard") == 0 ||
-                  layer->upstream == NULL) &&
+        else if ((strcmp(name, "pool") == 0 || strcmp(name, "arena") == 0 || strcmp(name, "monotonic") == 0 ||
+                  strcmp(name, "guard") == 0 || layer->upstream == NULL) &&
                  figure_of(layer, TIDE_QUERY_BYTES_USED) != round->live_bytes)
             fault(round, "%s: %" PRIu64 " bytes used, expected %" PRIu64, name, figure_of(layer, TIDE_QUERY_BYTES_USED),
                   round->live_bytes);
-        if (strcmp(name, "pool") == 0 || strcmp(name, "monotonic") == 0 || strcmp(name, "guard") == 0)
+        if (strcmp(name, "pool") == 0 || strcmp(name, "arena") == 0 || strcmp(name, "monotonic") == 0 ||
+            strcmp(name, "guard") == 0)
             return;
         layer = layer->upstream;
     }

@@ -122,9 +122,16 @@ static void
 add_pool(struct random_stack *stack, unsigned depth)
 {
     (void)depth;
-    switch (choose(stack, 5)) {
+    switch (choose(stack, 7)) {
     case 0:
         add(stack, "pool(initial=%uKiB, cache=0)", 64u << choose(stack, 6));
+        break;
+    case 5:
+        stack->may_fail = true;
+        add(stack, "arena(size=%uMiB)", 2 * (1 + choose(stack, 8)));
+        break;
+    case 6:
+        add(stack, "arena");
         break;
     case 1:
         stack->may_fail = true;
