@@ -216,6 +216,7 @@ static const struct {
 } stacks[] = {
     { "pool", "pool | sim(capacity=4TiB)", 0 },
     { "pool(cache=0)", "pool(cache=0) | sim(capacity=4TiB)", 0 },
+    { "arena", "arena | sim(capacity=4TiB)", 0 },
     { "log | statistics | limit | pool",
       "log(" POOL_TRACE ", overwrite) | statistics | limit(4TiB) | pool | sim(capacity=4TiB)", POOL_PAUSE_NS },
 };
