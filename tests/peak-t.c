@@ -317,7 +317,7 @@ check_thinning(uint64_t seed)
     return good;
 }
 
-/* A long curve that wanders up: from the levels that are kept and from all of them the same times above the threshold. */
+/* A long curve that wanders up and then swings about the threshold: from the levels that are kept and from all of them the same times above the threshold. */
 static bool
 check_levels(uint64_t seed)
 {
@@ -327,7 +327,8 @@ check_levels(uint64_t seed)
     struct levels small = { .most = 2000 };
     uint64_t state = seed | 1;
     uint64_t threshold = 1;
-    uint64_t bytes = 100;
+    uint64_t bytes = 1000;
+    uint64_t most = bytes;
     size_t place = 0;
     bool good = true;
     bool above = false;
@@ -335,6 +336,9 @@ check_levels(uint64_t seed)
     for (size_t i = 0; i < count; i++) {
         bytes += random_draw(&state, 101);
         bytes -= bytes > 50 ? 50 : bytes;
+        most = bytes > most ? bytes : most;
+        if (i > count / 2)
+            bytes = most - random_draw(&state, most / 10);
         threshold = bytes - bytes / 20 > threshold ? bytes - bytes / 20 : threshold;
         curve[i] = bytes;
         levels_add(&levels, (int64_t)i, bytes, threshold);
