@@ -172,6 +172,7 @@ check_bounds(void)
 
     arena = over(tide_resource_retain(&upstream->base), 64 * MIB);
     errand.arena = arena;
+    try_give(arena, try_take(arena, 4096), 4096); /* so that the other thread has not this one's arena */
     elsewhere(run_take, &errand);
     while (try_take(arena, 64 * KIB) != NULL)
         count++;
