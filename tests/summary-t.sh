@@ -12,7 +12,7 @@ summary() {
     "$tidemark" summary "$@" 2>"$scratch/err"
 }
 
-plan 30
+plan 31
 
 make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 1, 200, 20, NULL), (3, 1, 300, 30, 40), (4, 1, 0, 60, 60);
@@ -85,6 +85,14 @@ is "$("$tidemark" layers --format=csv "$trace" | sed -n 2,6p | tr -d '"' | cut -
 5,,driver,4,,,,,,,,8192,10000' 'layers have their depth, what they passed on and their own time' ||
     "$tidemark" layers --format=csv "$trace"
 has_words "$("$tidemark" layers "$trace")" '  2 limit(3100B)' 'and people see how they stand under each other'
+make_trace "$trace" "
+    DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''),
+        (3, 4, 'log', ''), (4, NULL, 'sim', '');
+    INSERT INTO life VALUES (1, 3, 20000, 1, 5), (2, 3, 4096, 10, 90), (3, 1, 3000, 20, 50);"
+has_words "$(summary --json "$trace")" \
+    '"reserved_peak_bytes":20000,"reserved_source":"layers","rounding_bytes":72,"pools_bytes":1024,"base_bytes":15904' \
+    'what the lowest log held before the peak is not free in pools at the peak'
 make_trace "$trace"
 has_words "$(summary "$trace")" 'No allocation was recorded.' 'a trace without an allocation says so'
 
