@@ -211,7 +211,8 @@ look_end(void *context, int64_t last_ns)
 {
     struct peak *peak = context;
 
-    if (!peak->looked)
+    /* A peak that has not come by now is none: nothing had any bytes. */
+    if (!peak->looked && !peak->at_peak)
         look_now(peak, NULL);
     if (peak->near) {
         peak->plateau.end_ns = last_ns;
