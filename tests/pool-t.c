@@ -394,6 +394,39 @@ check_refusals(void)
     tide_resource_release(&upstream->base);
 }
 
+#define CROWD_TESTS 3
+
+static void *
+run_crowd(void *pool)
+{
+    if (take(pool, MIB) == NULL)
+        atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed); /* relaxed: read after the join */
+    return NULL;
+}
+
+/* A thread that finds the maximum taken by a chunk that another one still asks for waits for its part of that. */
+static void
+check_crowd(void)
+{
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .maximum_bytes = 24 * MIB, .growth_bytes = 24 * MIB };
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), &options);
+    pthread_t threads[8];
+
+    refusals = 0;
+    upstream->delay_us = 20000;
+    for (size_t i = 0; i < 8; i++)
+        pthread_create(&threads[i], NULL, run_crowd, pool);
+    for (size_t i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    is_u64(refusals, 0, "eight threads share the one chunk that the maximum allows");
+    is_u64(upstream->allocate_calls, 1, "which one of them has asked for");
+    upstream->delay_us = 0;
+    tide_resource_release(pool);
+    is_u64(upstream->live_count, 0, "and which goes back");
+    tide_resource_release(&upstream->base);
+}
+
 #define FREE_TESTS 9
 
 static void
@@ -609,8 +642,8 @@ int
 main(void)
 {
     plan(CONTRACT_CALLS * CONTRACT_TESTS + MERGE_TESTS + SMALL_TESTS + GROWTH_TESTS + KEEP_TESTS + CACHE_TESTS +
-         BOUND_TESTS + SHARE_TESTS + REFUSAL_TESTS + FREE_TESTS + UPSTREAM_TESTS + CREATE_TESTS + ALIGNMENT_TESTS +
-         FORK_TESTS);
+         BOUND_TESTS + SHARE_TESTS + REFUSAL_TESTS + CROWD_TESTS + FREE_TESTS + UPSTREAM_TESTS + CREATE_TESTS +
+         ALIGNMENT_TESTS + FORK_TESTS);
     check_contract();
     check_merging();
     check_small();
@@ -620,6 +653,7 @@ main(void)
     check_bounds();
     check_shares();
     check_refusals();
+    check_crowd();
     check_wrong_frees();
     check_bad_upstream();
     check_create();

@@ -57,9 +57,13 @@ supply_chunk_new(struct tidei_supply *supply, uint64_t bytes, uint32_t stream, b
     bool overlaps = false;
     void *pointer;
 
+    supply->asking++;
     tidei_lock_give(&supply->lock);
+    TIDEI_TEST_POINT("supply.asking");
     status = tidei_allocate(upstream, bytes, supply->options.granule, handle, &pointer);
     tidei_lock_take(&supply->lock);
+    supply->asking--;
+    supply->answered++;
     if (status != TIDE_OK)
         return status;
     status = supply_check_chunk(supply, pointer, bytes);
@@ -83,17 +87,30 @@ supply_chunk_new(struct tidei_supply *supply, uint64_t bytes, uint32_t stream, b
     return status;
 }
 
-/* The same, within the maximum, and counted. */
+/* Whether it is what other threads are asking upstream for that leaves no room below the maximum. With the lock. */
+static bool
+supply_is_crowded(struct tidei_supply *supply, uint64_t bytes)
+{
+    uint64_t held = atomic_load_explicit(&supply->held, memory_order_relaxed); /* relaxed: as above */
+    uint64_t most = supply->options.maximum_bytes;
+
+    return supply_reserved(supply) > held && held <= most && bytes <= most - held;
+}
+
+/* The same, within the maximum, and counted. *crowded says of a refusal that it is one for the time being. */
 static enum tide_status
-supply_chunk_add(struct tidei_supply *supply, uint64_t bytes, uint32_t stream, bool keep)
+supply_chunk_add(struct tidei_supply *supply, uint64_t bytes, uint32_t stream, bool keep, bool *crowded)
 {
     enum tide_status status;
     uint64_t before;
 
-    if (!tidei_bounded_add(&supply->reserved, bytes, supply->options.maximum_bytes, &before))
+    *crowded = false;
+    if (!tidei_bounded_add(&supply->reserved, bytes, supply->options.maximum_bytes, &before)) {
+        *crowded = supply_is_crowded(supply, bytes);
         return tide_error_set(TIDE_ECAPACITY, "%s: another %s exceed its maximum of %s (%s reserved)",
                               supply->options.name, tidei_size_text(bytes),
                               tidei_size_text(supply->options.maximum_bytes), tidei_size_text(before));
+    }
     status = supply_chunk_new(supply, bytes, stream, keep);
     if (status != TIDE_OK)
         supply_unreserve(supply, bytes);
@@ -107,13 +124,14 @@ tidei_supply_begin(struct tidei_supply *supply, uint64_t bytes)
 {
     enum tide_status status = TIDE_ENOMEM;
     uint32_t stream;
+    bool crowded; /* nobody else is here yet */
 
     tidei_lock_take(&supply->lock);
     stream = tidei_streams_number(&supply->heap.streams, 0);
     if (stream == TIDEI_STREAM_NONE)
         status = tidei_supply_no_memory(supply);
     else
-        status = supply_chunk_add(supply, bytes, stream, true);
+        status = supply_chunk_add(supply, bytes, stream, true, &crowded);
     tidei_lock_give(&supply->lock);
     return status;
 }
@@ -211,12 +229,25 @@ round_up(uint64_t bytes, uint64_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
+/* Let another thread have its answer from upstream, or give it a chunk back. With the lock, but not throughout. */
+static void
+supply_await(struct tidei_supply *supply)
+{
+    uint64_t before = supply->answered + supply->returned;
+
+    do {
+        tidei_lock_give(&supply->lock);
+        sched_yield();
+        tidei_lock_take(&supply->lock);
+    } while (supply->asking > 0 && supply->answered + supply->returned == before);
+}
+
 /*
  * A chunk for the request, of the size that the policy wants, or of half of that again and again where upstream
- * refuses, but no less than the request needs.
+ * refuses, but no less than the request needs. *crowded says of a refusal that it is for the time being.
  */
 static enum tide_status
-supply_chunk_for(struct tidei_supply *supply, const struct tidei_heap_request *request)
+supply_chunk_for(struct tidei_supply *supply, const struct tidei_heap_request *request, bool *crowded)
 {
     uint64_t least = request->bytes + request->alignment - supply->options.granule;
     uint64_t bytes = least;
@@ -229,7 +260,7 @@ supply_chunk_for(struct tidei_supply *supply, const struct tidei_heap_request *r
         bytes = round_up(supply->options.growth_bytes, supply->options.granule);
     supply_make_room(supply, bytes);
     for (;;) {
-        status = supply_chunk_add(supply, bytes, request->stream, false);
+        status = supply_chunk_add(supply, bytes, request->stream, false, crowded);
         if (status == TIDE_OK || status == TIDE_ENOMEM || status == TIDE_EUPSTREAM || bytes == least)
             return status;
         bytes = bytes / 2 < least ? least : round_up(bytes / 2, supply->options.granule);
@@ -262,14 +293,15 @@ supply_gather(struct tidei_supply *supply)
 /*
  * Upstream has refused: use what is free however it is cut, with what caches held; else give all of it back, and ask
  * again. All over again where others have given something back, or are about to, or have got a chunk that they need a
- * part of; not because they are asking, too, or threads that are refused would keep each other at it.
+ * part of, or keep the maximum's last bytes for one that they ask for; not because they are asking, too, or threads
+ * that are refused would keep each other at it.
  */
 static enum tide_status
 supply_press(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
 {
     enum tide_status status, refused;
     uint64_t changes;
-    bool again;
+    bool again, crowded;
 
     do {
         changes = supply->grown + supply->returned;
@@ -279,16 +311,13 @@ supply_press(struct tidei_supply *supply, const struct tidei_heap_request *reque
             return status;
         while (supply_return_one(supply, true))
             changes++;
-        refused = supply_chunk_for(supply, request);
+        refused = supply_chunk_for(supply, request, &crowded);
         status = supply_take_hard(supply, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
-        again = refused == TIDE_OK || supply->leaving > 0 || supply->grown + supply->returned != changes;
-        if (again) {
-            tidei_lock_give(&supply->lock);
-            sched_yield();
-            tidei_lock_take(&supply->lock);
-        }
+        again = refused == TIDE_OK || crowded || supply->leaving > 0 || supply->grown + supply->returned != changes;
+        if (again)
+            supply_await(supply);
     } while (again);
     return refused;
 }
@@ -297,14 +326,19 @@ enum tide_status
 tidei_supply_grow(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
 {
     enum tide_status status = TIDE_OK;
+    bool crowded;
 
-    /* At the maximum a region, or a chunk of its own, may be too much for what fits somewhere else. */
-    if (supply->options.maximum_bytes - supply_reserved(supply) < request->bytes) {
-        status = supply_take_hard(supply, request, out);
-        if (status != TIDE_OK || *out != NULL)
-            return status;
-    }
-    status = supply_chunk_for(supply, request);
+    do {
+        /* At the maximum a region, or a chunk of its own, may be too much for what fits somewhere else. */
+        if (supply->options.maximum_bytes - supply_reserved(supply) < request->bytes) {
+            status = supply_take_hard(supply, request, out);
+            if (status != TIDE_OK || *out != NULL)
+                return status;
+        }
+        status = supply_chunk_for(supply, request, &crowded);
+        if (crowded)
+            supply_await(supply);
+    } while (crowded);
     if (status == TIDE_OK)
         status = supply_take_hard(supply, request, out);
     else if (status != TIDE_ENOMEM && status != TIDE_EUPSTREAM)
