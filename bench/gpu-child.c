@@ -181,15 +181,17 @@ child_note(const char *trace)
 {
     static const char sql[] =
         "SELECT coalesce((SELECT value FROM meta WHERE key = 'cupti'), 'off'), (SELECT count(*) FROM allocation), "
-        "(SELECT count(*) FROM driver_call), (SELECT coalesce(sum(events), 0) FROM loss)";
+        "(SELECT count(*) FROM driver_call), (SELECT coalesce(sum(events), 0) FROM loss), "
+        "(SELECT coalesce(max(value), 0) FROM meta WHERE key = 'ring_waits')";
     sqlite3_stmt *statement = NULL;
     sqlite3 *db = NULL;
 
     if (sqlite3_open_v2(trace, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
         sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
-        printf("cupti %s, %lld allocations, %lld driver calls, %lld lost", sqlite3_column_text(statement, 0),
-               sqlite3_column_int64(statement, 1), sqlite3_column_int64(statement, 2),
-               sqlite3_column_int64(statement, 3));
+        printf("cupti %s, %lld allocations, %lld driver calls, %lld lost, %lld waits for the writer",
+               sqlite3_column_text(statement, 0), sqlite3_column_int64(statement, 1),
+               sqlite3_column_int64(statement, 2), sqlite3_column_int64(statement, 3),
+               sqlite3_column_int64(statement, 4));
     sqlite3_finalize(statement);
     sqlite3_close(db);
 }
