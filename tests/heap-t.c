@@ -353,12 +353,38 @@ check_classes(void)
     ok(tidei_class_of((UINT64_C(1) << TIDEI_FIT_OCTAVES) - 1) == TIDEI_FIT_CLASSES - 1, "the largest has a class");
 }
 
+#define CHUNK_TESTS 2
+
+/* Others come while some are with upstream, which may refuse them. */
+static void
+check_chunks(void)
+{
+    struct tidei_heap heap;
+    struct tidei_heap_chunk away[8];
+    size_t count = 0;
+
+    if (tidei_heap_init(&heap, GRANULE, CHUNK_BYTES, UINT64_MAX) != TIDE_OK)
+        abort();
+    while ((count == 0 || heap.chunk_count < heap.chunk_capacity) && tidei_heap_reserve(&heap))
+        tidei_heap_chunk_add(&heap, BASE(count++), CHUNK_BYTES, tidei_streams_number(&heap.streams, 0), false);
+    for (size_t i = 0; i < 8; i++)
+        tidei_heap_chunk_take(&heap, false, &away[i]);
+    for (size_t i = 0; i < 8 && tidei_heap_reserve(&heap); i++)
+        tidei_heap_chunk_add(&heap, BASE(count++), CHUNK_BYTES, tidei_streams_number(&heap.streams, 0), false);
+    ok(heap.chunk_count + 8 <= heap.chunk_capacity, "there is room for chunks that are away");
+    for (size_t i = 0; i < 8 && heap.chunk_count < heap.chunk_capacity; i++)
+        tidei_heap_chunk_put_back(&heap, &away[i]);
+    is_u64(heap.chunk_count, count, "and all may come back");
+    tidei_heap_fini(&heap);
+}
+
 int
 main(void)
 {
-    plan(MODEL_TESTS + TREE_TESTS + CLASS_TESTS);
+    plan(MODEL_TESTS + TREE_TESTS + CLASS_TESTS + CHUNK_TESTS);
     check_model();
     check_tree();
     check_classes();
+    check_chunks();
     return done();
 }

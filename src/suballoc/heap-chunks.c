@@ -104,6 +104,7 @@ tidei_heap_chunk_take(struct tidei_heap *heap, bool all, struct tidei_heap_chunk
     tidei_heap_index_remove(heap, span->first);
     tidei_piece_set_state(span->first, TIDEI_PIECE_MOVING);
     chunks_remove(heap, span);
+    heap->chunks_away++;
     out->span = span;
     out->piece = span->first;
     return true;
@@ -118,6 +119,7 @@ tidei_heap_chunk_own(struct tidei_heap *heap, const struct tidei_heap_chunk *chu
 void
 tidei_heap_chunk_put_back(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk)
 {
+    heap->chunks_away--;
     chunks_insert(heap, chunk->span);
     tidei_piece_set_state(chunk->piece, TIDEI_PIECE_FREE);
     tidei_heap_index_add(heap, chunk->piece);
@@ -126,6 +128,7 @@ tidei_heap_chunk_put_back(struct tidei_heap *heap, const struct tidei_heap_chunk
 void
 tidei_heap_chunk_forget(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk)
 {
+    heap->chunks_away--;
     tidei_stretches_free(&heap->stretches, &chunk->piece->stretches);
     tidei_store_give(&heap->pieces, chunk->piece);
     tidei_store_give(&heap->spans, chunk->span);

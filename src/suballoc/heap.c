@@ -54,7 +54,7 @@ heap_reserve_chunk(struct tidei_heap *heap)
     size_t capacity = heap->chunk_capacity != 0 ? 2 * heap->chunk_capacity : 16;
     struct tidei_span **chunks;
 
-    if (heap->chunk_count < heap->chunk_capacity)
+    if (heap->chunk_count + heap->chunks_away < heap->chunk_capacity)
         return true;
     chunks = realloc(heap->chunks, capacity * sizeof(*chunks));
     if (chunks == NULL)

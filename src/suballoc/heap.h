@@ -61,6 +61,7 @@ struct tidei_heap {
     struct tidei_span **chunks; /* owns; by address */
     size_t chunk_count;
     size_t chunk_capacity;
+    size_t chunks_away; /* that were taken out and may be put back: there is room for them in `chunks` */
     struct tidei_span *oldest, *newest; /* chunks that are free, but for those that stay */
     struct tidei_span *idle_region;     /* one that is free, and kept; NULL where there is none */
     uint64_t region_bytes;              /* of all regions */
