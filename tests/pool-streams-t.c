@@ -128,7 +128,7 @@ check_preference(void)
     tide_resource_release(&upstream->base);
 }
 
-#define REFUSED_TESTS 3
+#define REFUSED_TESTS 6
 
 static void
 check_refused_order(void)
@@ -145,6 +145,11 @@ check_refused_order(void)
     ok(take(pool, 3 * MIB, 2) != NULL && take(pool, 2 * MIB, 2) == NULL && b != NULL,
        "where a stream cannot be made to wait, it gets other memory, or none");
     is_u64(upstream->live_bytes, 8 * MIB, "which upstream was asked for");
+    upstream->capacity_bytes = 0;
+    /* What fits best is the block that it cannot have, and stays so. */
+    ok(take(pool, 2 * MIB, 2) != NULL, "it gets other memory of the same size");
+    ok(take(pool, 64 * 1024, 2) != NULL, "and other memory for small blocks");
+    is_u64(upstream->live_bytes, 16 * MIB, "out of a chunk each");
     ok(take(pool, 2 * MIB, 1) == a, "and the block is still that of its stream");
     gate->order_status = TIDE_OK;
     tide_resource_release(pool);

@@ -470,17 +470,31 @@ heap_find(struct tidei_heap *heap, const struct tidei_heap_request *request)
     return piece;
 }
 
+static struct tidei_piece *
+heap_take_out_of(struct tidei_heap *heap, struct tidei_piece *piece, const struct tidei_heap_request *request)
+{
+    piece = heap_take_from(heap, piece, request);
+    tidei_piece_map_add(&heap->out, piece);
+    heap->out_bytes += piece->bytes;
+    return piece;
+}
+
 struct tidei_piece *
 tidei_heap_take(struct tidei_heap *heap, const struct tidei_heap_request *request)
 {
     struct tidei_piece *piece = heap_find(heap, request);
 
-    if (piece == NULL)
+    return piece != NULL ? heap_take_out_of(heap, piece, request) : NULL;
+}
+
+struct tidei_piece *
+tidei_heap_take_newest(struct tidei_heap *heap, const struct tidei_heap_request *request)
+{
+    const struct tidei_span *newest = heap->newest;
+
+    if (newest == NULL || newest->bytes < request_need(heap, request))
         return NULL;
-    piece = heap_take_from(heap, piece, request);
-    tidei_piece_map_add(&heap->out, piece);
-    heap->out_bytes += piece->bytes;
-    return piece;
+    return heap_take_out_of(heap, newest->first, request);
 }
 
 bool

@@ -91,6 +91,9 @@ uint64_t tidei_heap_round(const struct tidei_heap *heap, uint64_t bytes, enum ti
  */
 struct tidei_piece *tidei_heap_take(struct tidei_heap *heap, const struct tidei_heap_request *request);
 
+/* The same out of the chunk that has become free, or has been added, last. */
+struct tidei_piece *tidei_heap_take_newest(struct tidei_heap *heap, const struct tidei_heap_request *request);
+
 /*
  * The stream that `later` has to wait for before the piece is its own, and the epoch of that, which ends with this
  * call; false where it need not wait, and then it is.

@@ -281,6 +281,23 @@ supply_take_hard(struct tidei_supply *supply, const struct tidei_heap_request *r
     return TIDE_OK;
 }
 
+/*
+ * The same with a chunk that has just been added for the request: out of that one alone where what fits best is memory
+ * of another stream that the request's cannot be made to wait for.
+ */
+static enum tide_status
+supply_take_added(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
+{
+    enum tide_status status = supply_take_hard(supply, request, out);
+
+    if (status != TIDE_OK || *out != NULL)
+        return status;
+    if (!tidei_heap_reserve(&supply->heap))
+        return tidei_supply_no_memory(supply);
+    *out = tidei_supply_take_over(supply, tidei_heap_take_newest(&supply->heap, request), request);
+    return TIDE_OK;
+}
+
 /* Have what is in front of the supply be freed here. With the lock, but not throughout. */
 static void
 supply_gather(struct tidei_supply *supply)
@@ -312,7 +329,7 @@ supply_press(struct tidei_supply *supply, const struct tidei_heap_request *reque
         while (supply_return_one(supply, true))
             changes++;
         refused = supply_chunk_for(supply, request, &crowded);
-        status = supply_take_hard(supply, request, out);
+        status = refused == TIDE_OK ? supply_take_added(supply, request, out) : supply_take_hard(supply, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
         again = refused == TIDE_OK || crowded || supply->leaving > 0 || supply->grown + supply->returned != changes;
@@ -340,7 +357,7 @@ tidei_supply_grow(struct tidei_supply *supply, const struct tidei_heap_request *
             supply_await(supply);
     } while (crowded);
     if (status == TIDE_OK)
-        status = supply_take_hard(supply, request, out);
+        status = supply_take_added(supply, request, out);
     else if (status != TIDE_ENOMEM && status != TIDE_EUPSTREAM)
         status = TIDE_OK;
     if (status != TIDE_OK || *out != NULL)

@@ -14,6 +14,10 @@ enum tide_status tidei_supply_wait(struct tidei_supply *supply, struct tidei_pie
 /* A piece for the request, MOVING; NULL where none fits, or where the stream could not be made to wait for it. */
 struct tidei_piece *tidei_supply_take(struct tidei_supply *supply, const struct tidei_heap_request *request);
 
+/* Have the request's stream wait for a piece that the heap has given for it; NULL where that fails, and it is back. */
+struct tidei_piece *tidei_supply_take_over(struct tidei_supply *supply, struct tidei_piece *piece,
+                                           const struct tidei_heap_request *request);
+
 /* The same where nothing fits so far. The caller holds the request's stream. */
 enum tide_status tidei_supply_grow(struct tidei_supply *supply, const struct tidei_heap_request *request,
                                    struct tidei_piece **out);

@@ -73,9 +73,8 @@ tidei_supply_wait(struct tidei_supply *supply, struct tidei_piece *piece, uint32
 }
 
 struct tidei_piece *
-tidei_supply_take(struct tidei_supply *supply, const struct tidei_heap_request *request)
+tidei_supply_take_over(struct tidei_supply *supply, struct tidei_piece *piece, const struct tidei_heap_request *request)
 {
-    struct tidei_piece *piece = tidei_heap_take(&supply->heap, request);
     uint64_t orders = supply->orders;
 
     if (piece == NULL)
@@ -86,6 +85,12 @@ tidei_supply_take(struct tidei_supply *supply, const struct tidei_heap_request *
     }
     tidei_heap_put_back(&supply->heap, piece);
     return NULL;
+}
+
+struct tidei_piece *
+tidei_supply_take(struct tidei_supply *supply, const struct tidei_heap_request *request)
+{
+    return tidei_supply_take_over(supply, tidei_heap_take(&supply->heap, request), request);
 }
 
 /* Note what the piece is out for. With the lock. */
