@@ -482,6 +482,12 @@ tests_callstack_t_LDADD = tests/libchain-with.la tests/libchain-without.la libti
 TESTS += tests/callstack-t
 THREADED_TESTS += tests/callstack-t
 
+check_PROGRAMS += tests/resolve-t
+tests_resolve_t_SOURCES = tests/resolve-t.c $(trace_test)
+tests_resolve_t_CFLAGS = $(trace_test_cflags)
+tests_resolve_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/resolve-t
+
 check_PROGRAMS += tests/track-t
 tests_track_t_SOURCES = tests/track-t.c tests/contract.c $(trace_test)
 tests_track_t_CFLAGS = $(trace_test_cflags) -fno-omit-frame-pointer

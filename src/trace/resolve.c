@@ -40,6 +40,13 @@ resolve_failed(const struct resolve *resolve)
     return tide_error_set(TIDE_EIO, "trace: %s: call stacks: %s", resolve->path, sqlite3_errmsg(resolve->db));
 }
 
+static enum tide_status
+resolve_unwritable(const struct resolve *resolve)
+{
+    return tide_error_set(TIDE_EIO, "trace: %s: call stacks: the names of their frames cannot be written to it",
+                          resolve->path);
+}
+
 /* The first column of the first row; 0 where there is none. */
 static enum tide_status
 resolve_number(const struct resolve *resolve, const char *sql, int64_t *out)
@@ -123,6 +130,19 @@ resolve_frame(struct resolve *resolve, sqlite3_stmt *update, struct tidei_symbol
     return code == SQLITE_DONE ? TIDE_OK : resolve_failed(resolve);
 }
 
+/*
+ * Before the first write. No sooner: at the end of even an empty transaction SQLite waits for all readers, and so a
+ * command that has the trace open already would wait for itself.
+ */
+static enum tide_status
+resolve_begin(const struct resolve *resolve)
+{
+    if (sqlite3_get_autocommit(resolve->db) == 0 ||
+        sqlite3_exec(resolve->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK)
+        return TIDE_OK;
+    return resolve_unwritable(resolve);
+}
+
 /* All frames of a module. */
 static enum tide_status
 resolve_module(struct resolve *resolve, const struct resolve_module *module)
@@ -134,13 +154,14 @@ resolve_module(struct resolve *resolve, const struct resolve_module *module)
         "UPDATE frame SET function = ?1, file = ?2, line = nullif(?3, 0) WHERE frame_id = ?4";
     struct tidei_symbols *symbols = resolve_open(resolve, module);
     sqlite3_stmt *select = NULL, *update = NULL;
-    enum tide_status status = TIDE_OK;
+    enum tide_status status;
     int64_t frame_id = 0;
 
     if (symbols == NULL)
         return TIDE_OK;
-    if (sqlite3_prepare_v2(resolve->db, select_sql, -1, &select, NULL) != SQLITE_OK ||
-        sqlite3_prepare_v2(resolve->db, update_sql, -1, &update, NULL) != SQLITE_OK)
+    status = resolve_begin(resolve);
+    if (status == TIDE_OK && (sqlite3_prepare_v2(resolve->db, select_sql, -1, &select, NULL) != SQLITE_OK ||
+                              sqlite3_prepare_v2(resolve->db, update_sql, -1, &update, NULL) != SQLITE_OK))
         status = resolve_failed(resolve);
     while (status == TIDE_OK) {
         uint64_t address;
@@ -203,24 +224,23 @@ resolve_free_list(struct resolve_module *list)
     free(list);
 }
 
-/* With frames that nobody has looked at: one transaction. */
+/* With frames that nobody has looked at: one transaction, where there is anything to write. */
 static enum tide_status
 resolve_all(struct resolve *resolve)
 {
     struct resolve_module *list = NULL;
     enum tide_status status = TIDE_OK;
 
-    if (sqlite3_db_readonly(resolve->db, "main") != 0 ||
-        sqlite3_exec(resolve->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-        return tide_error_set(TIDE_EIO, "trace: %s: call stacks: the names of their frames cannot be written to it",
-                              resolve->path);
+    if (sqlite3_db_readonly(resolve->db, "main") != 0)
+        return resolve_unwritable(resolve);
     status = resolve_list(resolve, &list);
     for (struct resolve_module *module = list; status == TIDE_OK && module != NULL && module->id != 0; module++) {
         if (module->path != NULL && module->build_id != NULL)
             status = resolve_module(resolve, module);
     }
     resolve_free_list(list);
-    if (status == TIDE_OK && sqlite3_exec(resolve->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
+    if (status == TIDE_OK && sqlite3_get_autocommit(resolve->db) == 0 &&
+        sqlite3_exec(resolve->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
         status = resolve_failed(resolve);
     if (status != TIDE_OK && sqlite3_get_autocommit(resolve->db) == 0)
         sqlite3_exec(resolve->db, "ROLLBACK", NULL, NULL, NULL);
