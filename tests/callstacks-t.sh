@@ -29,7 +29,7 @@ undefined="SELECT count(*) FROM allocation WHERE callstack_id IS NULL OR callsta
     WHERE module_id IS NULL OR module_id NOT IN (SELECT module_id FROM module))"
 
 test -n "$SQLITE3" || skip_all 'there is no sqlite3'
-plan 27
+plan 28
 
 record "log($trace, callstack=64) | sim" end
 is $? 0 'a program is recorded with call stacks'
@@ -78,9 +78,13 @@ if command -v strip >/dev/null && strip -o "$scratch/stripped" "$program" 2>/dev
     record "log($trace, callstack=64) | sim" end
     has_words "$("$tidemark" peak --by callstack "$trace") $(value "$undefined")" 'stripped+0x' \
         'of a program without symbols there are places in modules'
+    "$SQLITE3" "$trace" 'UPDATE frame SET function = NULL'
+    DEBUGINFOD_URLS="file://$scratch/server" DEBUGINFOD_CACHE_PATH="$scratch/asked" "$tidemark" summary "$trace" >/dev/null 2>&1
+    test ! -e "$scratch/asked"
+    is $? 0 'and no server is asked for them'
     recorder=$program
 else
-    skip 1 'there is no strip'
+    skip 2 'there is no strip'
 fi
 
 record "log($trace, callstack=2) | sim" end

@@ -170,6 +170,8 @@ main(int argc, char **argv)
     int option;
 
     main_take_descriptors();
+    /* libdw would ask these servers for the debug information of whatever build id a trace names. */
+    unsetenv("DEBUGINFOD_URLS");
     /* Of the locale only the characters: numbers are printed for programs too. */
     setlocale(LC_CTYPE, "");
     while ((option = getopt_long(argc, argv, "+hV", options, NULL)) != -1) {
