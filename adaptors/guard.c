@@ -461,10 +461,14 @@ tide_guard_create(struct tide_resource *upstream, const struct tide_guard_option
     return TIDE_OK;
 }
 
-/* One block after the other, each pinned meanwhile, so that others go on. */
+/*
+ * One block after the other, each pinned meanwhile, so that others go on. Not those that come behind the order: their
+ * canaries may not be there yet.
+ */
 static enum tide_status
 guard_check_all(struct guard *guard, unsigned char *buffer, uint64_t *damaged)
 {
+    uint32_t epoch = tidei_watched_epoch_end(&guard->blocks);
     enum tide_status status = guard->base.upstream->ops->order(guard->base.upstream, TIDE_STREAM_ALL, 0);
     struct tidei_watched_figures figures;
 
@@ -473,7 +477,7 @@ guard_check_all(struct guard *guard, unsigned char *buffer, uint64_t *damaged)
         struct tidei_watched_block block;
         bool held;
 
-        if (!tidei_watched_pin(&guard->blocks, number, &block, &held))
+        if (!tidei_watched_pin(&guard->blocks, number, epoch, &block, &held))
             continue;
         status = held ? guard_look_at(guard, &block, TIDE_GUARD_FREED, 0, buffer, damaged)
                       : guard_look_at_canaries(guard, &block, 0, buffer, damaged);

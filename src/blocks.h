@@ -27,7 +27,7 @@ struct tidei_block {
     bool out;
     bool used;            /* the number names a block */
     uint32_t pins;        /* who looks at it without the caller's lock; 0 unless the caller counts */
-    uint32_t epoch;       /* while idle: of the table when it was freed */
+    uint32_t epoch;       /* of the table when it was freed; while out: as the caller wants */
     uint32_t next;        /* idle: on the same stream; unused: among the unused */
     uint32_t bucket_next; /* the next block in the bucket of its address */
 };

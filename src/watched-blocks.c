@@ -36,6 +36,7 @@ tidei_watched_add(struct tidei_watched *watched, const struct tidei_watched_bloc
         entry->bytes = block->bytes;
         entry->alignment = block->alignment;
         entry->out = !held;
+        entry->epoch = watched->blocks.epoch;
         entry->next = TIDEI_BLOCK_NONE;
         *(held ? &watched->held_bytes : &watched->used_bytes) += block->bytes;
         watched->reserved_bytes += total;
@@ -135,14 +136,27 @@ tidei_watched_read(struct tidei_watched *watched, struct tidei_watched_figures *
     tidei_lock_give(&watched->lock);
 }
 
+uint32_t
+tidei_watched_epoch_end(struct tidei_watched *watched)
+{
+    uint32_t epoch;
+
+    tidei_lock_take(&watched->lock);
+    epoch = tidei_blocks_epoch_end(&watched->blocks);
+    tidei_lock_give(&watched->lock);
+    return epoch;
+}
+
 bool
-tidei_watched_pin(struct tidei_watched *watched, uint32_t number, struct tidei_watched_block *out, bool *held)
+tidei_watched_pin(struct tidei_watched *watched, uint32_t number, uint32_t epoch, struct tidei_watched_block *out,
+                  bool *held)
 {
     struct tidei_block *entry;
     bool used;
 
     tidei_lock_take(&watched->lock);
-    used = number < watched->blocks.capacity && watched->blocks.blocks[number].used;
+    used = number < watched->blocks.capacity && watched->blocks.blocks[number].used &&
+           watched->blocks.blocks[number].epoch <= epoch;
     if (used) {
         entry = &watched->blocks.blocks[number];
         entry->pins++;

@@ -63,8 +63,15 @@ struct tidei_watched_figures {
 };
 void tidei_watched_read(struct tidei_watched *watched, struct tidei_watched_figures *out);
 
-/* Pin the block of that number, and say whether it is held; false where there is none. */
-bool tidei_watched_pin(struct tidei_watched *watched, uint32_t number, struct tidei_watched_block *out, bool *held);
+/* End an epoch and return its number: what is there now was entered in it or before. */
+uint32_t tidei_watched_epoch_end(struct tidei_watched *watched);
+
+/*
+ * Pin the block of that number, and say whether it is held; false where there is none, or one that was entered after
+ * `epoch`.
+ */
+bool tidei_watched_pin(struct tidei_watched *watched, uint32_t number, uint32_t epoch, struct tidei_watched_block *out,
+                       bool *held);
 void tidei_watched_unpin(struct tidei_watched *watched, uint32_t number);
 
 #endif

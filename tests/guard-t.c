@@ -352,6 +352,38 @@ check_pins(void)
     tide_resource_release(base);
 }
 
+static unsigned char *late_block;
+
+/* As a thread that allocates while the device is waited for, and whose canaries are not there yet. */
+static void
+take_late(void *context)
+{
+    late_block = take(context, 100, 16);
+    late_block[100] ^= 1;
+}
+
+#define LATE_TESTS 2
+
+static void
+check_late(void)
+{
+    struct gate *gate = gate_create(base_host(0));
+    struct tide_resource *guard = over(tide_resource_retain(&gate->base), 0, 0);
+    unsigned char *block = take(guard, 100, 16);
+    uint64_t found = 0;
+
+    gate->before_order_all = take_late;
+    gate->context = guard;
+    ok(tide_guard_check(guard, &found) == TIDE_OK && found == 0,
+       "a block that comes during the check is not looked at");
+    ok(tide_guard_check(guard, &found) == TIDE_EDAMAGED && found == 1, "but by the next one");
+    give(guard, late_block, 100, 16);
+    give(guard, late_block, 100, 16);
+    give(guard, block, 100, 16);
+    tide_resource_release(guard);
+    tide_resource_release(&gate->base);
+}
+
 #define BAD_TESTS 4
 
 static void
@@ -420,7 +452,7 @@ main(void)
     uint64_t holds[] = { TIDE_GUARD_HOLD_NONE, 100 * KIB };
 
     plan(2 * CONTRACT_TESTS + CANARY_TESTS + FREED_TESTS + TELL_TESTS + FAILURE_TESTS + THREAD_TESTS + PIN_TESTS +
-         BAD_TESTS + TEXT_TESTS);
+         LATE_TESTS + BAD_TESTS + TEXT_TESTS);
     for (int i = 0; i < 2; i++) {
         const struct contract contract = {
             .name = "guard", .create = create, .context = &holds[i], .largest_bytes = 64 * KIB, .knows_pointers = true
@@ -434,6 +466,7 @@ main(void)
     check_failures();
     check_threads();
     check_pins();
+    check_late();
     check_bad_input();
     check_text();
     return done();

@@ -28,7 +28,10 @@ struct tide_guard_damage {
     unsigned char seen[TIDE_GUARD_SEEN]; /* what stands at the offset and behind it, in the part that was looked at */
 };
 
-/* Called on the thread that found it, without any lock held. `damage` is borrowed for the call. */
+/*
+ * Called on the thread that found it, without any lock held. `damage` is borrowed for the call. It may allocate, but not
+ * free what the guard has handed out: a block that is looked at cannot be freed meanwhile.
+ */
 typedef void (*tide_guard_function)(void *context, const struct tide_guard_damage *damage);
 
 #define TIDE_GUARD_HOLD_NONE UINT64_MAX
