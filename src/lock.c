@@ -21,6 +21,7 @@
 #define LOCK_SETTLE_NS 10000000
 
 _Thread_local uint32_t tidei_lock_self;
+uint32_t tidei_lock_forks;
 
 /* The number given out last. 64 bits, which do not wrap; threads past the first 2^32 get none, and own no lock. */
 static _Atomic uint64_t lock_numbers;
@@ -212,6 +213,7 @@ lock_after_fork_parent(void)
 static void
 lock_after_fork_child(void)
 {
+    tidei_lock_forks++;
     lock_barrier_register();
     for (size_t i = 0; i < registry.count; i++)
         lock_reset(registry.locks[i]);

@@ -55,6 +55,9 @@ struct tidei_lock {
 /* This thread's number: from 1 upwards, 0 until it has one. Initial-exec: one load, and no call of __tls_get_addr. */
 extern _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t tidei_lock_self;
 
+/* How many forks lie between the process that came first and this one; written where it is the only thread. */
+extern uint32_t tidei_lock_forks;
+
 /* Make the lock free, and known to fork(). Errors: TIDE_ENOMEM, with the error text set. */
 enum tide_status tidei_lock_init(struct tidei_lock *lock);
 

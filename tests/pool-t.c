@@ -8,6 +8,7 @@
 
 #include "bases.h"
 #include "contract.h"
+#include "gate.h"
 #include "tap.h"
 #include "upstream.h"
 
@@ -572,7 +573,7 @@ check_alignment(void)
     tide_resource_release(pool);
 }
 
-#define FORK_TESTS 1
+#define FORK_TESTS 2
 #ifdef __SANITIZE_ADDRESS__
 #define FORKS false
 #else
@@ -638,6 +639,51 @@ check_fork(void)
     tide_resource_release(pool);
 }
 
+static pthread_barrier_t asking;
+
+static void
+stay_with_upstream(void *context)
+{
+    (void)context;
+    pthread_barrier_wait(&asking);
+    pthread_barrier_wait(&asking);
+}
+
+static void *
+run_ask(void *pool)
+{
+    take(pool, MIB);
+    return NULL;
+}
+
+/* The thread that has asked for all that the maximum allows is not there in the child. */
+static void
+check_fork_asking(void)
+{
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .maximum_bytes = 24 * MIB, .growth_bytes = 24 * MIB };
+    struct gate *gate = gate_create(base_sim(0));
+    struct tide_resource *pool = over(&gate->base, &options);
+    pthread_t thread;
+    int status;
+    pid_t child;
+
+    pthread_barrier_init(&asking, NULL, 2);
+    gate->before_allocate = stay_with_upstream;
+    pthread_create(&thread, NULL, run_ask, pool);
+    pthread_barrier_wait(&asking);
+    child = fork();
+    if (child == 0) {
+        alarm(20);
+        _exit(take(pool, MIB) != NULL && take(pool, 24 * MIB) == NULL ? 0 : 1);
+    }
+    ok(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0,
+       "a child does not wait for a thread that asked upstream in its parent");
+    pthread_barrier_wait(&asking);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&asking);
+    tide_resource_release(pool);
+}
+
 int
 main(void)
 {
@@ -658,9 +704,11 @@ main(void)
     check_bad_upstream();
     check_create();
     check_alignment();
-    if (FORKS)
+    if (FORKS) {
         check_fork();
-    else
+        check_fork_asking();
+    } else {
         skip(FORK_TESTS, "AddressSanitizer's allocator is not safe to fork() beside other threads");
+    }
     return done();
 }

@@ -26,6 +26,26 @@ supply_hold(struct tidei_supply *supply, uint64_t bytes)
         supply->peak_bytes = bytes;
 }
 
+/*
+ * In the child of a fork() the threads that were with upstream are not there, and nobody is to wait for them: what they
+ * asked for never comes, and chunks that they were about to give back are gone. With the lock.
+ */
+static void
+supply_note_fork(struct tidei_supply *supply)
+{
+    uint64_t bytes = 0;
+
+    if (supply->forks == tidei_lock_forks)
+        return;
+    supply->forks = tidei_lock_forks;
+    supply->asking = supply->leaving = 0;
+    for (size_t i = 0; i < supply->heap.chunk_count; i++)
+        bytes += supply->heap.chunks[i]->bytes;
+    /* Relaxed: as above. */
+    atomic_store_explicit(&supply->held, bytes, memory_order_relaxed);
+    atomic_store_explicit(&supply->reserved, bytes, memory_order_relaxed);
+}
+
 /* What upstream cannot have meant: nothing that is ours may be touched by it. With the lock. */
 static enum tide_status
 supply_check_chunk(struct tidei_supply *supply, void *pointer, uint64_t bytes)
@@ -179,6 +199,7 @@ supply_return_one(struct tidei_supply *supply, bool all)
     struct tidei_heap_chunk chunk;
     enum tide_status status;
 
+    supply_note_fork(supply);
     if (!tidei_heap_chunk_take(&supply->heap, all, &chunk))
         return false;
     supply->leaving++;
@@ -345,6 +366,7 @@ tidei_supply_grow(struct tidei_supply *supply, const struct tidei_heap_request *
     enum tide_status status = TIDE_OK;
     bool crowded;
 
+    supply_note_fork(supply);
     do {
         /* At the maximum a region, or a chunk of its own, may be too much for what fits somewhere else. */
         if (supply->options.maximum_bytes - supply_reserved(supply) < request->bytes) {

@@ -26,6 +26,7 @@ tidei_supply_init(struct tidei_supply *supply, struct tide_resource *upstream,
     memset(supply, 0, sizeof(*supply));
     supply->upstream = upstream;
     supply->options = *options;
+    supply->forks = tidei_lock_forks;
     status = tidei_lock_init(&supply->lock);
     if (status != TIDE_OK)
         return status;

@@ -41,6 +41,7 @@ struct tidei_supply {
     uint32_t leaving;          /* chunks on their way to upstream, or back where that refuses */
     uint32_t asking;           /* threads that ask upstream for a chunk */
     uint64_t answered;         /* what became of those that did */
+    uint32_t forks;            /* tidei_lock_forks when the two were counted */
     _Atomic uint64_t held;     /* bytes of all chunks; written with the lock */
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those that upstream is asked for */
     struct tidei_heap heap;
