@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,10 +63,33 @@ struct tidei_symbols {
     char *file;      /* owned, the latest */
 };
 
+/* For the program, which is told first: whether a loader started it. */
+static int
+symbols_see_program(struct dl_phdr_info *info, size_t bytes, void *loader)
+{
+    (void)bytes;
+    for (size_t i = 0; i < info->dlpi_phnum; i++)
+        *(bool *)loader |= info->dlpi_phdr[i].p_type == PT_INTERP;
+    return 1;
+}
+
+/*
+ * A library that is loaded into a static program brings a C library of its own, which nobody has set up: libdw crashes
+ * there. Names are left to whoever reads the trace.
+ */
+static void *
+symbols_library(void)
+{
+    bool loader = false;
+
+    dl_iterate_phdr(symbols_see_program, &loader);
+    return loader ? dlopen(SYMBOLS_LIBDW, RTLD_NOW | RTLD_LOCAL) : NULL;
+}
+
 static void
 symbols_load(void)
 {
-    void *library = dlopen(SYMBOLS_LIBDW, RTLD_NOW | RTLD_LOCAL);
+    void *library = symbols_library();
     bool all = library != NULL;
     void *cxx;
 

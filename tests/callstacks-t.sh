@@ -129,5 +129,29 @@ else
     skip 2 'there is no compiler'
 fi
 
+cat >"$scratch/static.c" <<'TEXT'
+#include <stdio.h>
+#include <tidemark/tidemark.h>
+int main(void) {
+    struct tide_resource *track;
+    static char text[4096];
+    void *block;
+    if (tide_stack_parse("track(callstack=8) | sim", &track) != TIDE_OK ||
+        tide_allocate(track, 1000, 256, 0, &block) != TIDE_OK ||
+        tide_track_report_text(track, 1, text, sizeof(text), NULL) != TIDE_OK)
+        return 1;
+    printf("%s", text);
+    tide_resource_release(track);
+    return 0;
+}
+TEXT
+# shellcheck disable=SC2086 # CC, CFLAGS and LDFLAGS may have several words
+if ${CC:-cc} ${CFLAGS:-} ${LDFLAGS:-} -w -static -I"$top_srcdir/include" -o "$scratch/static" "$scratch/static.c" \
+    "$top_builddir/.libs/libtidemark-test.a" -lsqlite3 -lpthread -ldl -lm >/dev/null 2>&1; then
+    has_words "$("$scratch/static" 2>&1)" 'static+0x' 'a static program has addresses: libdw cannot be loaded into it'
+else
+    skip 1 'a static program cannot be linked here'
+fi
+
 is "$("$tidemark" query --csv "$trace" "SELECT count(*) FROM misuse" | tail -n 1)" 0 'and nothing was misused'
 done_testing
