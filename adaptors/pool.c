@@ -206,6 +206,13 @@ pool_describe_size(struct tide_text *text, const char *key, uint64_t bytes, uint
     *separator = ", ";
 }
 
+/* In the options 1 B stands for nothing, which text calls 0; see pool_from_text. */
+static uint64_t
+pool_described(uint64_t bytes)
+{
+    return bytes == 1 ? 0 : bytes;
+}
+
 static void
 pool_describe(struct tide_resource *self, struct tide_text *text)
 {
@@ -215,9 +222,10 @@ pool_describe(struct tide_resource *self, struct tide_text *text)
     pool_describe_size(text, "initial", options->initial_bytes, 0, &separator);
     pool_describe_size(text, "maximum", options->maximum_bytes, UINT64_MAX, &separator);
     pool_describe_size(text, "growth", options->growth_bytes, TIDEI_SUPPLY_CHUNK_BYTES, &separator);
-    pool_describe_size(text, "release_threshold", options->release_threshold_bytes, UINT64_MAX, &separator);
+    pool_describe_size(text, "release_threshold", pool_described(options->release_threshold_bytes), UINT64_MAX,
+                       &separator);
     pool_describe_size(text, "alignment", options->alignment, TIDE_DEFAULT_ALIGNMENT, &separator);
-    pool_describe_size(text, "cache", options->cache_bytes, POOL_CACHE_BYTES, &separator);
+    pool_describe_size(text, "cache", pool_described(options->cache_bytes), POOL_CACHE_BYTES, &separator);
 }
 
 static void

@@ -550,6 +550,21 @@ check_create(void)
     tide_resource_release(pool);
 }
 
+#define DESCRIPTION_TESTS 1
+
+static void
+check_description(void)
+{
+    const char *given = "pool(release_threshold=0, cache=0) | sim";
+    struct tide_resource *pool;
+    char text[128] = "";
+
+    if (tide_stack_parse(given, &pool) == TIDE_OK)
+        tide_describe(pool, text, sizeof(text), NULL);
+    is_string(text, given, "what is to be nothing is described so");
+    tide_resource_release(pool);
+}
+
 #define ALIGNMENT_TESTS 3
 
 static void
@@ -689,7 +704,7 @@ main(void)
 {
     plan(CONTRACT_CALLS * CONTRACT_TESTS + MERGE_TESTS + SMALL_TESTS + GROWTH_TESTS + KEEP_TESTS + CACHE_TESTS +
          BOUND_TESTS + SHARE_TESTS + REFUSAL_TESTS + CROWD_TESTS + FREE_TESTS + UPSTREAM_TESTS + CREATE_TESTS +
-         ALIGNMENT_TESTS + FORK_TESTS);
+         DESCRIPTION_TESTS + ALIGNMENT_TESTS + FORK_TESTS);
     check_contract();
     check_merging();
     check_small();
@@ -703,6 +718,7 @@ main(void)
     check_wrong_frees();
     check_bad_upstream();
     check_create();
+    check_description();
     check_alignment();
     if (FORKS) {
         check_fork();
