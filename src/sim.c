@@ -11,6 +11,7 @@
  * constant time, live addresses cannot overlap, and the cost in memory is eight bytes for each allocation that is
  * live at the peak, whatever its size.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <tidemark/base.h>
@@ -129,6 +130,17 @@ sim_take(struct sim *sim, size_t class_index, uint64_t word, void **out)
 }
 
 static enum tide_status
+sim_refuse(const struct sim *sim, uint64_t bytes, uint64_t rounded, uint64_t reserved)
+{
+    char as[64] = "";
+
+    if (rounded != bytes)
+        snprintf(as, sizeof(as), ", rounded up to %s,", tidei_size_text(rounded));
+    return tide_error_set(TIDE_ECAPACITY, "sim: %s request%s exceeds %s capacity (%s in use)", tidei_size_text(bytes),
+                          as, tidei_size_text(sim->capacity_bytes), tidei_size_text(reserved));
+}
+
+static enum tide_status
 sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct sim *sim = (struct sim *)self;
@@ -144,8 +156,7 @@ sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
     if (!tidei_round_up(bytes, slot_alignment, &rounded) || !tidei_round_up(bytes, sim->granularity_bytes, &rounded))
         return tide_error_set(TIDE_EOVERFLOW, "sim: %zu bytes overflow when rounded up", bytes);
     if (!tidei_bounded_add(&sim->reserved, rounded, sim->capacity_bytes, &reserved))
-        return tide_error_set(TIDE_ECAPACITY, "sim: %s request exceeds %s capacity (%s in use)", tidei_size_text(bytes),
-                              tidei_size_text(sim->capacity_bytes), tidei_size_text(reserved));
+        return sim_refuse(sim, bytes, rounded, reserved);
     if (bytes > SIM_LARGEST_BYTES || slot_alignment > SIM_LARGEST_BYTES)
         status = tide_error_set(TIDE_ECAPACITY, "sim: %s request at a multiple of %s exceeds the largest of %s",
                                 tidei_size_text(bytes), tidei_size_text(alignment), tidei_size_text(SIM_LARGEST_BYTES));

@@ -73,6 +73,8 @@ check_granularity(void)
     is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 8 * MIB, "each byte is reserved as a granule");
     is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 4, "and used as a byte");
     ok(tide_allocate(sim, 1, 256, 0, &pointers[4]) == TIDE_ECAPACITY, "the capacity bounds the granules");
+    is_string(tide_error_text(), "sim: 1 B request, rounded up to 2 MiB, exceeds 8 MiB capacity (8 MiB in use)",
+              "and the refusal says what the request comes to");
     for (int i = 0; i < 4; i++)
         tide_deallocate(sim, pointers[i], 1, 256, 0);
     is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 0, "granules are given back whole");
@@ -294,7 +296,7 @@ main(void)
         .name = "sim", .create = create, .largest_bytes = (size_t)512 << 30, .knows_pointers = true
     };
 
-    plan(CONTRACT_TESTS + 10 + 6 + 15 + 10 + 4 + 3 + 1);
+    plan(CONTRACT_TESTS + 10 + 7 + 15 + 10 + 4 + 3 + 1);
     contract_check(&contract);
     check_capacity();
     check_granularity();
