@@ -29,7 +29,7 @@ undefined="SELECT count(*) FROM allocation WHERE callstack_id IS NULL OR callsta
     WHERE module_id IS NULL OR module_id NOT IN (SELECT module_id FROM module))"
 
 test -n "$SQLITE3" || skip_all 'there is no sqlite3'
-plan 28
+plan 29
 
 record "log($trace, callstack=64) | sim" end
 is $? 0 'a program is recorded with call stacks'
