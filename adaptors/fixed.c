@@ -108,6 +108,31 @@ fixed_reuse(struct fixed *fixed, size_t bytes, size_t alignment, tide_stream str
     return found;
 }
 
+/* What upstream cannot have meant goes back, unless that would give away what is here. *out is NULL then. */
+static enum tide_status
+fixed_take_from_upstream(struct fixed *fixed, tide_stream stream, void **out)
+{
+    struct tide_resource *upstream = fixed->base.upstream;
+    enum tide_status status = tidei_allocate(upstream, fixed->block_bytes, TIDE_DEFAULT_ALIGNMENT, stream, out);
+    void *pointer = *out;
+    bool known;
+
+    if (status != TIDE_OK)
+        return status;
+    tidei_lock_take(&fixed->lock);
+    known = tidei_blocks_find(&fixed->blocks, pointer) != TIDEI_BLOCK_NONE;
+    tidei_lock_give(&fixed->lock);
+    if (pointer != NULL && !known && (uintptr_t)pointer % TIDE_DEFAULT_ALIGNMENT == 0)
+        return TIDE_OK;
+    *out = NULL;
+    if (pointer != NULL && !known)
+        tidei_deallocate(upstream, pointer, fixed->block_bytes, TIDE_DEFAULT_ALIGNMENT, stream);
+    return tide_error_set(TIDE_EUPSTREAM, "fixed: %s gave out %p%s", tide_resource_name(upstream), pointer,
+                          known             ? ", which it gave before"
+                          : pointer != NULL ? ", which is no multiple of 256"
+                                            : "");
+}
+
 /* A block from upstream, out and of 0 bytes so far, into *number. */
 static enum tide_status
 fixed_block_new(struct fixed *fixed, tide_stream stream, uint32_t *number)
@@ -117,7 +142,7 @@ fixed_block_new(struct fixed *fixed, tide_stream stream, uint32_t *number)
     bool room;
     void *pointer;
 
-    status = tidei_allocate(upstream, fixed->block_bytes, TIDE_DEFAULT_ALIGNMENT, stream, &pointer);
+    status = fixed_take_from_upstream(fixed, stream, &pointer);
     if (status != TIDE_OK)
         return status;
     tidei_lock_take(&fixed->lock);
@@ -236,7 +261,7 @@ fixed_allocate_pressed(struct fixed *fixed, size_t bytes, size_t alignment, tide
         }
         returned = fixed_give_back(fixed, 0);
         status = fixed_block_new(fixed, stream, &number);
-    } while (status != TIDE_OK && returned && fixed_has_more(fixed));
+    } while (status != TIDE_OK && status != TIDE_EUPSTREAM && returned && fixed_has_more(fixed));
     if (number == TIDEI_BLOCK_NONE)
         return status;
     tidei_lock_take(&fixed->lock);
@@ -261,6 +286,8 @@ fixed_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     if (bytes == 0 || fixed_reuse(fixed, bytes, alignment, stream, out))
         return TIDE_OK;
     status = fixed_block_new(fixed, stream, &number);
+    if (status == TIDE_EUPSTREAM)
+        return status;
     if (status != TIDE_OK)
         return fixed_allocate_pressed(fixed, bytes, alignment, stream, out);
     tidei_lock_take(&fixed->lock);

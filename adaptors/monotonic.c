@@ -163,6 +163,20 @@ monotonic_reserve(struct monotonic *self)
     return true;
 }
 
+/* Whether a chunk's memory is another one's already. With `lock` held. */
+static bool
+monotonic_overlaps(const struct monotonic *self, const struct monotonic_chunk *chunk)
+{
+    for (size_t i = 0; i < self->count; i++) {
+        const struct monotonic_chunk *other = &self->chunks[i];
+
+        if (chunk->address <= other->address + (other->bytes - 1) &&
+            other->address <= chunk->address + (chunk->bytes - 1))
+            return true;
+    }
+    return false;
+}
+
 /* One more chunk in which the request has room. Threads that find none at once take one each; all are used. */
 static enum tide_status
 monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stream stream)
@@ -174,7 +188,7 @@ monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     enum tide_status status;
     uint64_t rounded;
     void *pointer;
-    bool room;
+    bool room, overlaps;
 
     if (!tidei_round_up(chunk.bytes, TIDE_DEFAULT_ALIGNMENT, &rounded))
         return tide_error_set(TIDE_EOVERFLOW, "monotonic: %zu B request overflows", bytes);
@@ -190,7 +204,8 @@ monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     }
     chunk.address = (uintptr_t)pointer;
     tidei_lock_take(&self->lock);
-    room = monotonic_reserve(self);
+    overlaps = monotonic_overlaps(self, &chunk);
+    room = !overlaps && monotonic_reserve(self);
     if (room) {
         self->chunks[self->count++] = chunk;
         self->reserved_bytes += chunk.bytes;
@@ -198,6 +213,10 @@ monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     tidei_lock_give(&self->lock);
     if (room)
         return TIDE_OK;
+    /* To give it back would give away what is here. */
+    if (overlaps)
+        return tide_error_set(TIDE_EUPSTREAM, "monotonic: %s gave out %p, which it gave before",
+                              tide_resource_name(self->base.upstream), pointer);
     tidei_deallocate(self->base.upstream, pointer, chunk.bytes, chunk.alignment, stream);
     return tide_error_set(TIDE_ENOMEM, "monotonic: no host memory to note another chunk of %s",
                           tidei_size_text(chunk.bytes));

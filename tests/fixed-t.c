@@ -332,6 +332,30 @@ visit_arm(void *context)
     scene.gate->before_allocate = visit_take_and_give;
 }
 
+#define UPSTREAM_TESTS 5
+
+static void
+check_bad_upstream(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *fixed = over(tide_resource_retain(&upstream->base), 0);
+    void *block = take(fixed, 10, 1), *pointer = &pointer;
+    void *const chosen[] = { block, (void *)0x10010, NULL };
+
+    upstream->chosen = chosen;
+    upstream->chosen_count = 3;
+    ok(tide_allocate(fixed, 1, 1, 0, &pointer) == TIDE_EUPSTREAM && pointer == NULL && upstream->deallocate_calls == 0,
+       "memory that upstream gave before is refused, and does not go back");
+    ok(tide_allocate(fixed, 1, 1, 0, &pointer) == TIDE_EUPSTREAM && upstream->deallocate_calls == 1,
+       "what is not aligned does");
+    ok(tide_allocate(fixed, 1, 1, 0, &pointer) == TIDE_EUPSTREAM && upstream->deallocate_calls == 1,
+       "and there is nothing at NULL");
+    ok(take(fixed, 1, 0) != NULL && give(fixed, block, 10, 1) == TIDE_OK, "all is well with the other blocks");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 2 * BLOCK, "which are all there are");
+    tide_resource_release(fixed);
+    tide_resource_release(&upstream->base);
+}
+
 #define LATE_TESTS 3
 
 /* Between a block's way back to upstream and the next question another thread takes the room, and frees another one. */
@@ -561,8 +585,8 @@ int
 main(void)
 {
     plan(BASE_COUNT * (CONTRACT_TESTS + BLOCKS_TESTS + THREADS_TESTS) + STREAM_TESTS + MANY_STREAMS_TESTS +
-         MODEL_TESTS + PREALLOCATE_TESTS + WRONG_TESTS + PRESSURE_TESTS + LATE_TESTS + PRESSED_THREADS_TESTS +
-         TRIM_TESTS + USE_TESTS);
+         MODEL_TESTS + PREALLOCATE_TESTS + WRONG_TESTS + UPSTREAM_TESTS + PRESSURE_TESTS + LATE_TESTS +
+         PRESSED_THREADS_TESTS + TRIM_TESTS + USE_TESTS);
     for (size_t i = 0; i < BASE_COUNT; i++) {
         const struct contract contract = { .name = "fixed",
                                            .create = contract_create,
@@ -579,6 +603,7 @@ main(void)
     check_model();
     check_preallocate();
     check_wrong_frees();
+    check_bad_upstream();
     check_pressure();
     check_late();
     check_pressed_threads();

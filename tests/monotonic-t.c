@@ -141,7 +141,7 @@ check_streams(void)
     tide_resource_release(&upstream->base);
 }
 
-#define FAILURE_TESTS 9
+#define FAILURE_TESTS 10
 
 static void
 check_failures(void)
@@ -166,7 +166,12 @@ check_failures(void)
        "a chunk that is not aligned is refused");
     is_u64(upstream->live_count, 0, "and given back");
     is_u64(figure(monotonic, TIDE_QUERY_BYTES_RESERVED), 0, "so that nothing is left of these");
-    ok(take(monotonic, 1, 1, 0) != NULL, "the next request has its memory");
+    pointer = take(monotonic, 1, 1, 0);
+    ok(pointer != NULL, "the next request has its memory");
+    upstream->chosen = &pointer;
+    upstream->chosen_count = 1;
+    ok(take(monotonic, (size_t)1 << 30, 1, 0) == NULL && upstream->deallocate_calls == 1,
+       "a chunk that upstream gave before is refused, and does not go back");
     tide_resource_release(monotonic);
     tide_resource_release(&upstream->base);
 }

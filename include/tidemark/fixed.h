@@ -23,7 +23,8 @@ struct tide_fixed_options {
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL, block_bytes), TIDE_EOVERFLOW, TIDE_ENOMEM, what upstream returns for preallocated
- * blocks. Its allocations: TIDE_EINVAL (more than block_bytes, alignment over 256 bytes).
+ * blocks. Its allocations: TIDE_EINVAL (more than block_bytes, alignment over 256 bytes), TIDE_ENOMEM, TIDE_EUPSTREAM
+ * (memory that upstream cannot have meant), and what upstream returns for a block.
  * Thread safety: any thread; takes a short lock. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_fixed_create(struct tide_resource *upstream, const struct tide_fixed_options *options,
