@@ -142,8 +142,8 @@ child_open_config(struct child_config *self)
 {
     char text[256];
 
-    if (self->config->cupti_memory2)
-        return gpu_memory2_start();
+    if (self->config->cupti != GPU_CUPTI_NOTHING)
+        return gpu_cupti_start(self->config->cupti);
     if (self->config->stack == NULL)
         return NULL;
     if (strstr(self->config->stack, "%s") != NULL)
@@ -203,8 +203,8 @@ child_close(void)
         struct child_config *self = &child.configs[i];
 
         tide_resource_release(self->stack);
-        if (!self->skipped && self->config->cupti_memory2)
-            printf("%llu MEMORY2 records", gpu_memory2_finish());
+        if (!self->skipped && self->config->cupti == GPU_CUPTI_MEMORY2)
+            printf("%llu MEMORY2 records", gpu_cupti_finish());
         if (self->stack != NULL && self->trace[0] != '\0') {
             child_note(self->trace);
             unlink(self->trace);

@@ -6,7 +6,8 @@
  * into the current directory and removes them.
  *
  * Every CUPTI set-up has its own process. The processes wait while one of them runs a round: in each turn every
- * configuration has one, so that what disturbs the machine disturbs all alike. A figure is the median of its rounds.
+ * configuration has one, in an order of the turn's own, so that what disturbs the machine disturbs all alike. A figure
+ * is the median of its rounds.
  */
 #include "config.h"
 
@@ -49,6 +50,11 @@ const struct gpu_config gpu_configs[] = {
       .beside = FULL_OFF,
       .word = "cupti=off",
       .most_more = 250 },
+    { .name = "the driver's pool, bare but for CUPTI callbacks",
+      .process = "callbacks",
+      .cupti = GPU_CUPTI_CALLBACKS,
+      .beside = BARE,
+      .word = "bare" },
     { .name = "log(cupti=memory) | statistics | limit | driver",
       .process = "memory",
       .stack = "log(%s, overwrite=true, cupti=memory) | " LAYERS BASE,
@@ -56,7 +62,7 @@ const struct gpu_config gpu_configs[] = {
       .word = "cupti=off" },
     { .name = "the driver's pool, bare but for CUPTI MEMORY2",
       .process = "memory2",
-      .cupti_memory2 = true,
+      .cupti = GPU_CUPTI_MEMORY2,
       .beside = BARE,
       .word = "bare" },
     { .name = "log | statistics | limit | pool | driver",
@@ -231,17 +237,36 @@ gpu_round(const struct gpu_result *result)
 }
 
 /*
- * Rounds in turns until the time is over; the first turn warms up. Each turn begins with another configuration, so that
- * all come behind all.
+ * Another order, any of all: a configuration that always came right behind another of its process, whose thread has
+ * slept for 10 ms alone, would have the advantage of 250 ns a pair (seen on an H200).
  */
+static void
+gpu_shuffle(unsigned *order, uint64_t *seed)
+{
+    for (size_t i = GPU_CONFIGS - 1; i > 0; i--) {
+        unsigned moved = order[i];
+        size_t other;
+
+        *seed = *seed * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX generator */
+        other = (*seed >> 33) % (i + 1);
+        order[i] = order[other];
+        order[other] = moved;
+    }
+}
+
+/* Rounds in turns until the time is over; the first turn warms up. */
 static void
 gpu_measure(uint64_t budget_ns)
 {
-    uint64_t end = bench_now_ns() + budget_ns;
+    uint64_t end = bench_now_ns() + budget_ns, seed = 1;
+    unsigned order[GPU_CONFIGS];
 
+    for (unsigned i = 0; i < GPU_CONFIGS; i++)
+        order[i] = i;
     for (unsigned turn = 0; turn <= GPU_MAX_ROUNDS; turn++) {
+        gpu_shuffle(order, &seed);
         for (size_t i = 0; i < GPU_CONFIGS; i++) {
-            struct gpu_result *result = &gpu_results[(i + turn) % GPU_CONFIGS];
+            struct gpu_result *result = &gpu_results[order[i]];
             double ns = result->skipped ? 0 : gpu_round(result);
 
             if (!result->skipped && turn > 0)

@@ -11,6 +11,13 @@
 #define GPU_PAIRS(threads) ((threads) <= 4 ? 4096U / (threads) : 1024U)
 #define GPU_BYTES          4096
 
+/* What a process switches on of CUPTI beside what its stacks do. */
+enum gpu_cupti {
+    GPU_CUPTI_NOTHING,
+    GPU_CUPTI_CALLBACKS, /* around the two functions, which do nothing */
+    GPU_CUPTI_MEMORY2    /* its records, which are discarded */
+};
+
 /*
  * One thing that is measured. Those of one process take turns in it: CUPTI stays once it is on, so that what switches
  * it on has a process of its own.
@@ -18,8 +25,8 @@
 struct gpu_config {
     const char *name;
     const char *process;
-    const char *stack;  /* stack text, with %s in place of the trace; NULL: the driver's pool with nothing of ours */
-    bool cupti_memory2; /* the process switches on CUPTI's MEMORY2 records, and discards them */
+    const char *stack; /* stack text, with %s in place of the trace; NULL: the driver's pool with nothing of ours */
+    enum gpu_cupti cupti;
     const char *beside; /* the name of the one it is compared with; NULL: none */
     const char *word;   /* for `beside`, in the table */
     double most_ratio;  /* on one thread: no more than this times the other; 0: no bar */
@@ -40,10 +47,10 @@ extern const unsigned gpu_config_count;
  */
 int gpu_child(const char *process, unsigned threads);
 
-/* Switch on MEMORY2 records in this process and discard what they say; NULL, or why not. */
-const char *gpu_memory2_start(void);
+/* Switch it on in this process, once; NULL, or why not. */
+const char *gpu_cupti_start(enum gpu_cupti what);
 
 /* How many records have come. */
-unsigned long long gpu_memory2_finish(void);
+unsigned long long gpu_cupti_finish(void);
 
 #endif

@@ -13,7 +13,7 @@ bench_front_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 bench_front_CFLAGS = $(AM_CFLAGS) -pthread
 bench_front_LDADD = libtidemark.la
 
-bench_gpu_SOURCES = bench/gpu.c bench/gpu.h bench/gpu-child.c bench/gpu-memory2.c $(bench_common) $(gpu_test) \
+bench_gpu_SOURCES = bench/gpu.c bench/gpu.h bench/gpu-child.c bench/gpu-cupti.c $(bench_common) $(gpu_test) \
 	src/cupti-table.c
 bench_gpu_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 bench_gpu_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
