@@ -396,6 +396,16 @@ log_watch_each(struct log_walk *walk, struct log *log, struct tide_resource *bas
     atomic_fetch_or_explicit(&log->beside, LOG_SAMPLES, memory_order_relaxed);
 }
 
+/* Whether a base has the driver allocate: on a device, or pinned memory of the host, which has one behind it. */
+static bool
+log_base_is_cuda(struct tide_resource *base)
+{
+    uint64_t figure;
+
+    return tide_query(base, TIDE_QUERY_DEVICE, &figure) == TIDE_OK ||
+           tide_query(base, TIDE_QUERY_DEVICE_TOTAL, &figure) == TIDE_OK;
+}
+
 /*
  * What is recorded beside the events, for each log that is the last one above a base: the driver's calls, where it is
  * one of CUDA's memory, and its figures. A log of a stack of before has them already.
@@ -404,12 +414,10 @@ static void
 log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct log *nearest)
 {
     struct tide_upstream edge;
-    uint64_t device;
 
     if (resource->ops == &log_ops)
         nearest = (struct log *)resource;
-    if (resource->upstream == NULL && tide_query(resource, TIDE_QUERY_DEVICE, &device) == TIDE_OK &&
-        tidei_recorder_watch_calls(walk->recorder))
+    if (resource->upstream == NULL && log_base_is_cuda(resource) && tidei_recorder_watch_calls(walk->recorder))
         atomic_fetch_or_explicit(&nearest->beside, LOG_CALLS, memory_order_relaxed);
     if (walk->top->options.samples == TIDE_SAMPLES_EVERY && log_can_watch(resource))
         log_watch_each(walk, nearest, resource);

@@ -84,10 +84,11 @@ struct tide_driver_options {
  * asking for these too is TIDE_EUNSUPPORTED then; threshold, initial and policies mean nothing to it.
  *
  * Errors: TIDE_EUNSUPPORTED (the build has no CUDA, the machine no driver, the device no pools or not such ones, the
- * process no permission for a fabric handle; the text says which), TIDE_EINVAL (no such device; a maximum, location or handles for the default pool; an initial size
- * or a threshold that contradict the maximum or each other), TIDE_ECAPACITY (the initial size), TIDE_EDRIVER,
- * TIDE_ENOMEM. Its allocations: TIDE_ECAPACITY (CUDA_ERROR_OUT_OF_MEMORY), TIDE_EINVAL (alignment over 256 bytes),
- * TIDE_EDRIVER; its deallocations: TIDE_EPOINTER (CUDA_ERROR_INVALID_VALUE), TIDE_EDRIVER.
+ * process no permission for a fabric handle; the text says which), TIDE_EINVAL (no such device; a maximum, location or
+ * handles for the default pool; an initial size or a threshold that contradict the maximum or each other),
+ * TIDE_ECAPACITY (the initial size), TIDE_EDRIVER, TIDE_ENOMEM. Its allocations: TIDE_ECAPACITY
+ * (CUDA_ERROR_OUT_OF_MEMORY), TIDE_EINVAL (alignment over 256 bytes), TIDE_EDRIVER; its deallocations: TIDE_EPOINTER
+ * (CUDA_ERROR_INVALID_VALUE), TIDE_EDRIVER.
  * Thread safety: any thread; the driver takes its own lock. Source: CUDA Driver API, stream ordered memory
  * allocator. Since 0.1.
  */

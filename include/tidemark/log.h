@@ -30,7 +30,7 @@ enum tide_cupti {
     TIDE_CUPTI_AUTO = 0,   /* as TIDE_CUPTI_CALLS */
     TIDE_CUPTI_CALLS = 1,  /* the driver's own times of its calls, in the table driver_call, where CUPTI can be had */
     TIDE_CUPTI_OFF = 2,    /* CUPTI is not loaded */
-    TIDE_CUPTI_MEMORY = 3, /* the calls, and in the table device_event all memory of the process; costs 1 us a pair */
+    TIDE_CUPTI_MEMORY = 3, /* the calls, and in the table device_event all memory of the process; costs 1.3 us a pair */
 };
 
 enum tide_samples {
@@ -47,7 +47,7 @@ struct tide_log_options {
     enum tide_overflow overflow;
     uint64_t ring_bytes;    /* for each thread; a power of two from 4 KiB to 1 GiB; 0: 1 MiB */
     uint64_t backlog_bytes; /* the most that waits for SQLite, 1 MiB to 16 GiB; 0: 128 MiB */
-    enum tide_cupti cupti;  /* for stacks over device memory; meta.cupti says what came of it */
+    enum tide_cupti cupti;  /* for stacks over CUDA's memory; meta.cupti says what came of it */
     enum tide_samples samples;
     /*
      * Frames of the call stack that each allocation is recorded with, up to TIDE_CALLSTACK_MOST; 0: none. This one
@@ -66,9 +66,11 @@ struct tide_log_options {
  * The trace is complete once the last `log` that records into it is released, or the process has exited.
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, ring_bytes, backlog_bytes, callstack_depth, more than 65,535 layers in one trace), TIDE_EEXIST (the
- * file exists), TIDE_EBUSY (another process records there), TIDE_EIO, TIDE_EUNSUPPORTED (clock), TIDE_ENOMEM.
- * Thread safety: any thread; recording an event takes no lock and no system call. Since 0.1.
+ * Errors: TIDE_EINVAL (NULL, ring_bytes, backlog_bytes, callstack_depth, more than 65,535 layers in one trace),
+ * TIDE_EEXIST (the file exists), TIDE_EBUSY (another process records there), TIDE_EIO, TIDE_EUNSUPPORTED (clock),
+ * TIDE_ENOMEM.
+ * Thread safety: any thread; recording an event takes no lock and no system call, but for what TIDE_SAMPLES_EVERY asks,
+ * and a short lock for each call of the driver with TIDE_CUPTI_MEMORY. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_log_create(struct tide_resource *upstream, const struct tide_log_options *options,
                                              struct tide_resource **out);

@@ -119,6 +119,34 @@ test_calls(void)
            0, "each within the interval of its event, on its thread");
 }
 
+static int
+scene_pinned(void *path)
+{
+    struct tide_resource *stack;
+
+    if (scene_open() != 0)
+        return 1;
+    stack = stack_of("log(%s) | pinned", (char *)path);
+    give(stack, take(stack, 4096), 4096);
+    tide_resource_release(stack);
+    return 0;
+}
+
+#define PINNED_TESTS 3
+
+/* Memory that lies on no device. */
+static void
+test_pinned(void)
+{
+    const char *path = scratch("pinned.db");
+
+    is_i64(run(scene_pinned, path), 0, "a program allocates pinned memory of the host");
+    is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "calls", "its trace has the calls, too");
+    is_string(sql_text(path, "SELECT group_concat(function) FROM (SELECT function FROM driver_call"
+                             " JOIN allocation USING (allocation_id) WHERE result = 0 ORDER BY start_ns)"),
+              "cuMemHostAlloc,cuMemFreeHost", "which are those of its kind");
+}
+
 static void
 pass_by(CUcontext context)
 {
@@ -471,8 +499,9 @@ main(void)
         skip_all("no GPU, or no driver for it");
     test.fake = is_fake();
     test.pairs = test.fake ? 2500 : 250000;
-    plan(CALLS_TESTS + MEMORY_TESTS + VERSION_TESTS + END_TESTS + IMPORT_TESTS + OTHER_TESTS);
+    plan(CALLS_TESTS + PINNED_TESTS + MEMORY_TESTS + VERSION_TESTS + END_TESTS + IMPORT_TESTS + OTHER_TESTS);
     test_calls();
+    test_pinned();
     test_memory();
     if (CHILDREN_MAY_RECORD) {
         test_versions();
