@@ -12,20 +12,29 @@ summary() {
     "$tidemark" summary "$@" 2>"$scratch/err"
 }
 
-plan 31
+plan 33
 
 make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 1, 200, 20, NULL), (3, 1, 300, 30, 40), (4, 1, 0, 60, 60);
     INSERT INTO refused VALUES (5, 1, -1, 70);
     INSERT INTO unmatched_free VALUES (1, 1, 1, 1, 1, 1), (2, 1, 1, 1, 1, 1);
     INSERT INTO loss VALUES (1, 'overflow', 3), (NULL, 'disk', 4);"
-is "$(summary --json "$trace")" '{"format_version":1,"complete":true,"unmatched_frees":2,"lost_events":7,"layers":[{"layer_id":1,"kind":"log","allocations":4,"frees":3,"failures":1,"total_bytes":600,"peak_bytes":600,"peak_ns":30,"peak_count":3,"live_bytes":200,"live_count":1}],"in_progress":false,"duration_ns":70,"peak_bytes":600,"peak_ns":30,"peak_count":3,"rounding_bytes":424,"mean_live_bytes":242,"live_bytes":200,"live_count":1,"failures":1,"time_ns":80,"notes":["1 allocation failed, the first one of 16.00 EiB at 70 ns; `tidemark failures` says why.","200 B in 1 allocation was never freed, 33.3% of the peak; `tidemark leaks` says whose.","On average 242 B was live, 40% of the peak, which was brief; `tidemark peak` says what stood there."]}' \
+is "$(summary --json "$trace")" '{"format_version":1,"complete":true,"unmatched_frees":2,"lost_events":7,"misuses":0,"layers":[{"layer_id":1,"kind":"log","allocations":4,"frees":3,"failures":1,"total_bytes":600,"peak_bytes":600,"peak_ns":30,"peak_count":3,"live_bytes":200,"live_count":1}],"in_progress":false,"duration_ns":70,"peak_bytes":600,"peak_ns":30,"peak_count":3,"rounding_bytes":424,"mean_live_bytes":242,"live_bytes":200,"live_count":1,"failures":1,"time_ns":80,"notes":["1 allocation failed, the first one of 16.00 EiB at 70 ns; `tidemark failures` says why.","200 B in 1 allocation was never freed, 33.3% of the peak; `tidemark leaks` says whose.","On average 242 B was live, 40% of the peak, which was brief; `tidemark peak` says what stood there."]}' \
     'one object has every figure; a failure is no allocation'
 summary "$trace" >/dev/null
 is "$? $(cat "$scratch/err")" "3 $trace: 7 events could not be recorded: the answer is without them" \
     'a trace with losses is not relied on'
 has_words "$(summary "$trace")" '600 B 30 ns' 'the table has the peak and its time'
 has_words "$(summary "$trace")" 'complete' 'the table says that the trace is complete'
+
+make_trace "$trace" "
+    INSERT INTO life VALUES (1, 1, 100, 10, 20);
+    INSERT INTO unmatched_free VALUES (30, 1, 1, 1, 1, 1);
+    INSERT INTO misuse(ns, kind, address, size, alignment, thread_id) VALUES (30, 'double_free', 1, 100, 256, 1),
+        (40, 'unknown_pointer', 2, 100, 256, 1);"
+has_words "$(summary "$trace")" '1 free of pointers that were not live
+misused     2 calls that `track` refused, in the table misuse' 'frees that fit nothing and calls that were refused are told'
+has_words "$(summary --json "$trace")" '"unmatched_frees":1,"lost_events":0,"misuses":2' 'the object counts both'
 
 make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 20), (2, 1, 100, 20, 30), (3, 1, 100, 30, 30), (4, 1, 100, 30, NULL);"

@@ -32,6 +32,7 @@ static const struct report_column summary_columns[] = {
 static const struct report_column summary_complete = { "complete", NULL, REPORT_FLAG };
 static const struct report_column summary_unmatched = { "unmatched_frees", NULL, REPORT_COUNT };
 static const struct report_column summary_lost = { "lost_events", NULL, REPORT_COUNT };
+static const struct report_column summary_misuses = { "misuses", NULL, REPORT_COUNT };
 static const struct report_column summary_in_progress = { "in_progress", NULL, REPORT_FLAG };
 static const struct report_column summary_duration = { "duration_ns", NULL, REPORT_TIME };
 
@@ -52,6 +53,7 @@ summary_report_head(struct view *view, const struct summary *summary)
     static const struct report_column stack = { NULL, "stack", REPORT_TEXT };
     static const struct report_column recorded = { NULL, "recorded", REPORT_TEXT };
     static const struct report_column unmatched = { NULL, "unmatched", REPORT_TEXT };
+    static const struct report_column misused = { NULL, "misused", REPORT_TEXT };
     static const struct report_column lost = { NULL, "lost", REPORT_TEXT };
     struct output_figure duration;
     char text[128];
@@ -64,9 +66,14 @@ summary_report_head(struct view *view, const struct summary *summary)
                                        : "cut off");
     report_field(&view->report, &recorded, cell_text(text));
     if (summary->unmatched_frees != 0) {
-        snprintf(text, sizeof(text), "%lld frees of pointers that were never seen",
-                 (long long)summary->unmatched_frees);
+        snprintf(text, sizeof(text), "%lld %s of pointers that were not live", (long long)summary->unmatched_frees,
+                 summary->unmatched_frees == 1 ? "free" : "frees");
         report_field(&view->report, &unmatched, cell_text(text));
+    }
+    if (summary->misuses != 0) {
+        snprintf(text, sizeof(text), "%lld %s that `track` refused, in the table misuse", (long long)summary->misuses,
+                 summary->misuses == 1 ? "call" : "calls");
+        report_field(&view->report, &misused, cell_text(text));
     }
     if (view->trace.lost_events != 0) {
         snprintf(text, sizeof(text), "%lld events were not recorded", (long long)view->trace.lost_events);
@@ -124,6 +131,7 @@ summary_analyse(struct view *view, const void *own)
     report_field(report, &summary_complete, cell_flag(view->trace.complete));
     report_field(report, &summary_unmatched, cell_signed(summary.unmatched_frees));
     report_field(report, &summary_lost, cell_signed(view->trace.lost_events));
+    report_field(report, &summary_misuses, cell_signed(summary.misuses));
     report_table(report, "layers", NULL, summary_columns, sizeof(summary_columns) / sizeof(summary_columns[0]));
     for (size_t i = 0; i < summary.count; i++)
         summary_report_layer(report, &summary.found[i]);

@@ -272,6 +272,8 @@ summary_make(const struct trace *trace, const struct trace_layers *layers, struc
         status = summary_driver(out);
     if (status == COMMAND_FINE)
         status = trace_integer(trace, "SELECT count(*) FROM unmatched_free", &out->unmatched_frees);
+    if (status == COMMAND_FINE && trace_has(trace, "misuse", "kind"))
+        status = trace_integer(trace, "SELECT count(*) FROM misuse", &out->misuses);
     if (status != COMMAND_FINE)
         summary_free(out);
     return status;

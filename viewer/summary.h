@@ -63,6 +63,7 @@ struct summary {
     uint64_t driver_ns; /* in calls of the driver, as far as they are recorded */
     uint64_t driver_calls;
     int64_t unmatched_frees;
+    int64_t misuses; /* calls that track layers refused; 0 where the trace cannot say */
 };
 
 /*
