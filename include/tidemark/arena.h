@@ -16,8 +16,8 @@ struct tide_arena_options {
 /*
  * Serve requests from arenas: threads share as many as there are processors, each with its lock, so that threads that
  * allocate and free at the same time do not meet, and what lives for long on one does not cut up another's memory. An
- * arena takes 8 MiB at a time from all of them's chunks, which come from `upstream` (less where size_bytes is below 512 MiB, down to 2 MiB),
- * and gives those back that are free, but for one. Requests of more than a quarter of that have an arena for
+ * arena takes 8 MiB at a time from all of them's chunks, which come from `upstream` (less where size_bytes is below
+ * 512 MiB, down to 2 MiB), and gives those back that are free, but for one. Requests of more than a quarter of that have an arena for
  * themselves. Memory goes from stream to stream as in `pool`.
  *
  * Before a request fails, all arenas give back what they do not use, and each is asked for room. Where that does not

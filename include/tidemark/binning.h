@@ -22,7 +22,8 @@ struct tide_binning_options {
  *
  * Holds a reference to `upstream` and to every bin's resource. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL, a limit of 0, two bins of one limit, a resource whose TIDE_QUERY_LARGEST_REQUEST is less
- * than its bin's limit, a range of no powers of two or that falls), TIDE_ENOMEM, and those of tide_fixed_create for a range.
+ * than its bin's limit, a range of no powers of two or that falls), TIDE_ENOMEM, and those of tide_fixed_create for a
+ * range.
  * Thread safety: any thread; wait-free. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_binning_create(struct tide_resource *upstream,
@@ -35,8 +36,8 @@ TIDE_EXPORT enum tide_status tide_binning_create(struct tide_resource *upstream,
  * not; two `sim` bases would).
  *
  * Holds a reference to `resource`, until the binning is destroyed. On failure nothing has changed.
- * Errors: TIDE_EINVAL (not a binning, NULL, a limit of 0, of another bin, or over what the resource serves), TIDE_ENOMEM. The allocations of such a bin:
- * TIDE_ENOMEM (no host memory to note the address).
+ * Errors: TIDE_EINVAL (not a binning, NULL, a limit of 0, of another bin, or over what the resource serves), TIDE_ENOMEM. The
+ * allocations of such a bin: TIDE_ENOMEM (no host memory to note the address).
  * Thread safety: any thread, also beside allocations, which stay wait-free but for those that the bin serves: they take
  * a short lock. Since 0.1.
  */
