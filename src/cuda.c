@@ -122,10 +122,14 @@ static enum tide_status
 cuda_create(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
 {
     struct tide_cuda_options options = { TIDE_OPTIONS(options), .device = (int)arguments->values[0].number };
+    enum tide_status status;
 
     (void)upstream;
     *out = NULL;
-    return tide_cuda_create(&options, out);
+    status = tide_cuda_create(&options, out);
+    if (status == TIDE_EINVAL && arguments->values[0].given)
+        *arguments->error_column = arguments->values[0].column;
+    return status;
 }
 
 const struct tidei_kind tidei_cuda_kind = {

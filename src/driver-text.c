@@ -172,6 +172,18 @@ text_options(const struct tidei_arguments *arguments, struct tide_driver_options
     return status;
 }
 
+/* What the driver has refused, where that is a value: the NUMA node, unless there is no such device. */
+static enum tidei_driver_option
+text_fault(const struct tide_driver_options *options)
+{
+    int count = 0;
+
+    if (options->location != TIDE_DRIVER_ON_HOST_NUMA)
+        return TIDEI_DRIVER_DEVICE;
+    return tide_device_count(&count, NULL) == TIDE_OK && options->device < count ? TIDEI_DRIVER_HOST_NUMA
+                                                                                 : TIDEI_DRIVER_DEVICE;
+}
+
 /* What is wrong with the options among themselves is said where the argument stands, and so is a missing device. */
 static enum tide_status
 text_create(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
@@ -188,9 +200,7 @@ text_create(const struct tidei_arguments *arguments, struct tide_resource *upstr
     status = tidei_driver_options_check(&options, &fault);
     if (status == TIDE_OK) {
         status = tide_driver_create(&options, out);
-        fault = options.location == TIDE_DRIVER_ON_HOST_NUMA && arguments->values[TIDEI_DRIVER_HOST_NUMA].given
-                    ? TIDEI_DRIVER_HOST_NUMA
-                    : TIDEI_DRIVER_DEVICE;
+        fault = text_fault(&options);
     }
     if (status == TIDE_EINVAL && arguments->values[fault].given)
         *arguments->error_column = arguments->values[fault].column;

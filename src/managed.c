@@ -207,10 +207,14 @@ managed_create(const struct tidei_arguments *arguments, struct tide_resource *up
         .preferred = (enum tide_managed_preferred)values[MANAGED_PREFERRED].number,
         .read_mostly = values[MANAGED_READ_MOSTLY].number != 0,
     };
+    enum tide_status status;
 
     (void)upstream;
     *out = NULL;
-    return tide_managed_create(&options, out);
+    status = tide_managed_create(&options, out);
+    if (status == TIDE_EINVAL && values[MANAGED_DEVICE].given)
+        *arguments->error_column = values[MANAGED_DEVICE].column;
+    return status;
 }
 
 const struct tidei_kind tidei_managed_kind = {

@@ -147,10 +147,14 @@ pinned_create(const struct tidei_arguments *arguments, struct tide_resource *ups
         .mapped = values[PINNED_MAPPED].number != 0,
         .write_combined = values[PINNED_WRITE_COMBINED].number != 0,
     };
+    enum tide_status status;
 
     (void)upstream;
     *out = NULL;
-    return tide_pinned_create(&options, out);
+    status = tide_pinned_create(&options, out);
+    if (status == TIDE_EINVAL && values[PINNED_DEVICE].given)
+        *arguments->error_column = values[PINNED_DEVICE].column;
+    return status;
 }
 
 const struct tidei_kind tidei_pinned_kind = {

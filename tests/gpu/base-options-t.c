@@ -133,7 +133,10 @@ static const struct {
     { "driver(device=-1)", TIDE_ESYNTAX, "column 15: driver: argument 'device': '-1' is negative" },
     { "driver(handle=win32)", TIDE_ESYNTAX, "'win32' is unknown, expected none, posix_fd, fabric or posix_fd+fabric" },
     { "driver(initial=64PiB)", TIDE_ECAPACITY, "driver: 64 PiB request finds no room in the pool of device 0" },
-    { "log(none.db) | cuda(device=99)", TIDE_EINVAL, "column 16: cuda: no device 99, this machine has " },
+    { "log(none.db) | cuda(device=99)", TIDE_EINVAL, "column 28: cuda: no device 99, this machine has " },
+    { "managed(attach=host, device=99)", TIDE_EINVAL, "column 29: managed: no device 99, this machine has " },
+    { "pinned(device=99)", TIDE_EINVAL, "column 15: pinned: no device 99, this machine has " },
+    { "driver(device=99, location=host_numa, host_numa=0)", TIDE_EINVAL, "column 15: driver: no device 99, this" },
     { "managed(preferred=gpu)", TIDE_ESYNTAX, "'gpu' is unknown, expected none, device or host" },
 };
 
