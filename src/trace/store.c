@@ -387,6 +387,16 @@ tidei_store_ns(const struct tidei_store *store, uint64_t ticks)
 enum tide_status
 tidei_store_devices_cut_off(struct tidei_store *store)
 {
+    /* Before the first transaction the calls alone, which have their numbers with cupti=memory, tell what there was. */
+    enum tide_status status = store_exec(
+        store,
+        "INSERT INTO meta SELECT 'cupti', iif(EXISTS (SELECT 1 FROM driver_call WHERE correlation IS NOT NULL),"
+        "    'memory', 'calls')"
+        " WHERE NOT EXISTS (SELECT 1 FROM meta WHERE key = 'cupti') AND EXISTS (SELECT 1 FROM driver_call)",
+        "meta");
+
+    if (status != TIDE_OK)
+        return status;
     return store_exec(store,
                       "UPDATE meta SET value = 'memory, but for what CUPTI still had when the process was killed'"
                       " WHERE key = 'cupti' AND value = 'memory'",

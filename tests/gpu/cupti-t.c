@@ -315,7 +315,21 @@ scene_kill(void *path)
     return 1;
 }
 
-#define END_TESTS 9
+/* Before the recorder has written anything. */
+static int
+scene_kill_soon(void *path)
+{
+    struct tide_resource *stack;
+
+    if (scene_open() != 0)
+        return 1;
+    stack = stack_of("log(%s, cupti=memory) | driver", (char *)path);
+    give(stack, take(stack, 4096), 4096);
+    raise(SIGKILL);
+    return 1;
+}
+
+#define END_TESTS 11
 
 static void
 test_ends(void)
@@ -342,6 +356,12 @@ test_ends(void)
            "and none of their calls");
     has_words(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "when the process was killed",
               "the trace says that the last records of memory are missing");
+    path = scratch("kill-soon.db");
+    status = run(scene_kill_soon, path);
+    ok(WIFSIGNALED(status) && tide_trace_recover(path, &recovery) == TIDE_OK && trace_is_sound(path),
+       "one that is killed at once is recovered");
+    has_words(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "when the process was killed",
+              "and its trace says so, too");
 }
 
 /* A pool that comes back to the process that made it: the real CUPTI 13.0 crashes where the pointer is freed. */
