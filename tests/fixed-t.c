@@ -554,7 +554,7 @@ static void
 check_trim(void)
 {
     struct upstream *upstream = upstream_create();
-    struct tide_resource *fixed = over(&upstream->base, 0);
+    struct tide_resource *fixed = over(tide_resource_retain(&upstream->base), 0);
     void *pointers[4];
 
     for (int i = 0; i < 4; i++)
