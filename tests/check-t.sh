@@ -16,7 +16,7 @@ broken() {
     echo "$1" | tr '{' '\n' | sed -n 's/^"budget":"\([^"]*\)","passed":false.*/\1/p' | tr '\n' ' '
 }
 
-plan 46
+plan 47
 
 # Two programs with one budget.
 printf '# of the nightly job\n\nmax-peak 1MiB\nmax-peak = tag=work:1MiB\n  no-leaks\nmax-failures 0\n' >"$scratch/budget"
@@ -129,6 +129,20 @@ check --max-peak=1 "$trace" >/dev/null
 is $? 3 'and always exit status 3'
 check --baseline="$trace" "$scratch/good.db" >/dev/null
 is $? 3 'also where the baseline is'
+
+# More of them than read a trace together: each says what it says alone.
+rows() {
+    check "$@" --json "$scratch/bad.db" | tr '{' '\n' | sed -n 's/^\("budget":[^}]*\)}.*/\1/p'
+}
+set -- --max-failures=0 --no-leaks
+for n in 1 5 9 10 19 20; do
+    set -- "$@" --max-peak=${n}00KiB --max-peak=tag=work:${n}00KiB --max-allocations=$n
+done
+for budget; do
+    rows "$budget"
+done | sort >"$scratch/alone"
+rows "$@" | sort >"$scratch/together"
+is "$(wc -l <"$scratch/together") $(cmp "$scratch/alone" "$scratch/together")" '20 ' 'twenty budgets say what each says alone'
 
 # Wrong use.
 check "$trace" >/dev/null

@@ -6,6 +6,7 @@
 
 #include "src/trace/schema.h"
 #include "viewer/command.h"
+#include "viewer/filter.h"
 #include "viewer/scan.h"
 
 #define LIVES  60
@@ -221,15 +222,50 @@ run_round(sqlite3 *db, const struct trace *trace, bool shuffled)
     return same_events(&first, wanted, events) && (shuffled || first.begun == 1);
 }
 
+static int
+count_reading(unsigned type, void *context, void *statement, void *text)
+{
+    (void)type;
+    (void)statement;
+    *(int *)context += strstr(text, "tidemark_row") != NULL;
+    return 0;
+}
+
+/* Two parts, one of which sees some of the lives, and those cut off: each as if it were alone, in one reading. */
+static bool
+run_parts(sqlite3 *db, const struct trace *trace)
+{
+    struct filter filter = { .from_ns = 5, .to_ns = 40, .min_size = 300, .active = true };
+    struct life lives[LIVES];
+    struct log all = { 0 }, some = { 0 }, all_alone = { 0 }, some_alone = { 0 };
+    struct scan_pass passes[] = { { &log_unit, &some }, { &details_unit, &all } };
+    struct scan_pass alone[] = { { &log_unit, &some_alone }, { &details_unit, &all_alone } };
+    struct scan_part parts[] = { { &filter, &passes[0], 1 }, { NULL, &passes[1], 1 } };
+    int readings = 0;
+
+    write_trace(db, lives, make_lives(lives));
+    if (scan_run_filtered(trace, &filter, &alone[0], 1) != COMMAND_FINE ||
+        scan_run(trace, &alone[1], 1) != COMMAND_FINE)
+        return false;
+    sqlite3_trace_v2(db, SQLITE_TRACE_STMT, count_reading, &readings);
+    if (scan_run_parts(trace, parts, 2) != COMMAND_FINE)
+        return false;
+    sqlite3_trace_v2(db, 0, NULL, NULL);
+    return readings == 1 && some.counted && all.counted && some.last_ns == some_alone.last_ns &&
+           all.last_ns == all_alone.last_ns && same_events(&some, some_alone.events, some_alone.count) &&
+           same_events(&all, all_alone.events, all_alone.count);
+}
+
 int
 main(void)
 {
     struct trace trace = { .path = "memory" };
     bool ordered = true;
     bool shuffled = true;
+    bool parts = true;
     const char *seed = getenv("SEED");
 
-    plan(2);
+    plan(3);
     state = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
     diag("SEED=%" PRIu64, state);
     if (sqlite3_open(":memory:", &trace.db) != SQLITE_OK ||
@@ -238,9 +274,11 @@ main(void)
     for (int i = 0; i < ROUNDS; i++) {
         ordered = ordered && run_round(trace.db, &trace, false);
         shuffled = shuffled && run_round(trace.db, &trace, true);
+        parts = parts && run_parts(trace.db, &trace);
     }
     ok(ordered, "events come in time order, and at one nanosecond allocations before frees");
     ok(shuffled, "a trace whose rows are out of order gives its events in time order, too");
+    ok(parts, "analyses of different filters share a reading, and each sees what it would see alone");
     sqlite3_close(trace.db);
     return done();
 }

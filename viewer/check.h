@@ -21,13 +21,17 @@ struct check_result {
 /* What is judged with. */
 struct check {
     const char *path;                   /* borrows; of the trace */
+    const struct trace *trace;          /* borrows; open, and read through */
     const struct view_options *options; /* borrows; what all budgets are filtered by */
     const struct budgets *budgets;      /* borrows */
     bool baseline_incomplete;           /* one of them was, as a message has said */
 };
 
-/* COMMAND_FINE with *out filled; or another status after a message, and there is nothing to free. */
-int check_judge(struct check *check, const struct budget *budget, struct check_result *out);
+/*
+ * Judge all budgets, which read the trace together. `results` has as many places as there are budgets; each is to be
+ * freed on every return. COMMAND_FINE, or another status after a message.
+ */
+int check_judge(struct check *check, struct check_result *results);
 
 void check_free(struct check_result *result);
 

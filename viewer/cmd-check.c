@@ -193,10 +193,9 @@ static int
 check_all(const struct check_options *options, const struct view_options *common, const struct budgets *budgets,
           const char *path)
 {
-    struct check check = { .path = path, .options = common, .budgets = budgets };
     struct check_result *results = calloc(budgets->count, sizeof(*results));
     struct view view;
-    size_t count = 0;
+    struct check check = { .path = path, .trace = &view.trace, .options = common, .budgets = budgets };
     int status = view_open(&view, "check", common, path);
 
     if (status == COMMAND_FINE && results == NULL)
@@ -205,18 +204,15 @@ check_all(const struct check_options *options, const struct view_options *common
         free(results);
         return status;
     }
-    while (count < budgets->count && status == COMMAND_FINE) {
-        status = check_judge(&check, &budgets->list[count], &results[count]);
-        count += status == COMMAND_FINE;
-    }
+    status = check_judge(&check, results);
     if (status == COMMAND_FINE) {
-        status = check_finish(&view, options, results, count);
+        status = check_finish(&view, options, results, budgets->count);
         if (check.baseline_incomplete && status != COMMAND_WRONG)
             status = COMMAND_INCOMPLETE;
     } else {
         view_finish(&view, status);
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < budgets->count; i++)
         check_free(&results[i]);
     free(results);
     return status;

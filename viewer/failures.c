@@ -8,6 +8,7 @@
 
 #include "viewer/command.h"
 #include "viewer/failures.h"
+#include "viewer/turns.h"
 
 const char *
 failures_word(enum failure_cause cause)
@@ -117,7 +118,7 @@ failures_attach(void *context, const struct scan *scan)
 }
 
 static int
-failures_begin(void *context)
+failures_begin_scan(void *context)
 {
     failures_clear(context);
     return COMMAND_FINE;
@@ -185,16 +186,15 @@ failures_end(void *context, int64_t last_ns)
 static const struct scan_unit failures_unit = {
     .needs = SCAN_PLACE | SCAN_ORIGIN | SCAN_CALLER | SCAN_LIVE,
     .attach = failures_attach,
-    .begin = failures_begin,
+    .begin = failures_begin_scan,
     .alloc = failures_alloc,
     .free = failures_free_event,
     .end = failures_end,
 };
 
 int
-failures_make(struct view *view, struct failures *out)
+failures_begin(struct view *view, struct failures *out)
 {
-    struct scan_pass pass = { &failures_unit, out };
     int status;
 
     memset(out, 0, sizeof(*out));
@@ -203,8 +203,27 @@ failures_make(struct view *view, struct failures *out)
     status = out->list != NULL ? samples_read(view, &out->samples) : trace_broken(&view->trace, "no memory");
     if (status == COMMAND_FINE)
         status = space_layers_make(view, SPACE_PAGE, &out->layers);
+    return status;
+}
+
+int
+failures_next(void *context, struct scan_pass *pass)
+{
+    struct failures *failures = context;
+
+    if (!failures->asked)
+        pass->unit = &failures_unit;
+    failures->asked = true;
+    return COMMAND_FINE;
+}
+
+int
+failures_make(struct view *view, struct failures *out)
+{
+    int status = failures_begin(view, out);
+
     if (status == COMMAND_FINE)
-        status = view_scan(view, &pass, 1);
+        status = turns_run_one(view, failures_next, out);
     if (status != COMMAND_FINE)
         failures_free(out);
     return status;

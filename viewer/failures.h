@@ -37,6 +37,7 @@ struct failures {
     struct samples samples;
     struct space space;
     const struct scan *scan;
+    bool asked;           /* for its reading */
     struct failure *list; /* owns; in the order of time, FAILURES_MAX at most */
     size_t count;
     uint64_t total;
@@ -50,6 +51,10 @@ struct failures {
 
 /* COMMAND_FINE, or there is nothing to free. */
 int failures_make(struct view *view, struct failures *out);
+
+/* The same in turns (see viewer/turns.h): begin, and what to read next. It is to be freed also where a turn fails. */
+int failures_begin(struct view *view, struct failures *out);
+int failures_next(void *failures, struct scan_pass *pass);
 
 void failures_free(struct failures *failures);
 

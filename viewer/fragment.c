@@ -7,6 +7,7 @@
 
 #include "viewer/command.h"
 #include "viewer/fragment.h"
+#include "viewer/turns.h"
 
 static bool
 fragment_is_upper(const struct fragment *fragment, const struct scan_life *life)
@@ -214,25 +215,9 @@ static const struct scan_unit look_unit = {
     .end = look_end,
 };
 
-static int
-fragment_passes(struct fragment *fragment)
-{
-    struct scan_pass find = { &find_unit, fragment };
-    struct scan_pass look = { &look_unit, fragment };
-    int status = view_scan(fragment->view, &find, 1);
-
-    if (status != COMMAND_FINE)
-        return status;
-    if (fragment->begin_ns > fragment->end_ns)
-        fragment->begin_ns = fragment->end_ns;
-    if (fragment->request_bytes == 0)
-        fragment->request_bytes = fragment->largest_request;
-    return view_scan(fragment->view, &look, 1);
-}
-
 int
-fragment_make(struct view *view, const struct moment *at, uint64_t request_bytes, uint64_t page_bytes, uint64_t moments,
-              struct fragment *out)
+fragment_begin(struct view *view, const struct moment *at, uint64_t request_bytes, uint64_t page_bytes,
+               uint64_t moments, struct fragment *out)
 {
     int status;
 
@@ -247,8 +232,37 @@ fragment_make(struct view *view, const struct moment *at, uint64_t request_bytes
         status = space_layers_make(view, page_bytes, &out->layers);
     if (status == COMMAND_FINE && at->kind != MOMENT_PEAK)
         status = filter_moment(&view->trace, at, &out->at_ns);
+    return status;
+}
+
+int
+fragment_next(void *context, struct scan_pass *pass)
+{
+    struct fragment *fragment = context;
+
+    switch (fragment->turn++) {
+    case 0:
+        pass->unit = &find_unit;
+        break;
+    case 1:
+        if (fragment->begin_ns > fragment->end_ns)
+            fragment->begin_ns = fragment->end_ns;
+        if (fragment->request_bytes == 0)
+            fragment->request_bytes = fragment->largest_request;
+        pass->unit = &look_unit;
+        break;
+    }
+    return COMMAND_FINE;
+}
+
+int
+fragment_make(struct view *view, const struct moment *at, uint64_t request_bytes, uint64_t page_bytes, uint64_t moments,
+              struct fragment *out)
+{
+    int status = fragment_begin(view, at, request_bytes, page_bytes, moments, out);
+
     if (status == COMMAND_FINE)
-        status = fragment_passes(out);
+        status = turns_run_one(view, fragment_next, out);
     if (status != COMMAND_FINE)
         fragment_free(out);
     return status;

@@ -32,6 +32,7 @@ struct fragment {
     struct space_layers layers;
     struct samples samples;
     const struct scan *scan;
+    unsigned turn; /* how many readings it has asked for */
     /* Over the whole time. */
     uint64_t requested_bytes; /* live now */
     uint64_t rounded_bytes;
@@ -65,6 +66,11 @@ struct fragment {
  */
 int fragment_make(struct view *view, const struct moment *at, uint64_t request_bytes, uint64_t page_bytes,
                   uint64_t moments, struct fragment *out);
+
+/* The same in turns (see viewer/turns.h): begin, and what to read next. It is to be freed also where a turn fails. */
+int fragment_begin(struct view *view, const struct moment *at, uint64_t request_bytes, uint64_t page_bytes,
+                   uint64_t moments, struct fragment *out);
+int fragment_next(void *fragment, struct scan_pass *pass);
 
 void fragment_free(struct fragment *fragment);
 

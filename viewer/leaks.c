@@ -6,6 +6,7 @@
 
 #include "viewer/command.h"
 #include "viewer/leaks.h"
+#include "viewer/turns.h"
 
 /* Count in the ends of steps that have passed since the group changed last: it had the same bytes at all of them. */
 static void
@@ -64,7 +65,7 @@ leaks_attach(void *context, const struct scan *scan)
 }
 
 static int
-leaks_begin(void *context)
+leaks_begin_scan(void *context)
 {
     struct leaks *leaks = context;
 
@@ -148,27 +149,9 @@ leaks_end(void *context, int64_t last_ns)
     return leaks->lives.failed ? trace_broken(&leaks->view->trace, "no memory for its allocations") : COMMAND_FINE;
 }
 
-static int
-leaks_scan(struct leaks *leaks)
-{
-    struct scan_unit unit = {
-        .needs = groups_needs(leaks->groups.by) | leaks->suppress.needs | SCAN_LIVE,
-        .attach = leaks_attach,
-        .begin = leaks_begin,
-        .alloc = leaks_alloc,
-        .free = leaks_free_event,
-        .end = leaks_end,
-    };
-    struct scan_pass pass = { &unit, leaks };
-
-    if (leaks->lives.limit > 0)
-        unit.needs |= SCAN_ORIGIN | SCAN_CALLER | SCAN_PLACE;
-    return view_scan(leaks->view, &pass, 1);
-}
-
 int
-leaks_make(struct view *view, enum groups_by by, const char *steps, const char *suppressions, uint64_t lives,
-           struct leaks *out)
+leaks_begin(struct view *view, enum groups_by by, const char *steps, const char *suppressions, uint64_t lives,
+            struct leaks *out)
 {
     int status;
 
@@ -179,8 +162,38 @@ leaks_make(struct view *view, enum groups_by by, const char *steps, const char *
     status = suppress_read(&view->names, suppressions, &out->suppress);
     if (status == COMMAND_FINE)
         status = steps_find(view, steps, &out->steps);
+    return status;
+}
+
+int
+leaks_next(void *context, struct scan_pass *pass)
+{
+    struct leaks *leaks = context;
+
+    if (leaks->turn++ > 0)
+        return COMMAND_FINE;
+    leaks->unit = (struct scan_unit){
+        .needs = groups_needs(leaks->groups.by) | leaks->suppress.needs | SCAN_LIVE,
+        .attach = leaks_attach,
+        .begin = leaks_begin_scan,
+        .alloc = leaks_alloc,
+        .free = leaks_free_event,
+        .end = leaks_end,
+    };
+    if (leaks->lives.limit > 0)
+        leaks->unit.needs |= SCAN_ORIGIN | SCAN_CALLER | SCAN_PLACE;
+    pass->unit = &leaks->unit;
+    return COMMAND_FINE;
+}
+
+int
+leaks_make(struct view *view, enum groups_by by, const char *steps, const char *suppressions, uint64_t lives,
+           struct leaks *out)
+{
+    int status = leaks_begin(view, by, steps, suppressions, lives, out);
+
     if (status == COMMAND_FINE)
-        status = leaks_scan(out);
+        status = turns_run_one(view, leaks_next, out);
     if (status != COMMAND_FINE)
         leaks_free(out);
     return status;

@@ -32,7 +32,9 @@ struct leaks {
     size_t ends; /* of steps, that have passed */
     struct top_lives lives;
     const struct scan *scan;
-    uint64_t live_bytes; /* what is live at the end and not suppressed */
+    unsigned turn;         /* how many readings it has asked for */
+    struct scan_unit unit; /* of this turn */
+    uint64_t live_bytes;   /* what is live at the end and not suppressed */
     uint64_t live_count;
     uint64_t suppressed_bytes;
     uint64_t suppressed_count;
@@ -45,6 +47,11 @@ struct leaks {
  */
 int leaks_make(struct view *view, enum groups_by by, const char *steps, const char *suppressions, uint64_t lives,
                struct leaks *out);
+
+/* The same in turns (see viewer/turns.h): begin, and what to read next. It is to be freed also where a turn fails. */
+int leaks_begin(struct view *view, enum groups_by by, const char *steps, const char *suppressions, uint64_t lives,
+                struct leaks *out);
+int leaks_next(void *leaks, struct scan_pass *pass);
 
 void leaks_free(struct leaks *leaks);
 

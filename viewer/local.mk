@@ -9,6 +9,8 @@ libviewer_la_SOURCES = \
 	viewer/align.h \
 	viewer/budget.c \
 	viewer/budget.h \
+	viewer/check-explain.c \
+	viewer/check-explain.h \
 	viewer/check-write.c \
 	viewer/check-write.h \
 	viewer/check.c \
@@ -116,6 +118,8 @@ libviewer_la_SOURCES = \
 	viewer/trace-unknown.h \
 	viewer/trace-writer.c \
 	viewer/trace-writer.h \
+	viewer/turns.c \
+	viewer/turns.h \
 	viewer/verdict.c \
 	viewer/verdict.h \
 	viewer/view.c \

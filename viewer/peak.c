@@ -7,6 +7,7 @@
 
 #include "viewer/command.h"
 #include "viewer/peak.h"
+#include "viewer/turns.h"
 
 static int
 peak_no_memory(const struct peak *peak)
@@ -244,25 +245,22 @@ peak_conclude(struct peak *peak)
     return COMMAND_FINE;
 }
 
-static int
+static void
 peak_find(struct peak *peak)
 {
-    struct scan_unit unit = {
+    peak->unit = (struct scan_unit){
         .needs = groups_needs(peak->groups.by),
         .begin = find_begin,
         .alloc = find_alloc,
         .free = find_free,
         .end = find_end,
     };
-    struct scan_pass pass = { &unit, peak };
-
-    return view_scan(peak->view, &pass, 1);
 }
 
 static int
 peak_look(struct peak *peak)
 {
-    struct scan_unit unit = {
+    peak->unit = (struct scan_unit){
         .needs = groups_needs(peak->groups.by) | SCAN_LIVE,
         .attach = look_attach,
         .begin = look_begin,
@@ -270,36 +268,53 @@ peak_look(struct peak *peak)
         .free = look_free,
         .end = look_end,
     };
-    struct scan_pass pass = { &unit, peak };
-
     if (peak->at_lives.limit > 0)
-        unit.needs |= SCAN_ORIGIN | SCAN_CALLER | SCAN_PLACE;
+        peak->unit.needs |= SCAN_ORIGIN | SCAN_CALLER | SCAN_PLACE;
     peak->at_groups = calloc(peak->groups.count + 1, sizeof(*peak->at_groups));
-    return peak->at_groups != NULL ? view_scan(peak->view, &pass, 1) : peak_no_memory(peak);
+    return peak->at_groups != NULL ? COMMAND_FINE : peak_no_memory(peak);
 }
 
 int
-peak_make(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
-          struct peak *out)
+peak_begin(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
+           struct peak *out)
 {
-    int status = COMMAND_FINE;
-
     memset(out, 0, sizeof(*out));
     out->view = view;
     out->within = within;
     out->at_peak = at->kind == MOMENT_PEAK;
     groups_begin(&out->groups, by, &view->names);
     top_lives_begin(&out->at_lives, lives);
-    if (!out->at_peak)
-        status = filter_moment(&view->trace, at, &out->at_ns);
-    if (status == COMMAND_FINE)
-        status = peak_find(out);
-    if (status == COMMAND_FINE) {
-        if (out->at_peak)
-            out->at_ns = out->ns;
-        status = out->at_peak && out->bytes > 0 && lives == 0 && !out->levels.overflowed ? peak_conclude(out)
-                                                                                         : peak_look(out);
+    return out->at_peak ? COMMAND_FINE : filter_moment(&view->trace, at, &out->at_ns);
+}
+
+int
+peak_next(void *context, struct scan_pass *pass)
+{
+    struct peak *peak = context;
+    unsigned turn = peak->turn++;
+
+    if (turn == 0)
+        peak_find(peak);
+    if (turn == 1 && peak->at_peak) {
+        peak->at_ns = peak->ns;
+        if (peak->bytes > 0 && peak->at_lives.limit == 0 && !peak->levels.overflowed)
+            return peak_conclude(peak);
     }
+    if (turn == 1 && peak_look(peak) != COMMAND_FINE)
+        return COMMAND_WRONG;
+    if (turn < 2)
+        pass->unit = &peak->unit;
+    return COMMAND_FINE;
+}
+
+int
+peak_make(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
+          struct peak *out)
+{
+    int status = peak_begin(view, by, at, within, lives, out);
+
+    if (status == COMMAND_FINE)
+        status = turns_run_one(view, peak_next, out);
     if (status != COMMAND_FINE)
         peak_free(out);
     return status;

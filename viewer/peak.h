@@ -31,6 +31,8 @@ struct peak {
     struct summits summits;
     struct levels levels;    /* near the peak */
     const struct scan *scan; /* while one runs */
+    unsigned turn;           /* how many readings it has asked for */
+    struct scan_unit unit;   /* of this turn */
     double within;           /* of the peak: what is near */
     uint64_t bytes;
     uint64_t count;
@@ -62,6 +64,11 @@ struct peak {
  */
 int peak_make(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
               struct peak *out);
+
+/* The same in turns (see viewer/turns.h): begin, and what to read next. It is to be freed also where a turn fails. */
+int peak_begin(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
+               struct peak *out);
+int peak_next(void *peak, struct scan_pass *pass);
 
 void peak_free(struct peak *peak);
 

@@ -31,7 +31,14 @@ struct scan {
     struct scan_life freed; /* the one that is handed out */
     int64_t last_ns;
     uint64_t events;
-    /* While rows are read. */
+};
+
+/* The rows, for all scans that share them. */
+struct reading {
+    const struct trace *trace;
+    struct scan *scans; /* owns */
+    size_t scan_count;
+    unsigned needs; /* of any of them */
     struct progress progress;
     uint64_t row;
     uint64_t total;
@@ -255,7 +262,7 @@ scan_integer(sqlite3_value **values, int column, int *broken)
 }
 
 static void
-scan_row_extras(const struct scan *scan, sqlite3_value **values, struct scan_life *life, int *broken)
+reading_extras(const struct reading *reading, sqlite3_value **values, struct scan_life *life, int *broken)
 {
     int column = SCAN_COLUMNS;
 
@@ -263,7 +270,7 @@ scan_row_extras(const struct scan *scan, sqlite3_value **values, struct scan_lif
         const struct scan_extra *extra = &scan_extras[i];
         int64_t value = 0;
 
-        if (!(scan->needs & extra->need))
+        if (!(reading->needs & extra->need))
             continue;
         if (!extra->null || sqlite3_value_type(values[column]) != SQLITE_NULL)
             value = scan_integer(values, column, broken);
@@ -274,7 +281,7 @@ scan_row_extras(const struct scan *scan, sqlite3_value **values, struct scan_lif
 
 /* What the column of a row is called. */
 static const char *
-scan_column_name(const struct scan *scan, int column)
+reading_column_name(const struct reading *reading, int column)
 {
     static const char *const names[SCAN_COLUMNS] = { "allocation_id", "alloc_ns", "free_ns",
                                                      "layer_id",      "size",     "status" };
@@ -283,7 +290,7 @@ scan_column_name(const struct scan *scan, int column)
     if (column < SCAN_COLUMNS)
         return names[column];
     for (size_t i = 0; i < SCAN_EXTRAS; i++) {
-        if (scan->needs & scan_extras[i].need && at++ == column)
+        if (reading->needs & scan_extras[i].need && at++ == column)
             return scan_extras[i].column;
     }
     return "";
@@ -297,7 +304,7 @@ scan_is_no_time(int64_t ns)
 }
 
 static int
-scan_row_read(const struct scan *scan, sqlite3_value **values, struct scan_life *life)
+reading_life(const struct reading *reading, sqlite3_value **values, struct scan_life *life)
 {
     int broken = -1;
 
@@ -310,16 +317,32 @@ scan_row_read(const struct scan *scan, sqlite3_value **values, struct scan_life 
     life->free_ns = life->freed ? scan_integer(values, SCAN_FREE_NS, &broken) : 0;
     if (life->freed && life->free_ns < life->alloc_ns)
         life->free_ns = life->alloc_ns;
-    if (scan->needs & ~(unsigned)SCAN_LIVE)
-        scan_row_extras(scan, values, life, &broken);
+    if (reading->needs & ~(unsigned)SCAN_LIVE)
+        reading_extras(reading, values, life, &broken);
     if (broken >= 0)
-        return trace_broken(scan->trace, "allocation %lld: %s is no integer", sqlite3_value_int64(values[SCAN_ID]),
-                            scan_column_name(scan, broken));
+        return trace_broken(reading->trace, "allocation %lld: %s is no integer", sqlite3_value_int64(values[SCAN_ID]),
+                            reading_column_name(reading, broken));
     if (scan_is_no_time(life->alloc_ns) || scan_is_no_time(life->free_ns))
-        return trace_broken(scan->trace, "allocation %" PRId64 ": its time is out of range", life->allocation_id);
+        return trace_broken(reading->trace, "allocation %" PRId64 ": its time is out of range", life->allocation_id);
     if (life->status == 0 && (int64_t)life->size < 0)
-        return trace_broken(scan->trace, "allocation %" PRId64 ": size is negative", life->allocation_id);
+        return trace_broken(reading->trace, "allocation %" PRId64 ": size is negative", life->allocation_id);
     return COMMAND_FINE;
+}
+
+/* Hand a row to all. */
+static int
+reading_hand_out(struct reading *reading, const struct scan_life *life)
+{
+    int status = COMMAND_FINE;
+
+    for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE; i++) {
+        struct scan *scan = &reading->scans[i];
+        struct scan_life own = *life; /* a filter may clip it */
+
+        if (scan->filter == NULL || filter_takes(scan->filter, &own))
+            status = scan_alloc(scan, &own);
+    }
+    return status;
 }
 
 /*
@@ -327,22 +350,21 @@ scan_row_read(const struct scan *scan, sqlite3_value **values, struct scan_life 
  * value is handed over once: with the types checked that costs 0.8 of what stepping from row to row does without.
  */
 static void
-scan_row(sqlite3_context *context, int count, sqlite3_value **values)
+reading_row(sqlite3_context *context, int count, sqlite3_value **values)
 {
-    struct scan *scan = sqlite3_user_data(context);
+    struct reading *reading = sqlite3_user_data(context);
     struct scan_life life = { 0 };
 
     (void)count;
-    scan->status = scan_row_read(scan, values, &life);
-    scan->disordered = scan->status == COMMAND_FINE && life.alloc_ns < scan->previous_ns;
-    scan->previous_ns = life.alloc_ns;
-    if (scan->status == COMMAND_FINE && !scan->disordered &&
-        (scan->filter == NULL || filter_takes(scan->filter, &life)))
-        scan->status = scan_alloc(scan, &life);
-    if (scan->status != COMMAND_FINE || scan->disordered)
+    reading->status = reading_life(reading, values, &life);
+    reading->disordered = reading->status == COMMAND_FINE && life.alloc_ns < reading->previous_ns;
+    reading->previous_ns = life.alloc_ns;
+    if (reading->status == COMMAND_FINE && !reading->disordered)
+        reading->status = reading_hand_out(reading, &life);
+    if (reading->status != COMMAND_FINE || reading->disordered)
         sqlite3_result_error(context, "enough", -1);
-    if (scan->row++ % 4096 == 0)
-        progress_update(&scan->progress, scan->row, scan->total);
+    if (reading->row++ % 4096 == 0)
+        progress_update(&reading->progress, reading->row, reading->total);
 }
 
 static int
@@ -353,10 +375,7 @@ scan_begin(struct scan *scan)
     due_queue_clear(&scan->due);
     scan->slot_count = scan->free_count = scan->kept_count = 0;
     scan->last_ns = 0;
-    scan->events = scan->row = 0;
-    scan->previous_ns = INT64_MIN;
-    scan->status = COMMAND_FINE;
-    scan->disordered = false;
+    scan->events = 0;
     for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++)
         status = scan->passes[i].unit->begin(scan->passes[i].context);
     return status;
@@ -372,34 +391,34 @@ scan_end(struct scan *scan)
     return status;
 }
 
-/* All rows of `sql`. Where they turn out not to be in time order, scan->disordered is set and the rest left. */
+/* All rows of `sql`. Where they turn out not to be in time order, reading->disordered is set and the rest left. */
 static int
-scan_rows(struct scan *scan, const char *sql)
+reading_rows(struct reading *reading, const char *sql)
 {
     sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(scan->trace->db, sql, -1, &statement, NULL);
+    int code = sqlite3_prepare_v2(reading->trace->db, sql, -1, &statement, NULL);
 
     if (code == SQLITE_OK) {
-        progress_begin(&scan->progress, "reading");
+        progress_begin(&reading->progress, "reading");
         do
             code = sqlite3_step(statement);
         while (code == SQLITE_ROW);
-        progress_end(&scan->progress);
+        progress_end(&reading->progress);
     }
-    if (code != SQLITE_DONE && scan->status == COMMAND_FINE && !scan->disordered)
-        scan->status = trace_failed(scan->trace);
+    if (code != SQLITE_DONE && reading->status == COMMAND_FINE && !reading->disordered)
+        reading->status = trace_failed(reading->trace);
     sqlite3_finalize(statement);
-    return scan->status;
+    return reading->status;
 }
 
 /* The columns that are needed. */
 static void
-scan_columns(const struct scan *scan, char *out, size_t size)
+reading_columns(const struct reading *reading, char *out, size_t size)
 {
     size_t length = (size_t)snprintf(out, size, "%s", SCAN_FIRST);
 
     for (size_t i = 0; i < SCAN_EXTRAS; i++) {
-        if (scan->needs & scan_extras[i].need)
+        if (reading->needs & scan_extras[i].need)
             length += (size_t)snprintf(out + length, size - length, ", %s", scan_extras[i].column);
     }
 }
@@ -417,16 +436,31 @@ scan_compare(const void *context, uint64_t one, uint64_t other)
     return (a.allocation_id > b.allocation_id) - (a.allocation_id < b.allocation_id);
 }
 
+static int
+reading_begin(struct reading *reading, bool sorted)
+{
+    int status = COMMAND_FINE;
+
+    reading->row = 0;
+    reading->previous_ns = INT64_MIN;
+    reading->status = COMMAND_FINE;
+    reading->disordered = false;
+    for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE; i++) {
+        reading->scans[i].due.compare = sorted ? scan_compare : NULL;
+        status = scan_begin(&reading->scans[i]);
+    }
+    return status;
+}
+
 /* Read in the order of ids, or sorted. LIMIT keeps SQLite from taking the function into what it sorts. */
 static int
-scan_attempt(struct scan *scan, bool sorted)
+reading_attempt(struct reading *reading, bool sorted)
 {
     char columns[256];
     char sql[768];
-    int status = scan_begin(scan);
+    int status = reading_begin(reading, sorted);
 
-    scan_columns(scan, columns, sizeof(columns));
-    scan->due.compare = sorted ? scan_compare : NULL;
+    reading_columns(reading, columns, sizeof(columns));
     if (sorted)
         snprintf(sql, sizeof(sql),
                  "SELECT 1 FROM (SELECT %s FROM allocation ORDER BY alloc_ns, allocation_id LIMIT -1)"
@@ -435,51 +469,81 @@ scan_attempt(struct scan *scan, bool sorted)
     else
         snprintf(sql, sizeof(sql), "SELECT 1 FROM allocation WHERE tidemark_row(%s) ORDER BY allocation_id", columns);
     if (status == COMMAND_FINE)
-        status = scan_rows(scan, sql);
-    if (status == COMMAND_FINE && !scan->disordered)
-        status = scan_end(scan);
+        status = reading_rows(reading, sql);
+    for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE && !reading->disordered; i++)
+        status = scan_end(&reading->scans[i]);
     return status;
 }
 
-/* The function is there for this scan alone, and nothing in the file may call it. */
+/* The function is there for this reading alone, and nothing in the file may call it. */
 static int
-scan_define(struct scan *scan, void (*row)(sqlite3_context *, int, sqlite3_value **))
+reading_define(struct reading *reading, void (*row)(sqlite3_context *, int, sqlite3_value **))
 {
     int flags = SQLITE_UTF8 | SQLITE_DIRECTONLY;
-    int code = sqlite3_create_function(scan->trace->db, "tidemark_row", -1, flags, scan, row, NULL, NULL);
+    int code = sqlite3_create_function(reading->trace->db, "tidemark_row", -1, flags, reading, row, NULL, NULL);
 
-    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(scan->trace);
+    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(reading->trace);
+}
+
+static void
+scan_prepare(struct scan *scan, const struct trace *trace, const struct scan_part *part)
+{
+    *scan =
+        (struct scan){ .trace = trace, .filter = part->filter, .passes = part->passes, .pass_count = part->pass_count };
+    scan->due.context = scan;
+    scan->needs = part->filter != NULL ? part->filter->needs : 0;
+    for (size_t i = 0; i < part->pass_count; i++) {
+        scan->needs |= part->passes[i].unit->needs;
+        if (part->passes[i].unit->attach != NULL)
+            part->passes[i].unit->attach(part->passes[i].context, scan);
+    }
+    scan->life_bytes = scan->needs & ~(unsigned)SCAN_LIVE ? sizeof(struct scan_life) : SCAN_HEAD_BYTES;
+}
+
+static void
+scan_release(struct scan *scan)
+{
+    due_queue_free(&scan->due);
+    free(scan->lives);
+    free(scan->free_slots);
+    free(scan->kept);
+}
+
+int
+scan_run_parts(const struct trace *trace, const struct scan_part *parts, size_t part_count)
+{
+    struct reading reading = { .trace = trace, .scan_count = part_count };
+    int64_t total = 0;
+    int status = trace_integer(trace, "SELECT max(allocation_id) FROM allocation", &total);
+
+    reading.total = total > 0 ? (uint64_t)total : 0;
+    reading.scans = calloc(part_count, sizeof(*reading.scans));
+    if (reading.scans == NULL)
+        return trace_broken(trace, "no memory");
+    for (size_t i = 0; i < part_count; i++) {
+        scan_prepare(&reading.scans[i], trace, &parts[i]);
+        reading.needs |= reading.scans[i].needs;
+    }
+    if (status == COMMAND_FINE)
+        status = reading_define(&reading, reading_row);
+    if (status == COMMAND_FINE)
+        status = reading_attempt(&reading, false);
+    if (status == COMMAND_FINE && reading.disordered)
+        status = reading_attempt(&reading, true);
+    reading_define(&reading, NULL);
+    for (size_t i = 0; i < part_count; i++)
+        scan_release(&reading.scans[i]);
+    free(reading.scans);
+    return status;
 }
 
 int
 scan_run_filtered(const struct trace *trace, const struct filter *filter, const struct scan_pass *passes,
                   size_t pass_count)
 {
-    struct scan scan = { .trace = trace, .filter = filter, .passes = passes, .pass_count = pass_count };
-    int64_t total = 0;
-    int status = trace_integer(trace, "SELECT max(allocation_id) FROM allocation", &total);
+    struct scan_part part = { filter, passes, pass_count };
 
-    scan.total = total > 0 ? (uint64_t)total : 0;
-    scan.due.context = &scan;
-    scan.needs = filter != NULL ? filter->needs : 0;
-    for (size_t i = 0; i < pass_count; i++) {
-        scan.needs |= passes[i].unit->needs;
-        if (passes[i].unit->attach != NULL)
-            passes[i].unit->attach(passes[i].context, &scan);
-    }
-    scan.life_bytes = scan.needs & ~(unsigned)SCAN_LIVE ? sizeof(struct scan_life) : SCAN_HEAD_BYTES;
-    if (status == COMMAND_FINE)
-        status = scan_define(&scan, scan_row);
-    if (status == COMMAND_FINE)
-        status = scan_attempt(&scan, false);
-    if (status == COMMAND_FINE && scan.disordered)
-        status = scan_attempt(&scan, true);
-    scan_define(&scan, NULL);
-    due_queue_free(&scan.due);
-    free(scan.lives);
-    free(scan.free_slots);
-    free(scan.kept);
-    return status;
+    return scan_run_parts(trace, &part, 1);
 }
 
 int

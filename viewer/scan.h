@@ -86,6 +86,16 @@ int scan_run(const struct trace *trace, const struct scan_pass *passes, size_t p
 int scan_run_filtered(const struct trace *trace, const struct filter *filter, const struct scan_pass *passes,
                       size_t pass_count);
 
+/* Some of those that share a reading: passes over what a filter takes (both borrowed). */
+struct scan_part {
+    const struct filter *filter; /* NULL: everything */
+    const struct scan_pass *passes;
+    size_t pass_count;
+};
+
+/* Run all `parts` over one reading of `trace`: each sees its own events alone. */
+int scan_run_parts(const struct trace *trace, const struct scan_part *parts, size_t part_count);
+
 /*
  * Call `each` on every life that is live, in no order; a unit that needs SCAN_LIVE may do so from its callbacks. In
  * `alloc` the life that begins is not among them yet, in `free` the one that ends is not any more.

@@ -8,6 +8,7 @@
 #include "viewer/command.h"
 #include "viewer/samples.h"
 #include "viewer/snapshot.h"
+#include "viewer/turns.h"
 
 /* The first pass: the figures. */
 
@@ -149,10 +150,10 @@ static const struct scan_unit figures_unit = {
     .end = figures_end,
 };
 
-static int
+static void
 snapshot_look(struct snapshot *snapshot)
 {
-    struct scan_unit unit = {
+    snapshot->unit = (struct scan_unit){
         .needs = SCAN_LIVE,
         .attach = live_attach,
         .begin = live_begin,
@@ -160,19 +161,13 @@ snapshot_look(struct snapshot *snapshot)
         .free = live_free,
         .end = live_end,
     };
-    struct scan_pass pass = { &unit, snapshot };
-
-    if (snapshot->by_count == 0 || snapshot->peak_id == 0)
-        return COMMAND_FINE;
     for (size_t i = 0; i < snapshot->by_count; i++)
-        unit.needs |= groups_needs(snapshot->by[i].groups.by);
-    return view_scan(snapshot->view, &pass, 1);
+        snapshot->unit.needs |= groups_needs(snapshot->by[i].groups.by);
 }
 
 int
-snapshot_make(struct view *view, const enum groups_by *by, size_t by_count, struct snapshot *out)
+snapshot_begin(struct view *view, const enum groups_by *by, size_t by_count, struct snapshot *out)
 {
-    struct scan_pass pass = { &figures_unit, out };
     struct samples samples;
     int status;
 
@@ -186,10 +181,32 @@ snapshot_make(struct view *view, const enum groups_by *by, size_t by_count, stru
         out->has_reserved = samples.count > 0;
         out->reserved_peak_bytes = samples.reserved_peak_bytes;
         samples_free(&samples);
-        status = view_scan(view, &pass, 1);
     }
+    return status;
+}
+
+int
+snapshot_next(void *context, struct scan_pass *pass)
+{
+    struct snapshot *snapshot = context;
+    unsigned turn = snapshot->turn++;
+
+    if (turn == 0)
+        pass->unit = &figures_unit;
+    if (turn == 1 && snapshot->by_count > 0 && snapshot->peak_id != 0) {
+        snapshot_look(snapshot);
+        pass->unit = &snapshot->unit;
+    }
+    return COMMAND_FINE;
+}
+
+int
+snapshot_make(struct view *view, const enum groups_by *by, size_t by_count, struct snapshot *out)
+{
+    int status = snapshot_begin(view, by, by_count, out);
+
     if (status == COMMAND_FINE)
-        status = snapshot_look(out);
+        status = turns_run_one(view, snapshot_next, out);
     if (status != COMMAND_FINE)
         snapshot_free(out);
     return status;

@@ -23,7 +23,9 @@ struct snapshot_groups {
 struct snapshot {
     struct view *view; /* borrows */
     const struct scan *scan;
-    uint64_t allocations; /* that succeeded */
+    unsigned turn;         /* how many readings it has asked for */
+    struct scan_unit unit; /* of this turn */
+    uint64_t allocations;  /* that succeeded */
     uint64_t total_bytes;
     uint64_t failures;
     uint64_t live_bytes; /* at the end */
@@ -41,6 +43,10 @@ struct snapshot {
 
 /* Of what the filters of `view` take, grouped by each of `by`. COMMAND_FINE, or there is nothing to free. */
 int snapshot_make(struct view *view, const enum groups_by *by, size_t by_count, struct snapshot *out);
+
+/* The same in turns (see viewer/turns.h): begin, and what to read next. It is to be freed also where a turn fails. */
+int snapshot_begin(struct view *view, const enum groups_by *by, size_t by_count, struct snapshot *out);
+int snapshot_next(void *snapshot, struct scan_pass *pass);
 
 void snapshot_free(struct snapshot *snapshot);
 
