@@ -570,6 +570,7 @@ check_trim(void)
     ok(tide_trim(fixed, 0) == TIDE_OK && upstream->live_count == 1, "blocks that cannot be ordered are kept");
     upstream->order_all_status = TIDE_OK;
     tide_resource_release(fixed);
+    tide_resource_release(&upstream->base);
 }
 
 static struct tide_resource *
