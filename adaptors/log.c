@@ -153,10 +153,11 @@ log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
 {
     struct log *log = (struct log *)self;
     struct tidei_front *front = log_front(log, TIDEI_RECORD_ALLOC);
+    unsigned beside = log_beside(log);
 
-    if (__builtin_expect(front == NULL || !front->plain || log_beside(log) > LOG_CALLS, 0))
+    if (__builtin_expect(front == NULL || !front->plain || beside > LOG_CALLS, 0))
         return log_allocate_otherwise(log, front, bytes, alignment, stream, out);
-    if (log_beside(log) == LOG_CALLS)
+    if (beside == LOG_CALLS)
         return log_allocate_followed(log, front, true, 0, bytes, alignment, stream, out);
     return log_allocate_recorded(log, front, true, 0, bytes, alignment, stream, out);
 }
@@ -215,10 +216,11 @@ log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
 {
     struct log *log = (struct log *)self;
     struct tidei_front *front = log_front(log, TIDEI_RECORD_FREE);
+    unsigned beside = log_beside(log);
 
-    if (__builtin_expect(front == NULL || !front->plain || (log_beside(log) & LOG_SAMPLES) != 0, 0))
+    if (__builtin_expect(front == NULL || !front->plain || (beside & LOG_SAMPLES) != 0, 0))
         return log_deallocate_otherwise(log, front, pointer, bytes, alignment, stream);
-    if (log_beside(log) == LOG_CALLS)
+    if (beside & LOG_CALLS)
         return log_deallocate_followed(log, front, true, pointer, bytes, alignment, stream);
     return log_deallocate_recorded(log, front, true, pointer, bytes, alignment, stream);
 }

@@ -144,7 +144,8 @@ tidei_front_fill(const struct tidei_front *front, struct tidei_record *record, u
 
 /*
  * Record an allocation or a free whose call began at `begin` and has just returned; `word` is tidei_record_word of it,
- * `callstack` 0 where it has none. An allocation is `settled`: its life begins after the free that gave its address back, on whichever thread.
+ * `callstack` 0 where it has none. An allocation is `settled`: its life begins after the free that gave its address
+ * back, on whichever thread.
  */
 static inline __attribute__((always_inline)) void
 tidei_front_event(struct tidei_front *front, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,

@@ -147,6 +147,33 @@ test_pinned(void)
               "cuMemHostAlloc,cuMemFreeHost", "which are those of its kind");
 }
 
+static int
+scene_stacks(void *path)
+{
+    struct tide_resource *stack;
+
+    if (scene_open() != 0)
+        return 1;
+    stack = stack_of("log(%s, callstack=8) | driver", (char *)path);
+    give(stack, take(stack, 4096), 4096);
+    tide_resource_release(stack);
+    return 0;
+}
+
+#define STACKS_TESTS 2
+
+/* A log that takes call stacks, too. */
+static void
+test_stacks(void)
+{
+    const char *path = scratch("stacks.db");
+
+    is_i64(run(scene_stacks, path), 0, "a program allocates through a log with call stacks");
+    is_string(sql_text(path, "SELECT group_concat(function) FROM (SELECT function FROM driver_call"
+                             " JOIN allocation USING (allocation_id) WHERE callstack_id > 0 ORDER BY start_ns)"),
+              "cuMemAllocFromPoolAsync,cuMemFreeAsync", "both calls of the driver are recorded beside them");
+}
+
 static void
 pass_by(CUcontext context)
 {
@@ -519,9 +546,11 @@ main(void)
         skip_all("no GPU, or no driver for it");
     test.fake = is_fake();
     test.pairs = test.fake ? 2500 : 250000;
-    plan(CALLS_TESTS + PINNED_TESTS + MEMORY_TESTS + VERSION_TESTS + END_TESTS + IMPORT_TESTS + OTHER_TESTS);
+    plan(CALLS_TESTS + PINNED_TESTS + STACKS_TESTS + MEMORY_TESTS + VERSION_TESTS + END_TESTS + IMPORT_TESTS +
+         OTHER_TESTS);
     test_calls();
     test_pinned();
+    test_stacks();
     test_memory();
     if (CHILDREN_MAY_RECORD) {
         test_versions();
