@@ -7,6 +7,7 @@
 #include "contract.h"
 #include "gate.h"
 #include "tap.h"
+#include "texts.h"
 #include "upstream.h"
 
 #define KIB     ((size_t)1 << 10)
@@ -230,9 +231,7 @@ check_bad_input(void)
     tide_resource_release(&upstream->base);
 }
 
-static const struct {
-    const char *text, *wanted;
-} texts[] = {
+static const struct stack_text texts[] = {
     { "aligned|sim", "aligned | sim" },
     { "aligned(2MiB)|sim", "aligned(2MiB) | sim" },
     { "aligned(alignment=4096, above=1MiB)|sim", "aligned(4KiB, above=1MiB) | sim" },
@@ -247,22 +246,6 @@ static const struct {
 };
 
 #define TEXT_TESTS ((int)(sizeof(texts) / sizeof(texts[0])))
-
-static void
-check_text(void)
-{
-    for (int i = 0; i < TEXT_TESTS; i++) {
-        struct tide_resource *stack;
-        char described[256];
-
-        if (tide_stack_parse(texts[i].text, &stack) == TIDE_OK)
-            tide_describe(stack, described, sizeof(described), NULL);
-        else
-            snprintf(described, sizeof(described), "%s", tide_error_text());
-        tide_resource_release(stack);
-        is_string(described, texts[i].wanted, texts[i].text);
-    }
-}
 
 static struct tide_resource *
 create(void *context)
@@ -291,6 +274,6 @@ main(void)
     check_reuse();
     check_threads();
     check_bad_input();
-    check_text();
+    check_texts(texts, TEXT_TESTS);
     return done();
 }

@@ -6,6 +6,7 @@
 
 #include "contract.h"
 #include "tap.h"
+#include "texts.h"
 #include "upstream.h"
 
 #define KIB     ((uint64_t)1 << 10)
@@ -207,9 +208,7 @@ check_bad_input(void)
     tide_resource_release(&upstream->base);
 }
 
-static const struct {
-    const char *text, *wanted;
-} texts[] = {
+static const struct stack_text texts[] = {
     { "fault(nth=3)|sim", "fault(nth=3) | sim" },
     { "fault(every=2, nth=1)|sim", "fault(nth=1, every=2) | sim" },
     { "fault(probability=0.25, seed=9)|sim", "fault(probability=0.25, seed=9) | sim" },
@@ -238,22 +237,6 @@ static const struct {
 
 #define TEXT_TESTS ((int)(sizeof(texts) / sizeof(texts[0])))
 
-static void
-check_text(void)
-{
-    for (int i = 0; i < TEXT_TESTS; i++) {
-        struct tide_resource *stack;
-        char described[256];
-
-        if (tide_stack_parse(texts[i].text, &stack) == TIDE_OK)
-            tide_describe(stack, described, sizeof(described), NULL);
-        else
-            snprintf(described, sizeof(described), "%s", tide_error_text());
-        tide_resource_release(stack);
-        is_string(described, texts[i].wanted, texts[i].text);
-    }
-}
-
 static struct tide_resource *
 create(void *context)
 {
@@ -274,6 +257,6 @@ main(void)
     check_chance();
     check_threads();
     check_bad_input();
-    check_text();
+    check_texts(texts, TEXT_TESTS);
     return done();
 }

@@ -9,6 +9,7 @@
 #include "contract.h"
 #include "gate.h"
 #include "tap.h"
+#include "texts.h"
 #include "upstream.h"
 
 #define KIB     ((size_t)1 << 10)
@@ -406,9 +407,7 @@ check_bad_input(void)
     tide_resource_release(&upstream->base);
 }
 
-static const struct {
-    const char *text, *wanted;
-} texts[] = {
+static const struct stack_text texts[] = {
     { "guard|host", "guard | host" },
     { "guard(canary=256, hold=16MiB)|host", "guard | host" },
     { "guard(canary=4KiB, hold=1GiB)|host", "guard(canary=4KiB, hold=1GiB) | host" },
@@ -423,22 +422,6 @@ static const struct {
 };
 
 #define TEXT_TESTS ((int)(sizeof(texts) / sizeof(texts[0])))
-
-static void
-check_text(void)
-{
-    for (int i = 0; i < TEXT_TESTS; i++) {
-        struct tide_resource *stack;
-        char described[256];
-
-        if (tide_stack_parse(texts[i].text, &stack) == TIDE_OK)
-            tide_describe(stack, described, sizeof(described), NULL);
-        else
-            snprintf(described, sizeof(described), "%s", tide_error_text());
-        tide_resource_release(stack);
-        is_string(described, texts[i].wanted, texts[i].text);
-    }
-}
 
 static struct tide_resource *
 create(void *context)
@@ -468,6 +451,6 @@ main(void)
     check_pins();
     check_late();
     check_bad_input();
-    check_text();
+    check_texts(texts, TEXT_TESTS);
     return done();
 }

@@ -230,7 +230,8 @@ TESTS += tests/driver-load-t
 # What the tests of the adaptors need besides.
 EXTRA_DIST += \
 	tests/bases.h \
-	tests/gate.h
+	tests/gate.h \
+	tests/texts.h
 
 adaptor_test = $(contract_test) tests/gate.c
 

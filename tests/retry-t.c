@@ -5,6 +5,7 @@
 
 #include "contract.h"
 #include "tap.h"
+#include "texts.h"
 #include "upstream.h"
 
 #define THREADS 4
@@ -211,9 +212,7 @@ check_bad_input(void)
     tide_resource_release(&upstream->base);
 }
 
-static const struct {
-    const char *text, *wanted;
-} texts[] = {
+static const struct stack_text texts[] = {
     { "retry|sim", "retry | sim" },
     { "retry(2)|sim", "retry | sim" },
     { "retry(1000, any)|sim", "retry(1000, any=true) | sim" },
@@ -225,22 +224,6 @@ static const struct {
 };
 
 #define TEXT_TESTS ((int)(sizeof(texts) / sizeof(texts[0])))
-
-static void
-check_text(void)
-{
-    for (int i = 0; i < TEXT_TESTS; i++) {
-        struct tide_resource *stack;
-        char described[256];
-
-        if (tide_stack_parse(texts[i].text, &stack) == TIDE_OK)
-            tide_describe(stack, described, sizeof(described), NULL);
-        else
-            snprintf(described, sizeof(described), "%s", tide_error_text());
-        tide_resource_release(stack);
-        is_string(described, texts[i].wanted, texts[i].text);
-    }
-}
 
 static struct tide_resource *
 create(void *context)
@@ -262,6 +245,6 @@ main(void)
     check_function();
     check_threads();
     check_bad_input();
-    check_text();
+    check_texts(texts, TEXT_TESTS);
     return done();
 }
