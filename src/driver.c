@@ -79,11 +79,17 @@ static enum tide_status
 driver_trim(struct tide_resource *resource, uint64_t keep_bytes)
 {
     struct driver *self = (struct driver *)resource;
+    const struct tidei_driver *cuda = self->device.cuda;
+    CUresult result;
 
-    if (self->device.cuda->mem_pool_trim_to == NULL)
+    if (cuda->mem_pool_trim_to == NULL)
         return TIDE_OK;
-    return tidei_device_error(&self->device, self->device.cuda->mem_pool_trim_to(self->pool, (size_t)keep_bytes),
-                              "cuMemPoolTrimTo");
+    result = cuda->mem_pool_trim_to(self->pool, (size_t)keep_bytes);
+    if (tidei_driver_enter(cuda, result, self->device.context)) {
+        result = cuda->mem_pool_trim_to(self->pool, (size_t)keep_bytes);
+        tidei_driver_leave(cuda);
+    }
+    return tidei_device_error(&self->device, result, "cuMemPoolTrimTo");
 }
 
 static enum tide_status

@@ -44,6 +44,7 @@ static struct {
     cuuint64_t threshold_bytes;
     uint64_t used_bytes;
     uint64_t trimmed_to_bytes;
+    bool trim_needs_context;
     int allocations; /* calls, also failed ones */
     CUstream stream; /* of the last allocation */
 
@@ -212,8 +213,10 @@ static CUresult CUDAAPI
 fake_mem_pool_trim_to(CUmemoryPool pool, size_t keep_bytes)
 {
     (void)pool;
-    fake.trimmed_to_bytes = keep_bytes;
     FAKE("cuMemPoolTrimTo")
+    if (fake.trim_needs_context && fake.current == NULL)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    fake.trimmed_to_bytes = keep_bytes;
     return CUDA_SUCCESS;
 }
 

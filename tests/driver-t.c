@@ -179,6 +179,9 @@ test_allocate(void)
     ok(tide_query(driver, TIDE_QUERY_BYTES_USED, &figure) == TIDE_OK && figure == 48 * MIB, "they are used");
     ok(tide_query(driver, TIDE_QUERY_BYTES_RESERVED, &figure) == TIDE_OK && figure == 64 * MIB, "64 are reserved");
     ok(tide_trim(driver, MIB) == TIDE_OK && fake.trimmed_to_bytes == MIB, "the pool is trimmed to a size");
+    fake.trim_needs_context = true;
+    ok(tide_trim(driver, 2 * MIB) == TIDE_OK && fake.trimmed_to_bytes == 2 * MIB && fake.current == NULL,
+       "also by a driver that wants a context for it, on a thread without one");
     fake.fail = "cuMemPoolTrimTo";
     fake.result = CUDA_ERROR_UNKNOWN;
     ok(tide_trim(driver, 0) == TIDE_EDRIVER, "and a driver that fails to says so");
@@ -388,7 +391,7 @@ test_default_pool(void)
 int
 main(void)
 {
-    plan(102);
+    plan(103);
     test_fill();
     test_start();
     test_create_errors();
