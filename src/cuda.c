@@ -4,9 +4,10 @@
  * Usage:       cuda(device=ORDINAL)
  *              device is 0 unless given.
  * Example:     statistics | pool(maximum=25%) | cuda
- * LIMITATIONS: each call takes tens of microseconds, and a deallocation blocks the host; it keeps no list of what it
- *              gave out, so that a wrong size given back is not noticed. While a stream is captured into a graph, both
- *              calls fail and spoil the capture, as cuMemAlloc does.
+ * LIMITATIONS: each call takes tens of microseconds, and a deallocation blocks the host. While a stream is captured
+ *              into a graph, both calls fail and spoil the capture, as cuMemAlloc does. What goes with its context,
+ *              because the application destroys that or resets the device, counts as used until its address comes
+ *              again.
  */
 #include "plain.h"
 

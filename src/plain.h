@@ -2,6 +2,7 @@
 #ifndef TIDEI_PLAIN_H
 #define TIDEI_PLAIN_H
 
+#include "blocks.h"
 #include "device.h"
 
 #ifdef HAVE_CUDA_H
@@ -21,6 +22,9 @@ struct tidei_plain {
     size_t largest_bytes;                  /* no request past it reaches the driver */
     _Atomic uint64_t used;                 /* bytes outstanding, of all threads */
     _Atomic uint64_t used_high;
+    struct tidei_lock lock;     /* guards what follows; nothing is called while it is held */
+    struct tidei_blocks blocks; /* what is out */
+    uint32_t freeing;           /* taken out of `blocks`, but maybe put back: the driver has not answered */
 };
 
 /* More than any address space has: the driver must not get to round what is near SIZE_MAX. */

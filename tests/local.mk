@@ -211,6 +211,7 @@ tests_driver_t_SOURCES = \
 	src/driver-table.c \
 	src/driver-text.c \
 	src/driver.c \
+	src/blocks.c \
 	src/plain.c \
 	src/lock.c \
 	src/message.c \

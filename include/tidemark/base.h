@@ -56,10 +56,14 @@ struct tide_cuda_options {
  * goes with it; else to the device's primary context, which this base retains. The stream of a call is not looked at:
  * memory is there when the call returns, and a deallocation comes behind all work, whatever its stream.
  *
+ * It knows what it gave out: what another base of this kind, another kind or the application itself has allocated is
+ * refused, though the driver would free it, and so is a block with another size or alignment than its own. The figures
+ * never wrap. Memory that goes with its context counts as used until its address comes again.
+ *
  * Errors: TIDE_EUNSUPPORTED (the build has no CUDA, the machine no driver), TIDE_EINVAL (no such device), TIDE_EDRIVER,
  * TIDE_ENOMEM. Its allocations: TIDE_ECAPACITY (CUDA_ERROR_OUT_OF_MEMORY), TIDE_EINVAL (alignment over 256 bytes),
- * TIDE_EDRIVER; its deallocations: TIDE_EPOINTER (CUDA_ERROR_INVALID_VALUE), TIDE_EDRIVER.
- * Thread safety: any thread; the driver takes its own lock. Since 0.1.
+ * TIDE_EDRIVER, TIDE_ENOMEM; its deallocations: TIDE_EPOINTER (CUDA_ERROR_INVALID_VALUE), TIDE_EMISMATCH, TIDE_EDRIVER.
+ * Thread safety: any thread; a short lock besides the driver's own. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_cuda_create(const struct tide_cuda_options *options, struct tide_resource **out);
 

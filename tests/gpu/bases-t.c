@@ -38,6 +38,62 @@ test_common(const char *text)
     tide_resource_release(base);
 }
 
+#define FOREIGN_TESTS 5
+
+/* The driver would free all of these; each base knows what it has given out. */
+static void
+test_foreign(const char *text, const char *other_text)
+{
+    struct tide_resource *base = gpu_stack("%s", text);
+    struct tide_resource *other = gpu_stack("%s", other_text);
+    void *block = NULL;
+    void *foreign = NULL;
+
+    gpu_allocates(base, MIB, NULL, &block);
+    gpu_allocates(other, 2 * MIB, NULL, &foreign);
+    ok(tide_deallocate(base, foreign, MIB, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_EPOINTER, "%s: a block of %s is refused",
+       text, other_text);
+    diag("%s", tide_error_text());
+    ok(tide_deallocate(base, foreign, 2 * MIB, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_EPOINTER &&
+           gpu_figure(base, TIDE_QUERY_BYTES_USED) == MIB && gpu_figure(other, TIDE_QUERY_BYTES_USED) == 2 * MIB,
+       "%s: also one that is larger than what is out: the figures of both stay", text);
+    ok(tide_deallocate(base, block, MIB - 1, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_EMISMATCH &&
+           gpu_figure(base, TIDE_QUERY_BYTES_USED) == MIB,
+       "%s: another size is refused", text);
+    diag("%s", tide_error_text());
+    ok(gpu_frees(base, block, MIB, NULL) && gpu_frees(other, foreign, 2 * MIB, NULL), "%s: both are freed then", text);
+    ok(gpu_figure(base, TIDE_QUERY_BYTES_USED) == 0 && gpu_figure(other, TIDE_QUERY_BYTES_USED) == 0,
+       "%s: and nothing is left", text);
+    tide_resource_release(base);
+    tide_resource_release(other);
+}
+
+#define RESET_TESTS 3
+
+/* Memory that went with its context is not known by an address that the driver gives out again. */
+static void
+test_reset(const char *text)
+{
+    struct tide_resource *base = gpu_stack("%s", text);
+    CUcontext own = NULL;
+    CUcontext popped;
+    void *before = NULL;
+    void *after = NULL;
+
+    gpu.context_create(&own, 0, 0);
+    gpu_allocates(base, MIB, NULL, &before);
+    ok(gpu.context_destroy(own) == CUDA_SUCCESS, "%s: the application destroys a context with a block in it", text);
+    gpu.context_create(&own, 0, 0);
+    ok(gpu_allocates(base, 2 * MIB, NULL, &after) && gpu_frees(base, after, 2 * MIB, NULL),
+       "%s: a block in another one comes and goes", text);
+    diag("%p then %p", before, after);
+    is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED), after == before ? 0 : MIB,
+           "what has gone is counted until its address comes again");
+    gpu.context_pop(&popped);
+    gpu.context_destroy(own);
+    tide_resource_release(base);
+}
+
 #define BOTH_TESTS 4
 
 /* The host writes, a kernel adds, the host reads. */
@@ -96,9 +152,11 @@ contract_create(void *context)
 static void
 check_contract(const char *name)
 {
-    struct contract contract = {
-        .name = name, .create = contract_create, .context = (void *)(uintptr_t)name, .largest_bytes = MIB
-    };
+    struct contract contract = { .name = name,
+                                 .create = contract_create,
+                                 .context = (void *)(uintptr_t)name,
+                                 .largest_bytes = MIB,
+                                 .knows_pointers = true };
 
     contract_check(&contract);
 }
@@ -111,11 +169,17 @@ main(void)
 
     if (reason != NULL)
         skip_all(reason);
-    plan(3 * COMMON_TESTS + 6 * BOTH_TESTS + FALLBACK_TESTS + 3 * CONTRACT_TESTS);
+    plan(3 * COMMON_TESTS + 5 * FOREIGN_TESTS + RESET_TESTS + 6 * BOTH_TESTS + FALLBACK_TESTS + 3 * CONTRACT_TESTS);
     gpu_diag();
     test_common("cuda");
     test_common("managed");
     test_common("pinned");
+    test_foreign("cuda", "cuda");
+    test_foreign("cuda", "managed");
+    test_foreign("managed", "cuda");
+    test_foreign("pinned", "managed");
+    test_foreign("cuda", "driver");
+    test_reset("cuda");
     test_fallback();
     check_contract("cuda");
     check_contract("managed");
