@@ -78,15 +78,33 @@ import_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, 
     return TIDE_OK;
 }
 
+/* Take bytes off; false where no more than less are out: what comes back is none of this base's. */
+static bool
+import_take_off(struct import *self, size_t bytes)
+{
+    uint64_t used = atomic_load_explicit(&self->used, memory_order_relaxed); /* as in import_allocate */
+
+    do {
+        if (bytes > used)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&self->used, &used, used - bytes, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
+}
+
 static enum tide_status
 import_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct import *self = (struct import *)resource;
-    enum tide_status status = tidei_device_free_async(&self->device, pointer, bytes, stream);
+    enum tide_status status;
 
     (void)alignment;
-    if (status == TIDE_OK)
-        atomic_fetch_sub_explicit(&self->used, bytes, memory_order_relaxed); /* as in import_allocate */
+    if (pointer != NULL && !import_take_off(self, bytes))
+        return tide_error_set(TIDE_EPOINTER, "driver_import: %p of %s was not imported: less is out", pointer,
+                              tidei_size_text(bytes));
+    status = tidei_device_free_async(&self->device, pointer, bytes, stream);
+    if (pointer != NULL && status != TIDE_OK)
+        atomic_fetch_add_explicit(&self->used, bytes, memory_order_relaxed); /* as in import_allocate */
     return status;
 }
 
@@ -205,9 +223,10 @@ import_create(void *handle, int type, const struct tide_driver_import_options *o
         free(self);
         return status;
     }
-    status = import_open(self, handle, type);
+    status = tide_resource_init(&self->base, &import_ops, NULL);
+    /* Last, so that nothing that fails leaves an imported pool behind. */
     if (status == TIDE_OK)
-        status = tide_resource_init(&self->base, &import_ops, NULL);
+        status = import_open(self, handle, type);
     if (status != TIDE_OK) {
         tidei_device_close(&self->device);
         free(self);

@@ -80,6 +80,10 @@ struct tide_driver_options {
  * A pool reserves in steps (of 32 MiB on today's drivers); an initial size is rounded up to them. A request to a pool
  * of managed memory takes time by its size, and one past the device's memory a long time.
  *
+ * It keeps no list of what it gave out, and notices of a wrong deallocation what the driver does: an address of nobody,
+ * one inside of a block, a block twice, managed and pinned memory of other bases. Memory of another pool or of
+ * cuMemAlloc is freed like its own, and a wrong size is not seen; `track` above it knows both.
+ *
  * With `fallback_cuda`, and no pools, *out is a base of the kind "cuda", which has no maximum, location, handles:
  * asking for these too is TIDE_EUNSUPPORTED then; threshold, initial and policies mean nothing to it.
  *
@@ -160,6 +164,8 @@ struct tide_driver_import_options {
  * Put layers over it as over any base: what is imported through them counts, is limited and traced as an allocation,
  * and tide_deallocate gives it back. Its figures are what this base has imported, not the pool's. A plain
  * tide_allocate is TIDE_EUNSUPPORTED: only the process that made a pool allocates from it.
+ * A deallocation of more bytes than are imported is TIDE_EPOINTER, so that the figures never wrap; what else the driver
+ * frees of others' memory is told as little as by tide_driver_create.
  *
  * Errors: TIDE_EUNSUPPORTED (no CUDA, no driver, no sharing), TIDE_EINVAL (no such device), TIDE_EDRIVER (a descriptor
  * that is no pool: the driver says CUDA_ERROR_UNKNOWN), TIDE_ENOMEM. Thread safety: any thread. Since 0.1.

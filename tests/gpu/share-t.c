@@ -287,7 +287,7 @@ test_bad(struct gpu_work *work)
     tide_resource_release(plain);
 }
 
-#define ADAPTORS_TESTS 2
+#define ADAPTORS_TESTS 4
 
 /* Layers that serve from memory of their own have no place over an imported pool. */
 static void
@@ -311,7 +311,11 @@ test_adaptors(struct gpu_work *work)
            other == NULL,
        "a layer of blocks of its own takes no pointer");
     diag("%s", tide_error_text());
-    gpu_frees(driver, block, 4096, work->first);
+    ok(tide_deallocate(imported, block, 4096, TIDE_DEFAULT_ALIGNMENT, (tide_stream)work->first) == TIDE_EPOINTER &&
+           gpu_figure(imported, TIDE_QUERY_BYTES_USED) == 0,
+       "a block that was not imported is refused there, and no figure wraps");
+    diag("%s", tide_error_text());
+    ok(gpu_frees(driver, block, 4096, work->first), "and freed where it was allocated");
     tide_resource_release(fixed);
     tide_resource_release(imported);
     tide_resource_release(driver);
