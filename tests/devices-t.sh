@@ -11,7 +11,7 @@ devices() {
     echo "$tap_printed $tap_status"
 }
 
-plan 18
+plan 23
 has_words "$("$tidemark" devices --help)" 'Usage: tidemark devices [--json]' 'it says how it is used'
 is "$(devices 0)" ' 2' 'it takes no arguments'
 is "$(devices --free)" ' 2' 'an option that it does not know is wrong'
@@ -29,7 +29,7 @@ has_words "$(devices --json)" '"devices":[]} 1' 'and no devices'
 
 fake=$top_builddir/tests/fake-cuda/.libs
 if ! test -e "$fake/libcuda.so.1"; then
-    skip 11 'there is no fake driver in this build'
+    skip 16 'there is no fake driver in this build'
     done_testing
 fi
 LD_LIBRARY_PATH=$fake
@@ -52,4 +52,14 @@ seen=$(FAKE_CUDA_FAIL=cuDevicePrimaryCtxRetain:2 devices --json)
 has_words "$seen" '"free_bytes":null' 'a device that lets nobody in does not say what is free'
 has_words "$(cat "$scratch/said")" 'device 0: free memory is not known: device: cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY (2)' \
     'which is said'
+# The n-th device's.
+seen=$(FAKE_CUDA_FAIL=cuDeviceGetName:46:2 devices --json)
+has_words "$seen" '{"device":0,"error":null,"name":"' 'where one device fails the others are there'
+has_words "$seen" '{"device":1,"error":"device: cuDeviceGetName: CUDA_ERROR_DEVICE_UNAVAILABLE (46)","name":null,"total_bytes":null,"free_bytes":null,"pools":null,"peers":null' \
+    'that one has its error, and nulls'
+has_words "$seen" '} 1' 'it exits with 1'
+has_words "$(cat "$scratch/said")" 'device 1: device: cuDeviceGetName: CUDA_ERROR_DEVICE_UNAVAILABLE (46)' 'and says why'
+seen=$(FAKE_CUDA_FAIL=cuDeviceGetName:46:1 devices)
+is "$(echo "$seen" | grep -c -e '^ *0 ? *? *? ? ' -e '^ *1 .* 1 GiB .* yes ') ${seen##* }" '2 1' \
+    'the table has a line for each, too, and it exits with 1'
 done_testing
