@@ -23,6 +23,8 @@ extern _Atomic(tidei_test_point_function) tidei_test_point;
 /* Limits that a test may set; 0 leaves them. */
 extern _Atomic uint64_t tidei_test_patience_ns; /* how long a record that was begun holds up all others */
 extern _Atomic uint64_t tidei_test_busy_ns;     /* how long the writer waits for another's lock */
+extern _Atomic uint64_t tidei_test_sample_ns;   /* between two times that a base is asked what it holds */
+extern _Atomic uint64_t tidei_test_quiet_ns;    /* how long it is asked behind the last event */
 
 #define TIDEI_TEST_LIMIT(name, limit)                                                                                  \
     (atomic_load_explicit(&tidei_test_##name, memory_order_relaxed) != 0                                               \

@@ -436,6 +436,14 @@ tests_merge_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/merge-t
 THREADED_TESTS += tests/merge-t
 
+check_PROGRAMS += tests/sampler-t
+tests_sampler_t_SOURCES = tests/sampler-t.c $(trace_test)
+tests_sampler_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_sampler_t_CFLAGS = $(trace_test_cflags)
+tests_sampler_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/sampler-t
+THREADED_TESTS += tests/sampler-t
+
 check_PROGRAMS += tests/overflow-t
 tests_overflow_t_SOURCES = tests/overflow-t.c $(point_test)
 tests_overflow_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS

@@ -172,6 +172,9 @@ tidei_writer_write_rest(struct tidei_writer *writer)
         status = commit_sealed(writer);
     if (status == TIDE_OK)
         status = tidei_writer_settle(writer);
+    /* What bases have said while that was written. */
+    if (status == TIDE_OK && tidei_sampler_has(writer->sampler))
+        status = tidei_writer_commit(writer);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "testpoint.h"
 #include "trace/clock.h"
 #include "trace/sampler.h"
 
@@ -115,7 +116,7 @@ tidei_sampler_unwatch(struct tidei_sampler *sampler, struct tide_resource *resou
 void
 tidei_sampler_sample(struct tidei_sampler *sampler, uint64_t now_ns, bool at_once)
 {
-    if (!at_once && now_ns - sampler->sampled_ns < SAMPLER_PERIOD_NS)
+    if (!at_once && now_ns - sampler->sampled_ns < TIDEI_TEST_LIMIT(sample_ns, SAMPLER_PERIOD_NS))
         return;
     sampler->sampled_ns = now_ns;
     pthread_mutex_lock(&sampler->lock);

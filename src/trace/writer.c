@@ -22,6 +22,7 @@
 #define WRITER_COMMIT_NS     500000000u   /* a quiet program's events are in the file within this and a little */
 #define WRITER_BUSY_NS       1000000u     /* between two looks at rings that gave something */
 #define WRITER_IDLE_NS       10000000u    /* and at rings that did not */
+#define WRITER_QUIET_NS      1000000000u  /* how long after the last event bases are asked what they hold */
 #define WRITER_LOCK_LIMIT_NS 10000000000u /* how long a lock that another holds on the trace is waited for */
 
 static bool
@@ -30,8 +31,11 @@ writer_poll(void *context, uint64_t waited_ns)
     struct tidei_writer *writer = context;
 
     tidei_gate_open(writer->recorder != NULL ? &writer->gate : tidei_recorder_recovery_gate());
-    if (!writer->merge->post_mortem)
+    if (!writer->merge->post_mortem) {
         tidei_merge_drain(writer->merge);
+        /* A transaction may take long, and what bases hold changes meanwhile. */
+        tidei_sampler_sample(writer->sampler, tidei_monotonic_ns(), false);
+    }
     return waited_ns < writer->busy_limit_ns;
 }
 
@@ -180,8 +184,12 @@ writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
     uint64_t now = tidei_monotonic_ns();
 
     if (moved != 0)
+        writer->moved_ns = now;
+    /* Behind the last event, too: a pool may give memory back when its streams are waited for. */
+    if (now - writer->moved_ns < TIDEI_TEST_LIMIT(quiet_ns, WRITER_QUIET_NS))
         tidei_sampler_sample(writer->sampler, now, false);
-    if ((tidei_driver_calls_round(writer->calls, writer->store, false) || writer->merge->count != 0) &&
+    if ((tidei_driver_calls_round(writer->calls, writer->store, false) || writer->merge->count != 0 ||
+         tidei_sampler_has(writer->sampler)) &&
         writer->first_ns == 0)
         writer->first_ns = now;
     *pause = moved != 0 ? WRITER_BUSY_NS : WRITER_IDLE_NS;

@@ -40,6 +40,7 @@ struct tidei_writer {
     struct tidei_sealed sealed;
     uint64_t slice;    /* how many records go into a transaction */
     uint64_t first_ns; /* when the oldest record of the filling half came */
+    uint64_t moved_ns; /* when the last record was drained */
     uint64_t busy_limit_ns;
     bool told_barrier; /* that the merge's barrier is refused */
     bool had_failed;   /* before the process that recorded was killed */

@@ -92,6 +92,13 @@ tests_gpu_race_t_LDADD = libtidemark.la -ldl
 TESTS += tests/gpu/race-t
 GPU_TESTS += tests/gpu/race-t
 
+check_PROGRAMS += tests/gpu/samples-t
+tests_gpu_samples_t_SOURCES = tests/gpu/samples-t.c $(gpu_trace_test)
+tests_gpu_samples_t_CFLAGS = $(trace_test_cflags)
+tests_gpu_samples_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+TESTS += tests/gpu/samples-t
+GPU_TESTS += tests/gpu/samples-t
+
 check_PROGRAMS += tests/gpu/share-t
 tests_gpu_share_t_SOURCES = tests/gpu/share-t.c $(gpu_trace_test) $(gpu_parts_test)
 tests_gpu_share_t_CFLAGS = $(trace_test_cflags)

@@ -1,0 +1,105 @@
+/* The table pool_sample over the driver's pool: what it used and reserved, each time that this had changed. */
+#include "tests/gpu/work.h"
+
+#include "tests/tap.h"
+#include "tests/trace.h"
+
+#ifdef HAVE_CUDA_H
+
+#define BLOCKS      10
+#define BLOCK_BYTES (8 * MIB)
+
+/* Up to BLOCKS blocks and down to none, and what was reserved is given back; `flush`: each change is asked for. */
+static void
+samples_traffic(struct gpu_work *work, struct tide_resource *stack, bool flush)
+{
+    void *blocks[BLOCKS] = { NULL };
+
+    for (int i = 0; i < BLOCKS; i++) {
+        gpu_allocates(stack, BLOCK_BYTES, work->first, &blocks[i]);
+        if (flush)
+            tide_log_flush(stack);
+    }
+    for (int i = BLOCKS - 1; i >= 0; i--) {
+        gpu_frees(stack, blocks[i], BLOCK_BYTES, work->first);
+        if (flush)
+            tide_log_flush(stack);
+    }
+    gpu.stream_synchronize(work->first);
+}
+
+#define COMMON_TESTS 3
+
+/* What holds however often the pool is asked, as it was each time here. */
+static void
+samples_are_right(const char *path, const char *how)
+{
+    ok(sql_number(path, "SELECT count(DISTINCT used_bytes) FROM pool_sample WHERE used_bytes %% %zu = 0",
+                  BLOCK_BYTES) == BLOCKS + 1 &&
+           sql_number(path, "SELECT max(used_bytes) FROM pool_sample") == (int64_t)(BLOCKS * BLOCK_BYTES),
+       "%s: every height on the way up is there, and none", how);
+    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample WHERE reserved_bytes < used_bytes"), 0,
+           "nothing is used that is not reserved");
+    is_i64(sql_number(path, "SELECT count(*) FROM (SELECT used_bytes = lag(used_bytes) OVER each AND reserved_bytes = "
+                            "lag(reserved_bytes) OVER each AS same FROM pool_sample WINDOW each AS (ORDER BY ns)) "
+                            "WHERE same"),
+           0, "no row is the one before again");
+}
+
+#define AUTO_TESTS (COMMON_TESTS + 2)
+
+/* The recorder asks; a flush has it ask at once. */
+static void
+test_auto(struct gpu_work *work)
+{
+    const char *path = scratch("auto.db");
+    struct tide_resource *stack = gpu_stack("log(%s, cupti=off) | driver", path);
+
+    samples_traffic(work, stack, true);
+    tide_resource_release(stack);
+    samples_are_right(path, "samples=auto");
+    ok(sql_number(path, "SELECT count(*) FROM pool_sample") >= 2 * BLOCKS, "each change has its row: %d",
+       (int)sql_number(path, "SELECT count(*) FROM pool_sample"));
+    is_i64(sql_number(path, "SELECT used_bytes + reserved_bytes FROM pool_sample ORDER BY ns DESC LIMIT 1"), 0,
+           "the last one says that nothing is reserved any more");
+}
+
+#define EVERY_TESTS (COMMON_TESTS + 1)
+
+/* The calling thread asks, behind each event. */
+static void
+test_every(struct gpu_work *work)
+{
+    const char *path = scratch("every.db");
+    struct tide_resource *stack = gpu_stack("log(%s, cupti=off, samples=every) | driver", path);
+
+    samples_traffic(work, stack, false);
+    tide_resource_release(stack);
+    samples_are_right(path, "samples=every");
+    ok(sql_number(path, "SELECT count(*) FROM pool_sample") == 2 * BLOCKS, "each event has its row: %d",
+       (int)sql_number(path, "SELECT count(*) FROM pool_sample"));
+}
+
+int
+main(void)
+{
+    const char *reason = gpu_open();
+
+    if (reason != NULL)
+        skip_all(reason);
+    plan(AUTO_TESTS + EVERY_TESTS);
+    gpu_diag();
+    gpu_with_work(test_auto, AUTO_TESTS);
+    gpu_with_work(test_every, EVERY_TESTS);
+    return done();
+}
+
+#else
+
+int
+main(void)
+{
+    skip_all("no GPU: this build has no CUDA");
+}
+
+#endif

@@ -1,0 +1,253 @@
+/* What bases hold, for the table pool_sample: when they are asked, and what becomes of the answers. */
+#include "config.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include <tidemark/tidemark.h>
+
+#include "testpoint.h"
+#include "tests/tap.h"
+#include "tests/trace.h"
+#include "trace/sampler.h"
+
+#define PERIOD 1000000u
+
+/* A base without memory that says what a test has set, and counts how often it is asked. */
+static struct {
+    struct tide_resource base;
+    pthread_mutex_t lock; /* for what follows */
+    pthread_cond_t asked_now;
+    uint64_t used_bytes;
+    uint64_t reserved_bytes;
+    bool changes; /* each answer is another one */
+    unsigned asked;
+    unsigned asked_in_write; /* while a transaction was under way */
+    bool in_write;
+} told = { .lock = PTHREAD_MUTEX_INITIALIZER, .asked_now = PTHREAD_COND_INITIALIZER };
+
+static enum tide_status
+told_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    static _Atomic uintptr_t next = 1 << 20;
+
+    (void)self;
+    (void)alignment;
+    (void)stream;
+    *out = bytes != 0 ? (void *)(next += 1024) : NULL;
+    return TIDE_OK;
+}
+
+static enum tide_status
+told_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    (void)self;
+    (void)pointer;
+    (void)bytes;
+    (void)alignment;
+    (void)stream;
+    return TIDE_OK;
+}
+
+static enum tide_status
+told_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    if (what != TIDE_QUERY_BYTES_USED && what != TIDE_QUERY_BYTES_RESERVED)
+        return tide_base_query(self, what, out);
+    pthread_mutex_lock(&told.lock);
+    if (what == TIDE_QUERY_BYTES_USED) {
+        told.used_bytes += told.changes;
+        *out = told.used_bytes;
+    } else {
+        told.asked++;
+        told.asked_in_write += told.in_write;
+        *out = told.reserved_bytes;
+        pthread_cond_broadcast(&told.asked_now);
+    }
+    pthread_mutex_unlock(&told.lock);
+    return TIDE_OK;
+}
+
+static void
+told_destroy(struct tide_resource *self)
+{
+    tide_resource_fini(self);
+}
+
+static const struct tide_resource_ops told_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "told",
+    .allocate = told_allocate,
+    .deallocate = told_deallocate,
+    .order = tide_base_order,
+    .trim = tide_base_trim,
+    .query = told_query,
+    .describe = tide_pass_describe,
+    .upstream_at = tide_base_upstream_at,
+    .destroy = told_destroy,
+};
+
+static void
+told_set(uint64_t used_bytes, uint64_t reserved_bytes)
+{
+    pthread_mutex_lock(&told.lock);
+    told.used_bytes = used_bytes;
+    told.reserved_bytes = reserved_bytes;
+    pthread_mutex_unlock(&told.lock);
+}
+
+static void
+told_write(const char *label)
+{
+    bool before = strcmp(label, "writer.before-write") == 0;
+
+    if (!before && strcmp(label, "writer.after-write") != 0)
+        return;
+    pthread_mutex_lock(&told.lock);
+    told.in_write = before;
+    pthread_mutex_unlock(&told.lock);
+}
+
+/* A log over the base, which is made anew. */
+static struct tide_resource *
+told_log(const char *path)
+{
+    struct tide_log_options options = { TIDE_OPTIONS(options), .path = path };
+    struct tide_resource *log = NULL;
+
+    told.used_bytes = told.reserved_bytes = 0;
+    told.asked = told.asked_in_write = 0;
+    told.changes = false;
+    if (tide_resource_init(&told.base, &told_ops, NULL) != TIDE_OK ||
+        tide_log_create(&told.base, &options, &log) != TIDE_OK)
+        skip_all(tide_error_text());
+    tide_resource_release(&told.base);
+    return log;
+}
+
+static void
+test_period(void)
+{
+    struct tidei_sampler *sampler = tidei_sampler_new();
+    const struct tidei_pool_sample *samples;
+    size_t count;
+
+    tide_resource_init(&told.base, &told_ops, NULL);
+    tidei_sampler_watch(sampler, &told.base, 7);
+    for (uint64_t ns = PERIOD; ns <= 4 * PERIOD; ns += PERIOD / 4) {
+        told_set(ns, 2 * ns);
+        tidei_sampler_sample(sampler, ns, false);
+    }
+    is_u64(told.asked, 4, "in three milliseconds and the first moment a base is asked four times");
+    tidei_sampler_sample(sampler, 4 * PERIOD + 1, true);
+    is_u64(told.asked, 5, "on demand at once");
+    samples = tidei_sampler_take(sampler, &count);
+    is_u64(count, 4, "an answer that is the one of before is no row");
+    ok(samples[2].ns == 3 * PERIOD && samples[2].layer_id == 7 && samples[2].used_bytes == 3 * PERIOD &&
+           samples[2].reserved_bytes == 6 * PERIOD,
+       "a row has the moment, the layer and both figures");
+    told_set(5, 5);
+    tidei_sampler_sample(sampler, 6 * PERIOD, false);
+    ok(tidei_sampler_take(sampler, &count) == samples && count == 4,
+       "what is asked while a transaction is under way waits for the next");
+    tidei_sampler_written(sampler);
+    ok(tidei_sampler_has(sampler) && tidei_sampler_take(sampler, &count)->used_bytes == 5 && count == 1, "where it is");
+    tidei_sampler_written(sampler);
+    told_set(6, 5);
+    tidei_sampler_unwatch(sampler, &told.base);
+    ok(tidei_sampler_take(sampler, &count)->used_bytes == 6 && count == 1, "the last answer is asked for at the end");
+    tidei_sampler_free(sampler);
+    tide_resource_fini(&told.base);
+}
+
+/* Each change is seen where a flush comes behind it, used and reserved apart. */
+static void
+test_values(void)
+{
+    const char *path = scratch("values.db");
+    struct tide_resource *log = told_log(path);
+    void *pointer = NULL;
+
+    tide_allocate(log, 1, 1, 0, &pointer);
+    for (uint64_t i = 1; i <= 50; i++) {
+        told_set(i * 1000, i / 5 * 32768);
+        tide_log_flush(log);
+    }
+    for (int i = 0; i < 10; i++)
+        tide_log_flush(log);
+    tide_deallocate(log, pointer, 1, 1, 0);
+    tide_resource_release(log);
+    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample WHERE used_bytes > 0"), 50,
+           "50 changes are 50 rows, and the same once more is none");
+    is_i64(sql_number(path, "SELECT count(*) FROM (SELECT used_bytes, reserved_bytes, row_number() OVER (ORDER BY ns) "
+                            "AS i FROM pool_sample WHERE used_bytes > 0) "
+                            "WHERE used_bytes = i * 1000 AND reserved_bytes = i / 5 * 32768"),
+           50, "in order, with the figures of their moments");
+}
+
+#define EVENTS 40000
+
+/* A busy trace is in SQLite most of the time. */
+static void
+test_busy(void)
+{
+    const char *path = scratch("busy.db");
+    struct tide_resource *log = told_log(path);
+    void *pointer = NULL;
+
+    told.changes = true;
+    atomic_store(&tidei_test_sample_ns, 1);
+    atomic_store(&tidei_test_point, told_write);
+    for (int i = 0; i < EVENTS; i++)
+        tide_allocate(log, 1, 1, 0, &pointer);
+    tide_log_flush(log);
+    atomic_store(&tidei_test_point, NULL);
+    atomic_store(&tidei_test_sample_ns, 0);
+    ok(told.asked_in_write >= EVENTS / 4096 / 2, "a base is asked while SQLite writes: %u times", told.asked_in_write);
+    tide_resource_release(log);
+    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), told.asked - 1,
+           "each answer is a row, but for the first: whether it has figures at all");
+    is_i64(sql_number(path, "SELECT max(used_bytes) FROM pool_sample"), (int64_t)told.used_bytes, "also the last one");
+}
+
+/* A pool gives memory back when its streams are waited for, with no event. */
+static void
+test_quiet(void)
+{
+    const char *path = scratch("quiet.db");
+    struct tide_resource *log = told_log(path);
+    void *pointer = NULL;
+    struct timespec late;
+    unsigned asked;
+
+    atomic_store(&tidei_test_quiet_ns, UINT64_MAX);
+    told_set(1000, 4096);
+    tide_allocate(log, 1, 1, 0, &pointer);
+    tide_deallocate(log, pointer, 1, 1, 0);
+    tide_log_flush(log);
+    pthread_mutex_lock(&told.lock);
+    told.used_bytes = told.reserved_bytes = 0;
+    asked = told.asked;
+    clock_gettime(CLOCK_REALTIME, &late);
+    late.tv_sec += 20;
+    while (told.asked == asked && pthread_cond_timedwait(&told.asked_now, &told.lock, &late) == 0)
+        continue;
+    told.used_bytes = told.reserved_bytes = 4711; /* so that the end does not tell the same */
+    pthread_mutex_unlock(&told.lock);
+    atomic_store(&tidei_test_quiet_ns, 0);
+    tide_resource_release(log);
+    is_i64(sql_number(path, "SELECT reserved_bytes FROM pool_sample WHERE used_bytes = 0 ORDER BY ns DESC LIMIT 1"), 0,
+           "what changes behind the last event is seen");
+}
+
+int
+main(void)
+{
+    plan(13);
+    test_period();
+    test_values();
+    test_busy();
+    test_quiet();
+    return done();
+}
