@@ -127,12 +127,12 @@ tide_device_count(int *count, int *driver_version)
     if (count == NULL)
         return tide_error_set(TIDE_EINVAL, "device: NULL in place of the count's address");
     *count = 0;
-    status = tidei_driver_get(&cuda);
+    status = tidei_driver_get("driver", &cuda);
     if (status != TIDE_OK)
         return status;
     if (driver_version != NULL)
         *driver_version = cuda->version;
-    return tidei_driver_error_of(cuda, "device", cuda->device_get_count(count), "cuDeviceGetCount");
+    return tidei_driver_error(cuda, "device", cuda->device_get_count(count), "cuDeviceGetCount");
 }
 
 enum tide_status
@@ -146,15 +146,14 @@ tide_device_name(int device, char *name, size_t capacity)
     if (name == NULL || capacity == 0)
         return tide_error_set(TIDE_EINVAL, "device: no room for the name");
     name[0] = '\0';
-    status = tidei_driver_get(&cuda);
+    status = tidei_driver_get("driver", &cuda);
     if (status == TIDE_OK)
         status = tidei_device_find(cuda, "device", device, &handle);
     if (status != TIDE_OK)
         return status;
     if (cuda->device_get_name == NULL)
         return tide_error_set(TIDE_EUNSUPPORTED, "device: the NVIDIA driver has no cuDeviceGetName");
-    status =
-        tidei_driver_error_of(cuda, "device", cuda->device_get_name(full, sizeof(full), handle), "cuDeviceGetName");
+    status = tidei_driver_error(cuda, "device", cuda->device_get_name(full, sizeof(full), handle), "cuDeviceGetName");
     if (status == TIDE_OK) {
         size_t length = strnlen(full, capacity - 1);
 
@@ -191,14 +190,13 @@ tide_device_query(int device, enum tide_query what, uint64_t *out)
     *out = 0;
     if (what == TIDE_QUERY_DEVICE_FREE)
         return query_free_once(device, out);
-    status = tidei_driver_get(&cuda);
+    status = tidei_driver_get("driver", &cuda);
     if (status == TIDE_OK)
         status = tidei_device_find(cuda, "device", device, &handle);
     if (status != TIDE_OK)
         return status;
     if (what == TIDE_QUERY_DEVICE_TOTAL) {
-        status =
-            tidei_driver_error_of(cuda, "device", cuda->device_total_mem(&total_bytes, handle), "cuDeviceTotalMem");
+        status = tidei_driver_error(cuda, "device", cuda->device_total_mem(&total_bytes, handle), "cuDeviceTotalMem");
         *out = total_bytes;
         return status;
     }

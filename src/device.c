@@ -8,7 +8,7 @@
 enum tide_status
 tidei_device_error(const struct tidei_device *self, CUresult result, const char *function)
 {
-    return tidei_driver_error_of(self->cuda, self->subject, result, function);
+    return tidei_driver_error(self->cuda, self->subject, result, function);
 }
 
 enum tide_status
@@ -22,7 +22,7 @@ enum tide_status
 tidei_device_find(const struct tidei_driver *cuda, const char *subject, int ordinal, CUdevice *out)
 {
     int count = 0;
-    enum tide_status status = tidei_driver_error_of(cuda, subject, cuda->device_get_count(&count), "cuDeviceGetCount");
+    enum tide_status status = tidei_driver_error(cuda, subject, cuda->device_get_count(&count), "cuDeviceGetCount");
 
     *out = 0;
     if (status != TIDE_OK)
@@ -30,7 +30,7 @@ tidei_device_find(const struct tidei_driver *cuda, const char *subject, int ordi
     if (ordinal < 0 || ordinal >= count)
         return tide_error_set(TIDE_EINVAL, "%s: no device %d, this machine has %d (counted from 0)", subject, ordinal,
                               count);
-    return tidei_driver_error_of(cuda, subject, cuda->device_get(out, ordinal), "cuDeviceGet");
+    return tidei_driver_error(cuda, subject, cuda->device_get(out, ordinal), "cuDeviceGet");
 }
 
 enum tide_status
@@ -42,7 +42,7 @@ tidei_device_open(struct tidei_device *self, const char *subject, int ordinal)
     memset(self, 0, sizeof(*self));
     self->subject = subject;
     self->ordinal = ordinal;
-    status = tidei_driver_get(&cuda);
+    status = tidei_driver_get(subject, &cuda);
     if (status != TIDE_OK)
         return status;
     self->cuda = cuda;
@@ -50,7 +50,7 @@ tidei_device_open(struct tidei_device *self, const char *subject, int ordinal)
     if (status == TIDE_OK)
         status = tidei_device_error(self, cuda->device_total_mem(&self->total_bytes, self->handle), "cuDeviceTotalMem");
     if (status == TIDE_OK)
-        status = tidei_driver_events_init(&self->events, cuda, NULL);
+        status = tidei_driver_events_init(&self->events, cuda, subject, NULL);
     if (status != TIDE_OK)
         return status;
     status = tidei_device_error(self, cuda->primary_context_retain(&self->context, self->handle),

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* What the one load came to. Written under driver_once alone, read after it. */
@@ -13,8 +14,8 @@ static struct {
     struct tidei_driver table;
     enum tide_status status;
     int driver_error;
-    char text[512];
-    pid_t pid; /* of the process that loaded it; 0 where the driver was never called */
+    char text[512]; /* behind the subject: that is whoever asks */
+    pid_t pid;      /* of the process that loaded it; 0 where the driver was never called */
 } driver_loaded;
 
 static pthread_once_t driver_once = PTHREAD_ONCE_INIT;
@@ -42,7 +43,7 @@ driver_load(void)
     }
     if (driver_loaded.status != TIDE_OK) {
         driver_loaded.driver_error = library != NULL ? tide_error_driver() : 0;
-        snprintf(driver_loaded.text, sizeof(driver_loaded.text), "%s", tide_error_text());
+        snprintf(driver_loaded.text, sizeof(driver_loaded.text), "%s", tide_error_text() + strlen("driver: "));
     }
 }
 
@@ -53,12 +54,12 @@ tidei_driver_usable(void)
 }
 
 enum tide_status
-tidei_driver_get(const struct tidei_driver **out)
+tidei_driver_get(const char *subject, const struct tidei_driver **out)
 {
     *out = NULL;
     pthread_once(&driver_once, driver_load);
     if (driver_loaded.status != TIDE_OK) {
-        enum tide_status status = tide_error_set(driver_loaded.status, "%s", driver_loaded.text);
+        enum tide_status status = tide_error_set(driver_loaded.status, "%s: %s", subject, driver_loaded.text);
 
         if (driver_loaded.driver_error != 0)
             tidei_error_driver_set(driver_loaded.driver_error);
@@ -66,7 +67,7 @@ tidei_driver_get(const struct tidei_driver **out)
     }
     if (!tidei_driver_usable())
         return tide_error_set(TIDE_EUNSUPPORTED,
-                              "driver: CUDA does not work in a child of fork() whose parent has started it");
+                              "%s: CUDA does not work in a child of fork() whose parent has started it", subject);
     *out = &driver_loaded.table;
     return TIDE_OK;
 }

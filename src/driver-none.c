@@ -11,9 +11,9 @@
 #include "resource.h"
 
 static enum tide_status
-none(void)
+none(const char *subject)
 {
-    return tide_error_set(TIDE_EUNSUPPORTED, "driver: this build has no CUDA (configure found no cuda.h)");
+    return tide_error_set(TIDE_EUNSUPPORTED, "%s: this build has no CUDA (configure found no cuda.h)", subject);
 }
 
 enum tide_status
@@ -29,7 +29,7 @@ tide_driver_create(const struct tide_driver_options *options, struct tide_resour
     status = tidei_options_copy("driver", options, &known, sizeof(known));
     if (status == TIDE_OK)
         status = tidei_driver_options_check(&known, &fault);
-    return status == TIDE_OK ? none() : status;
+    return status == TIDE_OK ? none("driver") : status;
 }
 
 enum tide_status
@@ -41,7 +41,7 @@ tide_driver_access_set(struct tide_resource *driver, int device, enum tide_drive
     (void)driver;
     if (former != NULL)
         *former = TIDE_DRIVER_NO_ACCESS;
-    return none();
+    return none("driver");
 }
 
 enum tide_status
@@ -51,7 +51,7 @@ tide_driver_access_get(struct tide_resource *driver, int device, enum tide_drive
     (void)driver;
     if (out != NULL)
         *out = TIDE_DRIVER_NO_ACCESS;
-    return none();
+    return none("driver");
 }
 
 enum tide_status
@@ -60,7 +60,7 @@ tide_driver_export(struct tide_resource *driver, int *fd)
     (void)driver;
     if (fd != NULL)
         *fd = -1;
-    return none();
+    return none("driver");
 }
 
 enum tide_status
@@ -69,7 +69,7 @@ tide_driver_export_fabric(struct tide_resource *driver, struct tide_driver_fabri
     (void)driver;
     if (out != NULL)
         memset(out, 0, sizeof(*out));
-    return none();
+    return none("driver");
 }
 
 enum tide_status
@@ -79,7 +79,7 @@ tide_driver_import(int fd, const struct tide_driver_import_options *options, str
     (void)fd;
     if (out != NULL)
         *out = NULL;
-    return none();
+    return none("driver_import");
 }
 
 enum tide_status
@@ -90,7 +90,7 @@ tide_driver_import_fabric(const struct tide_driver_fabric *handle, const struct 
     (void)handle;
     if (out != NULL)
         *out = NULL;
-    return none();
+    return none("driver_import");
 }
 
 enum tide_status
@@ -101,7 +101,7 @@ tide_driver_pointer_export(struct tide_resource *driver, void *pointer, uint64_t
     (void)driver;
     if (out != NULL)
         memset(out, 0, sizeof(*out));
-    return none();
+    return none("driver");
 }
 
 enum tide_status
@@ -113,7 +113,7 @@ tide_driver_pointer_import(struct tide_resource *stack, const struct tide_driver
     (void)stack;
     if (out != NULL)
         *out = NULL;
-    return none();
+    return none("driver_import");
 }
 
 enum tide_status
@@ -123,7 +123,7 @@ tide_device_count(int *count, int *driver_version)
         *count = 0;
     if (driver_version != NULL)
         *driver_version = 0;
-    return none();
+    return none("driver");
 }
 
 enum tide_status
@@ -132,7 +132,7 @@ tide_device_name(int device, char *name, size_t capacity)
     (void)device;
     if (name != NULL && capacity > 0)
         name[0] = '\0';
-    return none();
+    return none("driver");
 }
 
 enum tide_status
@@ -142,7 +142,7 @@ tide_device_query(int device, enum tide_query what, uint64_t *out)
     (void)device;
     if (out != NULL)
         *out = 0;
-    return none();
+    return none("driver");
 }
 
 enum tide_status
@@ -151,7 +151,7 @@ tide_cuda_create(const struct tide_cuda_options *options, struct tide_resource *
     (void)options;
     if (out != NULL)
         *out = NULL;
-    return none();
+    return none("cuda");
 }
 
 enum tide_status
@@ -160,7 +160,7 @@ tide_managed_create(const struct tide_managed_options *options, struct tide_reso
     (void)options;
     if (out != NULL)
         *out = NULL;
-    return none();
+    return none("managed");
 }
 
 enum tide_status
@@ -169,7 +169,7 @@ tide_pinned_create(const struct tide_pinned_options *options, struct tide_resour
     (void)options;
     if (out != NULL)
         *out = NULL;
-    return none();
+    return none("pinned");
 }
 
 #endif

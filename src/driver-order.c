@@ -4,9 +4,11 @@
 #ifdef HAVE_CUDA_H
 
 enum tide_status
-tidei_driver_events_init(struct tidei_driver_events *events, const struct tidei_driver *cuda, CUcontext context)
+tidei_driver_events_init(struct tidei_driver_events *events, const struct tidei_driver *cuda, const char *subject,
+                         CUcontext context)
 {
     events->cuda = cuda;
+    events->subject = subject;
     events->context = context;
     events->count = 0;
     return tidei_lock_init(&events->lock);
@@ -104,13 +106,14 @@ tidei_driver_order(struct tidei_driver_events *events, CUstream earlier, CUstrea
         return TIDE_OK;
     if (cuda->stream_get_ctx == NULL || cuda->stream_wait_event == NULL || cuda->event_create == NULL ||
         cuda->event_destroy == NULL || cuda->event_record == NULL)
-        return tide_error_set(TIDE_EUNSUPPORTED, "driver: this NVIDIA driver has no events to order streams with");
+        return tide_error_set(TIDE_EUNSUPPORTED, "%s: the NVIDIA driver has no events to order streams with",
+                              events->subject);
     result = order_streams(events, earlier, later, &function);
     if (tidei_driver_enter(cuda, result, events->context)) {
         result = order_streams(events, earlier, later, &function);
         tidei_driver_leave(cuda);
     }
-    return tidei_driver_error(cuda, result, function);
+    return tidei_driver_error(cuda, events->subject, result, function);
 }
 
 /* At exit the driver's work has gone with it, and a thread without a context has none there. */
@@ -129,17 +132,18 @@ tidei_driver_order_all(struct tidei_driver_events *events)
 
     if (!tidei_driver_usable())
         return tide_error_set(TIDE_EUNSUPPORTED,
-                              "driver: CUDA does not work in a child of fork() whose parent has started it");
+                              "%s: CUDA does not work in a child of fork() whose parent has started it",
+                              events->subject);
     /* The current context may be the application's own, whose streams get memory here, too. */
     result = cuda->context_synchronize();
     if (!order_is_done(result))
-        return tidei_driver_error(cuda, result, "cuCtxSynchronize");
+        return tidei_driver_error(cuda, events->subject, result, "cuCtxSynchronize");
     result = cuda->context_push(events->context);
     if (result == CUDA_SUCCESS) {
         result = cuda->context_synchronize();
         tidei_driver_leave(cuda);
     }
-    return order_is_done(result) ? TIDE_OK : tidei_driver_error(cuda, result, "cuCtxSynchronize");
+    return order_is_done(result) ? TIDE_OK : tidei_driver_error(cuda, events->subject, result, "cuCtxSynchronize");
 }
 
 #endif

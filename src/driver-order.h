@@ -13,6 +13,7 @@
 /* Idle events of one context. */
 struct tidei_driver_events {
     const struct tidei_driver *cuda; /* borrowed */
+    const char *subject;             /* static; of messages */
     CUcontext context;               /* borrowed */
     struct tidei_lock lock;
     size_t count;                      /* under lock */
@@ -21,7 +22,7 @@ struct tidei_driver_events {
 
 /* Errors: TIDE_ENOMEM. */
 enum tide_status tidei_driver_events_init(struct tidei_driver_events *events, const struct tidei_driver *cuda,
-                                          CUcontext context);
+                                          const char *subject, CUcontext context);
 
 /* Destroy the idle events; where `touch_driver` is false, only forget them. */
 void tidei_driver_events_fini(struct tidei_driver_events *events, bool touch_driver);

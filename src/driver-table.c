@@ -118,7 +118,7 @@ tidei_driver_error_name(const struct tidei_driver *table, CUresult result)
 }
 
 enum tide_status
-tidei_driver_error_of(const struct tidei_driver *table, const char *subject, CUresult result, const char *function)
+tidei_driver_error(const struct tidei_driver *table, const char *subject, CUresult result, const char *function)
 {
     enum tide_status status;
 
@@ -128,12 +128,6 @@ tidei_driver_error_of(const struct tidei_driver *table, const char *subject, CUr
                             (int)result);
     tidei_error_driver_set((int)result);
     return status;
-}
-
-enum tide_status
-tidei_driver_error(const struct tidei_driver *table, CUresult result, const char *function)
-{
-    return tidei_driver_error_of(table, "driver", result, function);
 }
 
 /* The same for what happens before there is a table to work with: then this machine cannot do it. */

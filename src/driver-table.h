@@ -80,12 +80,12 @@ struct tidei_driver {
 
 /*
  * The driver of this machine (static), loaded and initialized by the first call in the process; a failure is kept
- * too, and said again to each caller.
+ * too, and said again to each caller, with `subject` before it: the base that was asked for.
  *
  * Errors: TIDE_EUNSUPPORTED: no library, a library without what every driver has, cuInit failed (the text names the
  * error), no device, or a child of fork() whose parent had loaded it. Thread safety: any thread.
  */
-enum tide_status tidei_driver_get(const struct tidei_driver **out);
+enum tide_status tidei_driver_get(const char *subject, const struct tidei_driver **out);
 
 /* False in a child of fork() whose parent has loaded the driver: there no call into it is safe. */
 bool tidei_driver_usable(void);
@@ -104,13 +104,10 @@ const char *tidei_driver_error_name(const struct tidei_driver *table, CUresult r
 
 /*
  * Say that `function` came to `result`, keep that as the thread's driver error, and return TIDE_EDRIVER; TIDE_OK for
- * CUDA_SUCCESS. The text: "driver: cuMemPoolCreate: CUDA_ERROR_INVALID_VALUE (1)".
+ * CUDA_SUCCESS. `subject` is a base: "driver: cuMemPoolCreate: CUDA_ERROR_INVALID_VALUE (1)".
  */
-enum tide_status tidei_driver_error(const struct tidei_driver *table, CUresult result, const char *function);
-
-/* The same with another subject than the driver: a base, "cuda: cuMemAlloc: CUDA_ERROR_LAUNCH_FAILED (719)". */
-enum tide_status tidei_driver_error_of(const struct tidei_driver *table, const char *subject, CUresult result,
-                                       const char *function);
+enum tide_status tidei_driver_error(const struct tidei_driver *table, const char *subject, CUresult result,
+                                    const char *function);
 
 /*
  * Where a call came to `result` because the thread has no context, or one that is destroyed: make `context` current

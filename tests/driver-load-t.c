@@ -8,10 +8,21 @@
 #include "tests/tap.h"
 
 #ifdef HAVE_CUDA_H
-#define WORDS "driver: no NVIDIA driver on this machine (libcuda.so.1"
+#define WORDS ": no NVIDIA driver on this machine (libcuda.so.1"
 #else
-#define WORDS "driver: this build has no CUDA"
+#define WORDS ": this build has no CUDA"
 #endif
+
+static void
+test_base(const char *name)
+{
+    struct tide_resource *base = (struct tide_resource *)&tap;
+    char words[128];
+
+    snprintf(words, sizeof(words), "%s%s", name, WORDS);
+    ok(tide_stack_parse(name, &base) == TIDE_EUNSUPPORTED && base == NULL, "the base %s is unsupported", name);
+    has_words(tide_error_text(), words, "the text names it");
+}
 
 int
 main(void)
@@ -20,12 +31,15 @@ main(void)
 
     if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != NULL)
         skip_all("this machine has an NVIDIA driver");
-    plan(5);
+    plan(11);
     ok(tide_driver_create(NULL, &driver) == TIDE_EUNSUPPORTED && driver == NULL, "a driver is unsupported");
-    has_words(tide_error_text(), WORDS, "the text says what is missing");
+    has_words(tide_error_text(), "driver" WORDS, "the text says what is missing");
     tide_error_set(TIDE_EINVAL, "another error");
     ok(tide_driver_create(NULL, &driver) == TIDE_EUNSUPPORTED && driver == NULL, "and so is a second one");
-    has_words(tide_error_text(), WORDS, "with the same text");
+    has_words(tide_error_text(), "driver" WORDS, "with the same text");
     is_i64(tide_error_driver(), 0, "no driver call has failed");
+    test_base("cuda");
+    test_base("managed");
+    test_base("pinned");
     return done();
 }

@@ -20,8 +20,9 @@ static struct tidei_driver table;
 static void *library;
 
 enum tide_status
-tidei_driver_get(const struct tidei_driver **out)
+tidei_driver_get(const char *subject, const struct tidei_driver **out)
 {
+    (void)subject;
     *out = &table;
     return TIDE_OK;
 }
@@ -180,7 +181,7 @@ static const struct {
       "driver_import: the NVIDIA driver has no cuMemPoolImportFromShareableHandle", "driver" },
     { "cuMemPoolImportPointer", try_import, "driver_import: the NVIDIA driver has no cuMemPoolImportPointer",
       "driver" },
-    { "cuStreamWaitEvent", try_order, "driver: this NVIDIA driver has no events", "driver" },
+    { "cuStreamWaitEvent", try_order, "driver: the NVIDIA driver has no events", "driver" },
     { "cuMemAlloc_v2", try_cuda, "cuda: the NVIDIA driver has no cuMemAlloc", "driver" },
     { "cuMemAllocManaged", try_managed, "managed: the NVIDIA driver has no cuMemAllocManaged", "pinned" },
     { "cuMemAdvise", try_advice, "managed: the NVIDIA driver has no cuMemAdvise", "managed" },
