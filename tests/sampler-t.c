@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -30,12 +31,12 @@ static struct {
 static enum tide_status
 told_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
-    static _Atomic uintptr_t next = 1 << 20;
+    static atomic_uintptr_t next = 1 << 20;
 
     (void)self;
     (void)alignment;
     (void)stream;
-    *out = bytes != 0 ? (void *)(next += 1024) : NULL;
+    *out = bytes != 0 ? (void *)atomic_fetch_add(&next, 1024) : NULL;
     return TIDE_OK;
 }
 
