@@ -203,8 +203,12 @@ child_close(void)
         struct child_config *self = &child.configs[i];
 
         tide_resource_release(self->stack);
-        if (!self->skipped && self->config->cupti == GPU_CUPTI_MEMORY2)
-            printf("%llu MEMORY2 records", gpu_cupti_finish());
+        if (!self->skipped && self->config->cupti == GPU_CUPTI_MEMORY2) {
+            unsigned fresh;
+            unsigned long long bytes = gpu_cupti_finish(&fresh);
+
+            printf("%.1f MiB of MEMORY2 records, %u buffers made in between", (double)bytes / (1 << 20), fresh);
+        }
         if (self->stack != NULL && self->trace[0] != '\0') {
             child_note(self->trace);
             unlink(self->trace);

@@ -15,7 +15,7 @@
 enum gpu_cupti {
     GPU_CUPTI_NOTHING,
     GPU_CUPTI_CALLBACKS, /* around the two functions, which do nothing */
-    GPU_CUPTI_MEMORY2    /* its records, which are discarded */
+    GPU_CUPTI_MEMORY2    /* its records, which nobody reads */
 };
 
 /*
@@ -50,7 +50,7 @@ int gpu_child(const char *process, unsigned threads);
 /* Switch it on in this process, once; NULL, or why not. */
 const char *gpu_cupti_start(enum gpu_cupti what);
 
-/* How many records have come. */
-unsigned long long gpu_cupti_finish(void);
+/* How many bytes of records have come; *fresh: how often a buffer for them had to be made in between. */
+unsigned long long gpu_cupti_finish(unsigned *fresh);
 
 #endif
