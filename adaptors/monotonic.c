@@ -130,7 +130,7 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
         chunk_address = chunk->address;
     }
     tidei_lock_give(&self->lock);
-    *out = (void *)address;
+    *out = chunk != NULL ? (void *)address : NULL;
     if (!order)
         return TIDE_OK;
     status = upstream->ops->order(upstream, chunk_stream, stream);
