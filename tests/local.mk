@@ -338,10 +338,12 @@ TESTS += tests/pool-model-t
 THREADED_TESTS += tests/pool-model-t
 
 # Random stacks; `make random` has many more.
-EXTRA_DIST += tests/random-stack.h
+EXTRA_DIST += tests/random-stack.h tests/random-stack-model.h tests/random-stack-trace.h
 check_PROGRAMS += tests/random-stack-t
-tests_random_stack_t_SOURCES = tests/random-stack-t.c tests/random-stack.c tests/contract.c
-tests_random_stack_t_LDADD = libtidemark.la
+tests_random_stack_t_SOURCES = tests/random-stack-t.c tests/random-stack.c tests/random-stack-model.c \
+	tests/random-stack-trace.c tests/contract.c tests/trace.c
+tests_random_stack_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
+tests_random_stack_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/random-stack-t
 THREADED_TESTS += tests/random-stack-t
 

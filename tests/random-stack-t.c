@@ -1,125 +1,36 @@
 /*
  * Random stacks from all adaptors, random operations from several threads, and a model that knows what they should have
- * come to: overlap, alignment and content of blocks, every figure that can be told from outside, every byte given back.
+ * come to: overlap, alignment and content of blocks, every figure that can be told from outside, every byte given back,
+ * and, where a log records, every row of the trace.
  *
  * TEST_SEED=N RANDOM_STACK_ROUNDS=1 runs one round again; RANDOM_STACK_ROUNDS=2000 RANDOM_STACK_STEPS=20000 is the long
  * form (`make random`).
  */
 #include <pthread.h>
-#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <tidemark/tidemark.h>
 
 #include "contract.h"
-#include "random-stack.h"
+#include "random-stack-model.h"
 #include "tap.h"
+#include "trace.h"
 
-#define THREADS_MOST 4
-#define LIVE_MOST    48
-#define MAILBOXES    8
-#define BASES_MOST   64
-#define SIZE_MOST    (UINT64_C(64) << 10)
-#define ADDED_BINS   2
-#define ROUNDS       200
-#define STEPS        800
-
-struct block {
-    unsigned char *pointer;
-    size_t bytes;
-    size_t alignment;
-    unsigned char content;
-    bool live;
-};
-
-struct round {
-    struct random_stack random;
-    struct tide_resource *stack;
-    unsigned threads;
-    unsigned steps;
-    pthread_mutex_t lock; /* guards what follows */
-    struct block live[THREADS_MOST * LIVE_MOST + MAILBOXES];
-    size_t live_count;
-    uint64_t live_bytes;
-    uint64_t peak_bytes, total_bytes, total_count; /* the peak is exact with one thread */
-    unsigned added_bins;
-    unsigned faults; /* what went wrong; the first is told */
-    struct block mailboxes[MAILBOXES];
-};
+#define BASES_MOST 64
+#define SIZE_MOST  (UINT64_C(64) << 10)
+#define ADDED_BINS 2
+#define TAGS       3
+#define ROUNDS     200
+#define STEPS      800
 
 struct worker {
     pthread_t thread;
     struct round *round;
     uint64_t state;
+    struct caller caller;
     struct block blocks[LIVE_MOST];
 };
-
-static void fault(struct round *round, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* With the lock held, or alone. */
-static void
-fault(struct round *round, const char *format, ...)
-{
-    char text[1024];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    if (round->faults++ < 3)
-        diag("%s", text);
-}
-
-static void
-note_fault(struct round *round, const char *what, enum tide_status status)
-{
-    pthread_mutex_lock(&round->lock);
-    fault(round, "%s: %s: %s", what, tide_status_name(status), tide_error_text());
-    pthread_mutex_unlock(&round->lock);
-}
-
-static void
-model_add(struct round *round, const struct block *block)
-{
-    pthread_mutex_lock(&round->lock);
-    for (size_t i = 0; i < round->live_count; i++) {
-        const struct block *other = &round->live[i];
-
-        if (block->bytes != 0 && block->pointer < other->pointer + other->bytes &&
-            other->pointer < block->pointer + block->bytes)
-            fault(round, "%p of %zu B overlaps %p of %zu B", (void *)block->pointer, block->bytes,
-                  (void *)other->pointer, other->bytes);
-    }
-    if ((uintptr_t)block->pointer % block->alignment != 0)
-        fault(round, "%p is no multiple of %zu", (void *)block->pointer, block->alignment);
-    if ((block->pointer == NULL) != (block->bytes == 0))
-        fault(round, "%p has %zu B", (void *)block->pointer, block->bytes);
-    round->live[round->live_count++] = *block;
-    round->live_bytes += block->bytes;
-    round->total_bytes += block->bytes;
-    round->total_count++;
-    if (round->live_bytes > round->peak_bytes)
-        round->peak_bytes = round->live_bytes;
-    pthread_mutex_unlock(&round->lock);
-}
-
-/* Before it is freed: the address may come back at once. */
-static void
-model_remove(struct round *round, const struct block *block)
-{
-    size_t i = 0;
-
-    pthread_mutex_lock(&round->lock);
-    while (i < round->live_count && (round->live[i].pointer != block->pointer || round->live[i].bytes != block->bytes ||
-                                     round->live[i].alignment != block->alignment))
-        i++;
-    if (i == round->live_count) {
-        fault(round, "the model has lost %p", (void *)block->pointer);
-    } else {
-        round->live[i] = round->live[--round->live_count];
-        round->live_bytes -= block->bytes;
-    }
-    pthread_mutex_unlock(&round->lock);
-}
 
 static size_t
 random_size(uint64_t *state)
@@ -138,16 +49,18 @@ do_allocate(struct worker *worker, struct block *block)
 
     block->bytes = random_size(&worker->state);
     block->alignment = (size_t)1 << contract_random(&worker->state) % (round->random.any_alignment ? 14 : 9);
-    status = tide_allocate(round->stack, block->bytes, block->alignment, contract_random(&worker->state) % 3, &pointer);
+    worker->caller.stream = contract_random(&worker->state) % 3;
+    status = tide_allocate(round->stack, block->bytes, block->alignment, worker->caller.stream, &pointer);
+    block->pointer = pointer;
     if (status != TIDE_OK) {
+        model_add(round, block, &worker->caller, status);
         if (!round->random.may_fail || (status != TIDE_ECAPACITY && status != TIDE_ELIMIT) || pointer != NULL)
             note_fault(round, "an allocation", status);
         return;
     }
     block->live = true;
-    block->pointer = pointer;
     block->content = (unsigned char)contract_random(&worker->state);
-    model_add(round, block);
+    model_add(round, block, &worker->caller, status);
     if (round->random.host_memory)
         memset(block->pointer != NULL ? block->pointer : (void *)block, block->content, block->bytes);
 }
@@ -163,10 +76,10 @@ do_free(struct worker *worker, struct block *block)
         wrong += block->pointer[i] != block->content;
     if (wrong != 0)
         note_fault(round, "others have written to a block", TIDE_OK);
-    model_remove(round, block);
+    worker->caller.stream = contract_random(&worker->state) % 3;
+    model_remove(round, block, &worker->caller);
     block->live = false;
-    status = tide_deallocate(round->stack, block->pointer, block->bytes, block->alignment,
-                             contract_random(&worker->state) % 3);
+    status = tide_deallocate(round->stack, block->pointer, block->bytes, block->alignment, worker->caller.stream);
     if (status != TIDE_OK)
         note_fault(round, "a deallocation", status);
 }
@@ -202,6 +115,22 @@ do_add_bin(struct round *round, uint64_t limit_bytes)
     tide_resource_release(bin);
 }
 
+/* From here on the thread's allocations have a tag, or none any more. */
+static void
+do_tag(struct worker *worker, uint64_t choice)
+{
+    char name[16];
+
+    if (worker->caller.tag != 0) {
+        tide_tag_pop();
+        worker->caller.tag = 0;
+        return;
+    }
+    snprintf(name, sizeof(name), "t%u", (unsigned)(1 + choice % TAGS));
+    if (tide_tag_push(name) == TIDE_OK)
+        worker->caller.tag = (int64_t)(1 + choice % TAGS);
+}
+
 /* What else may happen at any time. */
 static void
 do_other(struct worker *worker)
@@ -213,21 +142,24 @@ do_other(struct worker *worker)
     uint64_t figure;
     char text[64];
 
-    switch (choice % 6) {
+    switch (choice % 7) {
     case 0:
-        status = tide_trim(round->stack, choice / 6 % 2 == 0 ? 0 : choice % 1000000);
+        status = tide_trim(round->stack, choice / 7 % 2 == 0 ? 0 : choice % 1000000);
         break;
     case 1:
-        status = tide_order(round->stack, choice / 6 % 4 == 3 ? TIDE_STREAM_ALL : choice / 6 % 4, choice / 24 % 3);
+        status = tide_order(round->stack, choice / 7 % 4 == 3 ? TIDE_STREAM_ALL : choice / 7 % 4, choice / 28 % 3);
         break;
     case 2:
-        (void)tide_query(round->stack, (enum tide_query)(choice / 6 % 24), &figure);
+        (void)tide_query(round->stack, (enum tide_query)(choice / 7 % 24), &figure);
         break;
     case 3:
         status = tide_describe(round->stack, text, sizeof(text), NULL);
         break;
     case 4:
-        do_add_bin(round, 16 + choice / 6 % 10000);
+        do_add_bin(round, 16 + choice / 7 % 10000);
+        break;
+    case 5:
+        do_tag(worker, choice / 7);
         break;
     default:
         guard = tide_stack_find(round->stack, "guard");
@@ -244,6 +176,7 @@ worker_run(void *context)
 {
     struct worker *worker = context;
 
+    worker->caller = (struct caller){ .thread = (int64_t)syscall(SYS_gettid) };
     for (unsigned i = 0; i < worker->round->steps; i++) {
         uint64_t choice = contract_random(&worker->state) % 200;
         struct block *block = &worker->blocks[contract_random(&worker->state) % LIVE_MOST];
@@ -258,123 +191,6 @@ worker_run(void *context)
             do_allocate(worker, block);
     }
     return NULL;
-}
-
-static uint64_t
-figure_of(struct tide_resource *resource, enum tide_query what)
-{
-    uint64_t figure;
-
-    return tide_query(resource, what, &figure) == TIDE_OK ? figure : UINT64_MAX;
-}
-
-/* What a limit should count, from what is live. */
-static uint64_t
-limit_wanted(const struct round *round, struct tide_resource *limit)
-{
-    char text[256] = "";
-    struct tide_text out = { .data = text, .capacity = sizeof(text) };
-    const char *argument;
-    uint64_t alignment = 256, wanted = 0;
-
-    limit->ops->describe(limit, &out);
-    argument = strstr(text, "alignment=");
-    if (argument != NULL) {
-        char *unit;
-
-        alignment = strtoull(argument + strlen("alignment="), &unit, 10);
-        alignment <<= strncmp(unit, "KiB", 3) == 0 ? 10 : 0;
-    }
-    for (size_t i = 0; i < round->live_count; i++)
-        wanted += (round->live[i].bytes + alignment - 1) & ~(alignment - 1);
-    return wanted;
-}
-
-static void
-check_statistics(struct round *round, struct tide_resource *layer)
-{
-    struct tide_statistics seen;
-    bool right;
-
-    if (tide_statistics_read(layer, &seen) != TIDE_OK) {
-        fault(round, "statistics cannot be read");
-        return;
-    }
-    right = (uint64_t)seen.bytes.current == round->live_bytes && (uint64_t)seen.count.current == round->live_count;
-    if (!right)
-        fault(round, "statistics: %" PRId64 " bytes in %" PRId64 " blocks, expected %" PRIu64 " in %zu",
-              seen.bytes.current, seen.count.current, round->live_bytes, round->live_count);
-    if (layer == round->stack &&
-        ((uint64_t)seen.bytes.total != round->total_bytes || (uint64_t)seen.count.total != round->total_count))
-        fault(round, "statistics: %" PRId64 " bytes in all, expected %" PRIu64, seen.bytes.total, round->total_bytes);
-    if (layer == round->stack && round->threads == 1 && (uint64_t)seen.bytes.peak != round->peak_bytes)
-        fault(round, "statistics: a peak of %" PRId64 ", expected %" PRIu64, seen.bytes.peak, round->peak_bytes);
-}
-
-static void
-add_tracked(void *context, const struct tide_track_block *block)
-{
-    *(uint64_t *)context += block->bytes;
-}
-
-static void
-check_track(struct round *round, struct tide_resource *layer)
-{
-    uint64_t bytes = 0;
-
-    if (tide_track_report(layer, add_tracked, &bytes) != TIDE_OK || bytes != round->live_bytes)
-        fault(round, "track: %" PRIu64 " bytes outstanding, expected %" PRIu64, bytes, round->live_bytes);
-}
-
-/* Down from the top, as long as each layer hands on just what it gets: its figures are the model's. */
-static void
-check_figures(struct round *round)
-{
-    struct tide_resource *layer = round->stack;
-
-    while (layer != NULL) {
-        const char *name = tide_resource_name(layer);
-        uint64_t used;
-
-        if (strcmp(name, "statistics") == 0)
-            check_statistics(round, layer);
-        else if (strcmp(name, "track") == 0)
-            check_track(round, layer);
-        else if (strcmp(name, "limit") == 0 &&
-                 (tide_limit_used(layer, &used) != TIDE_OK || used != limit_wanted(round, layer)))
-            fault(round, "limit: %" PRIu64 " bytes in use, expected %" PRIu64, used, limit_wanted(round, layer));
-        else if (strcmp(name, "aligned") == 0 || strcmp(name, "binning") == 0 || strcmp(name, "fallback") == 0)
-            return;
-        else if ((strcmp(name, "pool") == 0 || strcmp(name, "arena") == 0 || strcmp(name, "monotonic") == 0 ||
-                  strcmp(name, "guard") == 0 || layer->upstream == NULL) &&
-                 figure_of(layer, TIDE_QUERY_BYTES_USED) != round->live_bytes)
-            fault(round, "%s: %" PRIu64 " bytes used, expected %" PRIu64, name, figure_of(layer, TIDE_QUERY_BYTES_USED),
-                  round->live_bytes);
-        if (strcmp(name, "pool") == 0 || strcmp(name, "arena") == 0 || strcmp(name, "monotonic") == 0 ||
-            strcmp(name, "guard") == 0)
-            return;
-        layer = layer->upstream;
-    }
-}
-
-/* Where all is freed and trimmed, no layer has anything out, unless one above keeps its chunks. */
-static void
-check_empty(struct round *round, struct tide_resource *layer)
-{
-    struct tide_upstream edge;
-    struct tide_statistics seen;
-    uint64_t used;
-
-    if (tide_statistics_read(layer, &seen) == TIDE_OK && (seen.bytes.current != 0 || seen.count.current != 0))
-        fault(round, "statistics: %" PRId64 " bytes in %" PRId64 " blocks where there are none", seen.bytes.current,
-              seen.count.current);
-    if (tide_limit_used(layer, &used) == TIDE_OK && used != 0)
-        fault(round, "limit: %" PRIu64 " bytes in use where there are none", used);
-    if (layer->upstream == NULL && figure_of(layer, TIDE_QUERY_BYTES_USED) != 0)
-        fault(round, "%s: %" PRIu64 " bytes used where there are none", tide_resource_name(layer),
-              figure_of(layer, TIDE_QUERY_BYTES_USED));
-    for (size_t i = 0; layer->ops->upstream_at(layer, i, &edge) == TIDE_OK; i++)
-        check_empty(round, edge.resource);
 }
 
 /* Hold on to every base, to ask them when the stack has gone. */
@@ -420,6 +236,7 @@ round_work(struct round *round, struct worker *workers)
 static void
 round_drain(struct round *round, struct worker *workers)
 {
+    workers[0].caller = (struct caller){ .thread = (int64_t)syscall(SYS_gettid) };
     for (unsigned i = 0; i < MAILBOXES; i++) {
         if (round->mailboxes[i].live)
             do_free(&workers[0], &round->mailboxes[i]);
@@ -456,32 +273,72 @@ round_end(struct round *round)
     }
 }
 
+/* Between the making of the stack and its end. */
+static void
+round_live(struct round *round, struct worker *workers, const char *path)
+{
+    static struct trace_layers layers;
+    struct tide_resource *log = round->random.records ? tide_stack_find(round->stack, "log") : NULL;
+    const char *wrong = log != NULL ? trace_check_layers(path, log, &layers) : NULL;
+
+    round->top_statistics = tide_stack_find(round->stack, "statistics");
+    check_text(round);
+    round_work(round, workers);
+    round_work(round, workers);
+    round_drain(round, workers);
+    if (log != NULL && wrong == NULL && tide_log_flush(log) != TIDE_OK)
+        wrong = tide_error_text();
+    if (log != NULL && wrong == NULL)
+        wrong = trace_check_lives(path, log, &layers, &round->lives, round->random.drops);
+    if (wrong != NULL)
+        fault(round, "%s", wrong);
+}
+
+/* What is in the trace when it has been closed; it goes where nothing was wrong. */
+static void
+round_trace_end(struct round *round, const char *path)
+{
+    bool earlier = strstr(round->random.text, "initial=") != NULL || strstr(round->random.text, "preallocate=") != NULL;
+    const char *wrong = trace_check_end(path, round->random.drops, earlier);
+
+    if (wrong != NULL)
+        fault(round, "%s", wrong);
+    if (round->threads == 1 && !round->random.drops &&
+        sql_number(path, "SELECT coalesce(max(live_bytes), 0) FROM usage WHERE layer_id = 1") !=
+            (int64_t)round->peak_bytes)
+        fault(round, "the trace has a peak of %" PRId64 ", expected %" PRIu64,
+              sql_number(path, "SELECT max(live_bytes) FROM usage WHERE layer_id = 1"), round->peak_bytes);
+    if (round->faults == 0)
+        unlink(path);
+}
+
 static void
 run_round(uint64_t seed, unsigned steps)
 {
     static struct round round;
     static struct worker workers[THREADS_MOST];
+    const char *path = scratch("%" PRIu64 ".db", seed);
     enum tide_status status;
 
     memset(&round, 0, sizeof(round));
     memset(workers, 0, sizeof(workers));
     pthread_mutex_init(&round.lock, NULL);
-    random_stack_make(&round.random, seed);
+    random_stack_make(&round.random, seed, path);
     round.steps = steps;
     round.threads = 1 + (unsigned)(seed % THREADS_MOST);
     for (unsigned i = 0; i < THREADS_MOST; i++)
         workers[i] = (struct worker){ .round = &round, .state = seed * 1000003 + i + 1 };
     status = tide_stack_parse(round.random.text, &round.stack);
     if (status == TIDE_OK) {
-        check_text(&round);
-        round_work(&round, workers);
-        round_work(&round, workers);
-        round_drain(&round, workers);
+        round_live(&round, workers, path);
         round_end(&round);
+        if (round.random.records)
+            round_trace_end(&round, path);
     } else if (!round.random.may_fail || (status != TIDE_ECAPACITY && status != TIDE_ELIMIT)) {
         fault(&round, "%s", tide_error_text()); /* a limit may refuse what a pool takes at once */
     }
     pthread_mutex_destroy(&round.lock);
+    lives_free(&round.lives);
     ok(round.faults == 0, "seed %" PRIu64 ", %u threads: %s", seed, round.threads, round.random.text);
 }
 

@@ -122,16 +122,9 @@ static void
 add_pool(struct random_stack *stack, unsigned depth)
 {
     (void)depth;
-    switch (choose(stack, 7)) {
+    switch (choose(stack, 5)) {
     case 0:
         add(stack, "pool(initial=%uKiB, cache=0)", 64u << choose(stack, 6));
-        break;
-    case 5:
-        stack->may_fail = true;
-        add(stack, "arena(size=%uMiB)", 2 * (1 + choose(stack, 8)));
-        break;
-    case 6:
-        add(stack, "arena");
         break;
     case 1:
         stack->may_fail = true;
@@ -150,10 +143,39 @@ add_pool(struct random_stack *stack, unsigned depth)
 }
 
 static void
+add_arena(struct random_stack *stack, unsigned depth)
+{
+    (void)depth;
+    switch (choose(stack, 3)) {
+    case 0:
+        add(stack, "arena");
+        break;
+    case 1:
+        stack->may_fail = true;
+        add(stack, "arena(size=%uMiB)", 2 * (1 + choose(stack, 8)));
+        break;
+    default:
+        stack->may_fail = true;
+        add(stack, "arena(size=%uKiB)", 64 << choose(stack, 8));
+        break;
+    }
+}
+
+static void
 add_track(struct random_stack *stack, unsigned depth)
 {
     (void)depth;
     add(stack, choose(stack, 3) == 0 ? "track(callstack=4)" : "track");
+}
+
+/* Without a path: it records into the trace of the one above. */
+static void
+add_log(struct random_stack *stack, unsigned depth)
+{
+    if (!stack->records)
+        add_statistics(stack, depth);
+    else
+        add(stack, choose(stack, 3) == 0 ? "log(callstack=3)" : "log");
 }
 
 static void
@@ -169,9 +191,16 @@ add_bin(struct random_stack *stack, unsigned exponent)
     unsigned bytes = 1u << exponent;
 
     add(stack, "%u={", bytes);
-    switch (choose(stack, 4)) {
+    switch (choose(stack, 6)) {
     case 0:
         add(stack, "fixed(%u)", bytes);
+        break;
+    case 3:
+        add_log(stack, 0);
+        add(stack, " | fixed(%u)", bytes);
+        break;
+    case 4:
+        add_arena(stack, 0);
         break;
     case 1:
         add(stack, "statistics | fixed(%u, preallocate=%u)", bytes + choose(stack, 100), choose(stack, 5));
@@ -225,8 +254,8 @@ static void
 add_layers(struct random_stack *stack, unsigned count, unsigned depth)
 {
     static void (*const kinds[])(struct random_stack *, unsigned) = {
-        add_aligned,   add_binning, add_fallback, add_fault,      add_guard,      add_limit, add_limit,
-        add_monotonic, add_pool,    add_retry,    add_statistics, add_statistics, add_track,
+        add_aligned, add_arena, add_binning,   add_fallback, add_fault, add_guard,      add_limit, add_limit,
+        add_log,     add_log,   add_monotonic, add_pool,     add_retry, add_statistics, add_track,
     };
 
     for (unsigned i = 0; i < count; i++) {
@@ -236,8 +265,27 @@ add_layers(struct random_stack *stack, unsigned count, unsigned depth)
     }
 }
 
+/* With the path: nothing stands above it but what hands on just what it gets. */
+static void
+add_first_log(struct random_stack *stack, const char *trace)
+{
+    add(stack, "log(%s", trace);
+    if (choose(stack, 2) == 0)
+        add(stack, ", ring=%uKiB", 4u << choose(stack, 6));
+    if (choose(stack, 4) == 0)
+        add(stack, ", backlog=1MiB");
+    if (choose(stack, 4) == 0)
+        add(stack, ", clock=monotonic");
+    if (choose(stack, 4) == 0)
+        add(stack, ", callstack=%u", 1 + choose(stack, 4));
+    if (choose(stack, 6) == 0)
+        add(stack, ", samples=%s", choose(stack, 2) == 0 ? "every" : "off");
+    stack->drops = choose(stack, 6) == 0;
+    add(stack, stack->drops ? ", overflow=drop) | " : ") | ");
+}
+
 void
-random_stack_make(struct random_stack *stack, uint64_t seed)
+random_stack_make(struct random_stack *stack, uint64_t seed, const char *trace)
 {
     memset(stack, 0, sizeof(*stack));
     stack->state = seed;
@@ -245,7 +293,16 @@ random_stack_make(struct random_stack *stack, uint64_t seed)
         contract_random(&stack->state); /* seeds that differ in a bit begin alike */
     stack->host_memory = choose(stack, 2) == 0;
     stack->any_alignment = choose(stack, 4) == 0;
-    add(stack, stack->any_alignment ? "statistics | aligned | " : "statistics | ");
+    stack->records = choose(stack, 3) == 0;
+    if (stack->records && choose(stack, 2) == 0) {
+        add_first_log(stack, trace);
+        add(stack, "statistics | ");
+    } else {
+        add(stack, "statistics | ");
+        if (stack->records)
+            add_first_log(stack, trace);
+    }
+    add(stack, stack->any_alignment ? "aligned | " : "");
     add_layers(stack, choose(stack, LAYERS_MOST), 0);
     add(stack, strcmp(stack->text + strlen(stack->text) - 2, "| ") == 0 ? "" : " | ");
     if (stack->host_memory)

@@ -14,9 +14,11 @@ struct random_stack {
     bool host_memory;   /* all of it can be read and written */
     bool may_fail;      /* a layer refuses requests that are right */
     bool any_alignment; /* the top serves alignments over 256 bytes */
+    bool records;       /* a log that has the trace's path sees all that passes through the top */
+    bool drops;         /* it drops what does not fit into its rings */
 };
 
-/* A stack for that seed, which is not 0. */
-void random_stack_make(struct random_stack *stack, uint64_t seed);
+/* A stack for that seed, which is not 0; where it records, into `trace`. */
+void random_stack_make(struct random_stack *stack, uint64_t seed, const char *trace);
 
 #endif

@@ -1,0 +1,79 @@
+/* The trace of a random stack beside what it should hold: its layers, and each allocation with its whole life. */
+#ifndef TESTS_RANDOM_STACK_TRACE_H
+#define TESTS_RANDOM_STACK_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidemark/tidemark.h>
+
+/* Who calls, and what is recorded of that: the system's id of the thread, its stream, and the number of its tag or 0. */
+struct caller {
+    int64_t thread;
+    tide_stream stream;
+    int64_t tag;
+};
+
+enum life_column {
+    LIFE_ADDRESS,
+    LIFE_SIZE,
+    LIFE_ALIGNMENT,
+    LIFE_STATUS,
+    LIFE_TAG,
+    LIFE_ALLOC_THREAD,
+    LIFE_ALLOC_STREAM,
+    LIFE_FREE_THREAD, /* -1: not freed */
+    LIFE_FREE_STREAM, /* -1: the same */
+    LIFE_COLUMNS
+};
+
+/* A row of `allocation`, but for its times. */
+struct life {
+    int64_t column[LIFE_COLUMNS];
+};
+
+struct lives {
+    struct life *all; /* owns */
+    size_t count;
+    size_t capacity;
+};
+
+/* Add one; returns its index. */
+size_t lives_add(struct lives *lives, const struct life *life);
+void lives_free(struct lives *lives);
+
+#define TRACE_LAYERS_MOST 512
+
+/* The layers of a stack with the numbers that its trace has given them. */
+struct trace_layers {
+    struct {
+        struct tide_resource *resource; /* borrowed */
+        int64_t id;
+        unsigned edges; /* that lead to it, from layers of the trace */
+    } all[TRACE_LAYERS_MOST];
+    size_t count;
+    size_t logs;
+};
+
+/*
+ * What is wrong with the rows of `layer` and `layer_bin` of the trace at `path` that `log`, which opened it, and all
+ * below it have; NULL where nothing is. The stack has just been made.
+ */
+const char *trace_check_layers(const char *path, struct tide_resource *log, struct trace_layers *layers);
+
+/*
+ * The same of the rows of `allocation`: those of `log`, and of the logs below it that get the same requests, beside the
+ * model's; of all logs, that no two blocks are in each other's way. All blocks are free, and the trace is flushed.
+ * Sorts `model`. With `dropped`, rows may be missing, which the trace has counted.
+ */
+const char *trace_check_lives(const char *path, struct tide_resource *log, const struct trace_layers *layers,
+                              struct lives *model, bool dropped);
+
+/*
+ * The same of the whole trace, after the stack has gone: everything has been freed at every layer. With `earlier`,
+ * layers in the middle have been given memory before the trace began, with the stack itself.
+ */
+const char *trace_check_end(const char *path, bool dropped, bool earlier);
+
+#endif
