@@ -45,7 +45,8 @@ struct fixed {
     struct tidei_lock lock;     /* guards what follows; never held over a call of upstream */
     uint64_t used_bytes;        /* as asked for, outstanding */
     uint32_t moving;            /* blocks on their way to another stream */
-    struct tidei_blocks blocks; /* all blocks but those on their way from and to upstream */
+    uint32_t travelling;        /* blocks on their way from and to upstream */
+    struct tidei_blocks blocks; /* all others, with room for those that travel */
 };
 
 /* Note what the block is out for. With `lock` held. */
@@ -133,41 +134,58 @@ fixed_take_from_upstream(struct fixed *fixed, tide_stream stream, void **out)
                                             : "");
 }
 
-/* A block from upstream, out and of 0 bytes so far, into *number. */
+/* A block from upstream, out and of 0 bytes so far, into *number. There is room for it before upstream is asked. */
 static enum tide_status
 fixed_block_new(struct fixed *fixed, tide_stream stream, uint32_t *number)
 {
-    struct tide_resource *upstream = fixed->base.upstream;
     enum tide_status status;
-    bool room;
     void *pointer;
+    bool room;
 
-    status = fixed_take_from_upstream(fixed, stream, &pointer);
-    if (status != TIDE_OK)
-        return status;
     tidei_lock_take(&fixed->lock);
-    room = tidei_blocks_reserve(&fixed->blocks, (uint64_t)fixed->blocks.count + 1);
-    if (room)
+    room = tidei_blocks_reserve(&fixed->blocks, (uint64_t)fixed->blocks.count + fixed->travelling + 1);
+    fixed->travelling += room;
+    tidei_lock_give(&fixed->lock);
+    if (!room)
+        return tide_error_set(TIDE_ENOMEM, "fixed: no host memory to note another block of %s",
+                              tidei_size_text(fixed->block_bytes));
+    status = fixed_take_from_upstream(fixed, stream, &pointer);
+    tidei_lock_take(&fixed->lock);
+    fixed->travelling--;
+    if (status == TIDE_OK)
         *number = tidei_blocks_add(&fixed->blocks, pointer, stream);
     tidei_lock_give(&fixed->lock);
-    if (room)
-        return TIDE_OK;
-    tidei_deallocate(upstream, pointer, fixed->block_bytes, TIDE_DEFAULT_ALIGNMENT, stream);
-    return tide_error_set(TIDE_ENOMEM, "fixed: no host memory to note another block of %s",
-                          tidei_size_text(fixed->block_bytes));
+    return status;
 }
 
-/* Give a block that was just removed from stream 0 to upstream; where upstream does not want it, it is idle again. */
+/* Give an idle block of stream 0 to upstream; where that does not want it, it is idle again: false, as for none. */
 static bool
-fixed_block_return(struct fixed *fixed, void *pointer)
+fixed_block_return(struct fixed *fixed, bool *none)
 {
-    if (tidei_deallocate(fixed->base.upstream, pointer, fixed->block_bytes, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_OK)
-        return true;
+    uint32_t number;
+    void *pointer = NULL;
+    bool returned;
+
     tidei_lock_take(&fixed->lock);
-    if (tidei_blocks_reserve(&fixed->blocks, (uint64_t)fixed->blocks.count + 1))
+    number = tidei_blocks_take(&fixed->blocks, 0);
+    *none = number == TIDEI_BLOCK_NONE;
+    if (!*none) {
+        pointer = (void *)fixed->blocks.blocks[number].address;
+        /* Before upstream is called: the address may come back on another thread at once. */
+        tidei_blocks_remove(&fixed->blocks, number);
+        fixed->travelling++;
+    }
+    tidei_lock_give(&fixed->lock);
+    if (*none)
+        return false;
+    returned =
+        tidei_deallocate(fixed->base.upstream, pointer, fixed->block_bytes, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_OK;
+    tidei_lock_take(&fixed->lock);
+    fixed->travelling--;
+    if (!returned)
         tidei_blocks_put(&fixed->blocks, tidei_blocks_add(&fixed->blocks, pointer, 0), 0);
     tidei_lock_give(&fixed->lock);
-    return false;
+    return returned;
 }
 
 /*
@@ -201,8 +219,8 @@ fixed_settle(struct fixed *fixed)
 static bool
 fixed_give_back(struct fixed *fixed, uint64_t keep)
 {
-    uint32_t most, number;
-    bool returned, idle;
+    uint32_t most;
+    bool returned, idle, none = false;
 
     tidei_lock_take(&fixed->lock);
     most = fixed->blocks.count > keep ? fixed->blocks.count - (uint32_t)keep : 0;
@@ -211,22 +229,9 @@ fixed_give_back(struct fixed *fixed, uint64_t keep)
     if (!idle || most == 0)
         return true;
     returned = fixed_settle(fixed) == TIDE_OK;
-    for (uint32_t i = 0; i < most && returned; i++) {
-        void *pointer;
-
-        tidei_lock_take(&fixed->lock);
-        number = tidei_blocks_take(&fixed->blocks, 0);
-        if (number == TIDEI_BLOCK_NONE) {
-            tidei_lock_give(&fixed->lock);
-            return true;
-        }
-        pointer = (void *)fixed->blocks.blocks[number].address;
-        /* Before upstream is called: the address may come back on another thread at once. */
-        tidei_blocks_remove(&fixed->blocks, number);
-        tidei_lock_give(&fixed->lock);
-        returned = fixed_block_return(fixed, pointer);
-    }
-    return returned;
+    for (uint32_t i = 0; i < most && returned; i++)
+        returned = fixed_block_return(fixed, &none);
+    return returned || none;
 }
 
 /* Whether blocks are idle, or will be if the stream that is to take them cannot wait. */

@@ -46,6 +46,7 @@ struct monotonic {
     struct tidei_lock lock;         /* guards what follows; never held over a call of upstream */
     struct monotonic_chunk *chunks; /* owns; in the order of their filling */
     size_t count;
+    size_t travelling; /* chunks on their way from and to upstream, for which there is room */
     size_t capacity;
     size_t current; /* the first chunk that may have room; those behind it are empty, but for single blocks */
     uint64_t used_bytes;
@@ -146,21 +147,34 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     return status;
 }
 
-/* Room to note one more chunk. With `lock` held. */
+/* Room for one more chunk, which travels from now on; false where the host has no memory for it. */
 static bool
 monotonic_reserve(struct monotonic *self)
 {
-    size_t capacity = self->capacity != 0 ? 2 * self->capacity : 8;
+    size_t capacity;
     struct monotonic_chunk *chunks;
+    bool room;
 
-    if (self->count < self->capacity)
-        return true;
-    chunks = realloc(self->chunks, capacity * sizeof(*chunks));
-    if (chunks == NULL)
-        return false;
-    self->chunks = chunks;
-    self->capacity = capacity;
-    return true;
+    tidei_lock_take(&self->lock);
+    room = self->count + self->travelling < self->capacity;
+    if (!room) {
+        capacity = self->capacity != 0 ? 2 * self->capacity : 8;
+        chunks = reallocarray(self->chunks, capacity, sizeof(*chunks));
+        room = chunks != NULL;
+        self->chunks = room ? chunks : self->chunks;
+        self->capacity = room ? capacity : self->capacity;
+    }
+    self->travelling += room;
+    tidei_lock_give(&self->lock);
+    return room;
+}
+
+/* A chunk that has arrived. With `lock` held. */
+static void
+monotonic_add(struct monotonic *self, const struct monotonic_chunk *chunk)
+{
+    self->chunks[self->count++] = *chunk;
+    self->reserved_bytes += chunk->bytes;
 }
 
 /* Whether a chunk's memory is another one's already. With `lock` held. */
@@ -177,6 +191,25 @@ monotonic_overlaps(const struct monotonic *self, const struct monotonic_chunk *c
     return false;
 }
 
+/* A chunk as upstream gives it; what upstream cannot have meant goes back, and is none. */
+static enum tide_status
+monotonic_take_from_upstream(struct monotonic *self, struct monotonic_chunk *chunk)
+{
+    struct tide_resource *upstream = self->base.upstream;
+    void *pointer;
+    enum tide_status status = tidei_allocate(upstream, chunk->bytes, chunk->alignment, chunk->stream, &pointer);
+
+    if (status != TIDE_OK)
+        return status;
+    chunk->address = (uintptr_t)pointer;
+    if (pointer != NULL && chunk->address % chunk->alignment == 0)
+        return TIDE_OK;
+    if (pointer != NULL)
+        tidei_deallocate(upstream, pointer, chunk->bytes, chunk->alignment, chunk->stream);
+    return tide_error_set(TIDE_EUPSTREAM, "monotonic: %s gave out %p for a chunk aligned to %zu B",
+                          tide_resource_name(upstream), pointer, chunk->alignment);
+}
+
 /* One more chunk in which the request has room. Threads that find none at once take one each; all are used. */
 static enum tide_status
 monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stream stream)
@@ -187,39 +220,28 @@ monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
                                      .stream = stream };
     enum tide_status status;
     uint64_t rounded;
-    void *pointer;
-    bool room, overlaps;
+    bool overlaps = false;
 
     if (!tidei_round_up(chunk.bytes, TIDE_DEFAULT_ALIGNMENT, &rounded))
         return tide_error_set(TIDE_EOVERFLOW, "monotonic: %zu B request overflows", bytes);
     chunk.bytes = (size_t)rounded;
-    status = tidei_allocate(self->base.upstream, chunk.bytes, chunk.alignment, stream, &pointer);
-    if (status != TIDE_OK)
-        return status;
-    if (pointer == NULL || (uintptr_t)pointer % chunk.alignment != 0) {
-        if (pointer != NULL)
-            tidei_deallocate(self->base.upstream, pointer, chunk.bytes, chunk.alignment, stream);
-        return tide_error_set(TIDE_EUPSTREAM, "monotonic: %s gave out %p for a chunk aligned to %zu B",
-                              tide_resource_name(self->base.upstream), pointer, chunk.alignment);
-    }
-    chunk.address = (uintptr_t)pointer;
+    if (!monotonic_reserve(self))
+        return tide_error_set(TIDE_ENOMEM, "monotonic: no host memory to note another chunk of %s",
+                              tidei_size_text(chunk.bytes));
+    status = monotonic_take_from_upstream(self, &chunk);
     tidei_lock_take(&self->lock);
-    overlaps = monotonic_overlaps(self, &chunk);
-    room = !overlaps && monotonic_reserve(self);
-    if (room) {
-        self->chunks[self->count++] = chunk;
-        self->reserved_bytes += chunk.bytes;
+    self->travelling--;
+    if (status == TIDE_OK) {
+        overlaps = monotonic_overlaps(self, &chunk);
+        if (!overlaps)
+            monotonic_add(self, &chunk);
     }
     tidei_lock_give(&self->lock);
-    if (room)
-        return TIDE_OK;
     /* To give it back would give away what is here. */
     if (overlaps)
         return tide_error_set(TIDE_EUPSTREAM, "monotonic: %s gave out %p, which it gave before",
-                              tide_resource_name(self->base.upstream), pointer);
-    tidei_deallocate(self->base.upstream, pointer, chunk.bytes, chunk.alignment, stream);
-    return tide_error_set(TIDE_ENOMEM, "monotonic: no host memory to note another chunk of %s",
-                          tidei_size_text(chunk.bytes));
+                              tide_resource_name(self->base.upstream), (void *)chunk.address);
+    return status;
 }
 
 static enum tide_status
@@ -280,7 +302,7 @@ monotonic_deallocate(struct tide_resource *resource, void *pointer, size_t bytes
     return TIDE_OK;
 }
 
-/* The last chunk where nothing stands in it, removed; false where there is none, or what is to be kept needs it. */
+/* The last chunk where nothing stands in it, on its way; false where there is none, or what is to be kept needs it. */
 static bool
 monotonic_take_empty(struct monotonic *self, uint64_t keep_bytes, struct monotonic_chunk *out)
 {
@@ -293,6 +315,7 @@ monotonic_take_empty(struct monotonic *self, uint64_t keep_bytes, struct monoton
     }
     if (taken) {
         self->count--;
+        self->travelling++;
         self->reserved_bytes -= out->bytes;
         if (self->current > self->count)
             self->current = self->count;
@@ -314,13 +337,10 @@ monotonic_trim(struct tide_resource *resource, uint64_t keep_bytes)
         status = upstream->ops->order(upstream, TIDE_STREAM_ALL, 0);
         if (status == TIDE_OK)
             status = tidei_deallocate(upstream, (void *)chunk.address, chunk.bytes, chunk.alignment, 0);
-        if (status == TIDE_OK)
-            continue;
-        tidei_lock_take(&self->lock); /* it stays: there was room to note it before, and there is again */
-        if (monotonic_reserve(self)) {
-            self->chunks[self->count++] = chunk;
-            self->reserved_bytes += chunk.bytes;
-        }
+        tidei_lock_take(&self->lock);
+        self->travelling--;
+        if (status != TIDE_OK)
+            monotonic_add(self, &chunk);
         tidei_lock_give(&self->lock);
     }
     return status != TIDE_OK ? status : tide_pass_trim(resource, keep_bytes);

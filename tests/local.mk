@@ -260,6 +260,10 @@ tests_fixed_t_LDADD = libtidemark.la
 TESTS += tests/fixed-t
 THREADED_TESTS += tests/fixed-t
 
+check_PROGRAMS += tests/no-room-t
+tests_no_room_t_LDADD = libtidemark.la
+TESTS += tests/no-room-t
+
 check_PROGRAMS += tests/monotonic-t
 tests_monotonic_t_SOURCES = tests/monotonic-t.c $(adaptor_test)
 tests_monotonic_t_LDADD = libtidemark.la

@@ -1,0 +1,167 @@
+/*
+ * Layers that keep memory where the host has no room to note it any more: they ask upstream for nothing that they could
+ * not note, and what upstream does not take back is still there, whatever other threads have taken meanwhile.
+ */
+#include <pthread.h>
+
+#include <tidemark/tidemark.h>
+
+#include "tap.h"
+
+#define BLOCK ((size_t)4096)
+
+static bool no_room;
+
+/* In place of the C library's, with which tables grow. */
+__attribute__((visibility("default"))) void *
+reallocarray(void *pointer, size_t count, size_t bytes)
+{
+    return no_room ? NULL : realloc(pointer, count * bytes);
+}
+
+/* An upstream that hands out addresses one behind the other, and can refuse to take one back. */
+struct below {
+    struct tide_resource *above; /* the layer that is tested */
+    uint64_t live_bytes;
+    uint64_t calls;
+    uintptr_t next;
+    bool refuses;
+    unsigned taken; /* allocations by another thread while a block was on its way */
+};
+
+static enum tide_status
+below_allocate(void *context, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct below *below = context;
+
+    (void)alignment;
+    (void)stream;
+    below->calls++;
+    below->live_bytes += bytes;
+    *out = (void *)below->next;
+    below->next += bytes;
+    return TIDE_OK;
+}
+
+static void *
+take_meanwhile(void *context)
+{
+    struct below *below = context;
+    void *pointer;
+
+    while (below->taken < 3 && tide_allocate(below->above, BLOCK, 256, 0, &pointer) == TIDE_OK)
+        below->taken++;
+    return NULL;
+}
+
+/* Others come and take what they get before the refusal is heard. */
+static enum tide_status
+below_deallocate(void *context, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct below *below = context;
+    pthread_t thread;
+
+    (void)pointer;
+    (void)alignment;
+    (void)stream;
+    if (!below->refuses) {
+        below->live_bytes -= bytes;
+        return TIDE_OK;
+    }
+    pthread_create(&thread, NULL, take_meanwhile, below);
+    pthread_join(thread, NULL);
+    return tide_error_set(TIDE_EPOINTER, "below: not now");
+}
+
+static struct tide_resource *
+make_below(struct below *below)
+{
+    const struct tide_callback_options options = { TIDE_OPTIONS(options), .allocate = below_allocate,
+                                                   .deallocate = below_deallocate, .context = below };
+    struct tide_resource *base;
+
+    *below = (struct below){ .next = 1 << 20 };
+    if (tide_callback_create(&options, &base) != TIDE_OK)
+        abort();
+    return base;
+}
+
+static uint64_t
+reserved_bytes(struct tide_resource *resource)
+{
+    uint64_t bytes;
+
+    return tide_query(resource, TIDE_QUERY_BYTES_RESERVED, &bytes) == TIDE_OK ? bytes : UINT64_MAX;
+}
+
+/* Take blocks until there is no room to note another; how many those were, at most `most`. */
+static unsigned
+fill(struct tide_resource *resource, void **pointers, unsigned most)
+{
+    unsigned count = 0;
+
+    no_room = true;
+    while (count < most && tide_allocate(resource, BLOCK, 256, 0, &pointers[count]) == TIDE_OK)
+        count++;
+    no_room = false;
+    return count;
+}
+
+#define LAYER_TESTS 7
+
+static void
+check_layer(struct tide_resource *layer, struct below *below, const char *name)
+{
+    static void *pointers[64];
+    void *one;
+    unsigned count;
+    uint64_t calls;
+
+    below->above = layer;
+    if (tide_allocate(layer, BLOCK, 256, 0, &one) != TIDE_OK) /* makes the table */
+        abort();
+    count = fill(layer, pointers, 64);
+    calls = below->calls;
+    ok(count > 0 && count < 64, "%s: there is room for %u more blocks", name, count);
+    no_room = true;
+    ok(tide_allocate(layer, BLOCK, 256, 0, &one) == TIDE_ENOMEM && one == NULL, "%s: the next is refused", name);
+    ok(below->calls == calls, "%s: and upstream not asked for it", name);
+    no_room = false;
+    if (strcmp(name, "monotonic") == 0)
+        tide_monotonic_reset(layer, 0);
+    else
+        tide_deallocate(layer, pointers[count - 1], BLOCK, 256, 0);
+    no_room = below->refuses = true;
+    tide_trim(layer, 0);
+    ok(reserved_bytes(layer) == below->live_bytes, "%s: what upstream did not take back is still here, %u taken later",
+       name, below->taken);
+    no_room = below->refuses = false;
+    below->taken = 0;
+    take_meanwhile(below);
+    ok(below->taken == 3, "%s: it goes on where there is room again", name);
+    ok(reserved_bytes(layer) == below->live_bytes, "%s: with all that it has", name);
+    tide_resource_release(layer);
+    ok(below->live_bytes == 0, "%s: at the end everything has gone back", name);
+}
+
+int
+main(void)
+{
+    const struct tide_fixed_options fixed_options = { TIDE_OPTIONS(fixed_options), .block_bytes = BLOCK };
+    const struct tide_monotonic_options monotonic_options = { TIDE_OPTIONS(monotonic_options), .chunk_bytes = BLOCK };
+    struct tide_resource *base, *layer;
+    struct below below;
+
+    plan(2 * LAYER_TESTS);
+    base = make_below(&below);
+    if (tide_fixed_create(base, &fixed_options, &layer) != TIDE_OK)
+        abort();
+    check_layer(layer, &below, "fixed");
+    tide_resource_release(base);
+    base = make_below(&below);
+    if (tide_monotonic_create(base, &monotonic_options, &layer) != TIDE_OK)
+        abort();
+    check_layer(layer, &below, "monotonic");
+    tide_resource_release(base);
+    return done();
+}
