@@ -56,14 +56,17 @@ libtidemark_la_SOURCES = \
 	src/resource.c \
 	src/resource.h \
 	src/sim.c \
+	src/stack-arguments.c \
 	src/stack-build.c \
 	src/stack-describe.c \
 	src/stack-error.c \
 	src/stack-error.h \
+	src/stack-inherit.c \
 	src/stack-lex.c \
 	src/stack-lex.h \
 	src/stack-parse.c \
 	src/stack-parse.h \
+	src/stack-parser.h \
 	src/stack-value.c \
 	src/stack-value.h \
 	src/stackwalk.c \

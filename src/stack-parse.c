@@ -23,16 +23,12 @@
  * backslash; a quoted word is never a key and never a flag. White space between words and signs is free, also line
  * breaks. An argument is given once, bins excepted. Braces nest up to 8 deep, and a text has up to 256 layers.
  */
-#include "stack-parse.h"
+#include "stack-parser.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "stack-error.h"
-#include "stack-lex.h"
-
-#define STACK_DEPTH_MOST 8
 #define STACK_LAYER_MOST 256
 
 struct stack_block {
@@ -40,18 +36,8 @@ struct stack_block {
     _Alignas(max_align_t) unsigned char data[];
 };
 
-struct stack_parser {
-    struct stack_tree *tree;
-    struct stack_lexer lexer;
-    struct stack_token token; /* the one that is looked at */
-    unsigned depth;           /* of braces */
-    bool base_refused;        /* in those of a bin */
-    unsigned layer_count;
-};
-
-/* Zeroed memory that goes with the tree; NULL, and the text set, where there is none. */
-static void *
-stack_new(struct stack_tree *tree, size_t bytes)
+void *
+tidei_stack_new(struct stack_tree *tree, size_t bytes)
 {
     struct stack_block *block = calloc(1, sizeof(*block) + bytes);
 
@@ -75,15 +61,14 @@ tidei_stack_tree_free(struct stack_tree *tree)
     }
 }
 
-static void
-stack_next(struct stack_parser *parser)
+void
+tidei_stack_next(struct stack_parser *parser)
 {
     parser->token = tidei_stack_lex(&parser->lexer);
 }
 
-/* What stands here is not what should. */
-static enum tide_status
-stack_unexpected(const struct stack_parser *parser, const char *layer, const char *expected)
+enum tide_status
+tidei_stack_unexpected(const struct stack_parser *parser, const char *layer, const char *expected)
 {
     char shown[64];
 
@@ -91,288 +76,13 @@ stack_unexpected(const struct stack_parser *parser, const char *layer, const cha
                             tidei_stack_show(&parser->token, shown, sizeof(shown)), expected);
 }
 
-static enum tide_status
-stack_expect(struct stack_parser *parser, enum stack_token_type type, const char *layer, const char *expected)
+enum tide_status
+tidei_stack_expect(struct stack_parser *parser, enum stack_token_type type, const char *layer, const char *expected)
 {
     if (parser->token.type != type)
-        return stack_unexpected(parser, layer, expected);
-    stack_next(parser);
+        return tidei_stack_unexpected(parser, layer, expected);
+    tidei_stack_next(parser);
     return TIDE_OK;
-}
-
-/* The index of the argument with that key; argument_count where there is none. */
-static size_t
-stack_find_key(const struct tidei_kind *kind, const struct stack_token *token)
-{
-    size_t index = 0;
-
-    if (token->quoted)
-        return kind->argument_count;
-    while (index < kind->argument_count && strcmp(kind->arguments[index].key, token->word) != 0)
-        index++;
-    return index;
-}
-
-static size_t
-stack_find_type(const struct tidei_kind *kind, enum tidei_argument_type type)
-{
-    size_t index = 0;
-
-    while (index < kind->argument_count && kind->arguments[index].type != type)
-        index++;
-    return index;
-}
-
-static size_t
-stack_find_bin(const struct tidei_kind *kind)
-{
-    return stack_find_type(kind, TIDEI_ARGUMENT_BIN);
-}
-
-static size_t
-stack_find_positional(const struct stack_layer *layer)
-{
-    const struct tidei_kind *kind = layer->kind;
-    size_t index = 0;
-
-    while (index < kind->argument_count &&
-           (!kind->arguments[index].positional || kind->arguments[index].type == TIDEI_ARGUMENT_BIN ||
-            kind->arguments[index].type == TIDEI_ARGUMENT_STACK || layer->values[index].given))
-        index++;
-    return index;
-}
-
-static enum tide_status
-stack_unknown_key(const struct stack_layer *layer, const struct stack_token *token)
-{
-    const struct tidei_kind *kind = layer->kind;
-    char shown[64];
-    char keys[256];
-
-    tidei_stack_show(token, shown, sizeof(shown));
-    for (size_t i = 0; i < kind->argument_count; i++) {
-        if (kind->arguments[i].type != TIDEI_ARGUMENT_BIN && tidei_stack_resembles(token->word, kind->arguments[i].key))
-            return tidei_stack_fail(token->column, kind->name, "argument %s is unknown, expected %s; did you mean %s?",
-                                    shown, tidei_stack_show_keys(kind, keys, sizeof(keys)), kind->arguments[i].key);
-    }
-    return tidei_stack_fail(token->column, kind->name, "argument %s is unknown, expected %s", shown,
-                            tidei_stack_show_keys(kind, keys, sizeof(keys)));
-}
-
-static enum tide_status
-stack_set(struct stack_layer *layer, size_t index, const struct stack_token *token)
-{
-    const struct tidei_argument *argument = &layer->kind->arguments[index];
-    struct tidei_value *value = &layer->values[index];
-
-    if (value->given)
-        return tidei_stack_fail(token->column, layer->kind->name, "argument '%s' is given twice, expected it once",
-                                argument->key);
-    value->given = true;
-    value->column = token->column;
-    return tidei_stack_value(layer->kind->name, argument, token->word, value, &layer->shares[index]);
-}
-
-static struct stack_bin *
-stack_bin_new(struct stack_parser *parser, struct stack_layer *layer, size_t index, unsigned column)
-{
-    struct stack_bin **last = &layer->bins;
-    struct stack_bin *bin = stack_new(parser->tree, sizeof(*bin));
-
-    if (bin == NULL)
-        return NULL;
-    bin->column = column;
-    while (*last != NULL)
-        last = &(*last)->next;
-    *last = bin;
-    layer->bin_count++;
-    layer->values[index].given = true;
-    return bin;
-}
-
-static enum tide_status stack_read_layers(struct stack_parser *parser, struct stack_layer **top,
-                                          struct stack_layer **bottom);
-
-/* From the brace that opens to the one that closes. */
-static enum tide_status
-stack_read_braces(struct stack_parser *parser, const char *name, struct stack_bin *bin, bool base_refused)
-{
-    bool refused_outside = parser->base_refused;
-    enum tide_status status;
-
-    if (parser->depth == STACK_DEPTH_MOST)
-        return tidei_stack_fail(parser->token.column, name, "braces nest too deep, expected at most %d",
-                                STACK_DEPTH_MOST);
-    stack_next(parser);
-    parser->depth++;
-    parser->base_refused = base_refused;
-    status = stack_read_layers(parser, &bin->top, &bin->bottom);
-    parser->base_refused = refused_outside;
-    parser->depth--;
-    if (status == TIDE_OK)
-        status = stack_expect(parser, STACK_BRACE_CLOSE, bin->bottom->kind->name, "'|' or '}'");
-    return status;
-}
-
-/* "256KiB={...}", at the brace. */
-static enum tide_status
-stack_read_bin(struct stack_parser *parser, struct stack_layer *layer, const struct stack_token *size)
-{
-    const char *name = layer->kind->name;
-    const struct tidei_argument *argument = &layer->kind->arguments[stack_find_bin(layer->kind)];
-    struct stack_bin *bin = stack_bin_new(parser, layer, stack_find_bin(layer->kind), size->column);
-    enum tide_status status;
-
-    if (bin == NULL)
-        return TIDE_ENOMEM;
-    status = tidei_stack_size(name, argument, size->word, strlen(size->word), size->column, &bin->limit_bytes);
-    if (status != TIDE_OK)
-        return status;
-    if (bin->limit_bytes == 0)
-        return tidei_stack_fail(size->column, name, "a bin of up to 0 bytes, expected %s", argument->expected);
-    bin->smallest_bytes = bin->limit_bytes;
-    if (parser->token.type != STACK_BRACE_OPEN)
-        return stack_unexpected(parser, name, "'{' and the bin's layers");
-    return stack_read_braces(parser, name, bin, true);
-}
-
-/* "{...}", at the brace, for the argument at `index`; `column` is that of its key where it has one. */
-static enum tide_status
-stack_read_stack(struct stack_parser *parser, struct stack_layer *layer, size_t index, unsigned column)
-{
-    const char *name = layer->kind->name;
-    struct stack_bin *bin;
-
-    if (layer->values[index].given)
-        return tidei_stack_fail(column, name, "argument '%s' is given twice, expected it once",
-                                layer->kind->arguments[index].key);
-    bin = stack_bin_new(parser, layer, index, column);
-    if (bin == NULL)
-        return TIDE_ENOMEM;
-    bin->smallest_bytes = bin->limit_bytes = UINT64_MAX;
-    return stack_read_braces(parser, name, bin, false);
-}
-
-/* "256..64KiB". */
-static enum tide_status
-stack_read_range(struct stack_parser *parser, struct stack_layer *layer, const struct stack_token *token)
-{
-    const char *name = layer->kind->name;
-    const struct tidei_argument *argument = &layer->kind->arguments[stack_find_bin(layer->kind)];
-    const char *dots = strstr(token->word, "..");
-    struct stack_bin *bin = stack_bin_new(parser, layer, stack_find_bin(layer->kind), token->column);
-    size_t length = (size_t)(dots - token->word);
-    enum tide_status status;
-
-    if (bin == NULL)
-        return TIDE_ENOMEM;
-    status = tidei_stack_size(name, argument, token->word, length, token->column, &bin->smallest_bytes);
-    if (status == TIDE_OK)
-        status = tidei_stack_size(name, argument, dots + 2, strlen(dots + 2), token->column + (unsigned)length + 2,
-                                  &bin->limit_bytes);
-    if (status == TIDE_OK && (!tidei_is_power_of_two(bin->smallest_bytes) || !tidei_is_power_of_two(bin->limit_bytes) ||
-                              bin->smallest_bytes > bin->limit_bytes))
-        status = tidei_stack_fail(token->column, name, "a range of %s to %s, expected powers of two that rise",
-                                  tidei_size_text(bin->smallest_bytes), tidei_size_text(bin->limit_bytes));
-    return status;
-}
-
-/* What follows "word =". */
-static enum tide_status
-stack_read_keyed(struct stack_parser *parser, struct stack_layer *layer, const struct stack_token *key)
-{
-    const struct tidei_kind *kind = layer->kind;
-    size_t index = stack_find_key(kind, key);
-    struct stack_token value = parser->token;
-
-    if (stack_find_bin(kind) < kind->argument_count &&
-        (index == kind->argument_count || kind->arguments[index].type == TIDEI_ARGUMENT_BIN) &&
-        (parser->token.type == STACK_BRACE_OPEN || (key->word[0] >= '0' && key->word[0] <= '9')))
-        return stack_read_bin(parser, layer, key);
-    if (index == kind->argument_count || kind->arguments[index].type == TIDEI_ARGUMENT_BIN)
-        return stack_unknown_key(layer, key);
-    if (kind->arguments[index].type == TIDEI_ARGUMENT_STACK && parser->token.type == STACK_BRACE_OPEN)
-        return stack_read_stack(parser, layer, index, key->column);
-    if (value.type != STACK_WORD) {
-        char shown[64];
-
-        return tidei_stack_fail(value.column, kind->name, "argument '%s': found %s, expected %s",
-                                kind->arguments[index].key, tidei_stack_show(&value, shown, sizeof(shown)),
-                                kind->arguments[index].expected);
-    }
-    stack_next(parser);
-    if (layer->values[index].given)
-        value.column = key->column; /* what is wrong stands at the key, not at the value */
-    return stack_set(layer, index, &value);
-}
-
-/* A word without a key: a flag, a range of bins, or a value by its position. */
-static enum tide_status
-stack_read_bare(struct stack_parser *parser, struct stack_layer *layer, const struct stack_token *token)
-{
-    const struct tidei_kind *kind = layer->kind;
-    size_t index = stack_find_key(kind, token);
-    char shown[64];
-    char keys[256];
-
-    if (index < kind->argument_count && kind->arguments[index].type == TIDEI_ARGUMENT_FLAG) {
-        const struct stack_token yes = { .type = STACK_WORD, .column = token->column, .word = "true" };
-
-        return stack_set(layer, index, &yes);
-    }
-    if (index < kind->argument_count && kind->arguments[index].type != TIDEI_ARGUMENT_BIN)
-        return tidei_stack_fail(token->column, kind->name, "argument '%s' has no value, expected '=' and %s",
-                                kind->arguments[index].key, kind->arguments[index].expected);
-    if (stack_find_bin(kind) < kind->argument_count && !token->quoted && strstr(token->word, "..") != NULL)
-        return stack_read_range(parser, layer, token);
-    index = stack_find_positional(layer);
-    if (index < kind->argument_count)
-        return stack_set(layer, index, token);
-    if (!token->quoted && token->word[0] >= 'A' && token->word[0] <= 'z')
-        return stack_unknown_key(layer, token);
-    return tidei_stack_fail(token->column, kind->name, "%s without a key, expected %s",
-                            tidei_stack_show(token, shown, sizeof(shown)),
-                            tidei_stack_show_keys(kind, keys, sizeof(keys)));
-}
-
-static enum tide_status
-stack_read_argument(struct stack_parser *parser, struct stack_layer *layer)
-{
-    struct stack_token word = parser->token;
-    size_t stack = stack_find_type(layer->kind, TIDEI_ARGUMENT_STACK);
-
-    if (word.type == STACK_BRACE_OPEN && stack < layer->kind->argument_count)
-        return stack_read_stack(parser, layer, stack, word.column);
-    if (word.type != STACK_WORD)
-        return stack_unexpected(parser, layer->kind->name, "an argument");
-    stack_next(parser);
-    if (parser->token.type != STACK_EQUALS)
-        return stack_read_bare(parser, layer, &word);
-    stack_next(parser);
-    return stack_read_keyed(parser, layer, &word);
-}
-
-static enum tide_status
-stack_read_arguments(struct stack_parser *parser, struct stack_layer *layer)
-{
-    enum tide_status status = TIDE_OK;
-
-    if (parser->token.type == STACK_OPEN) {
-        do {
-            stack_next(parser);
-            status = stack_read_argument(parser, layer);
-        } while (status == TIDE_OK && parser->token.type == STACK_COMMA);
-        if (status == TIDE_OK)
-            status = stack_expect(parser, STACK_CLOSE, layer->kind->name, "',' or ')'");
-    }
-    for (size_t i = 0; status == TIDE_OK && i < layer->kind->argument_count; i++) {
-        const struct tidei_argument *argument = &layer->kind->arguments[i];
-
-        if (argument->required && !layer->values[i].given)
-            status = tidei_stack_fail(layer->column, layer->kind->name, "argument '%s' is missing, expected %s",
-                                      argument->key, argument->expected);
-    }
-    return status;
 }
 
 static enum tide_status
@@ -399,7 +109,7 @@ stack_read_layer(struct stack_parser *parser, struct stack_layer **out)
 
     *out = NULL;
     if (parser->token.type != STACK_WORD)
-        return stack_unexpected(parser, NULL, "the name of a layer");
+        return tidei_stack_unexpected(parser, NULL, "the name of a layer");
     kind = tidei_kind_find(parser->token.word);
     if (kind == NULL)
         return stack_unknown_layer(&parser->token);
@@ -410,19 +120,18 @@ stack_read_layer(struct stack_parser *parser, struct stack_layer **out)
     if (kind->is_base && parser->base_refused)
         return tidei_stack_fail(parser->token.column, kind->name,
                                 "a base in braces, expected layers over what is below the bins");
-    layer = stack_new(parser->tree, sizeof(*layer));
+    layer = tidei_stack_new(parser->tree, sizeof(*layer));
     if (layer == NULL)
         return TIDE_ENOMEM;
     layer->kind = kind;
     layer->column = parser->token.column;
-    stack_next(parser);
+    tidei_stack_next(parser);
     *out = layer;
-    return stack_read_arguments(parser, layer);
+    return tidei_stack_read_arguments(parser, layer);
 }
 
-/* Layers as far as '|' joins them; a base ends them. */
-static enum tide_status
-stack_read_layers(struct stack_parser *parser, struct stack_layer **top, struct stack_layer **bottom)
+enum tide_status
+tidei_stack_read_layers(struct stack_parser *parser, struct stack_layer **top, struct stack_layer **bottom)
 {
     enum tide_status status = stack_read_layer(parser, top);
 
@@ -433,7 +142,7 @@ stack_read_layers(struct stack_parser *parser, struct stack_layer **top, struct 
         if ((*bottom)->kind->is_base)
             return tidei_stack_fail((*bottom)->column, (*bottom)->kind->name,
                                     "a base in the middle, expected it as the last layer");
-        stack_next(parser);
+        tidei_stack_next(parser);
         status = stack_read_layer(parser, &layer);
         if (status != TIDE_OK)
             break;
@@ -448,71 +157,12 @@ static enum tide_status
 stack_check_base(const struct stack_parser *parser, const struct stack_layer *bottom)
 {
     if (parser->token.type == STACK_END && !bottom->kind->is_base)
-        return stack_unexpected(parser, bottom->kind->name, "'|' and a base below it, such as host");
+        return tidei_stack_unexpected(parser, bottom->kind->name, "'|' and a base below it, such as host");
     if (parser->token.type == STACK_END)
         return TIDE_OK;
-    return stack_unexpected(parser, bottom->kind->name,
-                            bottom->kind->is_base ? "the end of the text after a base" : "'|' and a layer below it");
-}
-
-/* The index of the argument that the layer may leave to one above; argument_count where there is none. */
-static size_t
-stack_inherited(const struct tidei_kind *kind)
-{
-    size_t index = 0;
-
-    if (kind->inherits == NULL)
-        return kind->argument_count;
-    while (index < kind->argument_count && strcmp(kind->arguments[index].key, kind->inherits) != 0)
-        index++;
-    return index;
-}
-
-/*
- * What is above `layer` among its own stack and, for a layer in braces, among `outside`, the layers above the braces:
- * one of its kind, also in the braces of a bin above, that gives the argument.
- */
-static bool
-stack_gives(const struct stack_layer *top, const struct stack_layer *end, const struct tidei_kind *kind, size_t index)
-{
-    for (const struct stack_layer *layer = top; layer != end; layer = layer->below) {
-        if (layer->kind == kind && layer->values[index].given)
-            return true;
-        for (const struct stack_bin *bin = layer->bins; bin != NULL; bin = bin->next) {
-            if (stack_gives(bin->top, NULL, kind, index))
-                return true;
-        }
-    }
-    return false;
-}
-
-/* A stack and where its braces stand, from the inside out. */
-struct stack_scope {
-    const struct stack_layer *top;
-    const struct stack_layer *end; /* the layer that is looked at: what is above it ends there */
-    const struct stack_scope *outside;
-};
-
-static enum tide_status
-stack_check_inherited(const struct stack_layer *top, const struct stack_scope *outside)
-{
-    enum tide_status status = TIDE_OK;
-
-    for (const struct stack_layer *layer = top; status == TIDE_OK && layer != NULL; layer = layer->below) {
-        const struct stack_scope here = { .top = top, .end = layer, .outside = outside };
-        size_t index = stack_inherited(layer->kind);
-        bool given = index == layer->kind->argument_count || layer->values[index].given;
-
-        for (const struct stack_scope *scope = &here; !given && scope != NULL; scope = scope->outside)
-            given = stack_gives(scope->top, scope->end, layer->kind, index);
-        if (!given)
-            status = tidei_stack_fail(layer->column, layer->kind->name,
-                                      "argument '%s' is missing, expected it here or in a %s above",
-                                      layer->kind->inherits, layer->kind->name);
-        for (const struct stack_bin *bin = layer->bins; status == TIDE_OK && bin != NULL; bin = bin->next)
-            status = stack_check_inherited(bin->top, &here);
-    }
-    return status;
+    return tidei_stack_unexpected(parser, bottom->kind->name,
+                                  bottom->kind->is_base ? "the end of the text after a base"
+                                                        : "'|' and a layer below it");
 }
 
 enum tide_status
@@ -523,15 +173,15 @@ tidei_stack_read(const char *text, struct stack_tree *out)
     char *words;
 
     *out = (struct stack_tree){ 0 };
-    words = stack_new(out, strlen(text) + 1);
+    words = tidei_stack_new(out, strlen(text) + 1);
     if (words == NULL)
         return TIDE_ENOMEM;
     tidei_stack_lex_init(&parser.lexer, text, words);
-    stack_next(&parser);
-    status = stack_read_layers(&parser, &out->top, &out->bottom);
+    tidei_stack_next(&parser);
+    status = tidei_stack_read_layers(&parser, &out->top, &out->bottom);
     if (status == TIDE_OK)
         status = stack_check_base(&parser, out->bottom);
     if (status == TIDE_OK)
-        status = stack_check_inherited(out->top, NULL);
+        status = tidei_stack_check_inherited(out->top);
     return status;
 }

@@ -192,8 +192,9 @@ THREADED_TESTS += tests/sim-t
 # Brings kinds of its own in place of src/registry.c.
 check_PROGRAMS += tests/stack-t
 tests_stack_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
-tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack-build.c src/stack-describe.c src/stack-error.c \
-	src/stack-lex.c src/stack-parse.c src/stack-value.c src/message.c src/resource.c src/text.c
+tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack-arguments.c src/stack-build.c \
+	src/stack-describe.c src/stack-error.c src/stack-inherit.c src/stack-lex.c src/stack-parse.c src/stack-value.c \
+	src/message.c src/resource.c src/text.c
 TESTS += tests/stack-t
 
 # Over a driver of its own in place of src/driver-load.c, so that it needs neither a GPU nor the library.
