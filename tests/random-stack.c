@@ -142,10 +142,15 @@ add_pool(struct random_stack *stack, unsigned depth)
     }
 }
 
+/* One at most: where several stand on each other, each asks all of the other's arenas before it refuses a request. */
 static void
 add_arena(struct random_stack *stack, unsigned depth)
 {
-    (void)depth;
+    if (stack->arena) {
+        add_pool(stack, depth);
+        return;
+    }
+    stack->arena = true;
     switch (choose(stack, 3)) {
     case 0:
         add(stack, "arena");

@@ -15,6 +15,7 @@ struct random_stack {
     bool may_fail;      /* a layer refuses requests that are right */
     bool any_alignment; /* the top serves alignments over 256 bytes */
     bool records;       /* a log that has the trace's path sees all that passes through the top */
+    bool arena;         /* has one */
     bool drops;         /* it drops what does not fit into its rings */
 };
 
