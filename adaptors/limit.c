@@ -24,165 +24,24 @@
  *  - Rounding is a count, not a request: upstream gets the size that was asked for.
  *  - Above the soft limit threads share one counter, so that every crossing is seen: then they are slower.
  */
-#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <tidemark/limit.h>
 
+#include "budget.h"
 #include "kind.h"
 #include "ledger.h"
-#include "lock.h"
 #include "resource.h"
 
 #define LIMIT_DEFAULT_ALIGNMENT 256
 
-/* The account of one limit, or of all with its name. */
-struct budget {
-    struct tidei_ledger ledger;
-    uint64_t limit_bytes;
-    uint64_t limit_count;      /* UINT64_MAX: no bound */
-    uint64_t soft_limit_bytes; /* 0: none */
-    char *name;                /* owned; NULL where it is a single limit's */
-    size_t references;         /* this and next: of those with a name, guarded by `budgets` */
-    struct budget *next;
-};
-
 struct limit {
     struct tide_resource base;
-    struct budget *budget; /* holds a reference */
+    struct tidei_budget *budget; /* holds a reference */
     uint64_t alignment;
     tide_soft_limit_function soft_limit;
     void *soft_limit_context; /* borrowed */
 };
-
-/* All budgets that have a name. */
-static struct {
-    struct tidei_lock lock;
-    struct budget *first;
-    enum tide_status status;
-} budgets;
-
-static void
-budgets_prepare(void)
-{
-    budgets.status = tidei_lock_init(&budgets.lock);
-}
-
-/* With the lock of all. */
-static struct budget *
-budget_find(const char *name)
-{
-    struct budget *budget = budgets.first;
-
-    while (budget != NULL && strcmp(budget->name, name) != 0)
-        budget = budget->next;
-    return budget;
-}
-
-static void
-budget_free(struct budget *budget)
-{
-    tidei_ledger_fini(&budget->ledger);
-    free(budget->name);
-    free(budget);
-}
-
-/* One that nobody else knows yet, with one reference. */
-static enum tide_status
-budget_new(const struct tide_limit_options *options, struct budget **out)
-{
-    struct budget *budget = aligned_alloc(_Alignof(struct budget), sizeof(*budget));
-    struct tidei_amount mark = { options->limit_bytes, options->limit_count };
-    char *name = options->budget != NULL ? strdup(options->budget) : NULL;
-    enum tide_status status;
-
-    *out = NULL;
-    if (budget == NULL || (name == NULL && options->budget != NULL)) {
-        free(name);
-        free(budget);
-        return tide_error_set(TIDE_ENOMEM, "limit: no host memory for %zu B", sizeof(*budget));
-    }
-    status = tidei_ledger_init(&budget->ledger, false, mark,
-                               options->soft_limit_bytes != 0 ? options->soft_limit_bytes : UINT64_MAX);
-    if (status != TIDE_OK) {
-        free(name);
-        free(budget);
-        return status;
-    }
-    budget->limit_bytes = options->limit_bytes;
-    budget->limit_count = options->limit_count;
-    budget->soft_limit_bytes = options->soft_limit_bytes;
-    budget->name = name;
-    budget->references = 1;
-    budget->next = NULL;
-    *out = budget;
-    return TIDE_OK;
-}
-
-/* One that is there has the bounds that a limit wants to share. */
-static enum tide_status
-budget_check(const struct budget *budget, const struct tide_limit_options *options)
-{
-    if (budget->limit_bytes != options->limit_bytes)
-        return tide_error_set(TIDE_EINVAL, "limit: budget '%s' is of %s, expected no %s", budget->name,
-                              tidei_size_text(budget->limit_bytes), tidei_size_text(options->limit_bytes));
-    if (budget->limit_count != options->limit_count || budget->soft_limit_bytes != options->soft_limit_bytes)
-        return tide_error_set(TIDE_EINVAL, "limit: budget '%s' has another count or soft limit", budget->name);
-    return TIDE_OK;
-}
-
-/* The budget of that name, made where there is none; holds a reference. */
-static enum tide_status
-budget_get(const struct tide_limit_options *options, struct budget **out)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    enum tide_status status;
-    struct budget *made, *found;
-
-    pthread_once(&once, budgets_prepare);
-    if (budgets.status != TIDE_OK)
-        return tide_error_set(budgets.status, "limit: no host memory to list budgets");
-    /* Made in any case, as nothing is allocated with the lock. */
-    status = budget_new(options, &made);
-    if (status != TIDE_OK || options->budget == NULL) {
-        *out = made;
-        return status;
-    }
-    tidei_lock_take(&budgets.lock);
-    found = budget_find(options->budget);
-    if (found == NULL) {
-        made->next = budgets.first;
-        budgets.first = made;
-    } else {
-        found->references++;
-    }
-    tidei_lock_give(&budgets.lock);
-    *out = found != NULL ? found : made;
-    if (found == NULL)
-        return TIDE_OK;
-    budget_free(made);
-    return budget_check(found, options);
-}
-
-static void
-budget_put(struct budget *budget)
-{
-    struct budget **place = &budgets.first;
-    bool last = true;
-
-    if (budget->name != NULL) {
-        tidei_lock_take(&budgets.lock);
-        last = --budget->references == 0;
-        while (last && *place != budget)
-            place = &(*place)->next;
-        if (last)
-            *place = budget->next;
-        tidei_lock_give(&budgets.lock);
-    }
-    if (last)
-        budget_free(budget);
-}
 
 /* What a request counts, into *counted. */
 static enum tide_status
@@ -195,7 +54,7 @@ limit_count(const struct limit *limit, size_t bytes, uint64_t *counted)
 }
 
 static enum tide_status
-limit_refuse(const struct budget *budget, uint64_t counted, const struct tidei_amount *used)
+limit_refuse(const struct tidei_budget *budget, uint64_t counted, const struct tidei_amount *used)
 {
     if (counted > budget->limit_bytes)
         return tide_error_set(TIDE_ELIMIT, "limit: %s request exceeds %s limit", tidei_size_text(counted),
@@ -235,7 +94,7 @@ static enum tide_status
 limit_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct limit *limit = (struct limit *)self;
-    struct budget *budget = limit->budget;
+    struct tidei_budget *budget = limit->budget;
     struct tidei_ledger_answer answer;
     enum tide_status status;
     uint64_t counted;
@@ -260,7 +119,7 @@ limit_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
 
 /* What is outstanding includes this allocation until it is given back, so a size over that is certainly wrong. */
 static __attribute__((noinline)) enum tide_status
-limit_mismatch(struct budget *budget, uint64_t counted)
+limit_mismatch(struct tidei_budget *budget, uint64_t counted)
 {
     struct tidei_ledger_figures figures;
 
@@ -273,7 +132,7 @@ static enum tide_status
 limit_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct limit *limit = (struct limit *)self;
-    struct budget *budget = limit->budget;
+    struct tidei_budget *budget = limit->budget;
     enum tide_status status;
     uint64_t counted;
 
@@ -305,7 +164,7 @@ static void
 limit_describe(struct tide_resource *self, struct tide_text *text)
 {
     const struct limit *limit = (const struct limit *)self;
-    const struct budget *budget = limit->budget;
+    const struct tidei_budget *budget = limit->budget;
     const char *comma = ", ";
 
     if (budget->limit_bytes != UINT64_MAX || budget->limit_count == UINT64_MAX)
@@ -333,7 +192,7 @@ limit_describe(struct tide_resource *self, struct tide_text *text)
 static void
 limit_destroy(struct tide_resource *self)
 {
-    budget_put(((struct limit *)self)->budget);
+    tidei_budget_put(((struct limit *)self)->budget);
     tide_resource_fini(self);
     free(self);
 }
@@ -381,7 +240,7 @@ enum tide_status
 tide_limit_create(struct tide_resource *upstream, const struct tide_limit_options *options, struct tide_resource **out)
 {
     struct tide_limit_options wanted;
-    struct budget *budget = NULL;
+    struct tidei_budget *budget = NULL;
     struct limit *limit = NULL;
     enum tide_status status;
 
@@ -392,7 +251,7 @@ tide_limit_create(struct tide_resource *upstream, const struct tide_limit_option
         return tide_error_set(TIDE_EINVAL, "limit: no upstream");
     status = limit_options(options, &wanted);
     if (status == TIDE_OK)
-        status = budget_get(&wanted, &budget);
+        status = tidei_budget_get(&wanted, &budget);
     if (status != TIDE_OK)
         goto out;
     limit = calloc(1, sizeof(*limit));
@@ -412,7 +271,7 @@ tide_limit_create(struct tide_resource *upstream, const struct tide_limit_option
 
 out:
     if (budget != NULL)
-        budget_put(budget);
+        tidei_budget_put(budget);
     free(limit);
     return status;
 }
@@ -490,6 +349,10 @@ limit_from_text(const struct tidei_arguments *arguments, struct tide_resource *u
     if (!values[LIMIT_BYTES].given && !values[LIMIT_COUNT].given)
         return tide_error_set(TIDE_ESYNTAX, "limit: argument 'limit' is missing, expected %s, or count=",
                               limit_arguments[LIMIT_BYTES].expected);
+    if (options.soft_limit_bytes > options.limit_bytes)
+        *arguments->error_column = values[LIMIT_SOFT].column;
+    else if (values[LIMIT_BUDGET].given)
+        *arguments->error_column = values[LIMIT_BUDGET].column; /* should it be there with other bounds */
     return tide_limit_create(upstream, &options, out);
 }
 

@@ -12,6 +12,8 @@ libtidemark_la_SOURCES = \
 	src/bin-table.h \
 	src/blocks.c \
 	src/blocks.h \
+	src/budget.c \
+	src/budget.h \
 	src/callstack.c \
 	src/callstack.h \
 	src/cuda.c \

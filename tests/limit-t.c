@@ -549,7 +549,8 @@ check_budget(void)
     options.limit_bytes = 200;
     ok(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL && refused == NULL,
        "a budget has one size");
-    has_words(tide_error_text(), "budget 'one' is of 100 B, expected no 200 B", "as the text says");
+    has_words(tide_error_text(), "budget 'one' was made with limit=100, and is wanted with limit=200 here",
+              "as the text says");
     options.limit_bytes = 100;
     options.limit_count = 5;
     ok(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL, "and one count");
