@@ -351,7 +351,7 @@ fixed_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
     return fixed_settle((struct fixed *)self);
 }
 
-/* Blocks that the device cannot be waited for, or that upstream does not want, are kept: that is no failure of a trim. */
+/* It is no failure of a trim that blocks are kept which the device cannot be waited for, or upstream does not want. */
 static enum tide_status
 fixed_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
@@ -537,6 +537,8 @@ fixed_from_text(const struct tidei_arguments *arguments, struct tide_resource *u
     struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = arguments->values[FIXED_BLOCK].number,
                                           .preallocate = arguments->values[FIXED_PREALLOCATE].number };
 
+    if (arguments->values[FIXED_PREALLOCATE].given)
+        *arguments->error_column = arguments->values[FIXED_PREALLOCATE].column; /* should there be no room for them */
     return tide_fixed_create(upstream, &options, out);
 }
 

@@ -7,8 +7,8 @@
  * Example: what one step of a program needs, gone with tide_monotonic_reset at its end:
  *     monotonic(256MiB) | driver
  *
- * Blocks stand one behind the other in a chunk; where the rest of one is too small, the next is begun. A request that is
- * larger than a chunk gets one of its own. After a reset the chunks are filled again in the same order.
+ * Blocks stand one behind the other in a chunk; where the rest of one is too small, the next is begun. A request that
+ * is larger than a chunk gets one of its own. After a reset the chunks are filled again in the same order.
  *
  * LIMITATIONS
  *  - Freeing a block frees nothing: it is only counted, so that what is outstanding can be asked for.

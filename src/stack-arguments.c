@@ -47,21 +47,29 @@ stack_find_positional(const struct stack_layer *layer)
     return index;
 }
 
+/* For hints: what stands in braces has no name that anybody writes. */
+static const char *
+stack_key_at(const void *names, size_t index)
+{
+    const struct tidei_kind *kind = names;
+
+    if (index == kind->argument_count)
+        return NULL;
+    return kind->arguments[index].type == TIDEI_ARGUMENT_BIN ? "" : kind->arguments[index].key;
+}
+
 static enum tide_status
 stack_unknown_key(const struct stack_layer *layer, const struct stack_token *token)
 {
     const struct tidei_kind *kind = layer->kind;
     char shown[64];
     char keys[256];
+    char hint[64];
 
-    tidei_stack_show(token, shown, sizeof(shown));
-    for (size_t i = 0; i < kind->argument_count; i++) {
-        if (kind->arguments[i].type != TIDEI_ARGUMENT_BIN && tidei_stack_resembles(token->word, kind->arguments[i].key))
-            return tidei_stack_fail(token->column, kind->name, "argument %s is unknown, expected %s; did you mean %s?",
-                                    shown, tidei_stack_show_keys(kind, keys, sizeof(keys)), kind->arguments[i].key);
-    }
-    return tidei_stack_fail(token->column, kind->name, "argument %s is unknown, expected %s", shown,
-                            tidei_stack_show_keys(kind, keys, sizeof(keys)));
+    return tidei_stack_fail(token->column, kind->name, "argument %s is unknown, expected %s%s",
+                            tidei_stack_show(token, shown, sizeof(shown)),
+                            tidei_stack_show_keys(kind, keys, sizeof(keys)),
+                            tidei_stack_hint(token->word, stack_key_at, kind, hint, sizeof(hint)));
 }
 
 static enum tide_status
@@ -232,9 +240,24 @@ stack_read_bare(struct stack_parser *parser, struct stack_layer *layer, const st
         return stack_set(layer, index, token);
     if (!token->quoted && token->word[0] >= 'A' && token->word[0] <= 'z')
         return stack_unknown_key(layer, token);
-    return tidei_stack_fail(token->column, kind->name, "%s without a key, expected %s",
-                            tidei_stack_show(token, shown, sizeof(shown)),
-                            tidei_stack_show_keys(kind, keys, sizeof(keys)));
+    return tidei_stack_fail(
+        token->column, kind->name,
+        stack_find_bin(kind) < kind->argument_count ? "found %s, expected %s" : "%s without a key, expected %s",
+        tidei_stack_show(token, shown, sizeof(shown)), tidei_stack_show_keys(kind, keys, sizeof(keys)));
+}
+
+/* What stands here begins no argument. */
+static enum tide_status
+stack_no_argument(const struct stack_parser *parser, const struct tidei_kind *kind)
+{
+    bool named = kind->argument_count > 0 && stack_find_bin(kind) == kind->argument_count;
+    char shown[64];
+    char keys[256];
+
+    return tidei_stack_fail(parser->token.column, kind->name, "found %s, expected %s%s",
+                            tidei_stack_show(&parser->token, shown, sizeof(shown)), named ? "an argument: " : "",
+                            kind->argument_count > 0 ? tidei_stack_show_keys(kind, keys, sizeof(keys))
+                                                     : "no parentheses where there are no arguments");
 }
 
 static enum tide_status
@@ -246,12 +269,38 @@ stack_read_argument(struct stack_parser *parser, struct stack_layer *layer)
     if (word.type == STACK_BRACE_OPEN && stack < layer->kind->argument_count)
         return stack_read_stack(parser, layer, stack, word.column);
     if (word.type != STACK_WORD)
-        return tidei_stack_unexpected(parser, layer->kind->name, "an argument");
+        return stack_no_argument(parser, layer->kind);
     tidei_stack_next(parser);
     if (parser->token.type != STACK_EQUALS)
         return stack_read_bare(parser, layer, &word);
     tidei_stack_next(parser);
     return stack_read_keyed(parser, layer, &word);
+}
+
+/* Whether the layer has a value that might have spaces in it. */
+static bool
+stack_has_word(const struct stack_layer *layer)
+{
+    for (size_t i = 0; i < layer->kind->argument_count; i++) {
+        if (layer->kind->arguments[i].type == TIDEI_ARGUMENT_WORD && layer->values[i].given)
+            return true;
+    }
+    return false;
+}
+
+/* The parenthesis that closes. Another word is one more argument, or belongs to the value before it. */
+static enum tide_status
+stack_read_close(struct stack_parser *parser, const struct stack_layer *layer)
+{
+    bool word = parser->token.type == STACK_WORD;
+    const char *expected = "',' or ')'";
+
+    if (word && tidei_stack_is_unit(parser->token.word))
+        expected = "',' or ')', and no space before a unit";
+    else if (word && stack_has_word(layer) &&
+             stack_find_key(layer->kind, &parser->token) == layer->kind->argument_count)
+        expected = "',' or ')', and double quotes around what has spaces";
+    return tidei_stack_expect(parser, STACK_CLOSE, layer->kind->name, expected);
 }
 
 enum tide_status
@@ -265,7 +314,7 @@ tidei_stack_read_arguments(struct stack_parser *parser, struct stack_layer *laye
             status = stack_read_argument(parser, layer);
         } while (status == TIDE_OK && parser->token.type == STACK_COMMA);
         if (status == TIDE_OK)
-            status = tidei_stack_expect(parser, STACK_CLOSE, layer->kind->name, "',' or ')'");
+            status = stack_read_close(parser, layer);
     }
     for (size_t i = 0; status == TIDE_OK && i < layer->kind->argument_count; i++) {
         const struct tidei_argument *argument = &layer->kind->arguments[i];

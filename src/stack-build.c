@@ -12,8 +12,8 @@ static enum tide_status build_stack(struct stack_layer *bottom, struct tide_reso
                                     struct tide_resource **out);
 
 /*
- * Bins are built over what the layer itself is built over, unless they have a base; *bins holds a reference to each, also
- * on failure.
+ * Bins are built over what the layer itself is built over, unless they have a base; *bins holds a reference to each,
+ * also on failure.
  */
 static enum tide_status
 build_bins(struct stack_layer *layer, struct tide_resource *upstream, struct tidei_bin *bins)

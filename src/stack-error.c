@@ -9,6 +9,9 @@
 #define STACK_SHOWN_BYTES      40 /* of a word, in a message */
 #define STACK_NAME_MOST        32 /* the longest name that a slip is looked for in */
 #define STACK_SLIPS            2
+#define STACK_FAR              (STACK_SLIPS + 1) /* an abbreviation, or a name with more behind it */
+
+#define STACK_ABBREVIATION_LEAST 3 /* letters */
 
 /* A message is one line, whatever the text held. */
 static void
@@ -94,9 +97,10 @@ tidei_stack_show_keys(const struct tidei_kind *kind, char *buffer, size_t capaci
 
     tide_text_format(&text, "%s", kind->argument_count == 0 ? "no arguments" : "");
     for (size_t i = 0; i < kind->argument_count; i++) {
-        bool bin = kind->arguments[i].type == TIDEI_ARGUMENT_BIN;
+        /* Braces show more of what these are than their keys do. */
+        bool braces = kind->arguments[i].type == TIDEI_ARGUMENT_BIN || kind->arguments[i].type == TIDEI_ARGUMENT_STACK;
 
-        stack_list(&text, bin ? kind->arguments[i].expected : kind->arguments[i].key, i, kind->argument_count);
+        stack_list(&text, braces ? kind->arguments[i].expected : kind->arguments[i].key, i, kind->argument_count);
     }
     return buffer;
 }
@@ -127,16 +131,22 @@ tidei_stack_show_kinds(char *buffer, size_t capacity)
     return buffer;
 }
 
-/* Levenshtein's distance, one row at a time. */
-bool
-tidei_stack_resembles(const char *word, const char *name)
+static char
+stack_lower(char letter)
+{
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+}
+
+/* Levenshtein's distance, one row at a time, capitals being no other letters; more than STACK_SLIPS for a long word. */
+static size_t
+stack_distance(const char *word, const char *name)
 {
     size_t word_length = strlen(word);
     size_t name_length = strlen(name);
     size_t row[STACK_NAME_MOST + 1];
 
-    if (word_length > STACK_NAME_MOST || name_length > STACK_NAME_MOST || name_length <= STACK_SLIPS)
-        return false;
+    if (word_length > STACK_NAME_MOST || name_length > STACK_NAME_MOST)
+        return STACK_SLIPS + 1;
     for (size_t j = 0; j <= name_length; j++)
         row[j] = j;
     for (size_t i = 1; i <= word_length; i++) {
@@ -144,12 +154,65 @@ tidei_stack_resembles(const char *word, const char *name)
 
         row[0] = i;
         for (size_t j = 1; j <= name_length; j++) {
-            size_t replaced = diagonal + (word[i - 1] != name[j - 1]);
+            size_t replaced = diagonal + (stack_lower(word[i - 1]) != stack_lower(name[j - 1]));
             size_t shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
 
             diagonal = row[j];
             row[j] = replaced < shorter ? replaced : shorter;
         }
     }
-    return row[name_length] <= STACK_SLIPS && row[name_length] < word_length;
+    return row[name_length];
+}
+
+/* "stats" for "statistics": it begins as the name, and all its letters stand in that, in their order. */
+static bool
+stack_abbreviates(const char *word, const char *name)
+{
+    if (strlen(word) < STACK_ABBREVIATION_LEAST || stack_lower(word[0]) != name[0])
+        return false;
+    for (; *word != '\0' && *name != '\0'; name++)
+        word += stack_lower(*word) == *name;
+    return *word == '\0';
+}
+
+/* "limit[4GiB]" for "limit": a sign follows the name that ends no word. */
+static bool
+stack_runs_on(const char *word, const char *name)
+{
+    size_t length = strlen(name);
+
+    return length != 0 && strncmp(word, name, length) == 0 && strchr("[:;<-/", word[length]) != NULL;
+}
+
+/* How far `word` is from `name`: 0 but for capitals, up to STACK_FAR where that may have been meant, more where not. */
+static size_t
+stack_slips(const char *word, const char *name)
+{
+    size_t distance = stack_distance(word, name);
+
+    if (distance == 0 && *name != '\0')
+        return 0;
+    if (distance <= STACK_SLIPS && distance < strlen(word) && strlen(name) > STACK_SLIPS)
+        return distance;
+    return stack_runs_on(word, name) || stack_abbreviates(word, name) ? STACK_FAR : STACK_FAR + 1;
+}
+
+const char *
+tidei_stack_hint(const char *word, const char *(*name_at)(const void *names, size_t index), const void *names,
+                 char *buffer, size_t capacity)
+{
+    size_t least = STACK_FAR + 1;
+    const char *meant = NULL;
+    const char *name;
+
+    for (size_t i = 0; (name = name_at(names, i)) != NULL; i++) {
+        size_t slips = stack_slips(word, name);
+
+        if (slips < least) {
+            least = slips;
+            meant = name;
+        }
+    }
+    snprintf(buffer, capacity, meant != NULL ? "; did you mean %s?" : "", meant);
+    return buffer;
 }

@@ -85,20 +85,32 @@ tidei_stack_expect(struct stack_parser *parser, enum stack_token_type type, cons
     return TIDE_OK;
 }
 
+static const char *
+stack_kind_at(const void *names, size_t index)
+{
+    const struct tidei_kind *kind = tidei_kind_at(index);
+
+    (void)names;
+    return kind != NULL ? kind->name : NULL;
+}
+
 static enum tide_status
 stack_unknown_layer(const struct stack_token *token)
 {
     char shown[64];
     char kinds[384];
+    char hint[64];
 
-    tidei_stack_show(token, shown, sizeof(shown));
-    tidei_stack_show_kinds(kinds, sizeof(kinds));
-    for (size_t i = 0; tidei_kind_at(i) != NULL; i++) {
-        if (tidei_stack_resembles(token->word, tidei_kind_at(i)->name))
-            return tidei_stack_fail(token->column, NULL, "layer %s is unknown, expected %s; did you mean %s?", shown,
-                                    kinds, tidei_kind_at(i)->name);
-    }
-    return tidei_stack_fail(token->column, NULL, "layer %s is unknown, expected %s", shown, kinds);
+    return tidei_stack_fail(token->column, NULL, "layer %s is unknown, expected %s%s",
+                            tidei_stack_show(token, shown, sizeof(shown)), tidei_stack_show_kinds(kinds, sizeof(kinds)),
+                            tidei_stack_hint(token->word, stack_kind_at, NULL, hint, sizeof(hint)));
+}
+
+/* Whether what follows the name of a layer looks like an argument. */
+static bool
+stack_lacks_parenthesis(const struct stack_token *token)
+{
+    return token->type == STACK_BRACE_OPEN || (token->type == STACK_WORD && tidei_kind_find(token->word) == NULL);
 }
 
 static enum tide_status
@@ -126,6 +138,10 @@ stack_read_layer(struct stack_parser *parser, struct stack_layer **out)
     layer->kind = kind;
     layer->column = parser->token.column;
     tidei_stack_next(parser);
+    if (kind->argument_count > 0 && stack_lacks_parenthesis(&parser->token))
+        return tidei_stack_unexpected(parser, kind->name,
+                                      kind->is_base ? "'(' and its arguments, or the end of the text"
+                                                    : "'(' and its arguments, or '|' and a layer below it");
     *out = layer;
     return tidei_stack_read_arguments(parser, layer);
 }
@@ -137,12 +153,16 @@ tidei_stack_read_layers(struct stack_parser *parser, struct stack_layer **top, s
 
     *bottom = *top;
     while (status == TIDE_OK && parser->token.type == STACK_PIPE) {
+        const struct stack_token pipe = parser->token;
         struct stack_layer *layer;
 
+        tidei_stack_next(parser);
+        if ((*bottom)->kind->is_base && parser->token.type == STACK_END)
+            return tidei_stack_fail(pipe.column, (*bottom)->kind->name,
+                                    "found '|', expected the end of the text after a base");
         if ((*bottom)->kind->is_base)
             return tidei_stack_fail((*bottom)->column, (*bottom)->kind->name,
                                     "a base in the middle, expected it as the last layer");
-        tidei_stack_next(parser);
         status = stack_read_layer(parser, &layer);
         if (status != TIDE_OK)
             break;

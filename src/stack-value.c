@@ -114,13 +114,72 @@ value_bytes(const struct value_number *number, uint64_t unit_bytes, uint64_t *ou
     return bytes > UINT64_MAX ? "is over 2^64 - 1 bytes" : NULL;
 }
 
+static char
+value_upper(char letter)
+{
+    return letter >= 'a' && letter <= 'z' ? (char)(letter - 'a' + 'A') : letter;
+}
+
+/* Whether a unit begins with that, capitals being no other letters. */
+static bool
+value_unit_begins(const char *name, const char *unit, size_t length)
+{
+    size_t i = 0;
+
+    while (i < length && name[i] != '\0' && value_upper(unit[i]) == value_upper(name[i]))
+        i++;
+    return i == length;
+}
+
+/* "KiB" for k, ki and kib, "KB" for kb: the first unit that begins so; NULL where none does. */
+static const char *
+value_unit_meant(const char *unit, size_t length)
+{
+    for (size_t i = 1; i < TIDEI_COUNT_OF(value_units); i++) {
+        if (length > 0 && value_unit_begins(value_units[i].name, unit, length))
+            return value_units[i].name;
+    }
+    return NULL;
+}
+
+bool
+tidei_stack_is_unit(const char *word)
+{
+    for (size_t i = 1; i < TIDEI_COUNT_OF(value_units); i++) {
+        if (strcmp(value_units[i].name, word) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A number with a unit that there is not; what has more digits in it, such as 1e9, is no number at all. */
+static enum tide_status
+value_unknown_unit(const char *layer, const struct tidei_argument *argument, const char *word, size_t length,
+                   unsigned column, const struct value_number *number)
+{
+    const char *meant = value_unit_meant(number->unit, number->unit_length);
+    char shown[64];
+
+    if (number->unit_length == 1 && *number->unit == '%')
+        return value_fail(layer, argument, column, word, length, "is a share, which is not taken here");
+    for (size_t i = 0; i < number->unit_length; i++) {
+        if (value_is_digit(number->unit + i, number->unit + number->unit_length))
+            return value_fail(layer, argument, column, word, length, "is no plain number");
+    }
+    return tidei_stack_fail(column, layer,
+                            "argument '%s': unit %s is unknown, expected B, KiB, MiB, GiB, TiB, PiB or EiB, or KB, MB, "
+                            "GB, TB, PB or EB of 1000%s%s%s",
+                            argument->key, value_show(number->unit, number->unit_length, shown, sizeof(shown)),
+                            meant != NULL ? "; did you mean " : "", meant != NULL ? meant : "",
+                            meant != NULL ? "?" : "");
+}
+
 enum tide_status
 tidei_stack_size(const char *layer, const struct tidei_argument *argument, const char *word, size_t length,
                  unsigned column, uint64_t *out)
 {
     struct value_number number;
     const char *fault;
-    char shown[64];
 
     *out = 0;
     value_read(word, length, &number);
@@ -133,12 +192,7 @@ tidei_stack_size(const char *layer, const struct tidei_argument *argument, const
         fault = value_bytes(&number, value_units[i].bytes, out);
         return fault == NULL ? TIDE_OK : value_fail(layer, argument, column, word, length, fault);
     }
-    if (number.unit_length == 1 && *number.unit == '%')
-        return value_fail(layer, argument, column, word, length, "is a share, which is not taken here");
-    return tidei_stack_fail(column, layer,
-                            "argument '%s': unit %s is unknown, expected B, KiB, MiB, GiB, TiB, PiB or EiB, or KB, MB, "
-                            "GB, TB, PB or EB of 1000",
-                            argument->key, value_show(number.unit, number.unit_length, shown, sizeof(shown)));
+    return value_unknown_unit(layer, argument, word, length, column, &number);
 }
 
 /* "12.5%" of the capacity below, which is known once that has been built. */
@@ -153,7 +207,7 @@ value_share(const char *layer, const struct tidei_argument *argument, const char
     if (number.fault == NULL && number.unit_length != 0)
         number.fault = "is no number of percent";
     if (number.fault == NULL && (number.whole > 100 || (number.whole == 100 && number.fraction != 0)))
-        number.fault = "is more than all";
+        number.fault = "is over 100%";
     if (number.fault == NULL && argument->least > 0 && number.whole == 0 && number.fraction == 0)
         number.fault = "is too small";
     if (number.fault != NULL)
@@ -213,9 +267,15 @@ value_fraction(const char *layer, const struct tidei_argument *argument, const c
         number.fault = "is no number from 0 to 1";
     billionths = (unsigned __int128)number.whole * unit + number.fraction * unit / number.scale;
     if (number.fault == NULL && billionths > UINT64_C(1000000000))
-        number.fault = "is more than all";
+        number.fault = "is over 1";
     *out = number.fault == NULL ? (uint64_t)billionths : 0;
     return number.fault == NULL ? TIDE_OK : value_fail(layer, argument, column, word, strlen(word), number.fault);
+}
+
+static const char *
+value_choice_at(const void *names, size_t index)
+{
+    return ((const char *const *)names)[index];
 }
 
 static enum tide_status
@@ -225,15 +285,17 @@ value_choice(const char *layer, const struct tidei_argument *argument, const cha
     const char *const *choices = argument->type == TIDEI_ARGUMENT_FLAG ? flags : argument->choices;
     char list[256];
     char shown[64];
+    char hint[64];
 
     for (*out = 0; choices[*out] != NULL; ++*out) {
         if (strcmp(choices[*out], word) == 0)
             return TIDE_OK;
     }
     *out = 0;
-    return tidei_stack_fail(column, layer, "argument '%s': %s is unknown, expected %s", argument->key,
+    return tidei_stack_fail(column, layer, "argument '%s': %s is unknown, expected %s%s", argument->key,
                             value_show(word, strlen(word), shown, sizeof(shown)),
-                            tidei_stack_show_choices(choices, list, sizeof(list)));
+                            tidei_stack_show_choices(choices, list, sizeof(list)),
+                            tidei_stack_hint(word, value_choice_at, choices, hint, sizeof(hint)));
 }
 
 enum tide_status

@@ -21,4 +21,7 @@ enum tide_status tidei_stack_value(const char *layer, const struct tidei_argumen
 enum tide_status tidei_stack_size(const char *layer, const struct tidei_argument *argument, const char *word,
                                   size_t length, unsigned column, uint64_t *out);
 
+/* Whether `word` is a unit alone: "GiB". */
+bool tidei_stack_is_unit(const char *word);
+
 #endif

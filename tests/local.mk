@@ -197,6 +197,10 @@ tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack-arguments.c s
 	src/message.c src/resource.c src/text.c
 TESTS += tests/stack-t
 
+check_PROGRAMS += tests/stack-mistakes-t
+tests_stack_mistakes_t_LDADD = libtidemark.la
+TESTS += tests/stack-mistakes-t
+
 # Over a driver of its own in place of src/driver-load.c, so that it needs neither a GPU nor the library.
 check_PROGRAMS += tests/driver-t
 tests_driver_t_SOURCES = \

@@ -8,7 +8,7 @@
 
 #include <tidemark/tidemark.h>
 
-/* Who calls, and what is recorded of that: the system's id of the thread, its stream, and the number of its tag or 0. */
+/* Who calls, as it is recorded: the system's id of the thread, its stream, and the number of its tag or 0. */
 struct caller {
     int64_t thread;
     tide_stream stream;
