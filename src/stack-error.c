@@ -213,6 +213,8 @@ tidei_stack_hint(const char *word, const char *(*name_at)(const void *names, siz
             meant = name;
         }
     }
-    snprintf(buffer, capacity, meant != NULL ? "; did you mean %s?" : "", meant);
+    if (meant == NULL)
+        return "";
+    snprintf(buffer, capacity, "; did you mean %s?", meant);
     return buffer;
 }

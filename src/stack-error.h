@@ -28,7 +28,7 @@ const char *tidei_stack_show_choices(const char *const *choices, char *buffer, s
 const char *tidei_stack_show_kinds(char *buffer, size_t capacity);
 
 /*
- * "; did you mean limit?" into `buffer`, of the name that `word` is but for a slip of the fingers, a capital or letters
+ * "; did you mean limit?", in `buffer`, of the name that `word` is but for a slip of the fingers, a capital or letters
  * left out; "" where it is none. `name_at` gives one after the other, then NULL.
  */
 const char *tidei_stack_hint(const char *word, const char *(*name_at)(const void *names, size_t index),

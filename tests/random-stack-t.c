@@ -289,7 +289,7 @@ round_live(struct round *round, struct worker *workers, const char *path)
     if (log != NULL && wrong == NULL && tide_log_flush(log) != TIDE_OK)
         wrong = tide_error_text();
     if (log != NULL && wrong == NULL)
-        wrong = trace_check_lives(path, log, &layers, &round->lives, round->random.drops);
+        wrong = trace_check_lives(path, &round->random, log, &layers, &round->lives);
     if (wrong != NULL)
         fault(round, "%s", wrong);
 }
@@ -298,8 +298,7 @@ round_live(struct round *round, struct worker *workers, const char *path)
 static void
 round_trace_end(struct round *round, const char *path)
 {
-    bool earlier = strstr(round->random.text, "initial=") != NULL || strstr(round->random.text, "preallocate=") != NULL;
-    const char *wrong = trace_check_end(path, round->random.drops, earlier);
+    const char *wrong = trace_check_end(path, &round->random);
 
     if (wrong != NULL)
         fault(round, "%s", wrong);

@@ -299,12 +299,12 @@ dropped_check(const char *path, const struct lives *model)
 }
 
 const char *
-trace_check_lives(const char *path, struct tide_resource *log, const struct trace_layers *layers, struct lives *model,
-                  bool dropped)
+trace_check_lives(const char *path, const struct random_stack *random, struct tide_resource *log,
+                  const struct trace_layers *layers, struct lives *model)
 {
     const char *fault = NULL;
 
-    if (dropped)
+    if (random->drops)
         return layers->logs == 1 ? dropped_check(path, model) : NULL;
     lives_part_empty(model);
     qsort(model->all, model->count, sizeof(*model->all), life_compare);
@@ -320,7 +320,7 @@ trace_check_lives(const char *path, struct tide_resource *log, const struct trac
         if (strcmp(tide_resource_name(layer), "log") != 0)
             continue;
         fault = lives_overlap(path, layers->all[i].id);
-        if (fault == NULL && strcmp(tide_resource_name(layer->upstream), "statistics") == 0 &&
+        if (fault == NULL && !random->earlier && strcmp(tide_resource_name(layer->upstream), "statistics") == 0 &&
             layers->all[layers_find(layers, layer->upstream)].edges == 1)
             fault = statistics_check(path, layer->upstream, layers->all[i].id);
     }
@@ -328,14 +328,14 @@ trace_check_lives(const char *path, struct tide_resource *log, const struct trac
 }
 
 const char *
-trace_check_end(const char *path, bool dropped, bool earlier)
+trace_check_end(const char *path, const struct random_stack *random)
 {
     int64_t live = sql_number(path, "SELECT count(*) FROM live");
 
-    if (dropped || earlier) {
+    if (random->drops || random->earlier) {
         if (!trace_is_sound(path) || sql_number(path, "SELECT count(*) FROM unmatched_free WHERE layer_id = 1") != 0)
             return say("the trace is not sound");
-        return dropped || live == 0 ? NULL : say("%" PRId64 " blocks are live in the trace", live);
+        return random->drops || live == 0 ? NULL : say("%" PRId64 " blocks are live in the trace", live);
     }
     if (!trace_is_whole(path))
         return say("the trace is not whole");

@@ -8,6 +8,8 @@
 
 #include <tidemark/tidemark.h>
 
+#include "random-stack.h"
+
 /* Who calls, as it is recorded: the system's id of the thread, its stream, and the number of its tag or 0. */
 struct caller {
     int64_t thread;
@@ -65,15 +67,12 @@ const char *trace_check_layers(const char *path, struct tide_resource *log, stru
 /*
  * The same of the rows of `allocation`: those of `log`, and of the logs below it that get the same requests, beside the
  * model's; of all logs, that no two blocks are in each other's way. All blocks are free, and the trace is flushed.
- * Sorts `model`. With `dropped`, rows may be missing, which the trace has counted.
+ * Sorts `model`.
  */
-const char *trace_check_lives(const char *path, struct tide_resource *log, const struct trace_layers *layers,
-                              struct lives *model, bool dropped);
+const char *trace_check_lives(const char *path, const struct random_stack *random, struct tide_resource *log,
+                              const struct trace_layers *layers, struct lives *model);
 
-/*
- * The same of the whole trace, after the stack has gone: everything has been freed at every layer. With `earlier`,
- * layers in the middle have been given memory before the trace began, with the stack itself.
- */
-const char *trace_check_end(const char *path, bool dropped, bool earlier);
+/* The same of the whole trace, after the stack has gone: everything has been freed at every layer. */
+const char *trace_check_end(const char *path, const struct random_stack *random);
 
 #endif

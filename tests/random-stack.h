@@ -16,6 +16,7 @@ struct random_stack {
     bool any_alignment; /* the top serves alignments over 256 bytes */
     bool records;       /* a log that has the trace's path sees all that passes through the top */
     bool arena;         /* has one */
+    bool earlier;       /* a layer takes memory when it is made, before the trace begins */
     bool drops;         /* it drops what does not fit into its rings */
 };
 
