@@ -317,14 +317,15 @@ static const struct {
       "stack text, column 18: fallback: argument 'first' is given twice, expected it once" },
     { "fallback(first=5) | sim", "stack text, column 16: fallback: argument 'first': '5' stands where no value can, "
                                  "expected layers in braces such as {limit(4GiB)}" },
-    { "fallback(5) | sim", "stack text, column 10: fallback: '5' without a key, expected first or any" },
+    { "fallback(5) | sim",
+      "stack text, column 10: fallback: '5' without a key, expected layers in braces such as {limit(4GiB)} or any" },
     { "fallback(first) | sim",
       "stack text, column 10: fallback: argument 'first' has no value, expected '=' and layers "
       "in braces such as {limit(4GiB)}" },
     { "fallback({}) | sim", "stack text, column 11: found '}', expected the name of a layer" },
     { "fallback({host) | sim", "stack text, column 15: host: found ')', expected '|' or '}'" },
-    { "fallback(4KiB={host}) | sim",
-      "stack text, column 10: fallback: argument '4KiB' is unknown, expected first or any" },
+    { "fallback(4KiB={host}) | sim", "stack text, column 10: fallback: argument '4KiB' is unknown, expected layers in "
+                                     "braces such as {limit(4GiB)} or any" },
 };
 
 #define TEXT_TESTS ((int)(sizeof(texts) / sizeof(texts[0])))

@@ -220,7 +220,7 @@ static const struct stack_text texts[] = {
     { "fault|sim",
       "stack text, column 1: fault: nothing chosen, expected nth, every, probability, above or after_bytes" },
     { "fault(nth=1, seed=2)|sim", "stack text, column 19: fault: a seed without a probability" },
-    { "fault(probability=1.5)|sim", "stack text, column 19: fault: argument 'probability': '1.5' is more than all, "
+    { "fault(probability=1.5)|sim", "stack text, column 19: fault: argument 'probability': '1.5' is over 1, "
                                     "expected 0.000000001 to 1, or as a "
                                     "percentage such as 5%" },
     { "fault(probability=0.0000000001%)|sim",

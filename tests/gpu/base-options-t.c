@@ -128,7 +128,7 @@ static const struct {
       "column 38: driver: no pool on NUMA node 4711 (cuMemPoolCreate: CUDA_ERROR_INVALID_VALUE)" },
     { "driver(device=99)", TIDE_EINVAL, "stack text, column 15: driver: no device 99, this machine has " },
     { "driver(device=99, maximum=5%)", TIDE_EINVAL, "stack text, column 15: device: no device 99, this machine has " },
-    { "driver(maximum=101%)", TIDE_ESYNTAX, "column 16: driver: argument 'maximum': '101%' is more than all" },
+    { "driver(maximum=101%)", TIDE_ESYNTAX, "column 16: driver: argument 'maximum': '101%' is over 100%" },
     { "driver(maximum=0%)", TIDE_ESYNTAX, "column 16: driver: argument 'maximum': '0%' is too small" },
     { "driver(device=-1)", TIDE_ESYNTAX, "column 15: driver: argument 'device': '-1' is negative" },
     { "driver(handle=win32)", TIDE_ESYNTAX, "'win32' is unknown, expected none, posix_fd, fabric or posix_fd+fabric" },
