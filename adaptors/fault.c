@@ -33,7 +33,7 @@ struct fault {
     _Atomic uint64_t nth;
     _Atomic uint64_t counted; /* requests that could be chosen */
     _Atomic uint64_t planted;
-    _Atomic uint64_t served_bytes; /* of all successful requests */
+    _Atomic uint64_t served_bytes; /* of all successful requests, where after_bytes asks for them */
     uint64_t every;
     uint64_t billionths; /* of the probability */
     uint64_t seed;
@@ -105,14 +105,15 @@ fault_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
 
     *out = NULL;
     if ((fault->above_bytes == 0 || bytes > fault->above_bytes) &&
-        atomic_load_explicit(&fault->served_bytes, memory_order_relaxed) >= fault->after_bytes) {
+        (fault->after_bytes == 0 ||
+         atomic_load_explicit(&fault->served_bytes, memory_order_relaxed) >= fault->after_bytes)) {
         number = atomic_fetch_add_explicit(&fault->counted, 1, memory_order_relaxed) + 1;
         argument = fault_chosen_by(fault, number);
     }
     if (argument != NULL)
         return fault_plant(fault, number, bytes, argument);
     status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
-    if (status == TIDE_OK)
+    if (status == TIDE_OK && fault->after_bytes != 0)
         atomic_fetch_add_explicit(&fault->served_bytes, bytes, memory_order_relaxed);
     return status;
 }
