@@ -19,7 +19,7 @@ bench_gpu_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 bench_gpu_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
 bench_gpu_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 
-bench_layers_SOURCES = bench/layers.c bench/nothing.c bench/nothing.h $(bench_common)
+bench_layers_SOURCES = bench/layers.c bench/layers.h bench/layers-make.c bench/nothing.c bench/nothing.h $(bench_common)
 bench_layers_CFLAGS = $(AM_CFLAGS) -pthread
 bench_layers_LDADD = libtidemark.la
 

@@ -1,0 +1,19 @@
+/* The layers that bench/layers measures. */
+#ifndef BENCH_LAYERS_H
+#define BENCH_LAYERS_H
+
+#include <tidemark/tidemark.h>
+
+#define LAYERS_LIVE    100   /* blocks of each thread */
+#define LAYERS_LARGEST 65536 /* bytes of a block */
+
+struct bench_layer {
+    const char *name;
+    struct tide_resource *(*make)(unsigned threads); /* over a base that costs next to nothing */
+    unsigned pairs;                                  /* in a round; 0: as many as others */
+};
+
+/* Ends with a name of NULL. */
+extern const struct bench_layer bench_layers[];
+
+#endif
