@@ -1,6 +1,8 @@
 /* What benchmarks share. */
 #include "config.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -120,6 +122,37 @@ bench_processors(void)
     cpu_set_t set;
 
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+}
+
+/* What BENCH_THREADS asks for; 0: nothing. */
+static unsigned
+bench_asked_threads(void)
+{
+    const char *text = getenv("BENCH_THREADS");
+    unsigned long threads;
+    char *end;
+
+    if (text == NULL || *text == '\0')
+        return 0;
+    errno = 0;
+    threads = strtoul(text, &end, 10);
+    if (errno != 0 || *end != '\0' || threads == 0 || threads > UINT_MAX) {
+        fprintf(stderr, "bench: BENCH_THREADS=%s is no number of threads\n", text);
+        exit(1);
+    }
+    return (unsigned)threads;
+}
+
+unsigned
+bench_next_threads(unsigned before, unsigned most)
+{
+    unsigned asked = bench_asked_threads(), processors = bench_processors();
+
+    if (asked != 0)
+        return before != 0 ? 0 : asked < most ? asked : most;
+    if (before == 0)
+        return 1;
+    return before <= most / 2 && 2 * before <= processors ? 2 * before : 0;
 }
 
 uint64_t

@@ -23,6 +23,12 @@ double bench_threads(unsigned threads, unsigned rounds, uint64_t pause_ns,
 /* The processors that this process may run on. */
 unsigned bench_processors(void);
 
+/*
+ * How many threads to measure with next: 0 is before the first; 1, 2, 4 and so on up to the processors and `most`, then
+ * 0. Where BENCH_THREADS is a number, that number alone, but no more than `most`.
+ */
+unsigned bench_next_threads(unsigned before, unsigned most);
+
 /* Bytes: the most of resident memory so far, anonymous memory and mapped files together, and anonymous alone now. */
 uint64_t bench_peak_resident(void);
 uint64_t bench_anonymous(void);

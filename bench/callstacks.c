@@ -117,13 +117,12 @@ measure_track(const char *name, unsigned threads, uint32_t frames, double floor)
 int
 main(int argc, char **argv)
 {
-    unsigned processors = bench_processors();
     enum tide_unwind unwinds[] = { TIDE_UNWIND_AUTO, TIDE_UNWIND_FP, TIDE_UNWIND_DWARF };
 
     if (tidei_callstack_options("bench", STACKS_FRAMES, TIDE_UNWIND_AUTO) != TIDE_OK)
         bench_fail("call stacks");
     bench_begin("callstacks");
-    for (unsigned threads = 1; threads <= processors && threads <= STACKS_THREADS; threads *= 2) {
+    for (unsigned threads = 0; (threads = bench_next_threads(threads, STACKS_THREADS)) != 0;) {
         struct stacks_dig deep = { floor_round, NULL };
         double floor = bench_threads(threads, STACKS_ROUNDS, 0, deep_round, &deep);
 

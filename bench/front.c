@@ -21,10 +21,11 @@
 #include "src/trace/record.h"
 
 /* A round fits into a ring of 1 MiB twice: no thread waits, and the writer has emptied it before the next. */
-#define FRONT_PAIRS  4096
-#define FRONT_ROUNDS 200
-#define FRONT_PAUSE  2000000
-#define FRONT_TRACE  "bench-front.db"
+#define FRONT_PAIRS   4096
+#define FRONT_ROUNDS  200
+#define FRONT_PAUSE   2000000
+#define FRONT_THREADS 16
+#define FRONT_TRACE   "bench-front.db"
 
 /* One thread's part of the floor: a ring of its own in a mapped file. */
 struct floor_ring {
@@ -32,7 +33,7 @@ struct floor_ring {
     _Alignas(64) _Atomic uint64_t head;
 };
 
-static struct floor_ring floor_rings[64];
+static struct floor_ring floor_rings[FRONT_THREADS];
 static bool floor_tsc;
 
 static double
@@ -123,12 +124,10 @@ measure_stack(unsigned threads, bool log, bool counters)
 int
 main(int argc, char **argv)
 {
-    unsigned processors = bench_processors();
-
     bench_begin("front");
     floor_tsc = tidei_clock_tsc_is_invariant();
-    floor_open(processors < 16 ? processors : 16);
-    for (unsigned threads = 1; threads <= processors && threads <= 16; threads *= 2) {
+    floor_open(FRONT_THREADS);
+    for (unsigned threads = 0; (threads = bench_next_threads(threads, FRONT_THREADS)) != 0;) {
         double floor = bench_threads(threads, FRONT_ROUNDS, FRONT_PAUSE, floor_round, NULL);
         double nothing = measure_stack(threads, false, false);
         double log = measure_stack(threads, true, false) / 2;

@@ -88,6 +88,7 @@ const unsigned gpu_config_count = GPU_CONFIGS;
 
 #define GPU_MAX_ROUNDS 400
 #define GPU_MIN_ROUNDS 5
+#define GPU_THREADS    16
 #define GPU_PAUSE      10000000 /* ns after a round, in which the writer of its trace catches up */
 
 /* One process that measures; several configurations share it. */
@@ -333,7 +334,6 @@ int
 main(int argc, char **argv)
 {
     const char *seconds = getenv("BENCH_GPU_SECONDS");
-    unsigned processors = bench_processors();
     char machine[128];
 
     if (argc == 4 && strcmp(argv[1], "--child") == 0)
@@ -343,11 +343,13 @@ main(int argc, char **argv)
     gpu_say_machine(machine, sizeof(machine));
     fputs(machine, stdout);
     bench_begin("gpu");
-    for (unsigned threads = 1; threads <= 16 && (threads == 1 || threads <= processors); threads *= 2) {
-        gpu_open_all(threads, threads == 1);
+    for (unsigned threads = 0; (threads = bench_next_threads(threads, GPU_THREADS)) != 0;) {
+        bool first = threads == bench_next_threads(0, GPU_THREADS);
+
+        gpu_open_all(threads, first);
         gpu_measure((uint64_t)((seconds != NULL ? strtod(seconds, NULL) : 6) * 1e9));
         gpu_report(threads);
-        gpu_close_all(threads == 1);
+        gpu_close_all(first);
     }
     gpu_report_bars();
     bench_end(argc > 1 ? argv[1] : NULL);

@@ -118,10 +118,8 @@ measure_layer(size_t index, unsigned threads, double floor)
 int
 main(int argc, char **argv)
 {
-    unsigned processors = bench_processors();
-
     bench_begin("layers");
-    for (unsigned threads = 1; threads <= processors && threads <= LAYERS_THREADS; threads *= 2) {
+    for (unsigned threads = 0; (threads = bench_next_threads(threads, LAYERS_THREADS)) != 0;) {
         double floor = bench_threads(threads, LAYERS_ROUNDS, 0, floor_round, NULL);
 
         bench_report("floor: 2 relaxed adds, each thread on its own line", threads, floor, "ns/pair", 0, NULL);

@@ -262,8 +262,6 @@ measure_stack(size_t index, unsigned threads, double floor)
 int
 main(int argc, char **argv)
 {
-    unsigned processors = bench_processors();
-
     bench_begin("pool");
     for (unsigned i = 0; i < POOL_THREADS; i++) {
         atomic_init(&pool_threads[i].head, 1);
@@ -271,7 +269,7 @@ main(int argc, char **argv)
         if (pool_threads[i].blocks == NULL)
             bench_fail("no memory");
     }
-    for (unsigned threads = 1; threads <= processors && threads <= POOL_THREADS; threads *= 2) {
+    for (unsigned threads = 0; (threads = bench_next_threads(threads, POOL_THREADS)) != 0;) {
         double floor = bench_threads(threads, POOL_ROUNDS, 0, floor_round, NULL);
 
         bench_report("floor: pop and push, each thread on its own free list", threads, floor, "ns/pair", 0, NULL);
