@@ -256,8 +256,8 @@ arena_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
 }
 
 /*
- * The arena that has the pointer. A look without locks finds it but for some moments, in which another thread changes
- * the table that it is in; then the locks tell. Any one where none has it.
+ * The arena that has the pointer. A look without locks finds it, unless it is no block: then the locks tell whether it
+ * lies in one. Any one where none has it.
  */
 static struct tidei_supply *
 arena_owner(struct arena *arena, uint32_t number, const void *pointer)

@@ -381,10 +381,18 @@ THREADED_TESTS += tests/lock-fork-t
 
 check_PROGRAMS += tests/heap-t
 tests_heap_t_SOURCES = tests/heap-t.c tests/contract.c src/suballoc/fit.c src/suballoc/heap-chunks.c \
-	src/suballoc/heap.c src/suballoc/piece.c src/suballoc/streams.c src/suballoc/stretches.c
+	src/suballoc/heap.c src/suballoc/piece-map.c src/suballoc/store.c src/suballoc/streams.c \
+	src/suballoc/stretches.c
 tests_heap_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
 tests_heap_t_LDADD = libtidemark.la
 TESTS += tests/heap-t
+
+check_PROGRAMS += tests/piece-map-t
+tests_piece_map_t_SOURCES = tests/piece-map-t.c src/suballoc/piece-map.c src/suballoc/store.c
+tests_piece_map_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
+tests_piece_map_t_LDADD = -lpthread
+TESTS += tests/piece-map-t
+THREADED_TESTS += tests/piece-map-t
 
 check_PROGRAMS += tests/threadslot-t
 tests_threadslot_t_SOURCES = tests/threadslot-t.c src/threadslot.c $(lock_test)

@@ -21,6 +21,12 @@
 #define HEAP_STRETCHES 8
 #define HEAP_SPANS     2
 
+static void
+piece_number(void *item, uint32_t number)
+{
+    ((struct tidei_piece *)item)->number = number;
+}
+
 enum tide_status
 tidei_heap_init(struct tidei_heap *heap, uint64_t granule, uint64_t step_bytes, uint64_t most_bytes)
 {
@@ -30,11 +36,11 @@ tidei_heap_init(struct tidei_heap *heap, uint64_t granule, uint64_t step_bytes, 
         heap->first_region_bytes /= 2;
     heap->granule_log2 = tidei_log2(granule);
     heap->step_bytes = step_bytes;
-    tidei_store_init(&heap->pieces, sizeof(struct tidei_piece));
-    tidei_store_init(&heap->spans, sizeof(struct tidei_span));
+    tidei_store_init(&heap->pieces, sizeof(struct tidei_piece), piece_number);
+    tidei_store_init(&heap->spans, sizeof(struct tidei_span), NULL);
     tidei_streams_init(&heap->streams);
     tidei_stretch_store_init(&heap->stretches, &heap->streams);
-    return tidei_piece_map_init(&heap->out);
+    return tidei_piece_map_init(&heap->out, &heap->pieces);
 }
 
 void
@@ -158,7 +164,7 @@ tidei_heap_index_add(struct tidei_heap *heap, struct tidei_piece *piece)
     enum tidei_zone zone = piece->span->parent != NULL ? TIDEI_ZONE_SMALL : TIDEI_ZONE_LARGE;
 
     heap->free_count++;
-    piece->own_stream = TIDEI_STREAM_NONE;
+    piece->own_stream = TIDEI_STREAMS_MOST;
     if (piece_is_chunk(piece)) {
         tidei_tree_add(&heap->free, piece, heap->granule_log2);
         span_list_add(heap, piece->span);
@@ -168,7 +174,7 @@ tidei_heap_index_add(struct tidei_heap *heap, struct tidei_piece *piece)
         tidei_classes_add(&heap->small, piece, heap->granule_log2, TIDEI_LINKS_FIT);
     else
         tidei_tree_add(&heap->large, piece, heap->granule_log2);
-    piece->own_stream = piece->stretches.first->stream;
+    piece->own_stream = (uint16_t)piece->stretches.first->stream;
     tidei_classes_add(&heap->streams.streams[piece->own_stream]->classes[zone], piece, heap->granule_log2,
                       TIDEI_LINKS_OWN);
 }

@@ -19,6 +19,7 @@
 #ifndef TIDEI_HEAP_H
 #define TIDEI_HEAP_H
 
+#include "suballoc/piece-map.h"
 #include "suballoc/stretches.h"
 
 #define TIDEI_HEAP_SMALL_BYTES  ((uint64_t)1 << 20) /* the largest small request */

@@ -8,8 +8,11 @@ libtidemark_la_SOURCES += \
 	src/suballoc/heap-parts.h \
 	src/suballoc/heap.c \
 	src/suballoc/heap.h \
-	src/suballoc/piece.c \
+	src/suballoc/piece-map.c \
+	src/suballoc/piece-map.h \
 	src/suballoc/piece.h \
+	src/suballoc/store.c \
+	src/suballoc/store.h \
 	src/suballoc/streams.c \
 	src/suballoc/streams.h \
 	src/suballoc/stretches.c \

@@ -79,8 +79,9 @@ struct tidei_piece {
     _Atomic uintptr_t address; /* relaxed: what is out has been, and stays, at one */
     uint64_t bytes;
     struct tidei_piece *next;           /* while free: as in `fit`; while CACHED: of the same bin */
+    uint32_t number;                    /* of the struct, in its store; written once */
     uint16_t size_class;                /* while out: that caches know it by */
-    uint32_t own_stream;                /* while free: whose index it is in */
+    uint16_t own_stream;                /* while free: whose index it is in */
     struct tidei_piece *before, *after; /* neighbours in the span */
     struct tidei_span *span;            /* borrowed */
     struct tidei_fit fit;               /* while free */
@@ -134,87 +135,6 @@ tidei_piece_claim(struct tidei_piece *piece, const void *pointer, uint64_t word,
         return false;
     return atomic_compare_exchange_strong_explicit(&piece->word, &found, (found & TIDEI_PIECE_NUMBER) | state,
                                                    memory_order_acquire, memory_order_relaxed);
-}
-
-/*
- * Hands out structs and takes them back, without giving them back to the host before the
- * end. No locks.
- */
-struct tidei_store {
-    size_t item_bytes;
-    void *unused;    /* items, linked through their first word; see store_next */
-    size_t count;    /* of these */
-    void **segments; /* owns */
-    size_t segment_count;
-};
-
-void tidei_store_init(struct tidei_store *store, size_t item_bytes);
-void tidei_store_fini(struct tidei_store *store);
-
-/* Make sure that `count` items can be taken; false where the host has no memory for them. */
-bool tidei_store_reserve(struct tidei_store *store, size_t count);
-
-/* An item; there is one. What it holds is what it held when it was given back; zeros at first. */
-void *tidei_store_take(struct tidei_store *store);
-void tidei_store_give(struct tidei_store *store, void *item);
-
-/*
- * Pieces by their addresses: a hash table with open addressing. Who has the lock changes it; anybody looks things up.
- * Tables that have become too small stay until the end, as somebody may be reading them; together they are smaller
- * than the one in use.
- */
-struct tidei_piece_slot {
-    _Atomic uintptr_t address; /* 0: none */
-    _Atomic(struct tidei_piece *) piece;
-};
-
-struct tidei_piece_table {
-    struct tidei_piece_table *smaller; /* owns; what was in use before */
-    size_t mask;                       /* slots - 1 */
-    struct tidei_piece_slot *slots;    /* owns */
-};
-
-struct tidei_piece_map {
-    _Atomic(struct tidei_piece_table *) table; /* owns */
-    size_t count;
-};
-
-enum tide_status tidei_piece_map_init(struct tidei_piece_map *map);
-void tidei_piece_map_fini(struct tidei_piece_map *map);
-
-/* Make room for one more; false where the host has no memory. */
-bool tidei_piece_map_reserve(struct tidei_piece_map *map);
-void tidei_piece_map_add(struct tidei_piece_map *map, struct tidei_piece *piece);
-void tidei_piece_map_remove(struct tidei_piece_map *map, const struct tidei_piece *piece);
-
-static inline size_t
-tidei_piece_hash(uintptr_t address)
-{
-    return (size_t)((uint64_t)address * UINT64_C(0x9e3779b97f4a7c15) >> 20);
-}
-
-/*
- * The piece that is out at `pointer`, or NULL. Without the lock it may miss one while another thread changes the table,
- * and find one that is none any more: look again with the lock before anybody is told. Wait-free.
- */
-static inline struct tidei_piece *
-tidei_piece_map_find(const struct tidei_piece_map *map, const void *pointer)
-{
-    /* Acquire: pairs with the release in map_grow, and sees the slots of a new table. */
-    struct tidei_piece_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
-    uintptr_t address = (uintptr_t)pointer;
-
-    for (size_t i = tidei_piece_hash(address), left = table->mask; left > 0; i++, left--) {
-        struct tidei_piece_slot *slot = &table->slots[i & table->mask];
-        /* Acquire: pairs with the release in slot_set, and sees the piece of that address. */
-        uintptr_t found = atomic_load_explicit(&slot->address, memory_order_acquire);
-
-        if (found == address)
-            return atomic_load_explicit(&slot->piece, memory_order_relaxed); /* relaxed: ordered by the above */
-        if (found == 0)
-            break;
-    }
-    return NULL;
 }
 
 #endif

@@ -95,7 +95,7 @@ tidei_streams_number(struct tidei_streams *streams, tide_stream handle)
     /* A program that goes on making streams has few of them at a time. */
     if (streams->count >= TIDEI_STREAMS_KNOWN && streams_recycle(streams, handle, &number))
         return number;
-    if (!streams_grow(streams))
+    if (streams->count == TIDEI_STREAMS_MOST || !streams_grow(streams))
         return TIDEI_STREAM_NONE;
     number = streams->count;
     streams->streams[number] = calloc(1, sizeof(*streams->streams[number]));

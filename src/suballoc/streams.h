@@ -15,6 +15,9 @@
 
 #define TIDEI_STREAM_NONE UINT32_MAX
 
+/* Streams at a time, so that a piece has room for a number. */
+#define TIDEI_STREAMS_MOST UINT16_MAX
+
 struct tidei_stream {
     tide_stream handle;
     uint64_t stretches;              /* of this stream, and pieces that are on their way to it */
@@ -36,7 +39,7 @@ struct tidei_streams {
 void tidei_streams_init(struct tidei_streams *streams);
 void tidei_streams_fini(struct tidei_streams *streams);
 
-/* The number of a stream; TIDEI_STREAM_NONE where the host has no memory for a new one. */
+/* The number of a stream; TIDEI_STREAM_NONE where the host has no memory for a new one, or there are too many. */
 uint32_t tidei_streams_number(struct tidei_streams *streams, tide_stream handle);
 
 /* Whether `later` has to be made to wait before it takes what was freed on `earlier` in `epoch`. */

@@ -2,6 +2,7 @@
 #ifndef TIDEI_STRETCHES_H
 #define TIDEI_STRETCHES_H
 
+#include "suballoc/store.h"
 #include "suballoc/streams.h"
 
 struct tidei_stretch_store {
@@ -12,7 +13,7 @@ struct tidei_stretch_store {
 static inline void
 tidei_stretch_store_init(struct tidei_stretch_store *store, struct tidei_streams *streams)
 {
-    tidei_store_init(&store->items, sizeof(struct tidei_stretch));
+    tidei_store_init(&store->items, sizeof(struct tidei_stretch), NULL);
     store->streams = streams;
 }
 
