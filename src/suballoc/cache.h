@@ -36,7 +36,7 @@ struct tidei_cache_bin {
 struct tidei_cache_stream {
     tide_stream stream;
     uint32_t count; /* pieces in all bins */
-    struct tidei_cache_bin bins[TIDEI_CACHE_CLASSES];
+    struct tidei_cache_bin bins[TIDEI_CACHE_CLASSES + 2]; /* the last two are empty; see tidei_cache_bin_near */
 };
 
 /* One thread's part. */
@@ -115,6 +115,25 @@ tidei_cache_class(const struct tidei_cache *cache, size_t bytes, size_t alignmen
     return tidei_class_of(tidei_class_round_up((bytes + granule - 1) >> cache->granule_log2));
 }
 
+/*
+ * This thread's bin for a class: that one, or where it is empty one of the next two, whose pieces are larger by an
+ * eighth at most. A thread with few blocks has one or two pieces of a class: each fourth request would have to take the
+ * supply's lock otherwise, and eight threads or more would wait for each other.
+ */
+static inline struct tidei_cache_bin *
+tidei_cache_bin_near(struct tidei_cache_stream *own, unsigned size_class)
+{
+    struct tidei_cache_bin *bin = &own->bins[size_class];
+
+    if (__builtin_expect(bin->first != NULL, 1))
+        return bin;
+    if (size_class >= TIDEI_FIT_STEPS / 2 && bin[1].first != NULL)
+        return bin + 1;
+    if (size_class >= TIDEI_FIT_STEPS && bin[2].first != NULL)
+        return bin + 2;
+    return NULL;
+}
+
 /* A block for the request into *out, where this thread has one. Wait-free. */
 static inline bool
 tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide_stream stream, void **out)
@@ -122,7 +141,7 @@ tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide
     unsigned size_class = tidei_cache_class(cache, bytes, alignment);
     struct tidei_cache_stream *own;
     struct tidei_cache_part *part;
-    struct tidei_piece *piece = NULL;
+    struct tidei_cache_bin *bin = NULL;
 
     if (size_class >= TIDEI_CACHE_CLASSES)
         return false;
@@ -131,10 +150,12 @@ tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide
         return false;
     own = tidei_cache_find(part, stream);
     if (own != NULL)
-        piece = own->bins[size_class].first;
-    if (piece != NULL) {
-        own->bins[size_class].first = piece->next;
-        own->bins[size_class].count--;
+        bin = tidei_cache_bin_near(own, size_class);
+    if (bin != NULL) {
+        struct tidei_piece *piece = bin->first;
+
+        bin->first = piece->next;
+        bin->count--;
         own->count--;
         part->count--;
         part->bytes -= piece->bytes;
@@ -143,7 +164,7 @@ tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide
         tidei_piece_set_word(piece, tidei_piece_live(bytes, alignment));
     }
     tidei_part_leave(&part->part);
-    return piece != NULL;
+    return bin != NULL;
 }
 
 /* This thread's bins of a stream, where it has room for a piece of theirs; inside the part. */
