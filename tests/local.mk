@@ -330,10 +330,16 @@ TESTS += tests/fault-layer-t
 THREADED_TESTS += tests/fault-layer-t
 
 check_PROGRAMS += tests/pool-t
-tests_pool_t_SOURCES = tests/pool-t.c $(adaptor_test)
+tests_pool_t_SOURCES = tests/pool-t.c tests/pool.h $(adaptor_test)
 tests_pool_t_LDADD = libtidemark.la
 TESTS += tests/pool-t
 THREADED_TESTS += tests/pool-t
+
+check_PROGRAMS += tests/pool-threads-t
+tests_pool_threads_t_SOURCES = tests/pool-threads-t.c tests/pool.h $(adaptor_test)
+tests_pool_threads_t_LDADD = libtidemark.la
+TESTS += tests/pool-threads-t
+THREADED_TESTS += tests/pool-threads-t
 
 check_PROGRAMS += tests/pool-streams-t
 tests_pool_streams_t_SOURCES = tests/pool-streams-t.c $(adaptor_test)

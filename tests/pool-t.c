@@ -1,63 +1,14 @@
-/* Tests adaptors/pool.c: what it takes and gives back, and what it makes of bad input; streams are in pool-streams-t.c. */
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+/*
+ * Tests adaptors/pool.c: what it takes and gives back, and what it makes of bad input; threads are in pool-threads-t.c,
+ * streams in pool-streams-t.c.
+ */
 #include <tidemark/tidemark.h>
 
 #include "bases.h"
 #include "contract.h"
-#include "gate.h"
+#include "pool.h"
 #include "tap.h"
 #include "upstream.h"
-
-#define MIB ((size_t)1 << 20)
-
-/* A pool over `upstream`, whose reference it takes over. */
-static struct tide_resource *
-over(struct tide_resource *upstream, const struct tide_pool_options *options)
-{
-    struct tide_resource *pool;
-
-    if (tide_pool_create(upstream, options, &pool) != TIDE_OK) {
-        diag("%s", tide_error_text());
-        abort();
-    }
-    tide_resource_release(upstream);
-    return pool;
-}
-
-static void *
-take(struct tide_resource *pool, size_t bytes)
-{
-    void *pointer = NULL;
-
-    return tide_allocate(pool, bytes, TIDE_DEFAULT_ALIGNMENT, 0, &pointer) == TIDE_OK ? pointer : NULL;
-}
-
-static enum tide_status
-give(struct tide_resource *pool, void *pointer, size_t bytes)
-{
-    return tide_deallocate(pool, pointer, bytes, TIDE_DEFAULT_ALIGNMENT, 0);
-}
-
-static struct tide_pool_figures
-figures_of(struct tide_resource *pool)
-{
-    struct tide_pool_figures figures;
-
-    tide_pool_read(pool, &figures);
-    return figures;
-}
-
-static uint64_t
-query(struct tide_resource *pool, enum tide_query what)
-{
-    uint64_t figure;
-
-    return tide_query(pool, what, &figure) == TIDE_OK ? figure : UINT64_MAX;
-}
 
 static struct tide_resource *
 create_over_upstream(void *context)
@@ -224,210 +175,6 @@ check_keeping(void)
     tide_resource_release(&upstream->base);
 }
 
-/* Blocks that one thread frees, and keeps: 4 MiB of them. */
-#define HELD       16
-#define HELD_BYTES (MIB / 4)
-
-struct holder {
-    struct tide_resource *pool;
-    pthread_barrier_t barrier;
-    bool stay;
-};
-
-/* Free blocks into this thread's cache, and go on to live, or not. */
-static void *
-run_hold(void *context)
-{
-    struct holder *holder = context;
-    void *blocks[HELD];
-
-    for (size_t i = 0; i < HELD; i++)
-        blocks[i] = take(holder->pool, HELD_BYTES);
-    for (size_t i = 0; i < HELD; i++)
-        give(holder->pool, blocks[i], HELD_BYTES);
-    if (holder->stay) {
-        pthread_barrier_wait(&holder->barrier);
-        pthread_barrier_wait(&holder->barrier);
-    }
-    return NULL;
-}
-
-#define CACHE_TESTS 8
-
-static void
-check_caches(void)
-{
-    struct tide_pool_options options = { TIDE_OPTIONS(options), .maximum_bytes = 4 * MIB };
-    struct upstream *upstream = upstream_create();
-    struct holder holder = { .pool = over(&upstream->base, &options), .stay = true };
-    pthread_t thread;
-    void *block;
-
-    pthread_barrier_init(&holder.barrier, NULL, 2);
-    pthread_create(&thread, NULL, run_hold, &holder);
-    pthread_barrier_wait(&holder.barrier);
-    is_u64(query(holder.pool, TIDE_QUERY_BYTES_CACHED), 4 * MIB, "a thread keeps what it has freed");
-    ok(query(holder.pool, TIDE_QUERY_BYTES_USED) == 0 && query(holder.pool, TIDE_QUERY_LARGEST_FREE) == HELD_BYTES &&
-           query(holder.pool, TIDE_QUERY_FREE_BLOCKS) == HELD,
-       "which is free");
-    block = take(holder.pool, 4 * MIB);
-    ok(block != NULL && query(holder.pool, TIDE_QUERY_BYTES_CACHED) == 0, "another thread gets it before it fails");
-    is_u64(query(holder.pool, TIDE_QUERY_BYTES_USED), 4 * MIB, "and then it is used");
-    give(holder.pool, block, 4 * MIB);
-    pthread_barrier_wait(&holder.barrier);
-    pthread_join(thread, NULL);
-    holder.stay = false;
-    pthread_create(&thread, NULL, run_hold, &holder);
-    pthread_join(thread, NULL);
-    is_u64(query(holder.pool, TIDE_QUERY_BYTES_CACHED), 0, "a thread that ends keeps nothing");
-    is_u64(query(holder.pool, TIDE_QUERY_LARGEST_FREE), 4 * MIB, "what it had merges again");
-    block = take(holder.pool, 4096);
-    give(holder.pool, block, 4096);
-    ok(take(holder.pool, 4000) == block, "a thread gets what it has freed last");
-    ok(give(holder.pool, block, 4000) == TIDE_OK && give(holder.pool, block, 4000) == TIDE_EPOINTER,
-       "and cannot free again what it keeps");
-    pthread_barrier_destroy(&holder.barrier);
-    tide_resource_release(holder.pool);
-}
-
-#define BOUND_TESTS 2
-
-/* A cache holds no more than it may, whatever is freed into it. */
-static void
-check_bounds(void)
-{
-    struct tide_pool_options options = { TIDE_OPTIONS(options), .cache_bytes = MIB };
-    struct tide_resource *pool = over(&upstream_create()->base, &options);
-    static void *blocks[4000];
-    uint64_t most = 0, cached, seed = 5;
-    static size_t sizes[4000];
-
-    for (size_t i = 0; i < 4000; i++) {
-        sizes[i] = 1 + contract_random(&seed) % (MIB / 4);
-        tide_allocate(pool, sizes[i], 256, i % 20, &blocks[i]);
-    }
-    for (size_t i = 0; i < 4000; i++) {
-        tide_deallocate(pool, blocks[i], sizes[i], 256, i % 20);
-        cached = query(pool, TIDE_QUERY_BYTES_CACHED);
-        most = most < cached ? cached : most;
-    }
-    ok(most <= MIB && most > MIB / 4, "a thread keeps no more than it may");
-    tide_order(pool, TIDE_STREAM_ALL, 0);
-    ok(figures_of(pool).free_bytes == figures_of(pool).reserved_bytes && query(pool, TIDE_QUERY_BYTES_USED) == 0,
-       "and nothing where its streams may go");
-    tide_resource_release(pool);
-}
-
-#define SHARE_TESTS 3
-
-/* Free 54 MiB of blocks into this thread's cache. */
-static void *
-run_free_many(void *pool)
-{
-    void *blocks[256];
-
-    for (size_t i = 0; i < 256; i++)
-        blocks[i] = take(pool, i % 4 * 16 * 1024 + 192 * 1024);
-    for (size_t i = 0; i < 256; i++)
-        give(pool, blocks[i], i % 4 * 16 * 1024 + 192 * 1024);
-    return NULL;
-}
-
-/* Threads keep more of a large pool, all of them together a 64th. */
-static void
-check_shares(void)
-{
-    struct tide_pool_options options = { TIDE_OPTIONS(options), .initial_bytes = 1024 * MIB };
-    struct tide_resource *pool = over(base_sim(0), &options);
-    struct holder holder = { .pool = pool, .stay = true };
-    uint64_t alone;
-    pthread_t thread;
-
-    run_free_many(pool);
-    alone = query(pool, TIDE_QUERY_BYTES_CACHED);
-    ok(alone > 8 * MIB && alone <= 16 * MIB, "one thread keeps up to a 64th of a large pool");
-    pthread_barrier_init(&holder.barrier, NULL, 2);
-    pthread_create(&thread, NULL, run_hold, &holder);
-    pthread_barrier_wait(&holder.barrier);
-    run_free_many(pool);
-    ok(query(pool, TIDE_QUERY_BYTES_CACHED) <= 12 * MIB, "and half of that beside another thread, which has 4 MiB");
-    pthread_barrier_wait(&holder.barrier);
-    pthread_join(thread, NULL);
-    run_free_many(pool);
-    ok(query(pool, TIDE_QUERY_BYTES_CACHED) == alone, "all of it again when that has ended");
-    pthread_barrier_destroy(&holder.barrier);
-    tide_resource_release(pool);
-}
-
-#define REFUSAL_TESTS 3
-
-static _Atomic unsigned refusals;
-
-static void *
-run_refused(void *pool)
-{
-    for (int i = 0; i < 20; i++) {
-        if (take(pool, 5 * MIB) == NULL)
-            atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed); /* relaxed: read after the join */
-    }
-    return NULL;
-}
-
-/* Threads that upstream refuses at the same time do not wait for each other to get something. */
-static void
-check_refusals(void)
-{
-    struct upstream *upstream = upstream_create();
-    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), NULL);
-    pthread_t threads[4];
-
-    upstream->capacity_bytes = 8 * MIB;
-    ok(take(pool, 6 * MIB) != NULL, "upstream has room for one");
-    upstream->delay_us = 200;
-    for (size_t i = 0; i < 4; i++)
-        pthread_create(&threads[i], NULL, run_refused, pool);
-    for (size_t i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
-    is_u64(refusals, 80, "and refuses four threads, each of which is told so");
-    ok(upstream->allocate_calls < 1000, "after some calls each, however many threads there are");
-    upstream->delay_us = 0;
-    tide_resource_release(pool);
-    tide_resource_release(&upstream->base);
-}
-
-#define CROWD_TESTS 3
-
-static void *
-run_crowd(void *pool)
-{
-    if (take(pool, MIB) == NULL)
-        atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed); /* relaxed: read after the join */
-    return NULL;
-}
-
-/* A thread that finds the maximum taken by a chunk that another one still asks for waits for its part of that. */
-static void
-check_crowd(void)
-{
-    struct tide_pool_options options = { TIDE_OPTIONS(options), .maximum_bytes = 24 * MIB, .growth_bytes = 24 * MIB };
-    struct upstream *upstream = upstream_create();
-    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), &options);
-    pthread_t threads[8];
-
-    refusals = 0;
-    upstream->delay_us = 20000;
-    for (size_t i = 0; i < 8; i++)
-        pthread_create(&threads[i], NULL, run_crowd, pool);
-    for (size_t i = 0; i < 8; i++)
-        pthread_join(threads[i], NULL);
-    is_u64(refusals, 0, "eight threads share the one chunk that the maximum allows");
-    is_u64(upstream->allocate_calls, 1, "which one of them has asked for");
-    upstream->delay_us = 0;
-    tide_resource_release(pool);
-    is_u64(upstream->live_count, 0, "and which goes back");
-    tide_resource_release(&upstream->base);
-}
-
 #define FREE_TESTS 9
 
 static void
@@ -588,143 +335,20 @@ check_alignment(void)
     tide_resource_release(pool);
 }
 
-#define FORK_TESTS 2
-#ifdef __SANITIZE_ADDRESS__
-#define FORKS false
-#else
-#define FORKS true
-#endif
-
-static _Atomic bool stop;
-
-static void *
-run_pairs(void *context)
-{
-    uint64_t seed = (uintptr_t)&seed;
-
-    while (!atomic_load_explicit(&stop, memory_order_relaxed)) { /* relaxed: nothing but the stop */
-        size_t bytes = 1 + contract_random(&seed) % (2 * MIB);
-        void *block = take(context, bytes);
-
-        give(context, block, bytes);
-    }
-    return NULL;
-}
-
-/* Exit status of a child that was forked while other threads were within the pool. */
-static int
-forked(struct tide_resource *pool, void *block)
-{
-    struct tide_pool_figures figures;
-    void *other = take(pool, 3 * MIB);
-
-    if (other == NULL || give(pool, other, 3 * MIB) != TIDE_OK || give(pool, block, 7777) != TIDE_OK)
-        return 1;
-    if (tide_order(pool, TIDE_STREAM_ALL, 0) != TIDE_OK)
-        return 2;
-    figures = figures_of(pool);
-    return figures.cached_bytes == 0 && figures.used_bytes <= 4 * 2 * MIB ? 0 : 3;
-}
-
-static void
-check_fork(void)
-{
-    struct tide_resource *pool = over(base_sim(0), NULL);
-    void *block = take(pool, 7777);
-    pthread_t threads[4];
-    int wrong = 0;
-
-    for (size_t i = 0; i < 4; i++)
-        pthread_create(&threads[i], NULL, run_pairs, pool);
-    for (int i = 0; i < 20 && wrong == 0; i++) {
-        pid_t child = fork();
-        int status;
-
-        if (child == 0) {
-            alarm(60);
-            _exit(forked(pool, block));
-        }
-        if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            wrong = WIFEXITED(status) ? WEXITSTATUS(status) : 100;
-    }
-    atomic_store_explicit(&stop, true, memory_order_relaxed); /* relaxed: the same */
-    for (size_t i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
-    is_i64(wrong, 0, "a child that was forked amid other threads' calls goes on with the pool");
-    tide_resource_release(pool);
-}
-
-static pthread_barrier_t asking;
-
-static void
-stay_with_upstream(void *context)
-{
-    (void)context;
-    pthread_barrier_wait(&asking);
-    pthread_barrier_wait(&asking);
-}
-
-static void *
-run_ask(void *pool)
-{
-    take(pool, MIB);
-    return NULL;
-}
-
-/* The thread that has asked for all that the maximum allows is not there in the child. */
-static void
-check_fork_asking(void)
-{
-    struct tide_pool_options options = { TIDE_OPTIONS(options), .maximum_bytes = 24 * MIB, .growth_bytes = 24 * MIB };
-    struct gate *gate = gate_create(base_sim(0));
-    struct tide_resource *pool = over(&gate->base, &options);
-    pthread_t thread;
-    int status;
-    pid_t child;
-
-    pthread_barrier_init(&asking, NULL, 2);
-    gate->before_allocate = stay_with_upstream;
-    pthread_create(&thread, NULL, run_ask, pool);
-    pthread_barrier_wait(&asking);
-    child = fork();
-    if (child == 0) {
-        alarm(20);
-        _exit(take(pool, MIB) != NULL && take(pool, 24 * MIB) == NULL ? 0 : 1);
-    }
-    ok(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0,
-       "a child does not wait for a thread that asked upstream in its parent");
-    pthread_barrier_wait(&asking);
-    pthread_join(thread, NULL);
-    pthread_barrier_destroy(&asking);
-    tide_resource_release(pool);
-}
-
 int
 main(void)
 {
-    plan(CONTRACT_CALLS * CONTRACT_TESTS + MERGE_TESTS + SMALL_TESTS + GROWTH_TESTS + KEEP_TESTS + CACHE_TESTS +
-         BOUND_TESTS + SHARE_TESTS + REFUSAL_TESTS + CROWD_TESTS + FREE_TESTS + UPSTREAM_TESTS + CREATE_TESTS +
-         DESCRIPTION_TESTS + ALIGNMENT_TESTS + FORK_TESTS);
+    plan(CONTRACT_CALLS * CONTRACT_TESTS + MERGE_TESTS + SMALL_TESTS + GROWTH_TESTS + KEEP_TESTS + FREE_TESTS +
+         UPSTREAM_TESTS + CREATE_TESTS + DESCRIPTION_TESTS + ALIGNMENT_TESTS);
     check_contract();
     check_merging();
     check_small();
     check_growth();
     check_keeping();
-    check_caches();
-    check_bounds();
-    check_shares();
-    check_refusals();
-    check_crowd();
     check_wrong_frees();
     check_bad_upstream();
     check_create();
     check_description();
     check_alignment();
-    if (FORKS) {
-        check_fork();
-        check_fork_asking();
-    } else {
-        skip(FORK_TESTS, "AddressSanitizer's allocator is not safe to fork() beside other threads");
-    }
     return done();
 }
