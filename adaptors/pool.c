@@ -25,7 +25,8 @@
  *  - A stream on which blocks were freed must live until they are taken again, as another stream that takes one over is
  *    ordered behind it; or the application calls tide_order(stack, TIDE_STREAM_ALL, 0) when it destroys streams.
  *  - Chunks from upstream are not merged, also where they touch: a request does not span two.
- *  - Requests of up to 1 MiB are rounded up by a sixteenth at most.
+ *  - Requests of up to 1 MiB are rounded up by a sixteenth at most, or by a fifth where the thread has kept a block of
+ *    about that size.
  *  - A request fails although there are bytes enough for it where they do not lie together.
  *  - What another layer over the same upstream is refused gives nothing back here.
  */

@@ -79,6 +79,27 @@ check_caches(void)
     tide_resource_release(holder.pool);
 }
 
+#define NEAR_TESTS 6
+
+/* What a thread keeps also serves what is a little smaller. */
+static void
+check_near(void)
+{
+    struct tide_resource *pool = over(base_sim(0), NULL);
+    void *block = take(pool, 64 * 1024), *small = take(pool, 512), *other;
+
+    give(pool, block, 64 * 1024);
+    ok((other = take(pool, 56 * 1024)) != block, "no thread gets a kept block that is larger by more than an eighth");
+    ok(take(pool, 60 * 1024) == block, "it gets one that is a little larger");
+    is_u64(query(pool, TIDE_QUERY_BYTES_USED), 60 * 1024 + 56 * 1024 + 512, "of which what was asked for is used");
+    ok(give(pool, block, 64 * 1024) == TIDE_EMISMATCH && give(pool, block, 60 * 1024) == TIDE_OK,
+       "and freed with these bytes alone");
+    ok(take(pool, 64 * 1024) == block, "then it is as large as before");
+    give(pool, small, 512);
+    ok(take(pool, 256) != small, "blocks below 2 KiB are no larger than their class");
+    tide_resource_release(pool);
+}
+
 #define BOUND_TESTS 2
 
 /* A cache holds no more than it may, whatever is freed into it. */
@@ -331,8 +352,9 @@ check_fork_asking(void)
 int
 main(void)
 {
-    plan(CACHE_TESTS + BOUND_TESTS + SHARE_TESTS + REFUSAL_TESTS + CROWD_TESTS + FORK_TESTS);
+    plan(CACHE_TESTS + NEAR_TESTS + BOUND_TESTS + SHARE_TESTS + REFUSAL_TESTS + CROWD_TESTS + FORK_TESTS);
     check_caches();
+    check_near();
     check_bounds();
     check_shares();
     check_refusals();
