@@ -9,7 +9,8 @@
  *                        until the pool would have to reserve more than ever
  *     alignment          power of two that every address and size is a multiple of; 256 unless given
  *     cache              the most that each thread keeps for itself, more than 4 MiB only within a 64th of what is
- *                        reserved, shared by all threads; 64 MiB unless given, 0 for nothing
+ *                        reserved, shared by all threads, or a quarter where threads wait for each other; 64 MiB unless
+ *                        given, 0 for nothing
  *
  * Example: a training program that shares the card with another one:
  *     log(trace.db) | pool(initial=1GiB, maximum=20GiB) | driver
@@ -25,7 +26,7 @@
  *  - A stream on which blocks were freed must live until they are taken again, as another stream that takes one over is
  *    ordered behind it; or the application calls tide_order(stack, TIDE_STREAM_ALL, 0) when it destroys streams.
  *  - Chunks from upstream are not merged, also where they touch: a request does not span two.
- *  - Requests of up to 1 MiB are rounded up by a sixteenth at most, or by a fifth where the thread has kept a block of
+ *  - Requests of up to 1 MiB are rounded up by a sixteenth at most, or by a third where the thread has kept a block of
  *    about that size.
  *  - A request fails although there are bytes enough for it where they do not lie together.
  *  - What another layer over the same upstream is refused gives nothing back here.

@@ -393,6 +393,13 @@ tests_heap_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
 tests_heap_t_LDADD = libtidemark.la
 TESTS += tests/heap-t
 
+check_PROGRAMS += tests/cache-t
+tests_cache_t_SOURCES = tests/cache-t.c tests/point.c tests/bases.h
+tests_cache_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src -DTIDEI_TEST_POINTS
+tests_cache_t_LDADD = libtidemark-test.la
+TESTS += tests/cache-t
+THREADED_TESTS += tests/cache-t
+
 check_PROGRAMS += tests/piece-map-t
 tests_piece_map_t_SOURCES = tests/piece-map-t.c src/suballoc/piece-map.c src/suballoc/store.c
 tests_piece_map_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src

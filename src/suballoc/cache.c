@@ -100,13 +100,37 @@ cache_leave(struct tidei_parts *parts, struct tidei_part *part)
     tidei_lock_give(&cache->supply->lock);
 }
 
+/* What a thread may keep as things are. With the lock. */
+static uint64_t
+cache_share(const struct tidei_cache *cache)
+{
+    /* Relaxed: a number, no data behind it. */
+    uint64_t held = atomic_load_explicit(&cache->supply->held, memory_order_relaxed);
+    uint64_t crowded = held / (TIDEI_CACHE_CROWDED_SHARE * cache->threads);
+    uint64_t bytes = held / (TIDEI_CACHE_SHARE * cache->threads);
+
+    if (crowded > TIDEI_CACHE_LEAST_BYTES << cache->supply->crowd)
+        crowded = TIDEI_CACHE_LEAST_BYTES << cache->supply->crowd;
+    if (bytes < crowded)
+        bytes = crowded;
+    if (bytes < TIDEI_CACHE_LEAST_BYTES)
+        bytes = TIDEI_CACHE_LEAST_BYTES;
+    return bytes < cache->most_bytes ? bytes : cache->most_bytes;
+}
+
 void
 tidei_cache_gather(struct tidei_cache *cache)
 {
     tidei_parts_close(&cache->parts);
     tidei_lock_take(&cache->supply->lock);
-    for (struct tidei_part *part = cache->parts.first; part != NULL; part = part->next)
-        part_free(cache, (struct tidei_cache_part *)part);
+    tidei_supply_forget_crowd(cache->supply);
+    for (struct tidei_part *part = cache->parts.first; part != NULL; part = part->next) {
+        struct tidei_cache_part *own = (struct tidei_cache_part *)part;
+
+        part_free(cache, own);
+        if (own->most_bytes != 0)
+            own->most_bytes = cache_share(cache);
+    }
     tidei_lock_give(&cache->supply->lock);
     tidei_parts_open(&cache->parts);
 }
@@ -175,19 +199,6 @@ part_make_room(struct tidei_cache *cache, struct tidei_cache_part *part, unsigne
         bin_free(cache, part, own, &own->bins[size_class], TIDEI_CACHE_DEPTH / 2, number);
 }
 
-/* What a thread may keep as things are. With the lock. */
-static uint64_t
-cache_share(const struct tidei_cache *cache)
-{
-    /* Relaxed: a number, no data behind it. */
-    uint64_t held = atomic_load_explicit(&cache->supply->held, memory_order_relaxed);
-    uint64_t bytes = held / (TIDEI_CACHE_SHARE * cache->threads);
-
-    if (bytes < TIDEI_CACHE_LEAST_BYTES)
-        bytes = TIDEI_CACHE_LEAST_BYTES;
-    return bytes < cache->most_bytes ? bytes : cache->most_bytes;
-}
-
 /* Keep the piece, in the place of others where the bound wants it; false where there is no room nevertheless. */
 static bool
 part_keep(struct tidei_cache *cache, struct tidei_cache_part *part, struct tidei_piece *piece, tide_stream stream)
@@ -207,7 +218,7 @@ cache_keep_instead(struct tidei_cache *cache, struct tidei_piece *piece, tide_st
     bool kept = false;
 
     /* The lock first: inside nobody waits. This thread has its part already, so that enter takes no mutex. */
-    tidei_lock_take(&cache->supply->lock);
+    tidei_supply_enter(cache->supply);
     part = (struct tidei_cache_part *)tidei_part_enter(&cache->parts);
     if (part != NULL) {
         kept = part_keep(cache, part, piece, stream);

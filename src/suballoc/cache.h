@@ -3,9 +3,11 @@
  * common pair of calls touches nothing that another thread writes.
  *
  * A thread keeps a bounded number of bytes, more of a large pool than of a small one: with many blocks live there is
- * more to be freed before the next request of that size. What it keeps is freed into the supply in halves where there is too much
- * of it, and as a whole where it ends, where the supply gathers before a request fails, and before the streams that it
- * was freed on may go.
+ * more to be freed before the next request of that size. How many of each size are freed before as many are asked for is
+ * a matter of chance: with N blocks live of a class some square root of N. Where threads wait for the supply's lock they
+ * keep more and more, until they wait no longer. What a thread keeps is freed into the supply in halves where there is
+ * too much of it, and as a whole where it ends, where the supply gathers before a request fails, and before the streams
+ * that it was freed on may go.
  */
 #ifndef TIDEI_CACHE_H
 #define TIDEI_CACHE_H
@@ -20,13 +22,19 @@
 #define TIDEI_CACHE_CLASSES 113
 /* Granules of the largest of them; see tidei_class_of. */
 #define TIDEI_CACHE_LARGEST UINT64_C(1024)
+/* Classes above that of a request that it may have a piece of: a quarter of the size, as an octave has 16 of them. */
+#define TIDEI_CACHE_NEAR 4
 /* Streams that a thread has pieces of at a time. */
 #define TIDEI_CACHE_STREAMS 8
 /* Pieces of one class and stream. */
 #define TIDEI_CACHE_DEPTH 64
-/* What a thread may keep of any pool, and the part of what is reserved that all threads may keep of a large one. */
-#define TIDEI_CACHE_LEAST_BYTES (UINT64_C(4) << 20)
-#define TIDEI_CACHE_SHARE       64
+/*
+ * What a thread may keep of any pool, and the part of what is reserved that all threads may keep of a large one, and
+ * that of one whose lock threads wait for: see tidei_supply_enter.
+ */
+#define TIDEI_CACHE_LEAST_BYTES   (UINT64_C(4) << 20)
+#define TIDEI_CACHE_SHARE         64
+#define TIDEI_CACHE_CROWDED_SHARE 4
 
 struct tidei_cache_bin {
     struct tidei_piece *first; /* the one that was freed last; linked by next */
@@ -35,8 +43,8 @@ struct tidei_cache_bin {
 
 struct tidei_cache_stream {
     tide_stream stream;
-    uint32_t count; /* pieces in all bins */
-    struct tidei_cache_bin bins[TIDEI_CACHE_CLASSES + 2]; /* the last two are empty; see tidei_cache_bin_near */
+    uint32_t count;                                                      /* pieces in all bins */
+    struct tidei_cache_bin bins[TIDEI_CACHE_CLASSES + TIDEI_CACHE_NEAR]; /* the last ones stay empty */
 };
 
 /* One thread's part. */
@@ -116,21 +124,19 @@ tidei_cache_class(const struct tidei_cache *cache, size_t bytes, size_t alignmen
 }
 
 /*
- * This thread's bin for a class: that one, or where it is empty one of the next two, whose pieces are larger by an
- * eighth at most. A thread with few blocks has one or two pieces of a class: each fourth request would have to take the
- * supply's lock otherwise, and eight threads or more would wait for each other.
+ * This thread's bin for a class: that one, or where it is empty one of the next, whose pieces are larger by a quarter at
+ * most. A thread with a hundred blocks has one or two pieces of a class: of 100 requests 17 would have to take the
+ * supply's lock otherwise, where it is a quarter of one now, and threads would wait for each other.
  */
 static inline struct tidei_cache_bin *
 tidei_cache_bin_near(struct tidei_cache_stream *own, unsigned size_class)
 {
-    struct tidei_cache_bin *bin = &own->bins[size_class];
+    unsigned most = size_class / 4 < TIDEI_CACHE_NEAR ? size_class / 4 : TIDEI_CACHE_NEAR;
 
-    if (__builtin_expect(bin->first != NULL, 1))
-        return bin;
-    if (size_class >= TIDEI_FIT_STEPS / 2 && bin[1].first != NULL)
-        return bin + 1;
-    if (size_class >= TIDEI_FIT_STEPS && bin[2].first != NULL)
-        return bin + 2;
+    for (struct tidei_cache_bin *bin = &own->bins[size_class]; bin <= &own->bins[size_class + most]; bin++) {
+        if (bin->first != NULL)
+            return bin;
+    }
     return NULL;
 }
 

@@ -37,6 +37,27 @@ tidei_supply_init(struct tidei_supply *supply, struct tide_resource *upstream,
     return tidei_supply_no_memory(supply);
 }
 
+void
+tidei_supply_enter(struct tidei_supply *supply)
+{
+    if (!tidei_lock_try(&supply->lock)) {
+        TIDEI_TEST_POINT("supply.waits");
+        tidei_lock_take(&supply->lock);
+        supply->waited++;
+    }
+    if (++supply->entered < TIDEI_SUPPLY_ENTERED)
+        return;
+    if (supply->waited >= TIDEI_SUPPLY_WAITED && supply->crowd < TIDEI_SUPPLY_CROWD_MOST)
+        supply->crowd++;
+    supply->entered = supply->waited = 0;
+}
+
+void
+tidei_supply_forget_crowd(struct tidei_supply *supply)
+{
+    supply->entered = supply->waited = supply->crowd = 0;
+}
+
 enum tide_status
 tidei_supply_no_memory(const struct tidei_supply *supply)
 {
@@ -128,7 +149,7 @@ tidei_supply_allocate(struct tidei_supply *supply, size_t bytes, size_t alignmen
     enum tide_status status;
 
     *out = NULL;
-    tidei_lock_take(&supply->lock);
+    tidei_supply_enter(supply);
     status = supply_request(supply, bytes, alignment, stream, &request);
     if (status == TIDE_OK) {
         *out = tidei_supply_take(supply, &request);
@@ -184,7 +205,7 @@ tidei_supply_deallocate(struct tidei_supply *supply, void *pointer, size_t bytes
     struct tidei_piece *piece;
     uint32_t number;
 
-    tidei_lock_take(&supply->lock);
+    tidei_supply_enter(supply);
     piece = tidei_piece_map_find(&supply->heap.out, pointer);
     number = tidei_streams_number(&supply->heap.streams, stream);
     if (number == TIDEI_STREAM_NONE)
@@ -209,7 +230,7 @@ tidei_supply_put(struct tidei_supply *supply, struct tidei_piece *piece, size_t 
     enum tide_status status = TIDE_OK;
     uint32_t number;
 
-    tidei_lock_take(&supply->lock);
+    tidei_supply_enter(supply);
     number = tidei_streams_number(&supply->heap.streams, stream);
     if (number != TIDEI_STREAM_NONE) {
         tidei_heap_put(&supply->heap, piece, number);

@@ -38,11 +38,13 @@ struct tidei_supply {
     uint64_t used_bytes;    /* as asked for, of what was handed out and taken back here */
     uint64_t peak_bytes;    /* the most that `held` has been */
     uint64_t grown, returned, taken_over, orders;
-    uint32_t leaving;          /* chunks on their way to upstream, or back where that refuses */
-    uint32_t asking;           /* threads that ask upstream for a chunk */
-    uint64_t answered;         /* what became of those that did */
-    uint32_t forks;            /* tidei_lock_forks when the two were counted */
-    _Atomic uint64_t held;     /* bytes of all chunks; written with the lock */
+    uint32_t leaving;         /* chunks on their way to upstream, or back where that refuses */
+    uint32_t asking;          /* threads that ask upstream for a chunk */
+    uint64_t answered;        /* what became of those that did */
+    uint32_t entered, waited; /* of late: threads that took the lock for a request, and those that had to wait for it */
+    uint32_t crowd;           /* how often there were too many of these */
+    uint32_t forks;           /* tidei_lock_forks when the two were counted */
+    _Atomic uint64_t held;    /* bytes of all chunks; written with the lock */
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those that upstream is asked for */
     struct tidei_heap heap;
 };
@@ -52,6 +54,17 @@ enum tide_status tidei_supply_init(struct tidei_supply *supply, struct tide_reso
 
 /* Give all chunks back, behind all work of the device; what is out is nobody's from then on. */
 void tidei_supply_fini(struct tidei_supply *supply);
+
+/* So many that enter are looked at, and so many of them that wait are too many; `crowd` counts up to its most. */
+#define TIDEI_SUPPLY_ENTERED    1024
+#define TIDEI_SUPPLY_WAITED     (TIDEI_SUPPLY_ENTERED / 8)
+#define TIDEI_SUPPLY_CROWD_MOST 16
+
+/* Take the lock for a request, and count whether others are in the way: for caches, which can be larger then. */
+void tidei_supply_enter(struct tidei_supply *supply);
+
+/* Begin to count anew. With the lock. */
+void tidei_supply_forget_crowd(struct tidei_supply *supply);
 
 /* Take the first chunk, which stays. */
 enum tide_status tidei_supply_begin(struct tidei_supply *supply, uint64_t bytes);
