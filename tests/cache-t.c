@@ -1,4 +1,4 @@
-/* Tests src/suballoc/cache.c: how much a thread keeps, by what is reserved and by how often threads wait for the lock. */
+/* Tests src/suballoc/cache.c: how much a thread keeps, by what is reserved and how often threads wait for the lock. */
 #include <pthread.h>
 
 #include <tidemark/tidemark.h>

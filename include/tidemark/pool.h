@@ -37,12 +37,12 @@ struct tide_pool_figures {
 /*
  * Serve requests with blocks of chunks that come from `upstream`. A block that is freed merges with free neighbours and
  * is reused at once on its stream; on another one behind tide_order, which is called when that stream gets it. Each
- * thread keeps some small blocks (up to 256 KiB) that it freed for its own next requests, also for such as are smaller by
- * a fifth: up to 4 MiB, and up to cache_bytes where all threads together keep no more than a 64th of what is reserved, or
- * no more than a quarter while threads wait for each other often.
+ * thread keeps some small blocks (up to 256 KiB) that it freed for its own next requests, also for such as are smaller
+ * by a fifth: up to 4 MiB, and up to cache_bytes where all threads together keep no more than a 64th of what is
+ * reserved, or no more than a quarter while threads wait for each other often.
  *
- * A chunk is taken where no free block fits: of the size that is needed, rounded up to 2 MiB, and at least growth_bytes;
- * where upstream refuses, of half of that, down to what is needed. Before the pool reserves more than ever, and before
+ * A chunk is taken where no free block fits: of the size that is needed, rounded up to 2 MiB, and at least
+ * growth_bytes; where upstream refuses, of half of that, down to what is needed. Before the pool reserves more than ever, and before
  * any request fails, what is free goes back: chunks that are free throughout, those that have been so for longest
  * first. With a release threshold they go back as soon as more than that is reserved.
  *

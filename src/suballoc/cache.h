@@ -3,9 +3,9 @@
  * common pair of calls touches nothing that another thread writes.
  *
  * A thread keeps a bounded number of bytes, more of a large pool than of a small one: with many blocks live there is
- * more to be freed before the next request of that size. How many of each size are freed before as many are asked for is
- * a matter of chance: with N blocks live of a class some square root of N. Where threads wait for the supply's lock they
- * keep more and more, until they wait no longer. What a thread keeps is freed into the supply in halves where there is
+ * more to be freed before the next request of that size. How many of each size are freed before as many are asked for
+ * is a matter of chance: with N blocks live of a class some square root of N. Where threads wait for the supply's lock
+ * they keep more and more, until they wait no longer. What a thread keeps is freed into the supply in halves where there is
  * too much of it, and as a whole where it ends, where the supply gathers before a request fails, and before the streams
  * that it was freed on may go.
  */
@@ -94,8 +94,8 @@ void tidei_cache_close(struct tidei_cache *cache, struct tidei_cache_sums *out);
 void tidei_cache_open(struct tidei_cache *cache);
 
 /*
- * The slow side of tidei_cache_give, for what it has TAKEN: free others to make room for the piece where caches keep its
- * like, else free it itself. On failure it is live again.
+ * The slow side of tidei_cache_give, for what it has TAKEN: free others to make room for the piece where caches keep
+ * its like, else free it itself. On failure it is live again.
  * Errors: TIDE_ENOMEM.
  */
 enum tide_status tidei_cache_put(struct tidei_cache *cache, struct tidei_piece *piece, size_t bytes, size_t alignment,
@@ -124,8 +124,8 @@ tidei_cache_class(const struct tidei_cache *cache, size_t bytes, size_t alignmen
 }
 
 /*
- * This thread's bin for a class: that one, or where it is empty one of the next, whose pieces are larger by a quarter at
- * most. A thread with a hundred blocks has one or two pieces of a class: of 100 requests 17 would have to take the
+ * This thread's bin for a class: that one, or where it is empty one of the next, whose pieces are larger by a quarter
+ * at most. A thread with a hundred blocks has one or two pieces of a class: of 100 requests 17 would have to take the
  * supply's lock otherwise, where it is a quarter of one now, and threads would wait for each other.
  */
 static inline struct tidei_cache_bin *

@@ -3,9 +3,9 @@
  * pieces, and a byte of the hash of each of them, its tag. One comparison of all tags says which may be the one.
  *
  * Why so dense: with 100,000 blocks that are freed in random order neither a block's bucket nor what is known of it is
- * in a cache that is near. What is known of 100,000 blocks never is; the table is, with 1 MiB for them of the 2 MiB that
- * a core's second cache has today. Slots with addresses and pointers to pieces took 4 MiB: a pair of a random free and a
- * new block took 204 ns, and 156 since (the lower quarter of 21 runs in turns, other work beside them).
+ * in a cache that is near. What is known of 100,000 blocks never is; the table is, with 1 MiB for them of the 2 MiB
+ * that a core's second cache has today. Slots with addresses and pointers to pieces took 4 MiB: a pair of a random free
+ * and a new block took 204 ns, and 156 since (the lower quarter of 21 runs in turns, other work beside them).
  *
  * Who has the lock changes it; anybody looks things up. Tables that have become too small stay until the end, as
  * somebody may be reading them; together they are smaller than the one in use.

@@ -104,7 +104,7 @@ tidei_piece_set_word(struct tidei_piece *piece, uint64_t word)
     /* Relaxed: only who has the piece writes the word. */
     uint64_t number = atomic_load_explicit(&piece->word, memory_order_relaxed) & TIDEI_PIECE_NUMBER;
 
-    /* Release: who finds the piece without the lock sees the rest of it. Pairs with the acquire in tidei_piece_claim. */
+    /* Release: who finds the piece without the lock sees the rest. Pairs with the acquire in tidei_piece_claim. */
     atomic_store_explicit(&piece->word, number | word, memory_order_release);
 }
 
