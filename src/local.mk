@@ -10,6 +10,8 @@ libtidemark_la_SOURCES = \
 	src/address-shards.h \
 	src/bin-table.c \
 	src/bin-table.h \
+	src/block-shards.c \
+	src/block-shards.h \
 	src/blocks.c \
 	src/blocks.h \
 	src/budget.c \

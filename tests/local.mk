@@ -265,6 +265,12 @@ tests_fixed_t_LDADD = libtidemark.la
 TESTS += tests/fixed-t
 THREADED_TESTS += tests/fixed-t
 
+check_PROGRAMS += tests/fixed-shards-t
+tests_fixed_shards_t_SOURCES = tests/fixed-shards-t.c $(adaptor_test)
+tests_fixed_shards_t_LDADD = libtidemark.la
+TESTS += tests/fixed-shards-t
+THREADED_TESTS += tests/fixed-shards-t
+
 check_PROGRAMS += tests/no-room-t
 tests_no_room_t_LDADD = libtidemark.la
 TESTS += tests/no-room-t

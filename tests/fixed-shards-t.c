@@ -1,0 +1,232 @@
+/* Tests src/block-shards.c: blocks of `fixed` that one thread has freed and another takes, and frees by others. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "tap.h"
+#include "upstream.h"
+
+#define BLOCK 1024
+#define COUNT 3
+
+static struct tide_resource *
+over(struct upstream *upstream)
+{
+    const struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = BLOCK };
+    struct tide_resource *fixed;
+
+    if (tide_fixed_create(&upstream->base, &options, &fixed) != TIDE_OK)
+        abort();
+    return fixed;
+}
+
+static uint64_t
+figure(struct tide_resource *fixed, enum tide_query what)
+{
+    uint64_t out;
+
+    return tide_query(fixed, what, &out) == TIDE_OK ? out : UINT64_MAX;
+}
+
+/* What another thread is to do, and what came of it. */
+struct task {
+    struct tide_resource *fixed;
+    tide_stream stream;
+    unsigned count;
+    void *pointers[COUNT];
+    enum tide_status status; /* of the last call */
+};
+
+static void *
+take_all(void *context)
+{
+    struct task *task = context;
+
+    for (unsigned i = 0; i < task->count; i++)
+        task->status = tide_allocate(task->fixed, 100, 256, task->stream, &task->pointers[i]);
+    return NULL;
+}
+
+static void *
+give_all(void *context)
+{
+    struct task *task = context;
+
+    for (unsigned i = 0; i < task->count; i++)
+        task->status = tide_deallocate(task->fixed, task->pointers[i], 100, 256, task->stream);
+    return NULL;
+}
+
+/* In a thread of its own, which comes and goes. */
+static void
+elsewhere(void *(*function)(void *), struct task *task)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, function, task) != 0)
+        abort();
+    pthread_join(thread, NULL);
+}
+
+#define TAKE_OVER_TESTS 9
+
+static void
+check_take_over(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *fixed = over(upstream);
+    struct task mine = { .fixed = fixed, .count = COUNT }, other = { .fixed = fixed, .count = COUNT };
+
+    take_all(&mine);
+    give_all(&mine);
+    for (int i = 0; i < 4; i++) { /* threads of all shards */
+        elsewhere(take_all, &other);
+        elsewhere(give_all, &other);
+    }
+    is_u64(upstream->allocate_calls, COUNT, "a thread takes what another has freed before upstream is asked");
+    is_u64(upstream->order_calls, 0, "and waits for nobody where that was on its stream");
+    elsewhere(take_all, &other);
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), 100 * COUNT, "the bytes in use are those of all threads");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), BLOCK * COUNT, "and so are those reserved");
+    give_all(&other);
+    ok(other.status == TIDE_OK && figure(fixed, TIDE_QUERY_BYTES_USED) == 0, "what one took another may free");
+    other.stream = 7;
+    elsewhere(take_all, &other);
+    ok(upstream->allocate_calls == COUNT && upstream->order_calls == COUNT && upstream->last_later == 7,
+       "another stream takes it, too, behind its work");
+    give_all(&other);
+    mine.count = 1;
+    mine.stream = 9;
+    take_all(&mine);
+    ok(upstream->order_calls == COUNT + 1, "which is known wherever it is");
+    give_all(&mine);
+    tide_trim(fixed, BLOCK);
+    is_u64(upstream->live_count, 1, "a trim keeps as many blocks of all threads as it is told");
+    tide_trim(fixed, 0);
+    ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "and gives all of them back");
+    tide_resource_release(fixed);
+    tide_resource_release(&upstream->base);
+}
+
+#define STREAM_TESTS 2
+
+/* The same stream elsewhere comes before another one here. */
+static void
+check_streams(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *fixed = over(upstream);
+    struct task mine = { .fixed = fixed, .count = 1, .stream = 1 }, other = { .fixed = fixed, .count = 1, .stream = 2 };
+    void *theirs;
+
+    take_all(&mine);
+    elsewhere(take_all, &other);
+    theirs = other.pointers[0];
+    give_all(&mine);
+    elsewhere(give_all, &other); /* to where it was taken */
+    mine.stream = 2;
+    take_all(&mine);
+    ok(mine.pointers[0] == theirs, "a block that another thread has freed on the stream comes before one of another");
+    is_u64(upstream->order_calls, 0, "so that nothing waits");
+    tide_resource_release(fixed);
+    tide_resource_release(&upstream->base);
+}
+
+#define WRONG_TESTS 5
+
+static void
+check_wrong_frees(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *fixed = over(upstream);
+    struct task other = { .fixed = fixed, .count = 1 };
+    void *pointer;
+
+    elsewhere(take_all, &other);
+    pointer = other.pointers[0];
+    ok(tide_deallocate(fixed, pointer, 99, 256, 0) == TIDE_EMISMATCH,
+       "a wrong size is noticed of another thread's block");
+    ok(tide_deallocate(fixed, pointer, 100, 256, 0) == TIDE_OK, "which is freed with the right one");
+    elsewhere(give_all, &other);
+    ok(other.status == TIDE_EPOINTER, "once");
+    ok(tide_deallocate(fixed, pointer, 100, 256, 0) == TIDE_EPOINTER, "whoever comes second");
+    ok(figure(fixed, TIDE_QUERY_BYTES_USED) == 0 && figure(fixed, TIDE_QUERY_BYTES_RESERVED) == BLOCK,
+       "and the figures stay");
+    tide_resource_release(fixed);
+    tide_resource_release(&upstream->base);
+}
+
+#define THREADS      8
+#define STEPS        4000
+#define SHARED_TESTS 3
+
+struct sharer {
+    pthread_t thread;
+    struct tide_resource *fixed;
+    tide_stream stream;
+    _Atomic(void *) *mailbox; /* blocks are left there for others to free */
+    unsigned refused;
+    unsigned wrong;
+};
+
+static void *
+sharer_run(void *context)
+{
+    struct sharer *sharer = context;
+    void *pointer;
+
+    for (unsigned i = 0; i < STEPS; i++) {
+        if (tide_allocate(sharer->fixed, 100, 256, sharer->stream, &pointer) != TIDE_OK) {
+            sharer->refused++;
+            continue;
+        }
+        if (i % 4 == 0)
+            pointer = atomic_exchange(&sharer->mailbox[i / 4 % THREADS], pointer);
+        if (pointer != NULL)
+            sharer->wrong += tide_deallocate(sharer->fixed, pointer, 100, 256, sharer->stream) != TIDE_OK;
+    }
+    return NULL;
+}
+
+/* As many blocks as there can be out at once: none is refused, as idle ones are found or given back. */
+static void
+check_shared(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *fixed = over(upstream);
+    static _Atomic(void *) mailbox[THREADS];
+    struct sharer sharers[THREADS];
+    unsigned refused = 0, wrong = 0;
+
+    upstream->capacity_bytes = 2 * THREADS * BLOCK;
+    for (unsigned i = 0; i < THREADS; i++) {
+        sharers[i] = (struct sharer){ .fixed = fixed, .stream = i % 3, .mailbox = mailbox };
+        pthread_create(&sharers[i].thread, NULL, sharer_run, &sharers[i]);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(sharers[i].thread, NULL);
+        refused += sharers[i].refused;
+        wrong += sharers[i].wrong;
+    }
+    is_u64(refused, 0, "nothing is refused while there are blocks for all");
+    is_u64(wrong, 0, "every block is freed by whoever has it");
+    for (unsigned i = 0; i < THREADS; i++) {
+        if (mailbox[i] != NULL)
+            tide_deallocate(fixed, mailbox[i], 100, 256, 0);
+    }
+    tide_trim(fixed, 0);
+    ok(figure(fixed, TIDE_QUERY_BYTES_USED) == 0 && upstream->live_count == 0 && upstream->wrong_frees == 0,
+       "and all go back");
+    tide_resource_release(fixed);
+    tide_resource_release(&upstream->base);
+}
+
+int
+main(void)
+{
+    plan(TAKE_OVER_TESTS + STREAM_TESTS + WRONG_TESTS + SHARED_TESTS);
+    check_take_over();
+    check_streams();
+    check_wrong_frees();
+    check_shared();
+    return done();
+}
