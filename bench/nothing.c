@@ -1,8 +1,13 @@
 /* Bases that do next to nothing. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench.h"
 #include "nothing.h"
+
+#define THREADS_MOST      16
+#define ADDRESSES_AT_ONCE 1024
+#define BLOCK_ADDRESSES   256
 
 /* Hands out one address and takes it back. */
 static enum tide_status
@@ -73,6 +78,73 @@ static const struct tide_resource_ops addresses_ops = {
     .destroy = nothing_destroy,
 };
 
+/* The addresses that one thread has had back, the latest last. */
+struct returned {
+    _Alignas(128) uintptr_t next; /* the first one that it was never given */
+    void **pointers;              /* owned */
+    size_t count;
+    size_t capacity;
+};
+
+struct reusing {
+    struct tide_resource base; /* first */
+    struct returned threads[THREADS_MOST];
+};
+
+static enum tide_status
+reusing_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct returned *mine = &((struct reusing *)self)->threads[stream];
+
+    (void)bytes;
+    (void)alignment;
+    if (mine->count > 0) {
+        *out = mine->pointers[--mine->count];
+    } else {
+        *out = (void *)(((uintptr_t)(stream + 1) << 40) + mine->next);
+        mine->next += BLOCK_ADDRESSES;
+    }
+    return TIDE_OK;
+}
+
+static enum tide_status
+reusing_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct returned *mine = &((struct reusing *)self)->threads[stream];
+
+    (void)bytes;
+    (void)alignment;
+    if (mine->count == mine->capacity) {
+        mine->capacity = mine->capacity == 0 ? ADDRESSES_AT_ONCE : 2 * mine->capacity;
+        mine->pointers = realloc(mine->pointers, mine->capacity * sizeof(*mine->pointers));
+        if (mine->pointers == NULL)
+            bench_fail("no memory");
+    }
+    mine->pointers[mine->count++] = pointer;
+    return TIDE_OK;
+}
+
+static void
+reusing_destroy(struct tide_resource *self)
+{
+    for (unsigned i = 0; i < THREADS_MOST; i++)
+        free(((struct reusing *)self)->threads[i].pointers);
+    free(self);
+}
+
+static const struct tide_resource_ops reusing_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "reusing",
+    .allocate = reusing_allocate,
+    .deallocate = reusing_deallocate,
+    .order = tide_base_order,
+    .trim = tide_base_trim,
+    .query = tide_base_query,
+    .describe = tide_pass_describe,
+    .upstream_at = tide_base_upstream_at,
+    .destroy = reusing_destroy,
+};
+
 static struct tide_resource *
 make(const struct tide_resource_ops *ops)
 {
@@ -93,4 +165,17 @@ struct tide_resource *
 bench_addresses(void)
 {
     return make(&addresses_ops);
+}
+
+struct tide_resource *
+bench_reusing(void)
+{
+    struct reusing *base = aligned_alloc(_Alignof(struct reusing), sizeof(*base));
+
+    if (base == NULL)
+        bench_fail("base");
+    memset(base, 0, sizeof(*base));
+    if (tide_resource_init(&base->base, &reusing_ops, NULL) != TIDE_OK)
+        bench_fail("base");
+    return &base->base;
 }

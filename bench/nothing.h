@@ -10,4 +10,7 @@ struct tide_resource *bench_nothing(void);
 /* The same, but that no two requests get the same address. */
 struct tide_resource *bench_addresses(void);
 
+/* The same, but that a thread gets those again that it gave back, the latest first, as from an allocator. */
+struct tide_resource *bench_reusing(void);
+
 #endif
