@@ -183,6 +183,23 @@ track_deallocate_null(struct track *track, const struct tidei_track_block *back,
     return status;
 }
 
+/*
+ * It was outstanding all the while: upstream has refused to take it. Its place is there still, unless another block has
+ * got it meanwhile.
+ */
+static __attribute__((noinline)) void
+track_put_back(struct track *track, const struct tidei_track_block *block)
+{
+    struct tidei_track_block known;
+    struct tidei_error error;
+
+    tidei_error_save(&error);
+    if (tidei_track_put(track->table, block, &known) != TIDEI_TRACK_FINE)
+        tidei_message(TIDE_ERROR, "track: no host memory to note again that 0x%llx (%s) is outstanding",
+                      (unsigned long long)block->address, tidei_size_text(block->bytes));
+    tidei_error_restore(&error);
+}
+
 static enum tide_status
 track_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
@@ -204,7 +221,7 @@ track_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
         return track_misuse(answer, &back, &known);
     status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
     if (status != TIDE_OK)
-        tidei_track_put_back(track->table, &known);
+        track_put_back(track, &known);
     return status;
 }
 
@@ -301,18 +318,9 @@ report_list(struct tide_resource *resource, struct tidei_track_block **out, size
     return TIDE_OK;
 }
 
-enum tide_status
-tide_track_report(struct tide_resource *resource, tide_track_function function, void *context)
+static void
+report_each(const struct tidei_track_block *blocks, size_t count, tide_track_function function, void *context)
 {
-    struct tidei_track_block *blocks;
-    enum tide_status status;
-    size_t count;
-
-    if (function == NULL)
-        return tide_error_set(TIDE_EINVAL, "track: no function to report to");
-    status = report_list(resource, &blocks, &count);
-    if (status != TIDE_OK)
-        return status;
     for (size_t i = 0; i < count; i++) {
         char *tag = tidei_tag_path(blocks[i].tag);
         const struct tide_track_block block = { .pointer = (void *)(uintptr_t)blocks[i].address,
@@ -326,6 +334,21 @@ tide_track_report(struct tide_resource *resource, tide_track_function function, 
         function(context, &block);
         free(tag);
     }
+}
+
+enum tide_status
+tide_track_report(struct tide_resource *resource, tide_track_function function, void *context)
+{
+    struct tidei_track_block *blocks;
+    enum tide_status status;
+    size_t count;
+
+    if (function == NULL)
+        return tide_error_set(TIDE_EINVAL, "track: no function to report to");
+    status = report_list(resource, &blocks, &count);
+    if (status != TIDE_OK)
+        return status;
+    report_each(blocks, count, function, context);
     free(blocks);
     return TIDE_OK;
 }
@@ -353,28 +376,13 @@ report_stack(struct tide_text *text, struct tidei_frames *frames, uint32_t calls
 struct report {
     struct tide_text text;
     struct tidei_frames *frames;
-    size_t left; /* blocks that are still to be shown */
-    uint64_t bytes;
-    uint64_t count;
 };
-
-static void
-report_sum(void *context, const struct tide_track_block *block)
-{
-    struct report *report = context;
-
-    report->bytes += block->bytes;
-    report->count++;
-}
 
 static void
 report_block(void *context, const struct tide_track_block *block)
 {
     struct report *report = context;
 
-    if (report->left == 0)
-        return;
-    report->left--;
     tide_text_format(&report->text, "%llu B at %p, thread %u, stream 0x%llx%s%s\n", (unsigned long long)block->bytes,
                      block->pointer, (unsigned)block->thread, (unsigned long long)block->stream,
                      block->tag[0] != '\0' ? ", tag " : "", block->tag);
@@ -384,25 +392,33 @@ report_block(void *context, const struct tide_track_block *block)
 enum tide_status
 tide_track_report_text(struct tide_resource *resource, size_t most, char *text, size_t capacity, size_t *needed)
 {
-    struct report report = { .text = { text, text != NULL ? capacity : 0, 0 }, .left = most };
-    enum tide_status status = tide_track_report(resource, report_sum, &report);
+    struct report report = { .text = { text, text != NULL ? capacity : 0, 0 } };
+    struct tidei_track_block *blocks;
+    enum tide_status status;
+    uint64_t bytes = 0;
+    size_t count;
 
     if (report.text.capacity > 0)
         text[0] = '\0';
     if (needed != NULL)
         *needed = 0;
+    status = report_list(resource, &blocks, &count);
     if (status != TIDE_OK)
         return status;
     report.frames = tidei_frames_begin();
-    if (report.frames == NULL)
+    if (report.frames == NULL) {
+        free(blocks);
         return tide_error_set(TIDE_ENOMEM, "track: no host memory for a report");
-    tide_text_format(&report.text, "%llu blocks outstanding, %llu B\n", (unsigned long long)report.count,
-                     (unsigned long long)report.bytes);
-    status = tide_track_report(resource, report_block, &report);
+    }
+    for (size_t i = 0; i < count; i++)
+        bytes += blocks[i].bytes;
+    tide_text_format(&report.text, "%zu blocks outstanding, %llu B\n", count, (unsigned long long)bytes);
+    report_each(blocks, count < most ? count : most, report_block, &report);
     tidei_frames_end(report.frames);
+    free(blocks);
     if (needed != NULL)
         *needed = report.text.length;
-    return status;
+    return TIDE_OK;
 }
 
 enum { TRACK_CALLSTACK, TRACK_UNWIND };

@@ -85,6 +85,9 @@ libtidemark_la_SOURCES = \
 	src/threadslot.h \
 	src/touch.c \
 	src/touch.h \
+	src/track-block.h \
+	src/track-buckets.c \
+	src/track-buckets.h \
 	src/track-table.c \
 	src/track-table.h \
 	src/version.c \

@@ -1,237 +1,244 @@
 /* Keeps what `track` knows of addresses. */
 #include "config.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lock.h"
 #include "resource.h"
-#include "trace/addressmap.h"
+#include "threadslot.h"
+#include "track-buckets.h"
 #include "track-table.h"
 
-struct shard {
-    _Alignas(128) struct tidei_lock lock;
-    struct tidei_address_map map;     /* from addresses to places in `blocks` + 1; guarded by the lock, as all below */
-    struct tidei_track_block *blocks; /* owned */
-    uint32_t capacity;
-    uint32_t count;                  /* places that are or were in use */
-    uint32_t unused;                 /* one of these that is empty, + 1; its `tag` is the next one */
-    uint32_t freed_next;             /* where the next free goes, the oldest */
-    struct tidei_track_block *freed; /* owned; a ring of TIDEI_TRACK_FREED */
-};
+#define BUCKETS_FIRST 4096
 
+/*
+ * Threads come inside to work on a bucket. Whoever is inside alone, as the owner of the lock or with all parts closed,
+ * has every bucket to itself; so no thread is inside, and no bucket held, when a process forks.
+ */
 struct tidei_track_table {
-    struct shard shards[TIDEI_TRACK_SHARDS];
-    unsigned made; /* shards with a lock */
+    struct tidei_lock alone; /* older than the parts */
+    struct tidei_parts parts;
+    struct tidei_track_buckets buckets; /* written by whoever is inside alone */
+
+    _Alignas(128) _Atomic size_t crowded; /* buckets of this table that have got more places, or larger such */
+    _Atomic bool growing;                 /* some thread is about to make the table larger */
 };
 
-static struct shard *
-shard_of(struct tidei_track_table *table, uint64_t address)
+/* How a thread is inside. */
+struct visit {
+    enum { VISIT_OWNER, VISIT_CLOSED, VISIT_AMONG } way; /* the first two are alone */
+    struct tidei_part *part;                             /* its own, while it is among others */
+};
+
+/* Without a part to use: wait until they are open again; where host memory had none for this thread, close them. */
+static __attribute__((noinline)) void
+visit_begin_slowly(struct tidei_track_table *table, struct visit *visit)
 {
-    /* As in address-shards.c. */
-    return &table->shards[(address * 0x9e3779b97f4a7c15u >> 20) % TIDEI_TRACK_SHARDS];
+    unsigned looks = 0;
+
+    while (tidei_part_find(&table->parts) != NULL) {
+        TIDEI_TEST_POINT("track.waits");
+        tidei_lock_pause(&looks);
+        visit->part = tidei_part_enter(&table->parts);
+        if (visit->part != NULL)
+            return;
+    }
+    tidei_parts_close(&table->parts);
+    visit->way = VISIT_CLOSED;
 }
 
-static bool
-shard_make(struct shard *shard)
+static inline void
+visit_begin(struct tidei_track_table *table, struct visit *visit)
 {
-    shard->freed = calloc(TIDEI_TRACK_FREED, sizeof(*shard->freed));
-    return shard->freed != NULL && tidei_address_map_init(&shard->map);
+    if (tidei_lock_take_alone(&table->alone)) {
+        visit->way = VISIT_OWNER;
+        return;
+    }
+    visit->way = VISIT_AMONG;
+    visit->part = tidei_part_enter(&table->parts);
+    if (__builtin_expect(visit->part == NULL, 0))
+        visit_begin_slowly(table, visit);
+}
+
+static void
+visit_begin_alone(struct tidei_track_table *table, struct visit *visit)
+{
+    visit->way = VISIT_OWNER;
+    if (!tidei_lock_take_alone(&table->alone)) {
+        tidei_parts_close(&table->parts);
+        visit->way = VISIT_CLOSED;
+    }
+}
+
+static inline void
+visit_end(struct tidei_track_table *table, const struct visit *visit)
+{
+    if (visit->way == VISIT_AMONG)
+        tidei_part_leave(visit->part);
+    else if (visit->way == VISIT_OWNER)
+        tidei_lock_give(&table->alone);
+    else
+        tidei_parts_open(&table->parts);
+}
+
+/* Come inside, and have the bucket of an address. */
+static inline struct tidei_track_bucket *
+table_enter(struct tidei_track_table *table, uint64_t address, struct visit *visit)
+{
+    unsigned looks = 0;
+
+    for (;;) {
+        struct tidei_track_bucket *bucket;
+
+        visit_begin(table, visit);
+        bucket = tidei_track_buckets_at(&table->buckets, address);
+        /* Acquire: pairs with the release in table_leave. */
+        if (visit->way != VISIT_AMONG || atomic_exchange_explicit(&bucket->held, 1, memory_order_acquire) == 0)
+            return bucket;
+        /* Nobody waits inside. */
+        tidei_part_leave(visit->part);
+        TIDEI_TEST_POINT("track.waits");
+        tidei_lock_pause(&looks);
+    }
+}
+
+static inline void
+table_leave(struct tidei_track_table *table, struct tidei_track_bucket *bucket, const struct visit *visit)
+{
+    TIDEI_TEST_POINT("track.held");
+    /* Release: pairs with the acquire in table_enter. Nobody else looks at it where this thread is alone. */
+    if (visit->way == VISIT_AMONG)
+        atomic_store_explicit(&bucket->held, 0, memory_order_release);
+    visit_end(table, visit);
 }
 
 enum tide_status
 tidei_track_table_create(struct tidei_track_table **out)
 {
     struct tidei_track_table *table = aligned_alloc(_Alignof(struct tidei_track_table), sizeof(*table));
-    enum tide_status status = TIDE_OK;
+    enum tide_status status;
 
     *out = NULL;
     if (table == NULL)
-        return tide_error_set(TIDE_ENOMEM, "no host memory for a table of addresses");
+        goto no_memory;
     memset(table, 0, sizeof(*table));
-    while (status == TIDE_OK && table->made < TIDEI_TRACK_SHARDS) {
-        struct shard *shard = &table->shards[table->made];
-
-        status = tidei_lock_init(&shard->lock);
-        if (status != TIDE_OK)
-            break;
-        table->made++;
-        if (!shard_make(shard))
-            status = tide_error_set(TIDE_ENOMEM, "no host memory for a table of addresses");
-    }
-    if (status == TIDE_OK)
-        *out = table;
-    else
-        tidei_track_table_destroy(table);
+    if (!tidei_track_buckets_make(&table->buckets, BUCKETS_FIRST))
+        goto no_memory;
+    status = tidei_lock_init(&table->alone);
+    if (status != TIDE_OK)
+        goto no_lock;
+    status = tidei_parts_init(&table->parts, sizeof(struct tidei_part), NULL);
+    if (status != TIDE_OK)
+        goto no_parts;
+    *out = table;
+    return TIDE_OK;
+no_parts:
+    tidei_lock_fini(&table->alone);
+no_lock:
+    tidei_track_buckets_free(&table->buckets);
+    free(table);
     return status;
+no_memory:
+    free(table);
+    return tide_error_set(TIDE_ENOMEM, "no host memory for a table of addresses");
 }
 
 void
 tidei_track_table_destroy(struct tidei_track_table *table)
 {
-    for (unsigned i = 0; table != NULL && i < table->made; i++) {
-        tidei_lock_fini(&table->shards[i].lock);
-        tidei_address_map_fini(&table->shards[i].map);
-        free(table->shards[i].blocks);
-        free(table->shards[i].freed);
-    }
+    if (table == NULL)
+        return;
+    tidei_parts_fini(&table->parts);
+    tidei_lock_fini(&table->alone);
+    tidei_track_buckets_free(&table->buckets);
     free(table);
 }
 
-/* The place of an outstanding block; NULL where there is none. *entry is its place in the map. */
-static struct tidei_track_block *
-shard_find(struct shard *shard, uint64_t address, size_t *entry)
-{
-    *entry = tidei_address_map_first(&shard->map, address, 0);
-    return *entry != TIDEI_ADDRESS_NONE ? &shard->blocks[shard->map.entries[*entry].value - 1] : NULL;
-}
-
-/* A place for one more, + 1; 0 where host memory is short. */
-static uint32_t
-shard_place(struct shard *shard)
-{
-    uint32_t place = shard->unused;
-
-    if (place != 0) {
-        shard->unused = shard->blocks[place - 1].tag;
-        return place;
-    }
-    if (shard->count == shard->capacity) {
-        uint32_t larger = shard->capacity == 0 ? 64 : 2 * shard->capacity;
-        struct tidei_track_block *moved = realloc(shard->blocks, larger * sizeof(*moved));
-
-        if (moved == NULL)
-            return 0;
-        shard->blocks = moved;
-        shard->capacity = larger;
-    }
-    return ++shard->count;
-}
-
 static void
-shard_empty(struct shard *shard, uint32_t place)
+buckets_swap(struct tidei_track_buckets *a, struct tidei_track_buckets *b)
 {
-    shard->blocks[place - 1].address = 0;
-    shard->blocks[place - 1].tag = shard->unused;
-    shard->unused = place;
+    const struct tidei_track_buckets c = *a;
+
+    *a = *b;
+    *b = c;
 }
 
-static enum tidei_track_answer
-shard_put(struct shard *shard, const struct tidei_track_block *block)
+/*
+ * Still, with `count` buckets, from inside alone. Not where few blocks are live: over a long time every bucket has its
+ * moment of being crowded.
+ */
+static bool
+table_is_too_small(struct tidei_track_table *table, size_t count)
 {
-    uint32_t place = shard_place(shard);
-
-    if (place == 0)
-        return TIDEI_TRACK_NO_MEMORY;
-    if (!tidei_address_map_insert(&shard->map, block->address, 0, place)) {
-        shard_empty(shard, place);
-        return TIDEI_TRACK_NO_MEMORY;
-    }
-    shard->blocks[place - 1] = *block;
-    return TIDEI_TRACK_FINE;
+    if (table->buckets.count != count)
+        return false;
+    atomic_store_explicit(&table->crowded, 0, memory_order_relaxed); /* relaxed: as in tidei_track_put */
+    return tidei_track_buckets_list(&table->buckets, NULL, 0) > count - count / 4;
 }
 
-/* The latest free of an address that is remembered; NULL where there is none. */
-static struct tidei_track_block *
-shard_find_freed(struct shard *shard, uint64_t address)
+/* Have twice `count` buckets, where that is too few still and host memory is not short. */
+static __attribute__((noinline)) void
+table_grow(struct tidei_track_table *table, size_t count)
 {
-    for (uint32_t i = 1; i <= TIDEI_TRACK_FREED; i++) {
-        struct tidei_track_block *freed = &shard->freed[(shard->freed_next - i) % TIDEI_TRACK_FREED];
+    struct tidei_track_buckets other;
+    struct visit visit;
 
-        if (freed->address == address)
-            return freed;
+    /* Relaxed, here and below: who sees it goes on without, and tries again at the next bucket that is crowded. */
+    if (atomic_exchange_explicit(&table->growing, true, memory_order_relaxed))
+        return;
+    if (tidei_track_buckets_make(&other, 2 * count)) {
+        visit_begin_alone(table, &visit);
+        if (table_is_too_small(table, count) && tidei_track_buckets_copy(&other, &table->buckets)) {
+            TIDEI_TEST_POINT("track.copied");
+            buckets_swap(&table->buckets, &other);
+        }
+        visit_end(table, &visit);
+        tidei_track_buckets_free(&other);
     }
-    return NULL;
+    atomic_store_explicit(&table->growing, false, memory_order_relaxed);
 }
 
 enum tidei_track_answer
 tidei_track_put(struct tidei_track_table *table, const struct tidei_track_block *block, struct tidei_track_block *known)
 {
-    struct shard *shard = shard_of(table, block->address);
-    const struct tidei_track_block *live;
-    enum tidei_track_answer answer = TIDEI_TRACK_LIVE;
-    size_t entry;
+    struct tidei_track_places spare = { NULL, 0 };
+    enum tidei_track_answer answer;
+    size_t crowded = 0, count;
 
-    tidei_lock_take(&shard->lock);
-    live = shard_find(shard, block->address, &entry);
-    if (live == NULL)
-        answer = shard_put(shard, block);
-    else
-        *known = *live;
-    tidei_lock_give(&shard->lock);
-    return answer;
-}
+    for (;;) {
+        struct visit visit;
+        struct tidei_track_bucket *bucket = table_enter(table, block->address, &visit);
+        uint32_t places = bucket->more_count, next = tidei_track_bucket_next_count(bucket);
 
-/* The lock is held. */
-static enum tidei_track_answer
-shard_take(struct shard *shard, const struct tidei_track_block *back, struct tidei_track_block *known)
-{
-    size_t entry;
-    const struct tidei_track_block *live = shard_find(shard, back->address, &entry), *freed;
-    struct tidei_track_block *latest;
-
-    if (live == NULL) {
-        freed = shard_find_freed(shard, back->address);
-        if (freed == NULL)
-            return TIDEI_TRACK_UNKNOWN;
-        *known = *freed;
-        return TIDEI_TRACK_FREED_BEFORE;
+        answer = tidei_track_bucket_put(bucket, block, &spare, known);
+        count = table->buckets.count;
+        /* Relaxed: a number that tells when to grow, and nothing hangs on it. */
+        if (__builtin_expect(bucket->more_count != places, 0))
+            crowded = 1 + atomic_fetch_add_explicit(&table->crowded, 1, memory_order_relaxed);
+        table_leave(table, bucket, &visit);
+        if (__builtin_expect(answer != TIDEI_TRACK_NO_MEMORY, 1))
+            break;
+        free(spare.blocks);
+        if (!tidei_track_places_make(&spare, next))
+            return TIDEI_TRACK_NO_MEMORY;
     }
-    *known = *live;
-    if (live->bytes != back->bytes)
-        return TIDEI_TRACK_OTHER_SIZE;
-    if (live->alignment_log2 != back->alignment_log2)
-        return TIDEI_TRACK_OTHER_ALIGNMENT;
-    shard_empty(shard, shard->map.entries[entry].value);
-    tidei_address_map_remove(&shard->map, entry);
-    latest = &shard->freed[shard->freed_next++ % TIDEI_TRACK_FREED];
-    *latest = *known;
-    latest->freed_by = back->freed_by;
-    return TIDEI_TRACK_FINE;
+    free(spare.blocks);
+    if (__builtin_expect(crowded > count / 8, 0))
+        table_grow(table, count);
+    return answer;
 }
 
 enum tidei_track_answer
 tidei_track_take(struct tidei_track_table *table, const struct tidei_track_block *back, struct tidei_track_block *known)
 {
-    struct shard *shard = shard_of(table, back->address);
-    enum tidei_track_answer answer;
+    struct visit visit;
+    struct tidei_track_bucket *bucket = table_enter(table, back->address, &visit);
+    enum tidei_track_answer answer = tidei_track_bucket_take(bucket, back, known);
 
-    *known = (struct tidei_track_block){ 0 };
-    tidei_lock_take(&shard->lock);
-    answer = shard_take(shard, back, known);
-    tidei_lock_give(&shard->lock);
+    table_leave(table, bucket, &visit);
     return answer;
-}
-
-void
-tidei_track_put_back(struct tidei_track_table *table, const struct tidei_track_block *block)
-{
-    struct shard *shard = shard_of(table, block->address);
-    struct tidei_track_block *freed;
-
-    tidei_lock_take(&shard->lock);
-    /* There was a place for it, and an entry: there is again, unless others have taken them and memory is short. */
-    shard_put(shard, block);
-    freed = shard_find_freed(shard, block->address);
-    if (freed != NULL)
-        freed->address = 0;
-    tidei_lock_give(&shard->lock);
-}
-
-/* Copy the blocks of a shard behind the `count` that are in the list; false where these do not fit. */
-static bool
-shard_list(struct shard *shard, struct tidei_track_block *list, size_t *count, size_t capacity)
-{
-    bool fits;
-
-    tidei_lock_take(&shard->lock);
-    fits = shard->map.count <= capacity - *count;
-    for (uint32_t i = 0; fits && i < shard->count; i++) {
-        if (shard->blocks[i].address != 0)
-            list[(*count)++] = shard->blocks[i];
-    }
-    tidei_lock_give(&shard->lock);
-    return fits;
 }
 
 bool
@@ -239,21 +246,19 @@ tidei_track_list(struct tidei_track_table *table, struct tidei_track_block **out
 {
     size_t capacity = 1024;
 
-    *count = 0;
-    *out = malloc(capacity * sizeof(**out));
-    for (unsigned i = 0; *out != NULL && i < TIDEI_TRACK_SHARDS; i++) {
-        /* Without the lock: memory may take long to be had. */
-        while (!shard_list(&table->shards[i], *out, count, capacity)) {
-            struct tidei_track_block *moved = realloc(*out, 2 * capacity * sizeof(**out));
+    for (;;) {
+        struct visit visit;
 
-            if (moved == NULL) {
-                free(*out);
-                *out = NULL;
-                return false;
-            }
-            *out = moved;
-            capacity *= 2;
-        }
+        *count = 0;
+        *out = malloc(capacity * sizeof(**out));
+        if (*out == NULL)
+            return false;
+        visit_begin_alone(table, &visit);
+        *count = tidei_track_buckets_list(&table->buckets, *out, capacity);
+        visit_end(table, &visit);
+        if (*count <= capacity)
+            return true;
+        free(*out);
+        capacity = *count + *count / 4; /* others go on meanwhile */
     }
-    return *out != NULL;
 }

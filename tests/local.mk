@@ -536,6 +536,14 @@ tests_resolve_t_CFLAGS = $(trace_test_cflags)
 tests_resolve_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/resolve-t
 
+check_PROGRAMS += tests/track-table-t
+tests_track_table_t_SOURCES = tests/track-table-t.c tests/contract.c $(point_test)
+tests_track_table_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_track_table_t_CFLAGS = $(trace_test_cflags)
+tests_track_table_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+TESTS += tests/track-table-t
+THREADED_TESTS += tests/track-table-t
+
 check_PROGRAMS += tests/track-t
 tests_track_t_SOURCES = tests/track-t.c tests/contract.c $(trace_test)
 tests_track_t_CFLAGS = $(trace_test_cflags) -fno-omit-frame-pointer

@@ -21,12 +21,15 @@ struct tide_track_options {
  * freed already (TIDE_EPOINTER) goes no further: nothing is freed. Neither does a pointer that upstream gives out while
  * it is live (TIDE_EPOINTER). The error text says where the block was allocated, where it was freed and where the call
  * came from; so does the table `misuse` of every trace that the process records. A double free is told from an unknown
- * pointer while it is among the 256 latest frees of its 32nd part of the addresses.
+ * pointer until its place in the table is needed for another block: at first there are two for each of 4,096 parts of
+ * the addresses, and the older of two frees goes first.
  *
  * `options` may be NULL: no call stacks. Holds a reference to `upstream`. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL, callstack_depth, unwind), TIDE_EUNSUPPORTED (unwind), TIDE_ENOMEM. Its allocations:
  * TIDE_ENOMEM (no host memory to remember one; it is given back), TIDE_EPOINTER.
- * Thread safety: any thread; a short lock, one of 32 by the address. Since 0.1.
+ * Where upstream refuses to take a block back, and there is no host memory to know it again, an error in the message
+ * sink says which.
+ * Thread safety: any thread; a short lock by the address, of which there are thousands. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_track_create(struct tide_resource *upstream, const struct tide_track_options *options,
                                                struct tide_resource **out);
@@ -46,8 +49,8 @@ typedef void (*tide_track_function)(void *context, const struct tide_track_block
 
 /*
  * Call `function` for each block that is outstanding, the largest first, blocks of one size in the order of their
- * addresses. Blocks that come or go meanwhile may be among them or not. Allocations of 0 bytes, which have no address,
- * are not. No lock is held: `function` may call any other.
+ * addresses: those of one moment, for which all other threads wait. Allocations of 0 bytes, which have no address, are
+ * not among them. No lock is held any more: `function` may call any other.
  *
  * Errors: TIDE_EINVAL (not a track resource; NULL), TIDE_ENOMEM. Thread safety: any thread. Since 0.1.
  */
