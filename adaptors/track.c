@@ -140,6 +140,9 @@ track_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     if (status != TIDE_OK)
         return status;
     if (*out == NULL) {
+        if (bytes != 0)
+            return tide_error_set(TIDE_EUPSTREAM, "track: %s gave NULL for %s", tide_resource_name(self->upstream),
+                                  tidei_size_text(bytes));
         /* Relaxed: a number, and nothing hangs on it. */
         atomic_fetch_add_explicit(&track->nulls, 1, memory_order_relaxed);
         return TIDE_OK;

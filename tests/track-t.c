@@ -230,13 +230,13 @@ check_freed(void)
     tide_resource_release(track);
 }
 
-#define UPSTREAM_TESTS 7
+#define UPSTREAM_TESTS 10
 
 static void
 check_upstream(void)
 {
     struct upstream *upstream = upstream_create();
-    void *const chosen[] = { (void *)0x10000, (void *)0x10000 };
+    void *const chosen[] = { (void *)0x10000, (void *)0x10000, NULL };
     struct tide_resource *track = over(&upstream->base, 8);
     void *pointer, *again = &pointer;
 
@@ -249,11 +249,14 @@ check_upstream(void)
     is_u64(report_of(track).count, 1, "is outstanding all the while");
     is_u64(give_in_a_function(track, pointer, 32), TIDE_OK, "and can be freed again");
     upstream->chosen = chosen;
-    upstream->chosen_count = 2;
+    upstream->chosen_count = 3;
     pointer = take_in_a_function(track, 32);
     ok(tide_allocate(track, 32, 256, 0, &again) == TIDE_EPOINTER && again == NULL,
        "an address that upstream gives out twice is refused");
     has_words(tide_error_text(), "track: upstream gave out 0x10000 to ", "with who has it");
+    ok(tide_allocate(track, 4096, 256, 0, &again) == TIDE_EUPSTREAM && again == NULL, "NULL with success is a failure");
+    has_words(tide_error_text(), "track: upstream gave NULL for 4 KiB", "with whose it is");
+    is_u64(tide_deallocate(track, NULL, 0, 256, 0), TIDE_EPOINTER, "it is no allocation of 0 bytes");
     ok(give_in_a_function(track, pointer, 32) == TIDE_OK && upstream->wrong_frees == 0, "the first one's is unharmed");
     tide_resource_release(track);
 }

@@ -26,7 +26,7 @@ struct tide_track_options {
  *
  * `options` may be NULL: no call stacks. Holds a reference to `upstream`. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL, callstack_depth, unwind), TIDE_EUNSUPPORTED (unwind), TIDE_ENOMEM. Its allocations:
- * TIDE_ENOMEM (no host memory to remember one; it is given back), TIDE_EPOINTER.
+ * TIDE_ENOMEM (no host memory to remember one; it is given back), TIDE_EPOINTER, TIDE_EUPSTREAM (NULL with success).
  * Where upstream refuses to take a block back, and there is no host memory to know it again, an error in the message
  * sink says which.
  * Thread safety: any thread; a short lock by the address, of which there are thousands. Since 0.1.
