@@ -57,7 +57,7 @@ make_statistics(unsigned threads)
 static struct tide_resource *
 make_track(unsigned threads)
 {
-    struct tide_resource *base = bench_nothing(), *track;
+    struct tide_resource *base = bench_reusing(), *track;
 
     (void)threads;
     return over(base, tide_track_create(base, NULL, &track), &track);
