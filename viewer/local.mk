@@ -72,6 +72,8 @@ libviewer_la_SOURCES = \
 	viewer/pytorch-json.h \
 	viewer/range-set.c \
 	viewer/range-set.h \
+	viewer/reading.c \
+	viewer/reading.h \
 	viewer/replay-csv.c \
 	viewer/replay-input.c \
 	viewer/replay-input.h \

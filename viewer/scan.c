@@ -9,7 +9,7 @@
 #include "viewer/command.h"
 #include "viewer/due-queue.h"
 #include "viewer/filter.h"
-#include "viewer/progress.h"
+#include "viewer/reading.h"
 #include "viewer/scan.h"
 
 struct scan {
@@ -33,58 +33,17 @@ struct scan {
     uint64_t events;
 };
 
-/* The rows, for all scans that share them. */
-struct reading {
-    const struct trace *trace;
+/* Scans that share a reading. */
+struct scan_group {
     struct scan *scans; /* owns */
-    size_t scan_count;
-    unsigned needs; /* of any of them */
-    struct progress progress;
-    uint64_t row;
-    uint64_t total;
-    int64_t previous_ns; /* when the row before began */
-    int status;          /* other than COMMAND_FINE: why no more rows are wanted */
-    bool disordered;     /* a row began before the one in front of it, and no more are wanted */
+    size_t count;
 };
-
-/* The first columns of the statement. */
-enum {
-    SCAN_ID,
-    SCAN_ALLOC_NS,
-    SCAN_FREE_NS,
-    SCAN_LAYER,
-    SCAN_SIZE,
-    SCAN_STATUS,
-    SCAN_COLUMNS, /* those of scan_extras that are needed follow */
-};
-
-#define SCAN_FIRST  "allocation_id, alloc_ns, free_ns, layer_id, size, status"
-#define SCAN_EXTRAS 10
 
 /* How many of those that are freed next are asked for ahead. */
 #define SCAN_AHEAD 3
 
 /* Of a life, without what only some units need. */
 #define SCAN_HEAD_BYTES offsetof(struct scan_life, tag_id)
-
-/* What follows where it is needed. NULL, where it is allowed, is 0. */
-static const struct scan_extra {
-    unsigned need;
-    bool null;
-    const char *column;
-    size_t offset;
-} scan_extras[SCAN_EXTRAS] = {
-    { SCAN_PLACE | SCAN_ALIGNMENT, false, "alignment", offsetof(struct scan_life, alignment) },
-    { SCAN_PLACE, false, "address", offsetof(struct scan_life, address) },
-    { SCAN_ORIGIN, true, "tag_id", offsetof(struct scan_life, tag_id) },
-    { SCAN_ORIGIN, true, "callstack_id", offsetof(struct scan_life, callstack_id) },
-    { SCAN_CALLER, false, "alloc_thread_id", offsetof(struct scan_life, alloc_thread_id) },
-    { SCAN_CALLER, false, "alloc_stream_id", offsetof(struct scan_life, alloc_stream_id) },
-    { SCAN_FREER, true, "free_thread_id", offsetof(struct scan_life, free_thread_id) },
-    { SCAN_FREER, true, "free_stream_id", offsetof(struct scan_life, free_stream_id) },
-    { SCAN_DURATION, false, "alloc_duration_ns", offsetof(struct scan_life, alloc_duration_ns) },
-    { SCAN_DURATION, true, "free_duration_ns", offsetof(struct scan_life, free_duration_ns) },
-};
 
 static int
 scan_grow(struct scan *scan)
@@ -252,121 +211,6 @@ scan_events(const struct scan *scan)
     return scan->events;
 }
 
-/* An integer of the row. SQLite lets a column hold anything: *broken is set where this one does not hold an integer. */
-static inline int64_t
-scan_integer(sqlite3_value **values, int column, int *broken)
-{
-    if (sqlite3_value_type(values[column]) != SQLITE_INTEGER)
-        *broken = column;
-    return sqlite3_value_int64(values[column]);
-}
-
-static void
-reading_extras(const struct reading *reading, sqlite3_value **values, struct scan_life *life, int *broken)
-{
-    int column = SCAN_COLUMNS;
-
-    for (size_t i = 0; i < SCAN_EXTRAS; i++) {
-        const struct scan_extra *extra = &scan_extras[i];
-        int64_t value = 0;
-
-        if (!(reading->needs & extra->need))
-            continue;
-        if (!extra->null || sqlite3_value_type(values[column]) != SQLITE_NULL)
-            value = scan_integer(values, column, broken);
-        memcpy((char *)life + extra->offset, &value, sizeof(value));
-        column++;
-    }
-}
-
-/* What the column of a row is called. */
-static const char *
-reading_column_name(const struct reading *reading, int column)
-{
-    static const char *const names[SCAN_COLUMNS] = { "allocation_id", "alloc_ns", "free_ns",
-                                                     "layer_id",      "size",     "status" };
-    int at = SCAN_COLUMNS;
-
-    if (column < SCAN_COLUMNS)
-        return names[column];
-    for (size_t i = 0; i < SCAN_EXTRAS; i++) {
-        if (reading->needs & scan_extras[i].need && at++ == column)
-            return scan_extras[i].column;
-    }
-    return "";
-}
-
-/* 146 years to either side are no time that was recorded; nearer ones can be subtracted from each other. */
-static inline bool
-scan_is_no_time(int64_t ns)
-{
-    return (uint64_t)ns + (UINT64_C(1) << 62) > UINT64_C(1) << 63;
-}
-
-static int
-reading_life(const struct reading *reading, sqlite3_value **values, struct scan_life *life)
-{
-    int broken = -1;
-
-    life->allocation_id = scan_integer(values, SCAN_ID, &broken);
-    life->alloc_ns = scan_integer(values, SCAN_ALLOC_NS, &broken);
-    life->layer_id = scan_integer(values, SCAN_LAYER, &broken);
-    life->size = (uint64_t)scan_integer(values, SCAN_SIZE, &broken);
-    life->status = scan_integer(values, SCAN_STATUS, &broken);
-    life->freed = life->status == 0 && sqlite3_value_type(values[SCAN_FREE_NS]) != SQLITE_NULL;
-    life->free_ns = life->freed ? scan_integer(values, SCAN_FREE_NS, &broken) : 0;
-    if (life->freed && life->free_ns < life->alloc_ns)
-        life->free_ns = life->alloc_ns;
-    if (reading->needs & ~(unsigned)SCAN_LIVE)
-        reading_extras(reading, values, life, &broken);
-    if (broken >= 0)
-        return trace_broken(reading->trace, "allocation %lld: %s is no integer", sqlite3_value_int64(values[SCAN_ID]),
-                            reading_column_name(reading, broken));
-    if (scan_is_no_time(life->alloc_ns) || scan_is_no_time(life->free_ns))
-        return trace_broken(reading->trace, "allocation %" PRId64 ": its time is out of range", life->allocation_id);
-    if (life->status == 0 && (int64_t)life->size < 0)
-        return trace_broken(reading->trace, "allocation %" PRId64 ": size is negative", life->allocation_id);
-    return COMMAND_FINE;
-}
-
-/* Hand a row to all. */
-static int
-reading_hand_out(struct reading *reading, const struct scan_life *life)
-{
-    int status = COMMAND_FINE;
-
-    for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE; i++) {
-        struct scan *scan = &reading->scans[i];
-        struct scan_life own = *life; /* a filter may clip it */
-
-        if (scan->filter == NULL || filter_takes(scan->filter, &own))
-            status = scan_alloc(scan, &own);
-    }
-    return status;
-}
-
-/*
- * The SQL function that takes in a row. It is never true, so that SQLite steps through all rows in one call and each
- * value is handed over once: with the types checked that costs 0.8 of what stepping from row to row does without.
- */
-static void
-reading_row(sqlite3_context *context, int count, sqlite3_value **values)
-{
-    struct reading *reading = sqlite3_user_data(context);
-    struct scan_life life = { 0 };
-
-    (void)count;
-    reading->status = reading_life(reading, values, &life);
-    reading->disordered = reading->status == COMMAND_FINE && life.alloc_ns < reading->previous_ns;
-    reading->previous_ns = life.alloc_ns;
-    if (reading->status == COMMAND_FINE && !reading->disordered)
-        reading->status = reading_hand_out(reading, &life);
-    if (reading->status != COMMAND_FINE || reading->disordered)
-        sqlite3_result_error(context, "enough", -1);
-    if (reading->row++ % 4096 == 0)
-        progress_update(&reading->progress, reading->row, reading->total);
-}
-
 static int
 scan_begin(struct scan *scan)
 {
@@ -391,38 +235,6 @@ scan_end(struct scan *scan)
     return status;
 }
 
-/* All rows of `sql`. Where they turn out not to be in time order, reading->disordered is set and the rest left. */
-static int
-reading_rows(struct reading *reading, const char *sql)
-{
-    sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(reading->trace->db, sql, -1, &statement, NULL);
-
-    if (code == SQLITE_OK) {
-        progress_begin(&reading->progress, "reading");
-        do
-            code = sqlite3_step(statement);
-        while (code == SQLITE_ROW);
-        progress_end(&reading->progress);
-    }
-    if (code != SQLITE_DONE && reading->status == COMMAND_FINE && !reading->disordered)
-        reading->status = trace_failed(reading->trace);
-    sqlite3_finalize(statement);
-    return reading->status;
-}
-
-/* The columns that are needed. */
-static void
-reading_columns(const struct reading *reading, char *out, size_t size)
-{
-    size_t length = (size_t)snprintf(out, size, "%s", SCAN_FIRST);
-
-    for (size_t i = 0; i < SCAN_EXTRAS; i++) {
-        if (reading->needs & scan_extras[i].need)
-            length += (size_t)snprintf(out + length, size - length, ", %s", scan_extras[i].column);
-    }
-}
-
 /* The order that rows of one time are freed in where their ids do not grow. */
 static int
 scan_compare(const void *context, uint64_t one, uint64_t other)
@@ -434,55 +246,6 @@ scan_compare(const void *context, uint64_t one, uint64_t other)
     scan_load(scan, one, &a);
     scan_load(scan, other, &b);
     return (a.allocation_id > b.allocation_id) - (a.allocation_id < b.allocation_id);
-}
-
-static int
-reading_begin(struct reading *reading, bool sorted)
-{
-    int status = COMMAND_FINE;
-
-    reading->row = 0;
-    reading->previous_ns = INT64_MIN;
-    reading->status = COMMAND_FINE;
-    reading->disordered = false;
-    for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE; i++) {
-        reading->scans[i].due.compare = sorted ? scan_compare : NULL;
-        status = scan_begin(&reading->scans[i]);
-    }
-    return status;
-}
-
-/* Read in the order of ids, or sorted. LIMIT keeps SQLite from taking the function into what it sorts. */
-static int
-reading_attempt(struct reading *reading, bool sorted)
-{
-    char columns[256];
-    char sql[768];
-    int status = reading_begin(reading, sorted);
-
-    reading_columns(reading, columns, sizeof(columns));
-    if (sorted)
-        snprintf(sql, sizeof(sql),
-                 "SELECT 1 FROM (SELECT %s FROM allocation ORDER BY alloc_ns, allocation_id LIMIT -1)"
-                 " WHERE tidemark_row(%s)",
-                 columns, columns);
-    else
-        snprintf(sql, sizeof(sql), "SELECT 1 FROM allocation WHERE tidemark_row(%s) ORDER BY allocation_id", columns);
-    if (status == COMMAND_FINE)
-        status = reading_rows(reading, sql);
-    for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE && !reading->disordered; i++)
-        status = scan_end(&reading->scans[i]);
-    return status;
-}
-
-/* The function is there for this reading alone, and nothing in the file may call it. */
-static int
-reading_define(struct reading *reading, void (*row)(sqlite3_context *, int, sqlite3_value **))
-{
-    int flags = SQLITE_UTF8 | SQLITE_DIRECTONLY;
-    int code = sqlite3_create_function(reading->trace->db, "tidemark_row", -1, flags, reading, row, NULL, NULL);
-
-    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(reading->trace);
 }
 
 static void
@@ -509,31 +272,65 @@ scan_release(struct scan *scan)
     free(scan->kept);
 }
 
+static int
+scan_group_begin(void *context, bool sorted)
+{
+    struct scan_group *group = context;
+    int status = COMMAND_FINE;
+
+    for (size_t i = 0; i < group->count && status == COMMAND_FINE; i++) {
+        group->scans[i].due.compare = sorted ? scan_compare : NULL;
+        status = scan_begin(&group->scans[i]);
+    }
+    return status;
+}
+
+/* Hand a row to all. */
+static int
+scan_group_row(void *context, const struct scan_life *life)
+{
+    struct scan_group *group = context;
+    int status = COMMAND_FINE;
+
+    for (size_t i = 0; i < group->count && status == COMMAND_FINE; i++) {
+        struct scan *scan = &group->scans[i];
+        struct scan_life own = *life; /* a filter may clip it */
+
+        if (scan->filter == NULL || filter_takes(scan->filter, &own))
+            status = scan_alloc(scan, &own);
+    }
+    return status;
+}
+
+static int
+scan_group_end(void *context)
+{
+    struct scan_group *group = context;
+    int status = COMMAND_FINE;
+
+    for (size_t i = 0; i < group->count && status == COMMAND_FINE; i++)
+        status = scan_end(&group->scans[i]);
+    return status;
+}
+
 int
 scan_run_parts(const struct trace *trace, const struct scan_part *parts, size_t part_count)
 {
-    struct reading reading = { .trace = trace, .scan_count = part_count };
-    int64_t total = 0;
-    int status = trace_integer(trace, "SELECT max(allocation_id) FROM allocation", &total);
+    struct scan_group group = { .scans = calloc(part_count, sizeof(*group.scans)), .count = part_count };
+    const struct reading_taker taker = { &group, scan_group_begin, scan_group_row, scan_group_end };
+    unsigned needs = 0;
+    int status;
 
-    reading.total = total > 0 ? (uint64_t)total : 0;
-    reading.scans = calloc(part_count, sizeof(*reading.scans));
-    if (reading.scans == NULL)
+    if (group.scans == NULL)
         return trace_broken(trace, "no memory");
     for (size_t i = 0; i < part_count; i++) {
-        scan_prepare(&reading.scans[i], trace, &parts[i]);
-        reading.needs |= reading.scans[i].needs;
+        scan_prepare(&group.scans[i], trace, &parts[i]);
+        needs |= group.scans[i].needs;
     }
-    if (status == COMMAND_FINE)
-        status = reading_define(&reading, reading_row);
-    if (status == COMMAND_FINE)
-        status = reading_attempt(&reading, false);
-    if (status == COMMAND_FINE && reading.disordered)
-        status = reading_attempt(&reading, true);
-    reading_define(&reading, NULL);
+    status = reading_run(trace, needs, &taker);
     for (size_t i = 0; i < part_count; i++)
-        scan_release(&reading.scans[i]);
-    free(reading.scans);
+        scan_release(&group.scans[i]);
+    free(group.scans);
     return status;
 }
 
