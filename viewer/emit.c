@@ -16,6 +16,9 @@
 #include "viewer/output.h"
 #include "viewer/trace-open.h"
 
+/* The digits of 2^64 - 1. */
+#define EMIT_DIGITS 20
+
 static void
 emit_failed(struct emit *emit, const char *why)
 {
@@ -170,43 +173,46 @@ emit_rewind(struct emit *emit)
     return false;
 }
 
-/* Room for `count` bytes, of a few. */
-static char *
-emit_room(struct emit *emit, size_t count)
-{
-    if (emit->used + count > EMIT_BUFFER_BYTES)
-        emit_flush(emit, false);
-    return emit->buffer + emit->used;
-}
-
 void
-emit_bytes(struct emit *emit, const void *bytes, size_t count)
+emit_overflow(struct emit *emit, const void *bytes, size_t count)
 {
     while (count > 0 && !emit->failed) {
-        size_t part = count < 4096 ? count : 4096;
+        size_t room = EMIT_BUFFER_BYTES - emit->used;
+        size_t part = count < room ? count : room;
 
-        memcpy(emit_room(emit, part), bytes, part);
+        memcpy(emit->buffer + emit->used, bytes, part);
         emit->used += part;
         bytes = (const char *)bytes + part;
         count -= part;
+        if (emit->used == EMIT_BUFFER_BYTES)
+            emit_flush(emit, false);
     }
 }
 
-void
-emit_string(struct emit *emit, const char *text)
+/* The decimal digits of `value`, two at a time, at the end of `digits`; how many bytes stand before them. */
+static size_t
+emit_digits(char digits[EMIT_DIGITS], uint64_t value)
 {
-    emit_bytes(emit, text, strlen(text));
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+                                "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+                                "8081828384858687888990919293949596979899";
+    size_t at = EMIT_DIGITS;
+
+    for (; value >= 100; value /= 100)
+        memcpy(digits + (at -= 2), pairs + 2 * (value % 100), 2);
+    if (value < 10)
+        digits[--at] = (char)('0' + value);
+    else
+        memcpy(digits + (at -= 2), pairs + 2 * value, 2);
+    return at;
 }
 
 void
 emit_unsigned(struct emit *emit, uint64_t value)
 {
-    char digits[20];
-    size_t at = sizeof(digits);
+    char digits[EMIT_DIGITS];
+    size_t at = emit_digits(digits, value);
 
-    do
-        digits[--at] = (char)('0' + value % 10);
-    while ((value /= 10) != 0);
     emit_bytes(emit, digits + at, sizeof(digits) - at);
 }
 
@@ -244,15 +250,17 @@ emit_microseconds(struct emit *emit, int64_t ns)
     emit_bytes(emit, decimals, sizeof(decimals));
 }
 
-/* Whether every byte is a printable one of ASCII and none is among `special`: most names are so. */
-static bool
-emit_is_plain(const char *text, const char *special)
+/* The length of a text of printable bytes of ASCII without `one` and `other`, as most names are; -1 of any other. */
+static ssize_t
+emit_plain(const char *text, char one, char other)
 {
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e || strchr(special, *text) != NULL)
-            return false;
+    const char *at = text;
+
+    for (; *at != '\0'; at++) {
+        if (*at < 0x20 || *at > 0x7e || *at == one || *at == other)
+            return -1;
     }
-    return true;
+    return at - text;
 }
 
 /* The text as `write` prints it; NULL: no memory, and the export has failed. To be freed. */
@@ -276,11 +284,12 @@ emit_escape(struct emit *emit, const char *text, void (*write)(FILE *out, const 
 void
 emit_json(struct emit *emit, const char *text)
 {
+    ssize_t length = emit_plain(text, '"', '\\');
     char *escaped;
 
-    if (emit_is_plain(text, "\"\\")) {
+    if (length >= 0) {
         emit_bytes(emit, "\"", 1);
-        emit_string(emit, text);
+        emit_bytes(emit, text, (size_t)length);
         emit_bytes(emit, "\"", 1);
         return;
     }
@@ -293,10 +302,14 @@ emit_json(struct emit *emit, const char *text)
 void
 emit_csv(struct emit *emit, const char *text)
 {
+    ssize_t length = emit_plain(text, '"', '"');
+    bool quoted = length < 0 || text[strcspn(text, ", ")] != '\0';
     char *escaped;
 
-    if (emit_is_plain(text, "\", ")) {
-        emit_string(emit, text);
+    if (length >= 0) {
+        emit_bytes(emit, "\"", quoted);
+        emit_bytes(emit, text, (size_t)length);
+        emit_bytes(emit, "\"", quoted);
         return;
     }
     escaped = emit_escape(emit, text, output_text);
@@ -310,11 +323,11 @@ emit_csv(struct emit *emit, const char *text)
 void
 emit_name(struct emit *emit, const char *text, char separator)
 {
-    char special[2] = { separator, '\0' };
+    ssize_t length = emit_plain(text, separator, separator);
     char *escaped;
 
-    if (emit_is_plain(text, special)) {
-        emit_string(emit, text);
+    if (length >= 0) {
+        emit_bytes(emit, text, (size_t)length);
         return;
     }
     escaped = emit_escape(emit, text, output_text);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define EMIT_BUFFER_BYTES (256 * 1024)
 
@@ -35,10 +36,27 @@ int emit_close(struct emit *emit, int status);
 /* Begin anew, as if nothing had been written. False after a message: what was written cannot be taken back. */
 bool emit_rewind(struct emit *emit);
 
-void emit_bytes(struct emit *emit, const void *bytes, size_t count);
+/* What does not fit in the buffer any more. */
+void emit_overflow(struct emit *emit, const void *bytes, size_t count);
+
+/* Inline, as most of what is written are constants of a few bytes: the calls were a third of a large export. */
+static inline void
+emit_bytes(struct emit *emit, const void *bytes, size_t count)
+{
+    if (count > EMIT_BUFFER_BYTES - emit->used) {
+        emit_overflow(emit, bytes, count);
+        return;
+    }
+    memcpy(emit->buffer + emit->used, bytes, count);
+    emit->used += count;
+}
 
 /* A text as it stands: for constant texts. */
-void emit_string(struct emit *emit, const char *text);
+static inline void
+emit_string(struct emit *emit, const char *text)
+{
+    emit_bytes(emit, text, strlen(text));
+}
 
 void emit_unsigned(struct emit *emit, uint64_t value);
 void emit_signed(struct emit *emit, int64_t value);

@@ -15,14 +15,14 @@
 #include "viewer/export.h"
 
 struct chrome_layer {
-    int64_t layer_id;
+    char name[128]; /* of its counter */
     uint64_t live_bytes;
 };
 
 struct chrome {
     const struct export_job *export;
     struct emit *out;
-    int64_t pid;
+    char pid[64];                /* what every event says of the process */
     bool first;                  /* of the events */
     struct chrome_layer *layers; /* owns */
     size_t layer_count;
@@ -33,11 +33,11 @@ struct chrome {
 static void
 chrome_begin_event(struct chrome *chrome, char phase, int64_t ns)
 {
-    emit_string(chrome->out, chrome->first ? "\n{\"ph\":\"" : ",\n{\"ph\":\"");
+    if (!chrome->first)
+        emit_string(chrome->out, ",");
+    emit_string(chrome->out, "\n{\"ph\":\"");
     emit_bytes(chrome->out, &phase, 1);
-    emit_string(chrome->out, "\",\"pid\":");
-    emit_signed(chrome->out, chrome->pid);
-    emit_string(chrome->out, ",\"ts\":");
+    emit_string(chrome->out, chrome->pid);
     emit_microseconds(chrome->out, ns);
     chrome->first = false;
 }
@@ -97,6 +97,7 @@ chrome_layer(struct chrome *chrome, int64_t layer_id)
 {
     const uint32_t *number = id_map_find(&chrome->layer_numbers, (uint64_t)layer_id);
     struct chrome_layer *grown;
+    char buffer[96];
 
     if (number != NULL)
         return &chrome->layers[*number];
@@ -108,20 +109,18 @@ chrome_layer(struct chrome *chrome, int64_t layer_id)
         trace_broken(&chrome->export->view->trace, "more layers than can be taken in");
         return NULL;
     }
-    grown[chrome->layer_count] = (struct chrome_layer){ .layer_id = layer_id };
-    return &grown[chrome->layer_count++];
+    grown += chrome->layer_count++;
+    grown->live_bytes = 0;
+    snprintf(grown->name, sizeof(grown->name), "layer %s",
+             names_layer(&chrome->export->view->names, layer_id, buffer, sizeof(buffer)));
+    return grown;
 }
 
 static void
 chrome_counter(struct chrome *chrome, const struct chrome_layer *layer, int64_t ns)
 {
-    char name[128];
-    char buffer[96];
-
-    snprintf(name, sizeof(name), "layer %s",
-             names_layer(&chrome->export->view->names, layer->layer_id, buffer, sizeof(buffer)));
     chrome_begin_event(chrome, 'C', ns);
-    chrome_name(chrome, name);
+    chrome_name(chrome, layer->name);
     emit_string(chrome->out, ",\"args\":{\"live_bytes\":");
     emit_unsigned(chrome->out, layer->live_bytes);
     emit_string(chrome->out, "}}");
@@ -354,14 +353,19 @@ chrome_rows(struct chrome *chrome, const char *sql, void (*put)(struct chrome *c
 static int
 chrome_tables(struct chrome *chrome)
 {
-    static const char calls[] =
+    /* What the allocation is like matters only where something is left out; to look it up takes most of the time. */
+    static const char calls[] = "SELECT start_ns, duration_ns, thread_id, function, result, allocation_id,"
+                                " NULL, NULL, NULL, NULL, NULL FROM driver_call";
+    static const char calls_filtered[] =
         "SELECT start_ns, duration_ns, thread_id, function, result, driver_call.allocation_id, size, tag_id,"
         " callstack_id, alloc_stream_id, layer_id FROM driver_call LEFT JOIN allocation USING (allocation_id)";
-    const struct trace *trace = &chrome->export->view->trace;
+    const struct view *view = chrome->export->view;
+    const struct trace *trace = &view->trace;
+    bool filtered = view->filter.active || view->options->layers.count > 0;
     int status = COMMAND_FINE;
 
     if (trace_has(trace, "driver_call", "start_ns duration_ns thread_id function result allocation_id"))
-        status = chrome_rows(chrome, calls, chrome_call);
+        status = chrome_rows(chrome, filtered ? calls_filtered : calls, chrome_call);
     if (status == COMMAND_FINE)
         status = chrome_rows(chrome, "SELECT ns, layer_id, used_bytes, reserved_bytes FROM pool_sample", chrome_sample);
     if (status == COMMAND_FINE &&
@@ -380,8 +384,10 @@ export_chrome(const struct export_job *export)
 {
     struct chrome chrome = { .export = export, .out = export->out };
     struct scan_pass pass = { .unit = &chrome_unit, .context = &chrome };
-    int status = trace_integer(&export->view->trace, "SELECT value FROM meta WHERE key = 'pid'", &chrome.pid);
+    int64_t pid = 0;
+    int status = trace_integer(&export->view->trace, "SELECT value FROM meta WHERE key = 'pid'", &pid);
 
+    snprintf(chrome.pid, sizeof(chrome.pid), "\",\"pid\":%" PRId64 ",\"ts\":", pid);
     if (status == COMMAND_FINE)
         status = view_scan(export->view, &pass, 1);
     if (status == COMMAND_FINE)

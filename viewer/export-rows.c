@@ -152,14 +152,6 @@ rows_json_alloc(void *context, const struct scan_life *life)
 }
 
 static int
-rows_free(void *context, const struct scan_life *life)
-{
-    (void)context;
-    (void)life;
-    return COMMAND_FINE;
-}
-
-static int
 rows_end(void *context, int64_t last_ns)
 {
     (void)context;
@@ -173,7 +165,6 @@ static const struct scan_unit rows_csv_unit = {
     .needs = ROWS_NEEDS,
     .begin = rows_csv_begin,
     .alloc = rows_csv_alloc,
-    .free = rows_free,
     .end = rows_end,
 };
 
@@ -181,7 +172,6 @@ static const struct scan_unit rows_json_unit = {
     .needs = ROWS_NEEDS,
     .begin = rows_json_begin,
     .alloc = rows_json_alloc,
-    .free = rows_free,
     .end = rows_end,
 };
 

@@ -18,6 +18,7 @@ struct scan {
     size_t pass_count;
     const struct filter *filter; /* NULL: everything */
     unsigned needs;
+    bool has_frees;         /* a unit takes them, or asks what is live */
     struct scan_life *kept; /* owns; SCAN_LIVE: those that are never freed */
     size_t kept_count;
     size_t kept_capacity;
@@ -119,8 +120,10 @@ scan_free(struct scan *scan, uint64_t slot)
     scan->free_slots[scan->free_count++] = slot;
     scan->last_ns = scan->freed.free_ns;
     scan->events++;
-    for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++)
-        status = scan->passes[i].unit->free(scan->passes[i].context, &scan->freed);
+    for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++) {
+        if (scan->passes[i].unit->free != NULL)
+            status = scan->passes[i].unit->free(scan->passes[i].context, &scan->freed);
+    }
     return status;
 }
 
@@ -172,7 +175,7 @@ scan_alloc(struct scan *scan, struct scan_life *life)
     for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++)
         status = scan->passes[i].unit->alloc(scan->passes[i].context, life);
     if (status == COMMAND_FINE && life->freed)
-        return scan_push(scan, life);
+        return scan->has_frees ? scan_push(scan, life) : COMMAND_FINE;
     if (status == COMMAND_FINE && life->status == 0 && scan->needs & SCAN_LIVE)
         return scan_keep(scan, life);
     return status;
@@ -257,9 +260,11 @@ scan_prepare(struct scan *scan, const struct trace *trace, const struct scan_par
     scan->needs = part->filter != NULL ? part->filter->needs : 0;
     for (size_t i = 0; i < part->pass_count; i++) {
         scan->needs |= part->passes[i].unit->needs;
+        scan->has_frees = scan->has_frees || part->passes[i].unit->free != NULL;
         if (part->passes[i].unit->attach != NULL)
             part->passes[i].unit->attach(part->passes[i].context, scan);
     }
+    scan->has_frees = scan->has_frees || scan->needs & SCAN_LIVE;
     scan->life_bytes = scan->needs & ~(unsigned)SCAN_LIVE ? sizeof(struct scan_life) : SCAN_HEAD_BYTES;
 }
 

@@ -63,9 +63,9 @@ struct scan_unit {
     unsigned needs; /* SCAN_* */
     int (*begin)(void *context);
     int (*alloc)(void *context, const struct scan_life *life);
-    int (*free)(void *context, const struct scan_life *life);
-    void (*attach)(void *context, const struct scan *scan); /* NULL, or called once, before all others */
-    int (*end)(void *context, int64_t last_ns);             /* the time of the last event; 0 where there was none */
+    int (*free)(void *context, const struct scan_life *life); /* NULL: it takes none; a scan without is faster */
+    void (*attach)(void *context, const struct scan *scan);   /* NULL, or called once, before all others */
+    int (*end)(void *context, int64_t last_ns);               /* the time of the last event handed out, or 0 */
 };
 
 /* A unit and what it works on (borrowed). */

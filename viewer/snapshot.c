@@ -128,14 +128,6 @@ live_alloc(void *context, const struct scan_life *life)
 }
 
 static int
-live_free(void *context, const struct scan_life *life)
-{
-    (void)context;
-    (void)life;
-    return COMMAND_FINE;
-}
-
-static int
 live_end(void *context, int64_t last_ns)
 {
     (void)context;
@@ -158,7 +150,6 @@ snapshot_look(struct snapshot *snapshot)
         .attach = live_attach,
         .begin = live_begin,
         .alloc = live_alloc,
-        .free = live_free,
         .end = live_end,
     };
     for (size_t i = 0; i < snapshot->by_count; i++)
