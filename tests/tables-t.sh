@@ -13,7 +13,7 @@ ask() {
     "$tidemark" "$@" 2>"$scratch/err"
 }
 
-plan 12
+plan 13
 
 # 800 bytes from 0 to 40 of 80 ns, 400 more from 20 on, one that fails; 1600 reserved from 20 on; a limit of 2 KiB.
 make_trace "$trace" "
@@ -72,6 +72,14 @@ is "$(ask top --by=tag --sort=driver --format=csv --only=groups "$trace" | cut -
     'name,allocations,frees,failures,total_bytes,peak_bytes,live_bytes,time_ns,driver_ns,driver_calls
 big,1,1,0,5000,5000,0,20,7,2
 (none),3,2,1,300,200,100,60,0,0' 'groups with the most time in the driver first'
+# Calls that come long after their allocation, before it, for one that is not there, and for two whose ids end alike.
+make_trace "$scratch/late.db" "
+    INSERT INTO life VALUES (1, 1, 10, 1, 5), (2, 1, 20, 2, NULL), (262145, 1, 30, 3, NULL), (524289, 1, 40, 4, 9);
+    INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, result) VALUES
+        (524289, 0, 'f', 4, 1000, 0), (1, 1, 'f', 5, 1, 0), (262145, 0, 'f', 3, 100, 0), (7, 0, 'f', 6, 9, 0),
+        (524289, 1, 'f', 9, 2000, 0), (2, 0, 'f', 2, 10, 0), (1, 1, 'f', 5, 3, 0), (NULL, 0, 'f', 6, 9, 0)"
+is "$(ask top --by=size --sort=driver --format=csv --only=groups "$scratch/late.db" | cut -d, -f 1,15,17 | tr '\n' ' ')" \
+    'name,driver_ns,driver_calls 40 B,3000,2 30 B,100,1 20 B,10,1 10 B,4,2 ' 'calls in any order are of their allocations'
 has_words "$(ask top --limit=1 --by=size "$trace")" '2 more groups have 1 allocations.' '--limit says what it leaves out'
 ask top --sort=chrun "$trace"
 has_words "$(cat "$scratch/err")" 'did you mean "churn"?' 'a figure that is not there is an error'

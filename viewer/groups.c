@@ -104,7 +104,12 @@ groups_add(struct groups *groups, uint64_t key)
 uint32_t
 groups_of(struct groups *groups, const struct scan_life *life)
 {
-    uint64_t key = groups_key(groups, life);
+    return groups_number(groups, groups_key(groups, life));
+}
+
+uint32_t
+groups_number(struct groups *groups, uint64_t key)
+{
     const uint32_t *number;
     uint32_t group;
 

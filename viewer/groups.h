@@ -53,6 +53,9 @@ unsigned groups_needs(enum groups_by by);
 /* The number of the group of `life`, from 0 in the order in which they come; GROUPS_FULL: no memory. */
 uint32_t groups_of(struct groups *groups, const struct scan_life *life);
 
+/* The same of a key, which is one of the `keys` of groups of the same kind. */
+uint32_t groups_number(struct groups *groups, uint64_t key);
+
 /* The class of a size: 0 is of 0 bytes, n of those from 2^(n-1) to 2^n - 1; and what it is called. */
 uint64_t groups_class(uint64_t size);
 const char *groups_class_name(uint64_t class, char *buffer, size_t size);

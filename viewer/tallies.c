@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "viewer/command.h"
+#include "viewer/driver-calls.h"
 #include "viewer/tallies.h"
 
 void
@@ -32,12 +33,10 @@ tallies_clear(struct tallies *tallies)
     tallies->all = (struct tally){ 0 };
 }
 
-/* The tally of a life's group; NULL: no memory. */
+/* The tally of a group; NULL: no memory. */
 static struct tally *
-tallies_of(struct tallies *tallies, const struct scan_life *life)
+tallies_at(struct tallies *tallies, uint32_t group)
 {
-    uint32_t group = groups_of(&tallies->groups, life);
-
     if (group == GROUPS_FULL)
         return NULL;
     if (group >= tallies->capacity) {
@@ -51,6 +50,12 @@ tallies_of(struct tallies *tallies, const struct scan_life *life)
         tallies->capacity = capacity;
     }
     return &tallies->list[group];
+}
+
+static struct tally *
+tallies_of(struct tallies *tallies, const struct scan_life *life)
+{
+    return tallies_at(tallies, groups_of(&tallies->groups, life));
 }
 
 int
@@ -113,82 +118,25 @@ tallies_unit_end(void *context, int64_t last_ns)
     return COMMAND_FINE;
 }
 
-/* A call of the driver, of an allocation of any layer below what is looked at. */
+/* Have each group know the driver's calls that were made for it. */
 static int
-tallies_driver_call(struct tallies *tallies, const struct filter *filter, sqlite3_stmt *row)
+tallies_add_calls(struct tallies *tallies, const struct driver_calls *calls)
 {
-    struct scan_life life = {
-        .allocation_id = sqlite3_column_int64(row, 1),
-        .layer_id = sqlite3_column_int64(row, 2),
-        .size = (uint64_t)sqlite3_column_int64(row, 3),
-        .status = sqlite3_column_int64(row, 4),
-        .alloc_ns = sqlite3_column_int64(row, 5),
-        .free_ns = sqlite3_column_int64(row, 6),
-        .freed = sqlite3_column_type(row, 6) == SQLITE_INTEGER,
-        .tag_id = sqlite3_column_int64(row, 7),
-        .callstack_id = sqlite3_column_int64(row, 8),
-        .alloc_thread_id = sqlite3_column_int64(row, 9),
-        .alloc_stream_id = sqlite3_column_int64(row, 10),
-    };
-    int64_t duration_ns = sqlite3_column_int64(row, 0);
-    struct tally *tally;
+    for (size_t i = 0; i < calls->groups.count && i < calls->capacity; i++) {
+        const struct driver_sum *sum = &calls->sums[i];
+        struct tally *tally;
 
-    if (duration_ns < 0 || !filter_takes(filter, &life))
-        return COMMAND_FINE;
-    tally = tallies_of(tallies, &life);
-    if (tally == NULL)
-        return trace_broken(&tallies->view->trace, "no memory for its groups");
-    tally->driver_ns += (uint64_t)duration_ns;
-    tally->driver_calls++;
-    tallies->all.driver_ns += (uint64_t)duration_ns;
-    tallies->all.driver_calls++;
-    return COMMAND_FINE;
-}
-
-/* The filter of what is looked at, with all layers below those that it takes. It has to be freed. */
-static int
-tallies_below(const struct view *view, struct filter *out)
-{
-    int status = filter_make(&view->names, view->options, out);
-
-    for (size_t i = 0; status == COMMAND_FINE && i < view->layers.count; i++) {
-        for (size_t j = 0; status == COMMAND_FINE && j < view->layers.count; j++) {
-            int64_t above = view->layers.layers[i].layer_id;
-            int64_t below = view->layers.layers[j].layer_id;
-
-            if (filter_has_layer(&view->filter, above) && trace_layers_reaches(&view->layers, above, below))
-                status = filter_set_add(&out->layers, below);
-        }
+        if (sum->calls == 0)
+            continue;
+        tally = tallies_at(tallies, groups_number(&tallies->groups, calls->groups.keys[i]));
+        if (tally == NULL)
+            return trace_broken(&tallies->view->trace, "no memory for its groups");
+        tally->driver_ns = sum->ns;
+        tally->driver_calls = sum->calls;
+        tallies->all.driver_ns += sum->ns;
+        tallies->all.driver_calls += sum->calls;
     }
-    return status;
-}
-
-static int
-tallies_driver(struct tallies *tallies)
-{
-    static const char sql[] =
-        "SELECT driver_call.duration_ns, allocation_id, layer_id, size, status, alloc_ns, free_ns, tag_id,"
-        " callstack_id, alloc_thread_id, alloc_stream_id FROM driver_call CROSS JOIN allocation USING (allocation_id)";
-    const struct trace *trace = &tallies->view->trace;
-    sqlite3_stmt *statement = NULL;
-    struct filter filter;
-    int code = SQLITE_DONE;
-    int status;
-
-    if (!trace_has(trace, "driver_call", "allocation_id duration_ns"))
-        return COMMAND_FINE;
-    status = tallies_below(tallies->view, &filter);
-    if (status != COMMAND_FINE)
-        return status;
-    if (sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL) != SQLITE_OK)
-        status = trace_failed(trace);
-    while (status == COMMAND_FINE && (code = sqlite3_step(statement)) == SQLITE_ROW)
-        status = tallies_driver_call(tallies, &filter, statement);
-    if (status == COMMAND_FINE && code != SQLITE_DONE)
-        status = trace_failed(trace);
-    sqlite3_finalize(statement);
-    filter_free(&filter);
-    return status;
+    return COMMAND_FINE;
 }
 
 int
@@ -202,12 +150,21 @@ tallies_make(struct view *view, enum groups_by by, struct tallies *out)
         .end = tallies_unit_end,
     };
     struct scan_pass pass = { &unit, out };
-    int status;
+    struct scan_part parts[2] = { { &view->filter, &pass, 1 } };
+    struct driver_calls calls;
+    bool has_calls;
+    int status = driver_calls_open(view, by, &calls, &has_calls);
 
+    if (status != COMMAND_FINE)
+        return status;
     tallies_begin(out, view, by);
-    status = view_scan(view, &pass, 1);
-    if (status == COMMAND_FINE)
-        status = tallies_driver(out);
+    if (has_calls)
+        parts[1] = driver_calls_part(&calls);
+    status = scan_run_parts(&view->trace, parts, has_calls ? 2 : 1);
+    if (status == COMMAND_FINE && has_calls)
+        status = tallies_add_calls(out, &calls);
+    if (has_calls)
+        driver_calls_close(&calls);
     if (status != COMMAND_FINE)
         tallies_free(out);
     return status;
