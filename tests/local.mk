@@ -34,6 +34,11 @@ tests_id_map_t_SOURCES = tests/id-map-t.c
 tests_id_map_t_LDADD = libviewer.la
 TESTS += tests/id-map-t
 
+check_PROGRAMS += tests/layout-t
+tests_layout_t_SOURCES = tests/layout-t.c
+tests_layout_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
+TESTS += tests/layout-t
+
 check_PROGRAMS += tests/spender
 tests_spender_SOURCES = tests/spender.c
 tests_spender_LDADD = libtidemark.la

@@ -7,6 +7,7 @@
 #include "viewer/align.h"
 #include "viewer/command.h"
 #include "viewer/output.h"
+#include "viewer/stack-text.h"
 
 int64_t
 align_change(const struct align_row *row)
@@ -122,4 +123,12 @@ align_name(const struct align_row *row, char *buffer, size_t size)
         return row->name;
     snprintf(buffer, size, "%s", output_size(&figure, row->size));
     return buffer;
+}
+
+const char *
+align_brief(const struct align_row *row, enum groups_by by, char *buffer, size_t size)
+{
+    const char *name = align_name(row, buffer, size);
+
+    return by == GROUPS_CALLSTACK ? stack_text_brief(name, buffer, size) : name;
 }

@@ -27,4 +27,7 @@ void align_free(struct align *align);
 /* The name of a row, or its size in words. */
 const char *align_name(const struct align_row *row, char *buffer, size_t size);
 
+/* The same for a sentence, of rows that are aligned by `by`: of a call stack its two innermost frames alone. */
+const char *align_brief(const struct align_row *row, enum groups_by by, char *buffer, size_t size);
+
 #endif

@@ -80,7 +80,7 @@ check_explain_peak(const struct check *check, const struct peak *peak, struct ch
 
         if (bytes > 0)
             check_say(out, "%s %s has %s of it (%.1f%%); without it the peak is %s", groups_word(peak->groups.by),
-                      groups_name(&peak->groups, order[i].number, buffer, sizeof(buffer)), output_size(&figure, bytes),
+                      groups_brief(&peak->groups, order[i].number, buffer, sizeof(buffer)), output_size(&figure, bytes),
                       100 * (double)bytes / (double)peak->at_bytes,
                       output_size(&without, counterfactual_without(&peak->rest, order[i].number)));
     }
@@ -150,7 +150,7 @@ check_explain_allocations(const struct check *check, const struct leaks *leaks, 
               out->seen - out->limit, out->limit);
     for (size_t i = 0; order != NULL && i < leaks->groups.count && i < CHECK_CULPRITS; i++)
         check_say(out, "%s %s made %" PRIu64 " of them (%.1f%%)", groups_word(leaks->groups.by),
-                  groups_name(&leaks->groups, order[i].number, name, sizeof(name)), order[i].figure,
+                  groups_brief(&leaks->groups, order[i].number, name, sizeof(name)), order[i].figure,
                   100 * (double)order[i].figure / (double)out->seen);
     free(order);
     check_say_more(check, out, "top");
@@ -177,7 +177,7 @@ check_explain_leaks(const struct check *check, const struct leaks *leaks, struct
         const struct leaks_group *group = &leaks->list[order[i].number];
 
         check_say(out, "%s %s: %" PRIu64 " of its %" PRIu64 " allocations, %s, since %s", groups_word(leaks->groups.by),
-                  groups_name(&leaks->groups, order[i].number, name, sizeof(name)), group->live_count,
+                  groups_brief(&leaks->groups, order[i].number, name, sizeof(name)), group->live_count,
                   group->allocations, output_size(&figure, group->live_bytes), output_time(&since, group->oldest_ns));
     }
     free(order);
@@ -232,7 +232,7 @@ check_explain_baseline(const struct check *check, const struct snapshot *a, cons
             int64_t change = align_change(&align.rows[i]);
 
             check_say(out, "%s %s: %s%s at the peak, from %s to %s", groups_word(b->by[0].groups.by),
-                      align_name(&align.rows[i], name, sizeof(name)), change < 0 ? "-" : "+",
+                      align_brief(&align.rows[i], b->by[0].groups.by, name, sizeof(name)), change < 0 ? "-" : "+",
                       output_size(&figure, change < 0 ? (uint64_t)-change : (uint64_t)change),
                       output_size(&before, align.rows[i].a.bytes), output_size(&after, align.rows[i].b.bytes));
         }

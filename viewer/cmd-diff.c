@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,22 +37,25 @@ struct diff {
     bool worse;
 };
 
-/* One figure of both. `judged`: more of it is worse. */
+/* One figure of both, as programs and as people call it. `judged`: more of it is worse. */
 static void
-diff_report_figure(struct diff *diff, const char *name, enum report_kind kind, bool judged, uint64_t a, uint64_t b)
+diff_report_figure(struct diff *diff, const char *name, const char *words, enum report_kind kind, bool judged,
+                   uint64_t a, uint64_t b)
 {
     bool worse = judged && snapshot_exceeds(a, b, diff->tolerance);
     char texts[3][64];
     const struct report_column columns[3] = { { NULL, "", kind }, { NULL, "", kind }, { NULL, "", REPORT_CHANGE } };
     const struct report_cell cells[3] = { cell_unsigned(a), cell_unsigned(b), cell_unsigned(b - a) };
-    struct report_cell change = kind == REPORT_SIZE ? cell_text(texts[2]) : cell_none();
+    struct report_cell change = kind == REPORT_TIME || a == b ? cell_none() : cell_text(texts[2]);
 
     for (size_t i = 0; i < 3; i++)
         report_words(&columns[i], &cells[i], texts[i], sizeof(texts[i]));
-    report_row(&diff->b_view.report,
-               (struct report_cell[]){ cell_text(name), cell_text(texts[0]), cell_text(texts[1]), change, cells[0],
-                                       cells[1], cells[2], cell_share((double)b - (double)a, (double)a),
-                                       judged ? cell_flag(worse) : cell_none() });
+    if (kind == REPORT_COUNT)
+        snprintf(texts[2], sizeof(texts[2]), "%+" PRId64, (int64_t)(b - a));
+    report_row(&diff->b_view.report, (struct report_cell[]){ cell_text(name), cell_text(words), cell_text(texts[0]),
+                                                             cell_text(texts[1]), change, cells[0], cells[1], cells[2],
+                                                             cell_share((double)b - (double)a, (double)a),
+                                                             judged ? cell_flag(worse) : cell_none() });
     diff->worse = diff->worse || worse;
 }
 
@@ -59,23 +63,24 @@ static void
 diff_report_figures(struct diff *diff)
 {
     static const struct report_column columns[] = {
-        { "figure", "", REPORT_TEXT },    { NULL, "A", REPORT_TEXT },           { NULL, "B", REPORT_TEXT },
-        { NULL, "CHANGE", REPORT_TEXT },  { "a", NULL, REPORT_COUNT },          { "b", NULL, REPORT_COUNT },
-        { "change", NULL, REPORT_COUNT }, { "change_share", "", REPORT_SHARE }, { "worse", "WORSE", REPORT_FLAG },
+        { "figure", NULL, REPORT_TEXT },   { NULL, "", REPORT_TEXT },         { NULL, "A", REPORT_FIGURE },
+        { NULL, "B", REPORT_FIGURE },      { NULL, "CHANGE", REPORT_FIGURE }, { "a", NULL, REPORT_COUNT },
+        { "b", NULL, REPORT_COUNT },       { "change", NULL, REPORT_COUNT },  { "change_share", "", REPORT_SHARE },
+        { "worse", "WORSE", REPORT_FLAG },
     };
     const struct snapshot *a = &diff->a, *b = &diff->b;
 
     report_table(&diff->b_view.report, "figures", NULL, columns, sizeof(columns) / sizeof(columns[0]));
-    diff_report_figure(diff, "peak_bytes", REPORT_SIZE, true, a->peak_bytes, b->peak_bytes);
+    diff_report_figure(diff, "peak_bytes", "peak", REPORT_SIZE, true, a->peak_bytes, b->peak_bytes);
     if (a->has_reserved && b->has_reserved)
-        diff_report_figure(diff, "reserved_peak_bytes", REPORT_SIZE, true, a->reserved_peak_bytes,
+        diff_report_figure(diff, "reserved_peak_bytes", "most reserved", REPORT_SIZE, true, a->reserved_peak_bytes,
                            b->reserved_peak_bytes);
-    diff_report_figure(diff, "failures", REPORT_COUNT, true, a->failures, b->failures);
-    diff_report_figure(diff, "live_bytes", REPORT_SIZE, false, a->live_bytes, b->live_bytes);
-    diff_report_figure(diff, "live_count", REPORT_COUNT, false, a->live_count, b->live_count);
-    diff_report_figure(diff, "allocations", REPORT_COUNT, false, a->allocations, b->allocations);
-    diff_report_figure(diff, "total_bytes", REPORT_SIZE, false, a->total_bytes, b->total_bytes);
-    diff_report_figure(diff, "duration_ns", REPORT_TIME, false, (uint64_t)a->end_ns, (uint64_t)b->end_ns);
+    diff_report_figure(diff, "failures", "failures", REPORT_COUNT, true, a->failures, b->failures);
+    diff_report_figure(diff, "live_bytes", "live at the end", REPORT_SIZE, false, a->live_bytes, b->live_bytes);
+    diff_report_figure(diff, "live_count", "in allocations", REPORT_COUNT, false, a->live_count, b->live_count);
+    diff_report_figure(diff, "allocations", "allocations", REPORT_COUNT, false, a->allocations, b->allocations);
+    diff_report_figure(diff, "total_bytes", "allocated", REPORT_SIZE, false, a->total_bytes, b->total_bytes);
+    diff_report_figure(diff, "duration_ns", "recorded", REPORT_TIME, false, (uint64_t)a->end_ns, (uint64_t)b->end_ns);
 }
 
 /* What the peak changed by most. */
@@ -97,7 +102,7 @@ diff_note_change(struct diff *diff, const struct align *align, enum groups_by by
         return;
     change = align_change(most);
     report_note(report, "The peak is %s %s; %s %s has %s %s at it.", output_size(&change_figure, b > a ? b - a : a - b),
-                b > a ? "higher" : "lower", groups_word(by), align_name(most, name, sizeof(name)),
+                b > a ? "higher" : "lower", groups_word(by), align_brief(most, by, name, sizeof(name)),
                 output_size(&own_figure, change < 0 ? (uint64_t)-change : (uint64_t)change),
                 change < 0 ? "less" : "more");
 }
@@ -110,7 +115,7 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
     /* One for each thing to group by, as titles are borrowed until all is printed. */
     static struct report_column columns[SNAPSHOT_GROUPS][7];
     static const struct report_column common[7] = {
-        { "name", "", REPORT_TEXT },
+        { "name", "", REPORT_NAME },
         { "size", NULL, REPORT_COUNT },
         { "change_bytes", "CHANGE", REPORT_CHANGE },
         { "a_bytes", "A", REPORT_SIZE },
@@ -129,8 +134,9 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
     if (align_make(&diff->a, &diff->b, by, &align) != COMMAND_FINE)
         return COMMAND_WRONG;
     memcpy(columns[by], common, sizeof(common));
-    columns[by][0].title = groups_title(what);
+    columns[by][0] = groups_column(what);
     report_table(report, names[what], first ? "What was live at the two peaks" : NULL, columns[by], 7);
+    report_spare(report, "a_count b_count");
     for (size_t i = 0; i < align.count; i++) {
         const struct align_row *row = &align.rows[i];
         char name[GROUPS_NAME];

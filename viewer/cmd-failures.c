@@ -22,11 +22,11 @@ static const struct report_column failures_columns[] = {
     { "reserved_bytes", "RESERVED", REPORT_SIZE },
     { "free_bytes", "FREE", REPORT_SIZE },
     { "largest_hole_bytes", "LARGEST HOLE", REPORT_SIZE },
-    { "tag", "TAG", REPORT_TEXT },
-    { "callstack", "CALL STACK", REPORT_TEXT },
+    { "tag", "TAG", REPORT_NAME },
+    { "callstack", "CALL STACK", REPORT_STACK },
     { "stream", NULL, REPORT_TEXT },
     { "thread", NULL, REPORT_TEXT },
-    { "pinned_by", "PINNED BY", REPORT_TEXT },
+    { "pinned_by", "PINNED BY", REPORT_NAME },
 };
 
 static void
@@ -119,6 +119,7 @@ failures_report_list(struct view *view, const struct failures *failures)
 
     report_table(&view->report, "failures", NULL, failures_columns,
                  sizeof(failures_columns) / sizeof(failures_columns[0]));
+    report_spare(&view->report, "live_bytes reserved_bytes ns");
     for (size_t i = 0; i < shown; i++)
         failures_report_row(view, failures, &failures->list[i]);
     if (shown < failures->total)

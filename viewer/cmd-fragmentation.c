@@ -88,6 +88,7 @@ fragmentation_report_moments(struct view *view, const struct fragment *fragment)
 
     report_table(report, "moments", NULL, fragmentation_columns,
                  sizeof(fragmentation_columns) / sizeof(fragmentation_columns[0]));
+    report_spare(report, "holes empty_bytes device_bytes unusable largest_hole_bytes used_share");
     fragmentation_row(report, fragment->at.kind == MOMENT_PEAK ? "peak" : "there", &fragment->figures);
     if (fragment->reserved_peak_id != 0)
         fragmentation_row(report, "most reserved", &fragment->reserved_figures);
@@ -103,7 +104,7 @@ fragmentation_report_waterfall(struct view *view, const struct fragment *fragmen
         { "step", "STEP", REPORT_TEXT },
         { "bytes", "BYTES", REPORT_SIZE },
         { "added_bytes", "ADDED", REPORT_CHANGE },
-        { "what", "WHAT IS ADDED", REPORT_TEXT },
+        { "what", "WHAT IS ADDED", REPORT_NAME },
     };
     const struct fragment_figures *at = &fragment->figures;
     bool lower = fragment->layers.lower.active;
@@ -150,7 +151,7 @@ fragmentation_report_pins(struct view *view, const struct fragment *fragment)
     static const struct report_column columns[] = {
         { "chunk", "CHUNK", REPORT_ADDRESS },       { "chunk_bytes", "SIZE", REPORT_SIZE },
         { "blocks", "BLOCKS", REPORT_COUNT },       { "used_bytes", "USED", REPORT_SIZE },
-        { "held_bytes", "HELD BACK", REPORT_SIZE }, { "pinned_by", "PINNED BY", REPORT_TEXT },
+        { "held_bytes", "HELD BACK", REPORT_SIZE }, { "pinned_by", "PINNED BY", REPORT_NAME },
     };
     const struct space *space = &fragment->space;
     struct order *order = order_make(space->chunk_count, fragmentation_held, space);
@@ -210,6 +211,7 @@ fragmentation_report_chunks(struct view *view, const struct fragment *fragment)
     if (order == NULL)
         return trace_broken(&view->trace, "no memory for the answer");
     report_table(&view->report, "chunks", "Chunks with the most free bytes", columns, 8);
+    report_spare(&view->report, "holes used_share");
     for (size_t i = 0; i < space->chunk_count && i < view->options->limit; i++) {
         const struct space_chunk *chunk = &space->chunks[order[i].number];
         uint64_t free_bytes = order[i].figure;

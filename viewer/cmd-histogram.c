@@ -119,6 +119,7 @@ histogram_report_classes(struct histogram_table *table, const struct histogram *
         table->most = figure > table->most ? figure : table->most;
     }
     report_table(table->report, "sizes", "Sizes", histogram_size_columns, HISTOGRAM_SIZE_COLUMNS);
+    report_spare(table->report, "live_count mean_life_ns bytes_share");
     for (unsigned i = 0; i < HISTOGRAM_CLASSES; i++) {
         uint64_t from = i == 0 ? 0 : UINT64_C(1) << (i - 1);
 
@@ -159,6 +160,7 @@ histogram_report_exact(struct view *view, struct histogram_table *table, const s
         table->most = histogram_figure(table->of, first->allocations, first->bytes, first->byte_ns);
     }
     report_table(table->report, "exact", "Exact sizes", histogram_size_columns, HISTOGRAM_SIZE_COLUMNS);
+    report_spare(table->report, "live_count mean_life_ns bytes_share");
     for (size_t i = 0; i < count && i < view->options->limit; i++)
         histogram_size_row(table, NULL, cell_none(), cell_unsigned(histogram->exact.groups.keys[order[i].number]),
                            &histogram->exact.list[order[i].number]);

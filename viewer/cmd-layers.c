@@ -29,6 +29,9 @@ static const struct report_column layers_columns[] = {
     { "reserved_peak_bytes", "RESERVED", REPORT_SIZE },
 };
 
+/* What a narrow terminal does without, the first first. */
+#define LAYERS_SPARE "frees used_peak_bytes own_time_ns failures total_bytes passed_share time_ns reserved_peak_bytes live_bytes"
+
 /* Of a layer's arguments people see so many characters. */
 #define LAYERS_CONFIG 40
 
@@ -136,6 +139,7 @@ layers_analyse(struct view *view, const void *own)
     if (status == COMMAND_FINE) {
         report_field(&view->report, &stack, cell_text(text != NULL && text[0] != '\0' ? text : NULL));
         report_table(&view->report, "layers", NULL, layers_columns, LAYERS_COLUMNS);
+        report_spare(&view->report, LAYERS_SPARE);
         for (size_t i = 0; i < view->layers.count && status == COMMAND_FINE; i++) {
             const struct trace_layer *layer = &view->layers.layers[i];
             struct layers_row row = { .layer = layer, .depth = trace_layers_depth(&view->layers, i) };

@@ -87,7 +87,7 @@ static int
 leaks_report_groups(struct view *view, const struct leaks *leaks)
 {
     static struct report_column columns[] = {
-        { "name", "", REPORT_TEXT }, /* titled by what they are grouped by */
+        { "name", "", REPORT_NAME }, /* that of what they are grouped by */
         { "bytes", "BYTES", REPORT_SIZE },     { "share", "SHARE", REPORT_SHARE },    { "count", "LIVE", REPORT_COUNT },
         { "allocations", "OF", REPORT_COUNT }, { "oldest_ns", "SINCE", REPORT_TIME },
     };
@@ -97,7 +97,7 @@ leaks_report_groups(struct view *view, const struct leaks *leaks)
 
     if (order == NULL)
         return trace_broken(&view->trace, "no memory for the answer");
-    columns[0].title = groups_title(leaks->groups.by);
+    columns[0] = groups_column(leaks->groups.by);
     report_table(&view->report, "groups", NULL, columns, sizeof(columns) / sizeof(columns[0]));
     for (size_t i = 0; i < leaks->groups.count && order[i].figure > 0; i++) {
         const struct leaks_group *group = &leaks->list[order[i].number];
@@ -140,7 +140,7 @@ leaks_note_growth(struct view *view, const struct leaks *leaks, uint32_t number)
 
     if (group->rose * 4 >= steps * 3)
         report_note(&view->report, "%s %s grew in %u of %zu steps, by %s a step.", groups_word(leaks->groups.by),
-                    groups_name(&leaks->groups, number, name, sizeof(name)), group->rose, steps,
+                    groups_brief(&leaks->groups, number, name, sizeof(name)), group->rose, steps,
                     output_size(&figure, (uint64_t)leaks_growth(group) / steps));
 }
 
@@ -148,7 +148,7 @@ static int
 leaks_report_growth(struct view *view, const struct leaks *leaks)
 {
     static struct report_column columns[] = {
-        { "name", "", REPORT_TEXT },
+        { "name", "", REPORT_NAME },
         { "growth_bytes", "GROWTH", REPORT_CHANGE },
         { "step_bytes", "PER STEP", REPORT_CHANGE },
         { "first_bytes", "AFTER THE FIRST", REPORT_SIZE },
@@ -161,8 +161,9 @@ leaks_report_growth(struct view *view, const struct leaks *leaks)
 
     if (order == NULL)
         return trace_broken(&view->trace, "no memory for the answer");
-    columns[0].title = groups_title(leaks->groups.by);
+    columns[0] = groups_column(leaks->groups.by);
     report_table(&view->report, "growth", "Growth from step to step", columns, sizeof(columns) / sizeof(columns[0]));
+    report_spare(&view->report, "fell rose first_bytes");
     for (size_t i = 0; i < leaks->groups.count && i < view->options->limit && order[i].figure > 0; i++) {
         const struct leaks_group *group = &leaks->list[order[i].number];
         char name[GROUPS_NAME];

@@ -36,7 +36,7 @@ static const struct option_def peak_option_defs[] = {
 };
 
 static const struct report_column peak_group_columns[] = {
-    { "name", "", REPORT_TEXT }, /* titled by what they are grouped by */
+    { "name", "", REPORT_NAME }, /* that of what they are grouped by */
     { "bytes", "BYTES", REPORT_SIZE },
     { "share", "SHARE", REPORT_SHARE },
     { "count", "COUNT", REPORT_COUNT },
@@ -90,7 +90,7 @@ peak_note_best(struct report *report, const struct peak *peak)
     }
     if (peak->groups.count > 1 && least < peak->bytes)
         report_note(report, "Without %s %s the peak would have been %s, %.1f%% lower.", groups_word(peak->groups.by),
-                    groups_name(&peak->groups, best, buffer, sizeof(buffer)), output_size(&without_figure, least),
+                    groups_brief(&peak->groups, best, buffer, sizeof(buffer)), output_size(&without_figure, least),
                     100 * (double)(peak->bytes - least) / (double)peak->bytes);
 }
 
@@ -106,8 +106,9 @@ peak_report_groups(struct view *view, const struct peak *peak)
     if (order == NULL)
         return trace_broken(&view->trace, "no memory for the answer");
     memcpy(columns, peak_group_columns, sizeof(columns));
-    columns[0].title = groups_title(peak->groups.by);
+    columns[0] = groups_column(peak->groups.by);
     report_table(&view->report, "groups", NULL, columns, PEAK_GROUP_COLUMNS);
+    report_spare(&view->report, "saved_bytes count saved_share");
     for (size_t i = 0; i < peak->groups.count; i++) {
         if (i < view->options->limit && (order[i].figure > 0 || i == 0)) {
             peak_report_group(&view->report, peak, order[i].number);

@@ -28,6 +28,9 @@ static const struct report_column summary_columns[] = {
     { NULL, "HIGHEST", REPORT_SIZE },
 };
 
+/* What a narrow terminal does without, the first first. */
+#define SUMMARY_SPARE "frees live_count peak_count failures total_bytes"
+
 /* Fields for people stand before the table, those for programs where they have always been. */
 static const struct report_column summary_complete = { "complete", NULL, REPORT_FLAG };
 static const struct report_column summary_unmatched = { "unmatched_frees", NULL, REPORT_COUNT };
@@ -133,6 +136,7 @@ summary_analyse(struct view *view, const void *own)
     report_field(report, &summary_lost, cell_signed(view->trace.lost_events));
     report_field(report, &summary_misuses, cell_signed(summary.misuses));
     report_table(report, "layers", NULL, summary_columns, sizeof(summary_columns) / sizeof(summary_columns[0]));
+    report_spare(report, SUMMARY_SPARE);
     for (size_t i = 0; i < summary.count; i++)
         summary_report_layer(report, &summary.found[i]);
     report_field(report, &summary_in_progress, cell_flag(view->trace.in_progress));

@@ -74,7 +74,7 @@ top_figure(const void *context, uint32_t number)
 }
 
 static const struct report_column top_columns[] = {
-    { "name", "", REPORT_TEXT }, /* titled by what they are grouped by */
+    { "name", "", REPORT_NAME }, /* that of what they are grouped by */
     { "allocations", "ALLOCATIONS", REPORT_COUNT },
     { "frees", "FREES", REPORT_COUNT },
     { "failures", "FAILURES", REPORT_COUNT },
@@ -138,10 +138,12 @@ top_report(struct view *view, const struct tallies *tallies, enum top_sort sort)
         return trace_broken(&view->trace, "no memory for the answer");
     for (size_t i = 0; i < TOP_COLUMNS; i++)
         columns[i] = top_columns[i];
-    columns[0].title = groups_title(tallies->groups.by);
+    columns[0] = groups_column(tallies->groups.by);
     report_field(&view->report, &of, cell_text(subject));
     report_field(&view->report, &count, cell_unsigned(tallies->groups.count));
     report_table(&view->report, "groups", NULL, columns, TOP_COLUMNS);
+    report_spare(&view->report,
+                 "frees total_share failures live_bytes driver_share driver_calls mean_life_ns time_share");
     for (size_t i = 0; i < tallies->groups.count; i++) {
         const struct tally *tally = &tallies->list[order[i].number];
 

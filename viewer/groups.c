@@ -7,6 +7,7 @@
 
 #include "viewer/groups.h"
 #include "viewer/output.h"
+#include "viewer/stack-text.h"
 
 void
 groups_begin(struct groups *groups, enum groups_by by, const struct names *names)
@@ -169,6 +170,14 @@ groups_name(const struct groups *groups, uint32_t group, char *buffer, size_t si
 }
 
 const char *
+groups_brief(const struct groups *groups, uint32_t group, char *buffer, size_t size)
+{
+    const char *name = groups_name(groups, group, buffer, size);
+
+    return groups->by == GROUPS_CALLSTACK ? stack_text_brief(name, buffer, size) : name;
+}
+
+const char *
 groups_word(enum groups_by by)
 {
     static const char *const words[] = { "tag",    "call stack", "size",  "class of sizes",
@@ -177,10 +186,10 @@ groups_word(enum groups_by by)
     return words[by];
 }
 
-const char *
-groups_title(enum groups_by by)
+struct report_column
+groups_column(enum groups_by by)
 {
     static const char *const titles[] = { "TAG", "CALL STACK", "SIZE", "SIZES", "STREAM", "THREAD", "LAYER", "DEVICE" };
 
-    return titles[by];
+    return (struct report_column){ "name", titles[by], by == GROUPS_CALLSTACK ? REPORT_STACK : REPORT_NAME };
 }

@@ -8,6 +8,7 @@
 
 #include "viewer/id-map.h"
 #include "viewer/names.h"
+#include "viewer/report.h"
 #include "viewer/scan.h"
 
 /* In the order of GROUPS_CHOICES. */
@@ -25,7 +26,7 @@ enum groups_by {
 #define GROUPS_CHOICES "tag|callstack|size|class|stream|thread|layer|device"
 
 /* A buffer that every name fits in that is not a tag's or a call stack's own. */
-#define GROUPS_NAME 128
+#define GROUPS_NAME 256
 
 struct groups {
     const struct names *names; /* borrows */
@@ -63,8 +64,11 @@ const char *groups_class_name(uint64_t class, char *buffer, size_t size);
 /* What a group is called, in `buffer` or elsewhere. */
 const char *groups_name(const struct groups *groups, uint32_t group, char *buffer, size_t size);
 
-/* "tag", "call stack", ...: and the title of its column. */
+/* The same for a sentence: of a call stack its two innermost frames alone. */
+const char *groups_brief(const struct groups *groups, uint32_t group, char *buffer, size_t size);
+
+/* "tag", "call stack", ...: and its column, whose texts are constants. */
 const char *groups_word(enum groups_by by);
-const char *groups_title(enum groups_by by);
+struct report_column groups_column(enum groups_by by);
 
 #endif

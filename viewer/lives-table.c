@@ -13,13 +13,14 @@ lives_table(struct view *view, const struct top_lives *lives)
         { "address", "ADDRESS", REPORT_ADDRESS },
         { "alloc_ns", "ALLOCATED", REPORT_TIME },
         { "free_ns", "FREED", REPORT_TIME },
-        { "tag", "TAG", REPORT_TEXT },
-        { "callstack", "CALL STACK", REPORT_TEXT },
+        { "tag", "TAG", REPORT_NAME },
+        { "callstack", "CALL STACK", REPORT_STACK },
         { "thread", "THREAD", REPORT_TEXT },
         { "stream", "STREAM", REPORT_TEXT },
     };
 
     report_table(&view->report, "blocks", "Largest allocations", columns, 9);
+    report_spare(&view->report, "thread stream address");
     for (size_t i = 0; i < lives->count; i++) {
         const struct scan_life *life = &lives->lives[i];
         char tag[GROUPS_NAME], stack[GROUPS_NAME], thread[GROUPS_NAME], stream[GROUPS_NAME];

@@ -85,6 +85,8 @@ libviewer_la_SOURCES = \
 	viewer/replay-turn.c \
 	viewer/replay-turn.h \
 	viewer/report-item.h \
+	viewer/report-layout.c \
+	viewer/report-layout.h \
 	viewer/report-table.c \
 	viewer/report-write.c \
 	viewer/report.c \
@@ -99,6 +101,8 @@ libviewer_la_SOURCES = \
 	viewer/snapshot.h \
 	viewer/space.c \
 	viewer/space.h \
+	viewer/stack-text.c \
+	viewer/stack-text.h \
 	viewer/steps.c \
 	viewer/steps.h \
 	viewer/summary.c \

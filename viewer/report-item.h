@@ -20,7 +20,8 @@ struct report_item {
     struct report_cell *cells; /* owns, with the texts; row by row */
     size_t row_count;
     size_t row_capacity;
-    char *text; /* owns; of a note or of lines */
+    const char *spare; /* borrows; see report_spare; NULL: nothing */
+    char *text;        /* owns; of a note or of lines */
 };
 
 /* Write the report in its format. -1: no memory. */
@@ -28,6 +29,19 @@ int report_write(const struct report *report, FILE *out);
 
 /* The same for people. -1: no memory. */
 int report_write_table(const struct report *report, FILE *out);
+
+static inline bool
+report_is_name(enum report_kind kind)
+{
+    return kind == REPORT_NAME || kind == REPORT_STACK;
+}
+
+/* Whether words of the kind begin on the left. */
+static inline bool
+report_is_left(enum report_kind kind)
+{
+    return kind < REPORT_FIGURE || kind == REPORT_FLAG;
+}
 
 /* Whether the table is to be printed. */
 bool report_shows(const struct report *report, const struct report_item *item);

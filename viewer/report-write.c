@@ -17,6 +17,9 @@ report_words(const struct report_column *column, const struct report_cell *cell,
 
     switch (column->kind) {
     case REPORT_TEXT:
+    case REPORT_NAME:
+    case REPORT_STACK:
+    case REPORT_FIGURE:
         return cell->text;
     case REPORT_COUNT:
         snprintf(buffer, size, "%" PRId64, change);
@@ -71,7 +74,7 @@ write_number(FILE *out, const struct report_column *column, const struct report_
 static void
 write_json_value(FILE *out, const struct report_column *column, const struct report_cell *cell)
 {
-    if (column->kind == REPORT_TEXT)
+    if (report_is_text(column->kind))
         output_json_text(out, cell->text, strlen(cell->text));
     else if (column->kind == REPORT_FLAG)
         fputs(cell->integer != 0 ? "true" : "false", out);
@@ -223,7 +226,7 @@ write_csv(const struct report *report, FILE *out)
                     continue;
                 fputs(separator, out);
                 separator = ",";
-                if (cell->there && item->columns[c].kind == REPORT_TEXT)
+                if (cell->there && report_is_text(item->columns[c].kind))
                     write_csv_text(out, cell->text);
                 else if (cell->there)
                     write_number(out, &item->columns[c], cell);
@@ -262,7 +265,7 @@ write_markdown_table(FILE *out, const struct report_item *item)
     fputs("\n|", out);
     for (size_t c = 0; c < item->column_count; c++) {
         if (item->columns[c].title != NULL)
-            fputs(item->columns[c].kind == REPORT_TEXT ? " --- |" : " ---: |", out);
+            fputs(report_is_left(item->columns[c].kind) ? " --- |" : " ---: |", out);
     }
     putc('\n', out);
     for (size_t row = 0; row < item->row_count; row++) {

@@ -23,7 +23,7 @@ report_free_cells(struct report_item *item)
     size_t count = item->row_count * item->column_count;
 
     for (size_t i = 0; i < count; i++) {
-        if (item->cells[i].there && item->columns[i % item->column_count].kind == REPORT_TEXT)
+        if (item->cells[i].there && report_is_text(item->columns[i % item->column_count].kind))
             free((char *)item->cells[i].text);
     }
     free(item->cells);
@@ -78,7 +78,7 @@ report_add_row(struct report *report, struct report_item *item, const struct rep
     row = &item->cells[item->row_count++ * item->column_count];
     for (size_t i = 0; i < item->column_count; i++) {
         row[i] = cells[i];
-        if (!cells[i].there || item->columns[i].kind != REPORT_TEXT)
+        if (!cells[i].there || !report_is_text(item->columns[i].kind))
             continue;
         row[i].text = strdup(cells[i].text);
         if (row[i].text == NULL) {
@@ -112,6 +112,13 @@ report_table(struct report *report, const char *name, const char *title, const s
     item->title = title;
     item->columns = columns;
     item->column_count = column_count;
+}
+
+void
+report_spare(struct report *report, const char *names)
+{
+    if (!report->failed)
+        report->items[report->count - 1].spare = names;
 }
 
 void

@@ -44,6 +44,9 @@ struct report_options {
 /* How a value is shown to people. Programs get bytes, nanoseconds and shares of 1 as numbers. */
 enum report_kind {
     REPORT_TEXT,
+    REPORT_NAME,    /* a text that may be long: it stands last then, and in lines, for people */
+    REPORT_STACK,   /* the same of a call stack, which people see without folders */
+    REPORT_FIGURE,  /* a text that is a number */
     REPORT_COUNT,   /* a number as it is */
     REPORT_SIZE,    /* bytes, unsigned */
     REPORT_CHANGE,  /* bytes, signed, with the sign */
@@ -113,6 +116,13 @@ cell_share(double part, double whole)
     return (struct report_cell){ .there = whole != 0, .real = whole != 0 ? part / whole : 0 };
 }
 
+/* Whether a cell of the kind has a text of its own. */
+static inline bool
+report_is_text(enum report_kind kind)
+{
+    return kind <= REPORT_FIGURE;
+}
+
 struct report_item;
 
 struct report {
@@ -133,6 +143,12 @@ void report_field(struct report *report, const struct report_column *column, str
 /* Begin a table; rows follow. `name` is its field in JSON, `title` (NULL: none) a heading. All are borrowed. */
 void report_table(struct report *report, const char *name, const char *title, const struct report_column *columns,
                   size_t column_count);
+
+/*
+ * What people do without where a terminal is too narrow for the table that was begun last: names of columns with blanks
+ * between them (borrowed), the first to go first.
+ */
+void report_spare(struct report *report, const char *names);
 
 /* A row of the table that was begun last: a cell for each of its columns. */
 void report_row(struct report *report, const struct report_cell *cells);
