@@ -9,6 +9,8 @@
 #define IDS   700
 #define STEPS 200000
 
+#define CHOSEN 100000
+
 static uint64_t state;
 
 static uint64_t
@@ -18,6 +20,44 @@ draw(uint64_t below)
     state ^= state >> 7;
     state ^= state << 17;
     return (state >> 11) % below;
+}
+
+/* The most slots in a row that are in use: what a search can take. */
+static size_t
+longest_run(const struct id_map *map)
+{
+    size_t longest = 0;
+    size_t run = 0;
+
+    for (size_t i = 0; i <= map->mask; i++) {
+        run = map->slots[i].used ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    return longest;
+}
+
+/*
+ * Ids of which a known hash makes one: multiples of the inverse of the multiplier of Fibonacci hashing, of high powers
+ * of two, and an arithmetic progression. Half full at most, a run of a thousand does not happen by chance.
+ */
+static size_t
+longest_of_chosen(void)
+{
+    static const uint64_t factors[] = { UINT64_C(0xf1de83e19937733d), UINT64_C(1) << 47, UINT64_C(1) << 32, 4096, 1 };
+    size_t longest = 0;
+
+    for (size_t i = 0; i < sizeof(factors) / sizeof(factors[0]); i++) {
+        struct id_map map = { 0 };
+        size_t run;
+
+        for (uint64_t id = 1; id <= CHOSEN; id++)
+            id_map_add(&map, id * factors[i], (uint32_t)id);
+        run = longest_run(&map);
+        diag("factor 0x%" PRIx64 ": %zu in a row", factors[i], run);
+        longest = run > longest ? run : longest;
+        id_map_free(&map);
+    }
+    return longest;
 }
 
 int
@@ -32,7 +72,7 @@ main(void)
     size_t wrong = 0;
     const char *seed = getenv("SEED");
 
-    plan(4);
+    plan(5);
     state = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
     diag("SEED=%" PRIu64, state);
     ok(id_map_find(&map, 0) == NULL && !id_map_take(&map, 0, &number), "an empty table has nothing");
@@ -59,5 +99,6 @@ main(void)
         wrong += (id_map_find(&map, ids[i]) != NULL) != there[i];
     is_u64(wrong, 0, "at the end just those are there that were not taken out");
     id_map_free(&map);
+    ok(longest_of_chosen() < 1000, "ids that were chosen to collide do not");
     return done();
 }

@@ -17,6 +17,7 @@ struct id_map {
     struct id_map_slot *slots; /* owns */
     size_t mask;               /* slots - 1; a power of two of them */
     size_t count;
+    uint64_t secret[2]; /* drawn with the first slots, so that no file can choose ids that collide */
 };
 
 void id_map_free(struct id_map *map);
