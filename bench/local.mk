@@ -44,7 +44,7 @@ bench_writer_LDADD = libtidemark.la $(SQLITE_LIBS)
 EXTRA_DIST += bench/README.md
 
 CLEANFILES += bench/callstacks$(EXEEXT) bench-callstacks.json bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) \
-	bench/replay$(EXEEXT) bench/viewer$(EXEEXT) bench-viewer.db bench/writer$(EXEEXT) bench-front.json \
+	bench/replay$(EXEEXT) bench/viewer$(EXEEXT) bench-viewer-a.db bench-viewer-b.db bench/writer$(EXEEXT) bench-front.json \
 	bench-gpu.json bench-layers.json bench-pool.json bench-replay.json bench-viewer.json bench-writer.json
 
 .PHONY: bench bench-gpu bench-replay bench-viewer

@@ -1,11 +1,12 @@
 /*
- * What the `tidemark` command takes to read a trace of 5,000,000 allocations, made in this run: every command beside a
+ * What the `tidemark` command takes to read traces of 5,000,000 allocations, made in this run: every command beside a
  * C loop that steps through a SELECT of the columns that the command reads and adds them up, and nothing else.
  *
  * Loop and command run in turn, each in a process of its own; a figure is the least time on a processor (user and
- * system) of all rounds, which the neighbours of a busy machine disturb the least.
+ * system) of all rounds, which the neighbours of a busy machine disturb the least. What is exported goes to /dev/null.
  *
- * Usage: bench/viewer TIDEMARK [JSON-FILE]. Writes its trace (about 250 MiB) into the current directory and removes it.
+ * Usage: bench/viewer TIDEMARK [JSON-FILE [COMMAND...]]. Writes its traces (about 1.2 GiB, and as much again while the
+ * second is made) into the current directory and removes them.
  */
 #include "config.h"
 
@@ -23,7 +24,8 @@
 
 #include "bench.h"
 
-#define VIEWER_TRACE       "bench-viewer.db"
+#define VIEWER_A           "bench-viewer-a.db"
+#define VIEWER_B           "bench-viewer-b.db" /* of another seed, with the driver's call of each allocation and free */
 #define VIEWER_ALLOCATIONS 5000000
 #define VIEWER_LIVE        10000
 #define VIEWER_SIZES       300
@@ -37,24 +39,65 @@
 #define VIEWER_PLACE     ", alignment, address"
 #define VIEWER_ALIGNMENT ", alignment"
 #define VIEWER_CALLER    ", alloc_thread_id, alloc_stream_id"
+#define VIEWER_FREER     ", free_thread_id, free_stream_id"
 #define VIEWER_DURATION  ", alloc_duration_ns, free_duration_ns"
 
+#define VIEWER_SELECT(columns) "SELECT " columns " FROM allocation ORDER BY allocation_id"
+#define VIEWER_ROWS            VIEWER_COLUMNS VIEWER_PLACE VIEWER_ORIGIN VIEWER_CALLER VIEWER_FREER VIEWER_DURATION
+
+/* One reading of a trace. */
+struct viewer_loop {
+    const char *trace;
+    const char *sql;
+};
+
 static const struct viewer_case {
-    const char *columns; /* that the command reads */
+    struct viewer_loop loops[2]; /* what the command reads; the second may be missing */
     const char *words[VIEWER_ARGUMENTS];
 } cases[] = {
-    { VIEWER_COLUMNS VIEWER_ALIGNMENT VIEWER_DURATION, { "summary" } },
-    { VIEWER_COLUMNS VIEWER_ALIGNMENT VIEWER_DURATION, { "layers" } },
-    { VIEWER_COLUMNS VIEWER_ORIGIN, { "peak", "--by=tag" } },
-    { VIEWER_COLUMNS, { "peak", "--by=size" } },
-    { VIEWER_COLUMNS VIEWER_PLACE VIEWER_ORIGIN VIEWER_CALLER, { "fragmentation" } },
-    { VIEWER_COLUMNS, { "timeline" } },
-    { VIEWER_COLUMNS, { "histogram" } },
-    { VIEWER_COLUMNS VIEWER_ORIGIN VIEWER_DURATION, { "top", "--by=tag" } },
-    { VIEWER_COLUMNS VIEWER_ORIGIN, { "leaks" } },
-    { VIEWER_COLUMNS VIEWER_PLACE VIEWER_ORIGIN VIEWER_CALLER, { "failures" } },
-    { VIEWER_COLUMNS VIEWER_ORIGIN, { "check", "--max-peak=1TiB" } },
-    { VIEWER_COLUMNS VIEWER_ORIGIN, { "check", "--max-peak=1TiB", "--max-failures=0" } },
+#define VIEWER_CASE(columns, ...)                                                                                      \
+    {                                                                                                                  \
+        { { VIEWER_A, VIEWER_SELECT(columns) } },                                                                      \
+        {                                                                                                              \
+            __VA_ARGS__, VIEWER_A                                                                                      \
+        }                                                                                                              \
+    }
+    VIEWER_CASE(VIEWER_COLUMNS VIEWER_ALIGNMENT VIEWER_DURATION, "summary"),
+    VIEWER_CASE(VIEWER_COLUMNS VIEWER_ALIGNMENT VIEWER_DURATION, "layers"),
+    VIEWER_CASE(VIEWER_COLUMNS VIEWER_ORIGIN, "peak", "--by=tag"),
+    VIEWER_CASE(VIEWER_COLUMNS, "peak", "--by=size"),
+    VIEWER_CASE(VIEWER_COLUMNS VIEWER_PLACE VIEWER_ORIGIN VIEWER_CALLER, "fragmentation"),
+    VIEWER_CASE(VIEWER_COLUMNS, "timeline"),
+    VIEWER_CASE(VIEWER_COLUMNS, "histogram"),
+    VIEWER_CASE(VIEWER_COLUMNS VIEWER_ORIGIN VIEWER_DURATION, "top", "--by=tag"),
+    { { { VIEWER_B, VIEWER_SELECT(VIEWER_COLUMNS VIEWER_ORIGIN VIEWER_DURATION) },
+        { VIEWER_B, "SELECT allocation_id, duration_ns FROM driver_call" } },
+      { "top", "--by=tag", "--sort=driver", VIEWER_B } },
+    VIEWER_CASE(VIEWER_COLUMNS VIEWER_ORIGIN, "leaks"),
+    VIEWER_CASE(VIEWER_COLUMNS VIEWER_PLACE VIEWER_ORIGIN VIEWER_CALLER, "failures"),
+    VIEWER_CASE(VIEWER_COLUMNS VIEWER_ORIGIN, "check", "--max-peak=1TiB"),
+    VIEWER_CASE(VIEWER_COLUMNS VIEWER_PLACE VIEWER_ORIGIN VIEWER_CALLER, "check", "--max-peak=1TiB",
+                "--max-failures=0"),
+    { { { VIEWER_A, VIEWER_SELECT(VIEWER_COLUMNS VIEWER_ORIGIN) },
+        { VIEWER_B, VIEWER_SELECT(VIEWER_COLUMNS VIEWER_ORIGIN) } },
+      { "diff", VIEWER_A, VIEWER_B } },
+    { { { VIEWER_A, "SELECT count(*), sum(size) FROM allocation" } },
+      { "query", VIEWER_A, "SELECT count(*), sum(size) FROM allocation" } },
+    { { { VIEWER_A, "SELECT allocation_id, size FROM allocation" } },
+      { "query", "--csv", VIEWER_A, "SELECT allocation_id, size FROM allocation" } },
+    VIEWER_CASE(VIEWER_ROWS, "export", "--format=csv"),
+    VIEWER_CASE(VIEWER_ROWS, "export", "--format=jsonl"),
+    VIEWER_CASE(VIEWER_COLUMNS VIEWER_PLACE VIEWER_CALLER VIEWER_FREER, "export", "--format=rmm"),
+    VIEWER_CASE(VIEWER_COLUMNS VIEWER_PLACE VIEWER_ORIGIN VIEWER_CALLER, "export", "--format=chrome"),
+    VIEWER_CASE(VIEWER_COLUMNS VIEWER_PLACE VIEWER_ORIGIN VIEWER_CALLER, "export", "--format=chrome", "--lifetimes"),
+    { { { VIEWER_B, VIEWER_SELECT(VIEWER_COLUMNS VIEWER_PLACE VIEWER_ORIGIN VIEWER_CALLER) },
+        { VIEWER_B,
+          "SELECT allocation_id, start_ns, duration_ns, thread_id, length(function), result FROM driver_call" } },
+      { "export", "--format=chrome", VIEWER_B } },
+    VIEWER_CASE(VIEWER_COLUMNS VIEWER_ORIGIN, "export", "--format=collapsed"),
+    VIEWER_CASE(VIEWER_COLUMNS VIEWER_ORIGIN, "export", "--format=speedscope"),
+    VIEWER_CASE(VIEWER_COLUMNS VIEWER_ORIGIN, "export", "--format=pprof"),
+#undef VIEWER_CASE
 };
 
 /* What a process has taken. */
@@ -82,7 +125,7 @@ viewer_size(uint64_t *state, const size_t *sizes)
 
 /* One program's allocations, each freed at random among those that are live, under tags that change. */
 static void
-viewer_make_trace(void)
+viewer_make_trace(const char *path, uint64_t random)
 {
     static struct {
         void *pointer;
@@ -90,11 +133,13 @@ viewer_make_trace(void)
     } blocks[VIEWER_LIVE];
     size_t sizes[VIEWER_SIZES];
     struct tide_resource *stack;
-    uint64_t random = 88172645463325252u;
+    char text[96];
 
+    memset(blocks, 0, sizeof(blocks));
+    snprintf(text, sizeof(text), "log(%s, overwrite=true) | sim", path);
     for (size_t i = 0; i < VIEWER_SIZES; i++)
         sizes[i] = (1 + viewer_random(&random) % 256) << (4 + viewer_random(&random) % 16);
-    if (tide_stack_parse("log(" VIEWER_TRACE ", overwrite=true) | sim", &stack) != TIDE_OK)
+    if (tide_stack_parse(text, &stack) != TIDE_OK)
         bench_fail("stack");
     for (unsigned i = 0; i < VIEWER_ALLOCATIONS; i++) {
         unsigned k = (unsigned)(viewer_random(&random) % VIEWER_LIVE);
@@ -116,19 +161,35 @@ viewer_make_trace(void)
     tide_resource_release(stack);
 }
 
+/* Give a trace what CUPTI would have said of it: a call of the driver for each allocation and free, in their order. */
+static void
+viewer_add_calls(void)
+{
+    static const char sql[] =
+        "INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result)"
+        " SELECT allocation_id, 0, 'cuMemAllocFromPoolAsync', alloc_ns AS ns, 700 + allocation_id % 64, 1, 0"
+        " FROM allocation UNION ALL SELECT allocation_id, 1, 'cuMemFreeAsync', free_ns, 400, 1, 0"
+        " FROM allocation WHERE free_ns IS NOT NULL ORDER BY ns";
+    sqlite3 *db;
+
+    if (sqlite3_open(VIEWER_B, &db) != SQLITE_OK ||
+        sqlite3_exec(db, "PRAGMA temp_store_directory = '.'", NULL, NULL, NULL) != SQLITE_OK ||
+        sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        bench_fail("driver calls");
+    sqlite3_close(db);
+}
+
 /* The loop that everything is measured against. Its sum is printed, so that it is made. */
 static void
-viewer_loop(const char *columns)
+viewer_loop(const struct viewer_loop *loop)
 {
     sqlite3_stmt *statement = NULL;
     uint64_t sum = 0;
-    char sql[512];
     sqlite3 *db;
     int count;
 
-    snprintf(sql, sizeof(sql), "SELECT %s FROM allocation ORDER BY allocation_id", columns);
-    if (sqlite3_open_v2(VIEWER_TRACE, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK ||
-        sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK)
+    if (sqlite3_open_v2(loop->trace, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(db, loop->sql, -1, &statement, NULL) != SQLITE_OK)
         bench_fail("sqlite");
     count = sqlite3_column_count(statement);
     while (sqlite3_step(statement) == SQLITE_ROW) {
@@ -143,14 +204,10 @@ viewer_loop(const char *columns)
 static void
 viewer_exec(const char *tidemark, const struct viewer_case *each)
 {
-    char *argv[VIEWER_ARGUMENTS + 4] = { (char *)tidemark };
-    int argc = 1;
+    char *argv[VIEWER_ARGUMENTS + 2] = { (char *)tidemark };
 
-    for (int i = 0; i < VIEWER_ARGUMENTS && each->words[i] != NULL; i++)
-        argv[argc++] = (char *)each->words[i];
-    argv[argc++] = (char *)"--json";
-    argv[argc++] = (char *)VIEWER_TRACE;
-    argv[argc] = NULL;
+    for (int i = 0; i < VIEWER_ARGUMENTS; i++)
+        argv[1 + i] = (char *)each->words[i];
     execv(tidemark, argv);
     perror(tidemark);
     _exit(127);
@@ -173,7 +230,8 @@ viewer_run(const char *tidemark, const struct viewer_case *each)
             _exit(127);
         if (tidemark != NULL)
             viewer_exec(tidemark, each);
-        viewer_loop(each->columns);
+        for (size_t i = 0; i < 2 && each->loops[i].sql != NULL; i++)
+            viewer_loop(&each->loops[i]);
         fflush(stdout);
         _exit(0);
     }
@@ -186,12 +244,27 @@ viewer_run(const char *tidemark, const struct viewer_case *each)
     };
 }
 
+/* The command and its options. */
+static void
+viewer_name(const struct viewer_case *each, char *out, size_t size)
+{
+    size_t length = 0;
+
+    for (int i = 0; i < VIEWER_ARGUMENTS && each->words[i] != NULL; i++) {
+        const char *word = each->words[i];
+
+        word = strcmp(word, VIEWER_A) == 0 ? "A" : strcmp(word, VIEWER_B) == 0 ? "B" : word;
+        if (length < size - 1)
+            length += (size_t)snprintf(out + length, size - length, "%s%s", i > 0 ? " " : "", word);
+    }
+}
+
 static void
 viewer_measure(const char *tidemark, const struct viewer_case *each)
 {
     struct viewer_cost loop = { .seconds = 1e9 };
     struct viewer_cost command = { .seconds = 1e9 };
-    char name[96] = "";
+    char name[128] = "";
 
     for (int round = 0; round < VIEWER_ROUNDS; round++) {
         struct viewer_cost one = viewer_run(NULL, each);
@@ -202,27 +275,39 @@ viewer_measure(const char *tidemark, const struct viewer_case *each)
         if (other.resident_bytes > command.resident_bytes)
             command.resident_bytes = other.resident_bytes;
     }
-    for (int i = 0; i < VIEWER_ARGUMENTS && each->words[i] != NULL; i++) {
-        size_t length = strlen(name);
-
-        snprintf(name + length, sizeof(name) - length, "%s%s", i > 0 ? " " : "", each->words[i]);
-    }
+    viewer_name(each, name, sizeof(name));
     bench_report(name, 1, command.seconds * 1000, "ms", loop.seconds * 1000, "a loop over the same columns");
     bench_report("  most resident memory", 1, command.resident_bytes / 1048576, "MiB", 0, NULL);
+}
+
+/* Whether a command was asked for; all are where none was. */
+static bool
+viewer_wants(const struct viewer_case *each, char **commands, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(commands[i], each->words[0]) == 0)
+            return true;
+    }
+    return count <= 0;
 }
 
 int
 main(int argc, char **argv)
 {
     if (argc < 2) {
-        fputs("usage: viewer TIDEMARK [JSON-FILE]\n", stderr);
+        fputs("usage: viewer TIDEMARK [JSON-FILE [COMMAND...]]\n", stderr);
         return 2;
     }
-    viewer_make_trace();
+    viewer_make_trace(VIEWER_A, 88172645463325252u);
+    viewer_make_trace(VIEWER_B, 77281726354544343u);
+    viewer_add_calls();
     bench_begin("viewer");
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        viewer_measure(argv[1], &cases[i]);
-    unlink(VIEWER_TRACE);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (viewer_wants(&cases[i], argv + 3, argc - 3))
+            viewer_measure(argv[1], &cases[i]);
+    }
+    unlink(VIEWER_A);
+    unlink(VIEWER_B);
     bench_end(argc > 2 ? argv[2] : NULL);
     return 0;
 }
