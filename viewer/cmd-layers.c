@@ -30,7 +30,8 @@ static const struct report_column layers_columns[] = {
 };
 
 /* What a narrow terminal does without, the first first. */
-#define LAYERS_SPARE "frees used_peak_bytes own_time_ns failures total_bytes passed_share time_ns reserved_peak_bytes live_bytes"
+#define LAYERS_SPARE                                                                                                   \
+    "frees used_peak_bytes own_time_ns failures total_bytes passed_share time_ns reserved_peak_bytes live_bytes"
 
 /* Of a layer's arguments people see so many characters. */
 #define LAYERS_CONFIG 40
