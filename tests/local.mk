@@ -126,6 +126,7 @@ command_tests = \
 	tests/callstacks-t.sh \
 	tests/devices-t.sh \
 	tests/export-t.sh \
+	tests/formats-t.sh \
 	tests/import-t.sh \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
@@ -135,6 +136,7 @@ command_tests = \
 	tests/tables-t.sh
 dist_check_SCRIPTS += $(command_tests)
 TESTS += $(command_tests)
+EXTRA_DIST += tests/formats.py
 THREADED_TESTS += tests/replay-t.sh
 endif
 

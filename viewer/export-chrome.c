@@ -27,6 +27,7 @@ struct chrome {
     struct chrome_layer *layers; /* owns */
     size_t layer_count;
     struct id_map layer_numbers; /* owns */
+    uint64_t stray_calls;        /* of threads that the trace does not know */
 };
 
 /* What every event begins with: its phase and its time. The name and what is particular to it follow. */
@@ -242,20 +243,41 @@ chrome_takes_call(const struct chrome *chrome, sqlite3_stmt *row)
             filter_has_layer(filter, sqlite3_column_int64(row, 10)));
 }
 
-/* The columns of `calls` in chrome_tables. */
+/* What every event of a call has: its phase, its time and its name. */
 static void
-chrome_call(struct chrome *chrome, sqlite3_stmt *row)
+chrome_begin_call(struct chrome *chrome, char phase, int64_t ns, sqlite3_stmt *row)
 {
     const char *function = (const char *)sqlite3_column_text(row, 3);
 
-    if (!chrome_takes_call(chrome, row))
-        return;
-    chrome_begin_event(chrome, 'X', sqlite3_column_int64(row, 0));
-    emit_string(chrome->out, ",\"cat\":\"driver\",\"dur\":");
-    emit_microseconds(chrome->out, sqlite3_column_int64(row, 1));
-    emit_string(chrome->out, ",\"tid\":");
+    chrome_begin_event(chrome, phase, ns);
+    emit_string(chrome->out, ",\"cat\":\"driver\",\"tid\":");
     emit_unsigned(chrome->out, export_thread(chrome->export, sqlite3_column_int64(row, 2)));
     chrome_name(chrome, function != NULL ? function : "");
+    if (phase != 'X') {
+        emit_string(chrome->out, ",\"id\":");
+        emit_unsigned(chrome->out, chrome->stray_calls);
+    }
+}
+
+/*
+ * The columns of `calls` in chrome_tables. The slices of a thread have to nest; calls of threads that the trace does not
+ * know may overlap, so that each of those has a track of its own.
+ */
+static void
+chrome_call(struct chrome *chrome, sqlite3_stmt *row)
+{
+    int64_t start_ns = sqlite3_column_int64(row, 0);
+    int64_t duration_ns = sqlite3_column_int64(row, 1);
+    bool stray = sqlite3_column_type(row, 2) == SQLITE_NULL;
+
+    if (!chrome_takes_call(chrome, row) || duration_ns < 0)
+        return;
+    chrome->stray_calls += stray;
+    chrome_begin_call(chrome, stray ? 'b' : 'X', start_ns, row);
+    if (!stray) {
+        emit_string(chrome->out, ",\"dur\":");
+        emit_microseconds(chrome->out, duration_ns);
+    }
     emit_string(chrome->out, ",\"args\":{\"result\":");
     emit_signed(chrome->out, sqlite3_column_int64(row, 4));
     if (sqlite3_column_type(row, 5) != SQLITE_NULL) {
@@ -263,6 +285,10 @@ chrome_call(struct chrome *chrome, sqlite3_stmt *row)
         emit_signed(chrome->out, sqlite3_column_int64(row, 5));
     }
     emit_string(chrome->out, "}}");
+    if (stray && !__builtin_add_overflow(start_ns, duration_ns, &start_ns)) {
+        chrome_begin_call(chrome, 'e', start_ns, row);
+        emit_string(chrome->out, "}");
+    }
 }
 
 /* ns, layer_id, used_bytes, reserved_bytes */
