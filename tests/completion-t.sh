@@ -23,7 +23,7 @@ complete() {
     bash "$scratch/ask" "$scratch/bash" "$@" 2>"$scratch/err"
 }
 
-plan 14
+plan 24
 
 missing=
 for command in $commands; do
@@ -55,13 +55,52 @@ if command -v bash >/dev/null; then
     : >"$scratch/some.db"
     is "$(complete tidemark peak "$scratch/so")" "$scratch/some.db" 'files are completed'
     is "$(complete tidemark check --baseline="$scratch/so")" "$scratch/some.db" 'also as values'
+    is "$(complete tidemark completion '')" 'bash zsh' 'a command that takes one of some words has those'
 else
-    skip 10 'no bash here'
+    skip 11 'there is no bash'
 fi
-if command -v zsh >/dev/null; then
+
+# Zsh completes at a terminal alone: a shell of its own at a pseudo terminal says what it would offer.
+cat >"$scratch/ask.zsh" <<'EOF'
+zmodload zsh/zpty || exit 1
+export offers=$1/offers
+: >$offers
+zpty shell zsh -f -i
+zpty -w shell "fpath=(${(q)1} \$fpath); autoload -Uz compinit; compinit -u -D; setopt no_beep; PROMPT="
+zpty -w shell 'compadd() {
+    local -a fit
+    [[ " $* " == *" -"[OAD]" "* ]] || { builtin compadd -O fit "$@"; print -rl -- $fit >>$offers; }
+    builtin compadd "$@"
+}
+ask() { zle complete-word; exit }
+zle -N ask; bindkey "^T" ask'
+shift
+zpty -n -w shell "$*"$'\x14'
+while zpty -r shell output; do :; done
+print -r -- ${(uf)"$(<$offers)"}
+EOF
+
+# complete_zsh LINE: what zsh offers for its last word, on one line.
+complete_zsh() {
+    timeout 60 zsh -f "$scratch/ask.zsh" "$scratch/functions" "$1" 2>&1
+}
+
+if command -v zsh >/dev/null && zsh -f -c 'zmodload zsh/zpty' 2>/dev/null; then
+    mkdir "$scratch/functions"
+    cp "$scratch/zsh" "$scratch/functions/_tidemark"
     ok 'zsh takes its own' zsh -n "$scratch/zsh"
+    is "$(complete_zsh 'tidemark fra')" fragmentation 'a command is completed'
+    is "$(complete_zsh 'tidemark leaks --sup')" --suppressions 'an option is'
+    is "$(complete_zsh 'tidemark peak --by=str')" stream 'a value is'
+    is "$(complete_zsh 'tidemark replay --keep')" --keep-live 'so are options of commands that parse their own'
+    is "$(complete_zsh 'tidemark check --no')" '--no-leaks --no-pager' 'all that fit are offered'
+    : >"$scratch/some.db"
+    is "$(complete_zsh "tidemark peak $scratch/so")" some.db 'files are completed'
+    is "$(complete_zsh "tidemark check --baseline=$scratch/so")" some.db 'also as values'
+    is "$(complete_zsh 'tidemark help fail')" failures 'what is helped with is a command'
+    is "$(complete_zsh 'tidemark completion ')" 'bash zsh' 'a command that takes one of some words has those'
 else
-    skip 1 'no zsh here'
+    skip 10 'there is no zsh'
 fi
 
 done_testing

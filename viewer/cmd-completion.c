@@ -53,6 +53,27 @@ completion_each_word(const struct command *command, void (*each)(const char *wor
     }
 }
 
+/* Of a command that takes one of some words and nothing else: those, with "|" between them; else NULL. */
+static const char *
+completion_choices(const struct command *command)
+{
+    const char *end = command->arguments;
+
+    while (islower((unsigned char)*end) || *end == '|')
+        end++;
+    return *end == '\0' && end > command->arguments ? command->arguments : NULL;
+}
+
+/* The same with blanks between them, or nothing. */
+static void
+completion_put_choices(const struct command *command)
+{
+    const char *choices = completion_choices(command);
+
+    for (; choices != NULL && *choices != '\0'; choices++)
+        putchar(*choices == '|' ? ' ' : *choices);
+}
+
 /* For bash: the words, and in a second list those of options with a value from a list. */
 
 static void
@@ -86,7 +107,7 @@ completion_bash(const struct command *const *commands, size_t count)
     puts("# bash completion for tidemark, made by `tidemark completion bash`.\n"
          "_tidemark()\n"
          "{\n"
-         "    local line=${COMP_LINE:0:COMP_POINT} options='' values=''\n"
+         "    local line=${COMP_LINE:0:COMP_POINT} options='' values='' choices=''\n"
          "    local word=${line##*[[:space:]]}\n"
          "    COMPREPLY=()\n"
          "    if ((COMP_CWORD == 1)); then");
@@ -103,6 +124,8 @@ completion_bash(const struct command *const *commands, size_t count)
         completion_each_word(commands[i], bash_word);
         fputs("'\n        values='", stdout);
         options_each(commands[i], bash_values, NULL);
+        fputs("'\n        choices='", stdout);
+        completion_put_choices(commands[i]);
         puts("'\n        ;;");
     }
     puts("    help)\n"
@@ -125,6 +148,10 @@ completion_bash(const struct command *const *commands, size_t count)
          "        [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null\n"
          "        ;;\n"
          "    *)\n"
+         "        if [[ -n $choices ]]; then\n"
+         "            COMPREPLY=($(compgen -W \"$choices\" -- \"$word\"))\n"
+         "            return\n"
+         "        fi\n"
          "        compopt -o filenames 2>/dev/null\n"
          "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
          "        ;;\n"
@@ -204,7 +231,15 @@ completion_zsh(const struct command *const *commands, size_t count)
         printf("    %s)\n        _arguments", commands[i]->name);
         options_each(commands[i], zsh_option, NULL);
         completion_each_word(commands[i], zsh_word);
-        puts(" \\\n            '*:file:_files'\n        ;;");
+        fputs(" \\\n            '", stdout);
+        if (completion_choices(commands[i]) == NULL) {
+            fputs("*:file:_files", stdout);
+        } else {
+            fputs("1:word:(", stdout);
+            completion_put_choices(commands[i]);
+            putchar(')');
+        }
+        puts("'\n        ;;");
     }
     puts("    help)\n"
          "        _describe command commands\n"
