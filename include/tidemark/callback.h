@@ -43,7 +43,7 @@ struct tide_callback_options {
  * Errors: TIDE_EINVAL (NULL, no functions, stream_ordered without an order, a device below 0), TIDE_ENOMEM. Its
  * allocations: what the function returns, TIDE_EUPSTREAM where that is success with NULL or an address of another
  * alignment, which is given back; TIDE_EOVERFLOW. Its deallocations: what the function returns; TIDE_EPOINTER (NULL).
- * Thread safety: any thread; one atomic counter. Since 0.1.
+ * Thread safety: any thread; each counts for itself. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_callback_create(const struct tide_callback_options *options,
                                                   struct tide_resource **out);

@@ -82,6 +82,9 @@ struct tide_upstream {
  * One const table for each kind. Every slot is filled; a layer that changes nothing names a tide_pass_* function,
  * a base that has none of it a tide_base_* function. Every operation may be called from any thread at any time,
  * but for destroy, which comes once and last.
+ *
+ * An operation may call what is below its layer, never anything above: that may be waiting for this very call to
+ * return. An upstream that allocates from the pool over it waits for itself once the pool is at its maximum.
  */
 struct tide_resource_ops {
     uint32_t version; /* TIDE_RESOURCE_OPS_VERSION */
