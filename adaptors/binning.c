@@ -20,16 +20,16 @@
  *  - Figures are those of the layer that follows: for it all the blocks of a bin are in use.
  *  - Streams are ordered through the layer that follows, which must serve the same device; behind TIDE_STREAM_ALL
  *    through every bin, too, so that those which keep blocks forget their streams.
- *  - Bins that are added later cost a short lock for each call that they serve. A trace that is being recorded lists the
- *    bins that were there when it began.
+ *  - Bins that are added later cost a short lock for each call that they serve. A trace that is being recorded lists
+ *    the bins that were there when it began.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <tidemark/binning.h>
 
 #include "address-shards.h"
+#include "bin-list.h"
 #include "bin-table.h"
 #include "describe.h"
 #include "kind.h"
@@ -225,69 +225,20 @@ static const struct tide_resource_ops binning_ops = {
     .destroy = binning_destroy,
 };
 
-static int
-binning_compare(const void *left, const void *right)
-{
-    uint64_t a = ((const struct tide_upstream *)left)->limit_bytes;
-    uint64_t b = ((const struct tide_upstream *)right)->limit_bytes;
-
-    return (a > b) - (a < b);
-}
-
-/* Whether the resource serves all that its bin sends it: one that does not know serves everything. */
+/* The resource over bins that are in order. */
 static enum tide_status
-binning_check_bin(const struct tide_upstream *bin)
-{
-    uint64_t largest_bytes;
-    struct tidei_error error;
-
-    if (bin->resource == NULL)
-        return tide_error_set(TIDE_EINVAL, "binning: no resource for the bin of up to %s",
-                              tidei_size_text(bin->limit_bytes));
-    if (bin->limit_bytes == 0)
-        return tide_error_set(TIDE_EINVAL, "binning: a bin of up to 0 B");
-    tidei_error_save(&error);
-    if (bin->resource->ops->query(bin->resource, TIDE_QUERY_LARGEST_REQUEST, &largest_bytes) != TIDE_OK) {
-        tidei_error_restore(&error);
-        return TIDE_OK;
-    }
-    if (largest_bytes < bin->limit_bytes)
-        return tide_error_set(TIDE_EINVAL, "binning: the bin of up to %s serves no more than %llu B",
-                              tidei_size_text(bin->limit_bytes), (unsigned long long)largest_bytes);
-    return TIDE_OK;
-}
-
-/* Bins in order, each with a resource and a limit of its own; *wrong is the one that is not right. */
-static enum tide_status
-binning_check(const struct tide_upstream *bins, size_t bin_count, size_t *wrong)
-{
-    for (*wrong = 0; *wrong < bin_count; ++*wrong) {
-        enum tide_status status = binning_check_bin(&bins[*wrong]);
-
-        if (status == TIDE_OK && *wrong > 0 && bins[*wrong].limit_bytes == bins[*wrong - 1].limit_bytes)
-            status =
-                tide_error_set(TIDE_EINVAL, "binning: two bins of up to %s", tidei_size_text(bins[*wrong].limit_bytes));
-        if (status != TIDE_OK)
-            return status;
-    }
-    return TIDE_OK;
-}
-
-/* The resource over sorted, checked bins. */
-static enum tide_status
-binning_new(struct tide_resource *upstream, const struct tide_upstream *bins, size_t bin_count,
-            struct tide_resource **out)
+binning_new(struct tide_resource *upstream, const struct tidei_bin_list *list, struct tide_resource **out)
 {
     struct binning *binning = calloc(1, sizeof(*binning));
-    struct tidei_bin_table *table = tidei_bin_table_new(bin_count, upstream);
+    struct tidei_bin_table *table = tidei_bin_table_new(list->count, upstream);
     enum tide_status status;
 
     if (binning == NULL || table == NULL) {
-        status = tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", bin_count);
+        status = tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", list->count);
         goto free_both;
     }
-    for (size_t i = 0; i < bin_count; i++)
-        tidei_bin_table_set(table, i, bins[i].limit_bytes, bins[i].resource, 0);
+    for (size_t i = 0; i < list->count; i++)
+        tidei_bin_table_set(table, i, list->bins[i].limit_bytes, list->bins[i].resource, 0);
     binning->first = table;
     atomic_init(&binning->table, table);
     status = tidei_lock_init(&binning->lock);
@@ -307,78 +258,14 @@ free_both:
     return status;
 }
 
-/* The resource over bins in any order, which are sorted; *wrong is the limit of the bin that is not right, or 0. */
-static enum tide_status
-binning_make(struct tide_resource *upstream, struct tide_upstream *bins, size_t count, uint64_t *wrong,
-             struct tide_resource **out)
-{
-    enum tide_status status;
-    size_t index;
-
-    qsort(bins, count, sizeof(*bins), binning_compare);
-    status = binning_check(bins, count, &index);
-    *wrong = index < count ? bins[index].limit_bytes : 0;
-    return status == TIDE_OK ? binning_new(upstream, bins, count, out) : status;
-}
-
-/*
- * A `fixed` bin for each power of two from `smallest` to `largest` into `bins` (room for 64; holds a reference to
- * each), *count of them, also on failure. Made by name: this adaptor knows no other one.
- */
-static enum tide_status
-binning_range_fill(struct tide_resource *upstream, uint64_t smallest, uint64_t largest, struct tide_upstream *bins,
-                   size_t *count)
-{
-    const struct tidei_kind *fixed = tidei_kind_find("fixed");
-
-    *count = 0;
-    if (!tidei_is_power_of_two(smallest) || !tidei_is_power_of_two(largest) || smallest > largest)
-        return tide_error_set(TIDE_EINVAL, "binning: a range of %s to %s, expected powers of two that rise",
-                              tidei_size_text(smallest), tidei_size_text(largest));
-    if (fixed == NULL)
-        return tide_error_set(TIDE_EUNSUPPORTED, "binning: this library has no fixed layer for a range of bins");
-    /* From the exponents, as the power after the largest may not exist. */
-    for (int exponent = __builtin_ctzll(smallest); exponent <= __builtin_ctzll(largest); exponent++) {
-        uint64_t bytes = UINT64_C(1) << exponent;
-        struct tidei_arguments arguments = { .values = { { .given = true, .number = bytes } } };
-        enum tide_status status = fixed->create(&arguments, upstream, &bins[*count].resource);
-
-        if (status != TIDE_OK)
-            return status;
-        bins[(*count)++].limit_bytes = bytes;
-    }
-    return TIDE_OK;
-}
-
-static void
-binning_release(struct tide_upstream *bins, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        tide_resource_release(bins[i].resource);
-}
-
-/* Room for `single` bins and as many ranges; NULL, with the error text set, where there is none. */
-static struct tide_upstream *
-binning_room(size_t single, size_t ranges)
-{
-    /* One more, so that none at all is no allocation of 0 bytes; and no sum that wraps round. */
-    bool possible = single < SIZE_MAX / 2 && ranges < SIZE_MAX / 256;
-    struct tide_upstream *bins = possible ? calloc(single + 64 * ranges + 1, sizeof(*bins)) : NULL;
-
-    if (bins == NULL)
-        tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", single + ranges);
-    return bins;
-}
-
 enum tide_status
 tide_binning_create(struct tide_resource *upstream, const struct tide_binning_options *options,
                     struct tide_resource **out)
 {
     struct tide_binning_options wanted;
-    struct tide_upstream *bins;
+    struct tidei_bin_list list;
     enum tide_status status;
     uint64_t wrong;
-    size_t ranged = 0;
 
     if (out == NULL)
         return tide_error_set(TIDE_EINVAL, "binning: no place for the resource");
@@ -390,42 +277,17 @@ tide_binning_create(struct tide_resource *upstream, const struct tide_binning_op
         return status;
     if (wanted.bins == NULL && wanted.bin_count > 0)
         return tide_error_set(TIDE_EINVAL, "binning: no bins where %zu are named", wanted.bin_count);
-    bins = binning_room(wanted.bin_count, 1);
-    if (bins == NULL)
-        return TIDE_ENOMEM;
-    if (wanted.smallest_bytes != 0 || wanted.largest_bytes != 0)
-        status = binning_range_fill(upstream, wanted.smallest_bytes, wanted.largest_bytes, bins, &ranged);
-    if (wanted.bin_count > 0)
-        memcpy(bins + ranged, wanted.bins, wanted.bin_count * sizeof(*bins));
-    for (size_t i = ranged; i < ranged + wanted.bin_count; i++)
-        tide_resource_retain(bins[i].resource);
+    status = tidei_bin_list_init(&list, wanted.bin_count, 1);
+    if (status == TIDE_OK && (wanted.smallest_bytes != 0 || wanted.largest_bytes != 0))
+        status = tidei_bin_list_add_range(&list, upstream, wanted.smallest_bytes, wanted.largest_bytes);
+    for (size_t i = 0; status == TIDE_OK && i < wanted.bin_count; i++)
+        tidei_bin_list_add(&list, &wanted.bins[i]);
     if (status == TIDE_OK)
-        status = binning_make(upstream, bins, ranged + wanted.bin_count, &wrong, out);
-    binning_release(bins, ranged + wanted.bin_count);
-    free(bins);
+        status = tidei_bin_list_sort(&list, &wrong);
+    if (status == TIDE_OK)
+        status = binning_new(upstream, &list, out);
+    tidei_bin_list_fini(&list);
     return status;
-}
-
-/* Bins as the text gives them, ranges made into bins, in `bins` (room for 64 each; holds a reference to each). */
-static enum tide_status
-binning_collect(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_upstream *bins,
-                size_t *count)
-{
-    *count = 0;
-    for (size_t i = 0; i < arguments->bin_count; i++) {
-        const struct tidei_bin *bin = &arguments->bins[i];
-        enum tide_status status = TIDE_OK;
-        size_t added = 1;
-
-        if (bin->resource != NULL)
-            bins[*count] = (struct tide_upstream){ tide_resource_retain(bin->resource), bin->limit_bytes };
-        else
-            status = binning_range_fill(upstream, bin->smallest_bytes, bin->limit_bytes, bins + *count, &added);
-        *count += added;
-        if (status != TIDE_OK)
-            return status;
-    }
-    return TIDE_OK;
 }
 
 /* Add the bin, whose limit no other has: with the lock, so that one is added after the other. */
@@ -475,7 +337,7 @@ tide_binning_add(struct tide_resource *resource, uint64_t limit_bytes, struct ti
 
     if (resource == NULL || resource->ops != &binning_ops)
         return tide_error_set(TIDE_EINVAL, "binning: a bin added to what is no binning");
-    status = binning_check_bin(&checked);
+    status = tidei_bin_check(&checked);
     if (status == TIDE_OK)
         status = binning_make_out(binning);
     if (status != TIDE_OK)
@@ -496,24 +358,29 @@ static const struct tidei_argument binning_arguments[] = {
 static enum tide_status
 binning_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
 {
-    struct tide_upstream *bins = binning_room(0, arguments->bin_count);
-    enum tide_status status;
+    struct tidei_bin_list list;
+    enum tide_status status = tidei_bin_list_init(&list, 0, arguments->bin_count);
     uint64_t wrong = 0;
-    size_t count;
 
     *out = NULL;
-    if (bins == NULL)
-        return TIDE_ENOMEM;
-    status = binning_collect(arguments, upstream, bins, &count);
+    for (size_t i = 0; status == TIDE_OK && i < arguments->bin_count; i++) {
+        const struct tidei_bin *bin = &arguments->bins[i];
+
+        if (bin->resource != NULL)
+            tidei_bin_list_add(&list, &(struct tide_upstream){ bin->resource, bin->limit_bytes });
+        else
+            status = tidei_bin_list_add_range(&list, upstream, bin->smallest_bytes, bin->limit_bytes);
+    }
     if (status == TIDE_OK)
-        status = binning_make(upstream, bins, count, &wrong, out);
+        status = tidei_bin_list_sort(&list, &wrong);
+    if (status == TIDE_OK)
+        status = binning_new(upstream, &list, out);
     /* Of two bins of one limit the second, which comes last in the text, is the one too many. */
     for (size_t i = 0; status != TIDE_OK && i < arguments->bin_count; i++) {
         if (arguments->bins[i].smallest_bytes <= wrong && wrong <= arguments->bins[i].limit_bytes)
             *arguments->error_column = arguments->bins[i].column;
     }
-    binning_release(bins, count);
-    free(bins);
+    tidei_bin_list_fini(&list);
     return status;
 }
 

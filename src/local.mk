@@ -8,6 +8,8 @@ libtidemark_la_LIBADD = $(SQLITE_LIBS) -ldl
 libtidemark_la_SOURCES = \
 	src/address-shards.c \
 	src/address-shards.h \
+	src/bin-list.c \
+	src/bin-list.h \
 	src/bin-table.c \
 	src/bin-table.h \
 	src/block-shards.c \
