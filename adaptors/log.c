@@ -117,7 +117,7 @@ static inline __attribute__((always_inline)) enum tide_status
 log_allocate_followed(struct log *log, struct tidei_front *front, bool plain, uint32_t callstack, size_t bytes,
                       size_t alignment, tide_stream stream, void **out)
 {
-    struct tidei_call_slot *slot = tidei_call_slot_arm();
+    struct tidei_call_slot *slot = tidei_call_slot_arm(front->recorder);
     uint64_t begin = tidei_front_ticks(front, plain);
     enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
 
@@ -180,7 +180,7 @@ static inline __attribute__((always_inline)) enum tide_status
 log_deallocate_followed(struct log *log, struct tidei_front *front, bool plain, void *pointer, size_t bytes,
                         size_t alignment, tide_stream stream)
 {
-    struct tidei_call_slot *slot = tidei_call_slot_arm();
+    struct tidei_call_slot *slot = tidei_call_slot_arm(front->recorder);
     uint64_t begin = tidei_front_ticks_settled(front, plain);
     enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
 
@@ -409,15 +409,16 @@ log_base_is_cuda(struct tide_resource *base)
 }
 
 /*
- * What is recorded beside the events, for each log that is the last one above a base: the driver's calls, where it is
- * one of CUDA's memory, and its figures. A log of a stack of before has them already.
+ * What is recorded beside the events, for each log of this trace that is the last one above a base: the driver's calls,
+ * where it is one of CUDA's memory, and its figures. A log of a stack of before has them already.
  */
 static void
 log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct log *nearest)
 {
     struct tide_upstream edge;
 
-    if (resource->ops == &log_ops)
+    if (resource->ops == &log_ops &&
+        atomic_load_explicit(&((struct log *)resource)->recorder, memory_order_acquire) == walk->recorder)
         nearest = (struct log *)resource;
     if (resource->upstream == NULL && log_base_is_cuda(resource) && tidei_recorder_watch_calls(walk->recorder))
         atomic_fetch_or_explicit(&nearest->beside, LOG_CALLS, memory_order_relaxed);

@@ -15,8 +15,6 @@
 #include "trace/clock.h"
 #include "trace/function.h"
 
-TIDEI_TLS struct tidei_call_slot tidei_call_slot;
-
 #ifdef HAVE_CUPTI_H
 
 /* Numbers of the functions of a domain that are looked up. */
@@ -64,12 +62,9 @@ calls_timestamp_monotonic(void)
 static __attribute__((noinline)) void
 calls_tell(struct tidei_call_slot *slot, const struct tidei_call_part *part)
 {
-    struct tidei_call call = { .part = *part, .waits = slot->armed != 0 };
-
     if (slot->os_tid == 0)
         slot->os_tid = (uint32_t)syscall(SYS_gettid);
-    call.os_tid = slot->os_tid;
-    tidei_inbox_put_call(&call);
+    tidei_inbox_put_call(slot, part);
 }
 
 /* The outermost call of this thread has returned. Fields go where they stay: see tidei_front_event. */
@@ -350,12 +345,13 @@ calls_begin_memory(struct tidei_inbox *inbox)
 }
 
 enum tide_status
-tidei_calls_attach(struct tidei_inbox *inbox, bool tsc, bool memory)
+tidei_calls_attach(struct tidei_inbox *inbox, const struct tidei_recorder *recorder, bool tsc, bool memory)
 {
     enum tide_status status = TIDE_OK;
 
     memset(inbox, 0, sizeof(*inbox));
     pthread_mutex_init(&inbox->lock, NULL);
+    inbox->recorder = recorder;
     inbox->tsc = tsc;
     /* Without the lock: a child has it as a thread of the parent left it. */
     if (calls_pid != 0 && calls_pid != getpid())
@@ -426,10 +422,11 @@ tidei_calls_overflown(void)
 #else
 
 enum tide_status
-tidei_calls_attach(struct tidei_inbox *inbox, bool tsc, bool memory)
+tidei_calls_attach(struct tidei_inbox *inbox, const struct tidei_recorder *recorder, bool tsc, bool memory)
 {
     memset(inbox, 0, sizeof(*inbox));
     pthread_mutex_init(&inbox->lock, NULL);
+    inbox->recorder = recorder;
     inbox->tsc = tsc;
     (void)memory;
     return tide_error_set(TIDE_EUNSUPPORTED, "cupti: this build has none (configure found no cupti.h)");

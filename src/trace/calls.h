@@ -22,12 +22,13 @@
 
 /*
  * Make `inbox` an empty one (its lock is the caller's to destroy, whatever comes back) and begin to collect into it
- * (borrowed until the detach). With `memory` inbox->memory says whether there will be events, and where not the error
+ * (borrowed until the detach); `recorder` tells its trace from others and is not followed. With `memory` inbox->memory says whether there will be events, and where not the error
  * text why.
  * Errors: TIDE_EUNSUPPORTED (no CUPTI, another subscriber, another trace with another clock, a child of fork()); the
  * text says which.
  */
-enum tide_status tidei_calls_attach(struct tidei_inbox *inbox, bool tsc, bool memory);
+enum tide_status tidei_calls_attach(struct tidei_inbox *inbox, const struct tidei_recorder *recorder, bool tsc,
+                                    bool memory);
 
 /* Stop. What CUPTI still has is in the inbox first. */
 void tidei_calls_detach(struct tidei_inbox *inbox);

@@ -17,6 +17,7 @@
 
 struct tidei_driver_calls {
     struct tidei_devices *devices;
+    const struct tidei_recorder *recorder; /* never followed */
     struct tidei_inbox inbox;
     struct tidei_inbox taken; /* the inbox's other buffers; the writer's */
     uint64_t flushed_ns;      /* when CUPTI was last asked; the writer's */
@@ -34,7 +35,7 @@ struct tidei_driver_calls {
 };
 
 struct tidei_driver_calls *
-tidei_driver_calls_new(bool tsc)
+tidei_driver_calls_new(const struct tidei_recorder *recorder, bool tsc)
 {
     struct tidei_driver_calls *calls = calloc(1, sizeof(*calls));
 
@@ -45,6 +46,7 @@ tidei_driver_calls_new(bool tsc)
         free(calls);
         return NULL;
     }
+    calls->recorder = recorder;
     calls->tsc = tsc;
     pthread_mutex_init(&calls->lock, NULL);
     return calls;
@@ -78,7 +80,7 @@ tidei_driver_calls_devices(struct tidei_driver_calls *calls)
 static void
 drivercalls_attach(struct tidei_driver_calls *calls, bool memory)
 {
-    bool attached = tidei_calls_attach(&calls->inbox, calls->tsc, memory) == TIDE_OK;
+    bool attached = tidei_calls_attach(&calls->inbox, calls->recorder, calls->tsc, memory) == TIDE_OK;
 
     calls->tried = calls->changed = true;
     calls->overflown = tidei_calls_overflown();

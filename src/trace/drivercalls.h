@@ -9,9 +9,10 @@
 #include "trace/devices.h"
 
 struct tidei_driver_calls;
+struct tidei_recorder;
 
-/* NULL where host memory is short. */
-struct tidei_driver_calls *tidei_driver_calls_new(bool tsc);
+/* For the trace of `recorder` (NULL after a kill; never followed). NULL where host memory is short. */
+struct tidei_driver_calls *tidei_driver_calls_new(const struct tidei_recorder *recorder, bool tsc);
 void tidei_driver_calls_free(struct tidei_driver_calls *calls);
 
 /* What happens to memory, as rows; for the store. */

@@ -8,14 +8,14 @@
 
 /* The calls, each in a record of its own behind the event's. */
 static void
-frontcalls_put(struct tidei_front *front, const struct tidei_call_slot *slot)
+frontcalls_put(struct tidei_front *front, const struct tidei_call_part *calls, unsigned count)
 {
-    for (unsigned i = 0; i < slot->count; i++) {
-        struct tidei_text_record part = { .length = sizeof(slot->calls[i]),
+    for (unsigned i = 0; i < count; i++) {
+        struct tidei_text_record part = { .length = sizeof(calls[i]),
                                           .kind = TIDEI_RECORD_TEXT,
                                           .thread = front->thread_id };
 
-        memcpy(part.text, &slot->calls[i], sizeof(slot->calls[i]));
+        memcpy(part.text, &calls[i], sizeof(calls[i]));
         memcpy(&front->records[(front->head + 1 + i) & front->mask], &part, sizeof(part));
     }
 }
@@ -25,23 +25,29 @@ tidei_front_event_calls_behind(struct tidei_front *front, uint64_t begin, uint64
                                uint64_t stream, uint64_t word, uint32_t callstack, bool settled,
                                const struct tidei_call_slot *slot)
 {
-    uint64_t records = 1 + slot->count;
+    struct tidei_call_part few[TIDEI_CALLS_MOST];
+    const struct tidei_call_part *calls = slot->calls;
+    unsigned count = slot->count;
     struct tidei_record *record;
     uint64_t now;
 
-    if (front->head + records - front->tail > front->mask + 1 && !tidei_front_room(front, records)) {
+    if (slot->within != 0) {
+        count = tidei_call_slot_take(slot, few);
+        calls = few;
+    }
+    if (front->head + 1 + count - front->tail > front->mask + 1 && !tidei_front_room(front, 1 + count)) {
         tidei_front_dropped(front, address, word);
         return;
     }
     record = &front->records[front->head & front->mask];
     tidei_front_fill(front, record, address, size, stream, word, callstack);
-    record->text_records = (uint16_t)slot->count;
-    frontcalls_put(front, slot);
+    record->text_records = (uint16_t)count;
+    frontcalls_put(front, calls, count);
     tidei_front_open(front, front->ring, begin, false);
     now = settled ? tidei_front_ticks_settled(front, false) : tidei_front_ticks(front, false);
     record->ticks = now;
     record->duration_ticks = now - begin;
-    tidei_front_publish(front, front->ring, records);
+    tidei_front_publish(front, front->ring, 1 + count);
 }
 
 void

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/callslot.h"
 #include "trace/inbox.h"
 
 /* The open ones. An inbox's own lock is taken within this one. */
@@ -62,15 +63,18 @@ inbox_reserve(void **items, size_t count, size_t more, size_t *capacity, size_t 
 }
 
 void
-tidei_inbox_put_call(const struct tidei_call *call)
+tidei_inbox_put_call(const struct tidei_call_slot *slot, const struct tidei_call_part *part)
 {
+    struct tidei_call call = { .part = *part, .os_tid = slot->os_tid };
+
     pthread_mutex_lock(&inbox_lock);
     for (struct tidei_inbox *inbox = inbox_first; inbox != NULL; inbox = inbox->next) {
         if (!inbox->memory)
             continue;
+        call.waits = tidei_call_slot_waits(slot, inbox->recorder);
         pthread_mutex_lock(&inbox->lock);
-        if (inbox_reserve((void **)&inbox->calls, inbox->call_count, 1, &inbox->call_capacity, sizeof(*call)))
-            inbox->calls[inbox->call_count++] = *call;
+        if (inbox_reserve((void **)&inbox->calls, inbox->call_count, 1, &inbox->call_capacity, sizeof(call)))
+            inbox->calls[inbox->call_count++] = call;
         else
             inbox->dropped++;
         pthread_mutex_unlock(&inbox->lock);

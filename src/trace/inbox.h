@@ -10,11 +10,14 @@
 #include "trace/activity.h"
 #include "trace/record.h"
 
+struct tidei_call_slot;
+struct tidei_recorder;
+
 /* A call of any thread. */
 struct tidei_call {
     struct tidei_call_part part;
     uint32_t os_tid;
-    bool waits; /* a log records it: it comes again, with its event */
+    bool waits; /* a log of this trace records it: it comes again, with its event */
 };
 
 /* One for each trace that has CUPTI. */
@@ -28,7 +31,8 @@ struct tidei_inbox {
     size_t event_capacity;
     uint64_t dropped; /* records: by CUPTI, and for want of memory */
     bool tsc;
-    bool memory; /* wants calls and events, and gets them; set before it is opened */
+    bool memory;                           /* wants calls and events, and gets them; set before it is opened */
+    const struct tidei_recorder *recorder; /* whose it is; never followed */
     struct tidei_inbox *next;
 };
 
@@ -39,8 +43,8 @@ void tidei_inbox_shut(struct tidei_inbox *inbox);
 /* Whether one is open and all have that clock. */
 bool tidei_inbox_has_clock(bool tsc);
 
-/* To all that want memory. */
-void tidei_inbox_put_call(const struct tidei_call *call);
+/* To all that want memory. A call that has returned is its own thread's to put, whose slot says who waits for it. */
+void tidei_inbox_put_call(const struct tidei_call_slot *slot, const struct tidei_call_part *part);
 void tidei_inbox_put_events(const struct tidei_device_event *events, size_t count);
 
 /* So many records are missing in all of them. */

@@ -12,6 +12,7 @@ libtidemark_la_SOURCES += \
 	src/trace/callstacks.c \
 	src/trace/callstacks.h \
 	src/trace/calls.h \
+	src/trace/callslot.c \
 	src/trace/callslot.h \
 	src/trace/clock.c \
 	src/trace/clock.h \

@@ -64,7 +64,7 @@ tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, s
     writer->merge = tidei_merge_new(file, tsc);
     writer->pair = tidei_pair_new(file);
     writer->sampler = tidei_sampler_new();
-    writer->calls = tidei_driver_calls_new(tsc);
+    writer->calls = tidei_driver_calls_new(recorder, tsc);
     if (writer->merge == NULL || writer->pair == NULL || writer->sampler == NULL || writer->calls == NULL) {
         tidei_merge_free(writer->merge);
         tidei_pair_free(writer->pair);

@@ -118,6 +118,13 @@ tests_gpu_stream_t_LDADD = libtidemark.la -ldl
 TESTS += tests/gpu/stream-t
 GPU_TESTS += tests/gpu/stream-t
 
+check_PROGRAMS += tests/gpu/traces-t
+tests_gpu_traces_t_SOURCES = tests/gpu/traces-t.c $(gpu_test) $(trace_test)
+tests_gpu_traces_t_CFLAGS = $(trace_test_cflags)
+tests_gpu_traces_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+TESTS += tests/gpu/traces-t
+GPU_TESTS += tests/gpu/traces-t
+
 # On the fake driver every stream is a thread.
 THREADED_TESTS += $(GPU_TESTS)
 
