@@ -265,6 +265,7 @@ tide_limit_create(struct tide_resource *upstream, const struct tide_limit_option
     status = tide_resource_init(&limit->base, &limit_ops, upstream);
     if (status != TIDE_OK)
         goto out;
+    tidei_resource_set_quick(&limit->base);
     limit->budget = budget;
     *out = &limit->base;
     return TIDE_OK;

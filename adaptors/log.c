@@ -8,7 +8,8 @@
  * Example: log(trace.db) | statistics | limit(4GiB) | log | driver
  *
  * The life of an allocation in the trace begins when its call has returned and ends when the call that frees it
- * begins: exactly as long as the caller may use it, and two lives of one address never overlap.
+ * begins: exactly as long as the caller may use it, and two lives of one address never overlap. Over layers that do next
+ * to nothing but pass a call on, the end of the one call of the driver is that of the event: a reading of the clock less.
  *
  * LIMITATIONS: It records what passes through at its place in the stack: above `limit` the requests that are refused
  * too, below it those that reach upstream. Must not be called from a signal handler. At most 65,535 layers in one
@@ -37,8 +38,9 @@ struct log_sampled {
 };
 
 #define LOG_CALLS   1u /* the driver's calls within them */
-#define LOG_SAMPLES 2u /* what `sampled` has */
-#define LOG_STACKS  4u /* of an allocation its call stack */
+#define LOG_QUICK   2u /* an event is over when its call is */
+#define LOG_SAMPLES 4u /* what `sampled` has */
+#define LOG_STACKS  8u /* of an allocation its call stack */
 
 struct log {
     struct tide_resource base;                 /* first */
@@ -112,12 +114,12 @@ log_allocate_recorded(struct log *log, struct tidei_front *front, bool plain, ui
     return status;
 }
 
-/* The same with the driver's calls. */
+/* The same with the driver's calls; see tidei_call_slot_arm for `quick`. */
 static inline __attribute__((always_inline)) enum tide_status
-log_allocate_followed(struct log *log, struct tidei_front *front, bool plain, uint32_t callstack, size_t bytes,
-                      size_t alignment, tide_stream stream, void **out)
+log_allocate_followed(struct log *log, struct tidei_front *front, bool plain, bool quick, uint32_t callstack,
+                      size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
-    struct tidei_call_slot *slot = tidei_call_slot_arm(front->recorder);
+    struct tidei_call_slot *slot = tidei_call_slot_arm(front, quick);
     uint64_t begin = tidei_front_ticks(front, plain);
     enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
 
@@ -141,7 +143,7 @@ log_allocate_otherwise(struct log *log, struct tidei_front *front, size_t bytes,
     if (log_beside(log) & LOG_STACKS)
         callstack = tidei_callstack_here(log->options.callstack_depth, log->options.unwind);
     if (log_beside(log) & LOG_CALLS)
-        status = log_allocate_followed(log, front, false, callstack, bytes, alignment, stream, out);
+        status = log_allocate_followed(log, front, false, false, callstack, bytes, alignment, stream, out);
     else
         status = log_allocate_recorded(log, front, false, callstack, bytes, alignment, stream, out);
     log_sample(log, front);
@@ -155,10 +157,10 @@ log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
     struct tidei_front *front = log_front(log, TIDEI_RECORD_ALLOC);
     unsigned beside = log_beside(log);
 
-    if (__builtin_expect(front == NULL || !front->plain || beside > LOG_CALLS, 0))
+    if (__builtin_expect(front == NULL || !front->plain || beside > (LOG_CALLS | LOG_QUICK), 0))
         return log_allocate_otherwise(log, front, bytes, alignment, stream, out);
-    if (beside == LOG_CALLS)
-        return log_allocate_followed(log, front, true, 0, bytes, alignment, stream, out);
+    if (beside & LOG_CALLS)
+        return log_allocate_followed(log, front, true, (beside & LOG_QUICK) != 0, 0, bytes, alignment, stream, out);
     return log_allocate_recorded(log, front, true, 0, bytes, alignment, stream, out);
 }
 
@@ -177,10 +179,10 @@ log_deallocate_recorded(struct log *log, struct tidei_front *front, bool plain, 
 
 /* The same with the driver's calls. */
 static inline __attribute__((always_inline)) enum tide_status
-log_deallocate_followed(struct log *log, struct tidei_front *front, bool plain, void *pointer, size_t bytes,
+log_deallocate_followed(struct log *log, struct tidei_front *front, bool plain, bool quick, void *pointer, size_t bytes,
                         size_t alignment, tide_stream stream)
 {
-    struct tidei_call_slot *slot = tidei_call_slot_arm(front->recorder);
+    struct tidei_call_slot *slot = tidei_call_slot_arm(front, quick);
     uint64_t begin = tidei_front_ticks_settled(front, plain);
     enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
 
@@ -199,7 +201,7 @@ log_deallocate_otherwise(struct log *log, struct tidei_front *front, void *point
 
     if (front != NULL && !(front->drop && tidei_front_drops_free(front, log->layer_id, (uintptr_t)pointer))) {
         if (log_beside(log) & LOG_CALLS)
-            status = log_deallocate_followed(log, front, false, pointer, bytes, alignment, stream);
+            status = log_deallocate_followed(log, front, false, false, pointer, bytes, alignment, stream);
         else
             status = log_deallocate_recorded(log, front, false, pointer, bytes, alignment, stream);
         log_sample(log, front);
@@ -221,7 +223,7 @@ log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     if (__builtin_expect(front == NULL || !front->plain || (beside & LOG_SAMPLES) != 0, 0))
         return log_deallocate_otherwise(log, front, pointer, bytes, alignment, stream);
     if (beside & LOG_CALLS)
-        return log_deallocate_followed(log, front, true, pointer, bytes, alignment, stream);
+        return log_deallocate_followed(log, front, true, (beside & LOG_QUICK) != 0, pointer, bytes, alignment, stream);
     return log_deallocate_recorded(log, front, true, pointer, bytes, alignment, stream);
 }
 
@@ -408,6 +410,24 @@ log_base_is_cuda(struct tide_resource *base)
            tide_query(base, TIDE_QUERY_DEVICE_TOTAL, &figure) == TIDE_OK;
 }
 
+/* Whether all that takes time in an event of this log is the call of the driver that it makes. */
+static bool
+log_is_quick(const struct log *log)
+{
+    for (const struct tide_resource *below = log->base.upstream; below != NULL; below = below->upstream) {
+        if (!tidei_resource_is_quick(below))
+            return false;
+    }
+    return true;
+}
+
+/* Have a log record the driver's calls. */
+static void
+log_watch_calls(struct log *log)
+{
+    atomic_fetch_or_explicit(&log->beside, log_is_quick(log) ? LOG_CALLS | LOG_QUICK : LOG_CALLS, memory_order_relaxed);
+}
+
 /*
  * What is recorded beside the events, for each log of this trace that is the last one above a base: the driver's calls,
  * where it is one of CUDA's memory, and its figures. A log of a stack of before has them already.
@@ -421,7 +441,7 @@ log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct lo
         atomic_load_explicit(&((struct log *)resource)->recorder, memory_order_acquire) == walk->recorder)
         nearest = (struct log *)resource;
     if (resource->upstream == NULL && log_base_is_cuda(resource) && tidei_recorder_watch_calls(walk->recorder))
-        atomic_fetch_or_explicit(&nearest->beside, LOG_CALLS, memory_order_relaxed);
+        log_watch_calls(nearest);
     if (walk->top->options.samples == TIDE_SAMPLES_EVERY && log_can_watch(resource))
         log_watch_each(walk, nearest, resource);
     for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)

@@ -245,6 +245,7 @@ tide_statistics_create(struct tide_resource *upstream, const struct tide_statist
         status = tide_resource_init(&statistics->base, &statistics_ops, upstream);
     if (status != TIDE_OK)
         goto fini_ledger;
+    tidei_resource_set_quick(&statistics->base);
     *out = &statistics->base;
     return TIDE_OK;
 

@@ -229,6 +229,7 @@ driver_make(const struct tide_driver_options *known, struct tide_resource **out,
         free(self);
         return status;
     }
+    tidei_resource_set_quick(&self->base);
     *out = &self->base;
     return TIDE_OK;
 }

@@ -5,7 +5,7 @@
 
 /*
  * reserved[0] counts the references. The struct is public and read by C++, which has no _Atomic of C: it is only
- * touched through the __atomic builtins below.
+ * touched through the __atomic builtins below. reserved[1] says whether the resource is quick: see resource.h.
  */
 #define REFERENCES 0
 

@@ -23,6 +23,22 @@ tidei_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, si
     return resource->ops->deallocate(resource, pointer, bytes, alignment, stream);
 }
 
+/*
+ * Mark a resource as quick: beside the calls of its upstream, or of the driver where it is a base, it does next to
+ * nothing, which takes no lock for long, calls nobody else and never waits. For its constructor.
+ */
+static inline void
+tidei_resource_set_quick(struct tide_resource *resource)
+{
+    resource->reserved[1] = 1;
+}
+
+static inline bool
+tidei_resource_is_quick(const struct tide_resource *resource)
+{
+    return resource->reserved[1] != 0;
+}
+
 static inline bool
 tidei_is_power_of_two(uint64_t value)
 {

@@ -579,6 +579,12 @@ tests_cupti_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 tests_cupti_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/cupti-t
 
+check_PROGRAMS += tests/callslot-t
+tests_callslot_t_SOURCES = tests/callslot-t.c
+tests_callslot_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src -DTIDEI_TEST_POINTS
+tests_callslot_t_LDADD = libtidemark-test.la
+TESTS += tests/callslot-t
+
 .PHONY: torture
 torture: tests/torture-t
 	TORTURE_KILLS=$${TORTURE_KILLS:-1000} tests/torture-t

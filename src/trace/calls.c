@@ -67,25 +67,51 @@ calls_tell(struct tidei_call_slot *slot, const struct tidei_call_part *part)
     tidei_inbox_put_call(slot, part);
 }
 
-/* The outermost call of this thread has returned. Fields go where they stay: see tidei_front_event. */
-static inline void
-calls_end(struct tidei_call_slot *slot, uint8_t function, const CUpti_CallbackData *data, uint64_t end, bool memory)
+/* A call that is not the first of an event, or of which a trace of all memory is to hear. */
+static __attribute__((noinline)) void
+calls_end_otherwise(struct tidei_call_slot *slot, struct tidei_call_part *part, const CUpti_CallbackData *data)
 {
-    struct tidei_call_part *part = &slot->calls[slot->count];
-
-    part->start = slot->entered;
-    part->correlation = memory ? data->correlationId : 0;
-    part->result = data->functionReturnValue != NULL ? *(const int32_t *)data->functionReturnValue : 0;
-    part->function = function;
-    part->end = end;
-    if (memory)
+    if (atomic_load_explicit(&calls_memory, memory_order_relaxed)) {
+        part->correlation = data->correlationId;
         calls_tell(slot, part);
-    if (slot->armed == 0)
-        return;
-    if (slot->count < TIDEI_CALLS_MOST)
-        slot->count++;
-    else
+    }
+    if (slot->armed != 0 && !tidei_call_slot_add(slot, part))
         atomic_fetch_add_explicit(&calls_overflown, 1, memory_order_relaxed);
+}
+
+/* The outermost call of this thread has returned. Fields go where they stay: see tidei_front_fill. */
+static inline __attribute__((always_inline)) void
+calls_end(struct tidei_call_slot *slot, uint8_t function, const CUpti_CallbackData *data, bool memory, bool tsc)
+{
+    int32_t result = data->functionReturnValue != NULL ? *(const int32_t *)data->functionReturnValue : 0;
+    struct tidei_call_part *part = &slot->first;
+
+    if (__builtin_expect(memory || slot->count != 0 || slot->armed != 1, 0)) {
+        struct tidei_call_part other = { .start = slot->count == 0 ? part->start : slot->entered,
+                                         .end = tidei_clock_ticks(tsc),
+                                         .result = result,
+                                         .function = function };
+
+        calls_end_otherwise(slot, &other, data);
+        return;
+    }
+    /* Where it has failed layers above may wait for long. */
+    part->end = tsc && slot->joined != NULL && result == 0 ? tidei_call_slot_open(slot) : tidei_clock_ticks(tsc);
+    part->correlation = 0;
+    part->result = result;
+    part->function = function;
+    slot->count = 1;
+}
+
+static inline __attribute__((always_inline)) void
+calls_enter(struct tidei_call_slot *slot, bool tsc)
+{
+    if (slot->count == 0) {
+        slot->first.start = tidei_clock_ticks(tsc);
+    } else {
+        tidei_call_slot_close(slot);
+        slot->entered = tidei_clock_ticks(tsc);
+    }
 }
 
 /*
@@ -126,9 +152,9 @@ calls_called(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const CUpti_Cal
     }
     if (data->callbackSite == CUPTI_API_ENTER) {
         if (slot->depth++ == 0)
-            slot->entered = tidei_clock_ticks(tsc);
+            calls_enter(slot, tsc);
     } else if (slot->depth != 0 && --slot->depth == 0) {
-        calls_end(slot, functions[cbid], data, tidei_clock_ticks(tsc), memory);
+        calls_end(slot, functions[cbid], data, memory, tsc);
     }
 }
 

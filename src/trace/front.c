@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "resource.h"
+#include "trace/callslot.h"
 #include "trace/drops.h"
 #include "trace/front.h"
 #include "trace/writer.h"
@@ -62,11 +63,14 @@ front_thread_ends(void *unused)
     (void)unused;
     front_list = NULL;
     memset(tidei_front_slots, 0, sizeof(tidei_front_slots));
+    tidei_call_slot_forget();
     while (front != NULL) {
         struct tidei_front *next = front->next;
         struct tidei_recorder *recorder = tidei_recorder_lock_serial(front->serial);
 
         if (recorder != NULL) {
+            /* A thread that ended within an allocation may have left it open: nothing will be recorded. */
+            atomic_store_explicit(&front->ring->open, 0, memory_order_release);
             /* Pairs with the acquire in front_take_ring: who takes the ring goes on behind the last head. */
             if (front_report_drops(front))
                 atomic_store_explicit(&front->ring->state, TIDEI_RING_FREE, memory_order_release);
@@ -416,6 +420,7 @@ tidei_front_forked(void)
 
     front_list = NULL;
     memset(tidei_front_slots, 0, sizeof(tidei_front_slots));
+    tidei_call_slot_forget();
     while (front != NULL) {
         struct tidei_front *next = front->next;
 

@@ -101,7 +101,7 @@ tidei_front_ticks_settled(const struct tidei_front *front, bool plain)
 
 /* Have the record at `head` begin: nothing later than `since` is merged until tidei_front_publish. */
 static inline void
-tidei_front_open(struct tidei_front *front, struct tidei_ring *ring, uint64_t since, bool plain)
+tidei_front_open(const struct tidei_front *front, struct tidei_ring *ring, uint64_t since, bool plain)
 {
     /* Read by the merge with acquire; ordered before the clock by the writer's membarrier or by this fence. */
     atomic_store_explicit(&ring->open, since | 1, memory_order_relaxed);

@@ -25,16 +25,13 @@ tidei_front_event_calls_behind(struct tidei_front *front, uint64_t begin, uint64
                                uint64_t stream, uint64_t word, uint32_t callstack, bool settled,
                                const struct tidei_call_slot *slot)
 {
-    struct tidei_call_part few[TIDEI_CALLS_MOST];
-    const struct tidei_call_part *calls = slot->calls;
-    unsigned count = slot->count;
+    struct tidei_call_part calls[TIDEI_CALLS_MOST];
+    unsigned count = tidei_call_slot_take(slot, calls);
     struct tidei_record *record;
     uint64_t now;
 
-    if (slot->within != 0) {
-        count = tidei_call_slot_take(slot, few);
-        calls = few;
-    }
+    /* The first call may have opened it. Nothing is held up while this waits. Pairs with the acquire in the merge. */
+    atomic_store_explicit(&front->ring->open, 0, memory_order_release);
     if (front->head + 1 + count - front->tail > front->mask + 1 && !tidei_front_room(front, 1 + count)) {
         tidei_front_dropped(front, address, word);
         return;

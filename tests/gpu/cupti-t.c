@@ -1,4 +1,4 @@
-/* What CUPTI adds to a trace: the driver's calls, all memory of the process, and what is said where it cannot be had. */
+/* What CUPTI adds to a trace beside the calls of its stack: all memory of the process, and what it says without. */
 #include "tests/gpu/gpu.h"
 
 #include <dlfcn.h>
@@ -18,16 +18,14 @@
 
 #include <cupti.h>
 
-#define THREADS 4
 #define OUTSIDE 12345 /* bytes of what passes the stack by */
 
 /* The scenarios run in processes of their own: CUPTI has one subscriber, and a child of one that used CUDA has none. */
 static struct {
     bool fake;
-    unsigned pairs; /* of each thread */
 } test;
 
-/* ThreadSanitizer does not follow children; it has the two scenarios that come first in its own process. */
+/* ThreadSanitizer does not follow children; it has the scenario that comes first in its own process. */
 static int
 run(int (*scene)(void *), const char *path)
 {
@@ -54,124 +52,6 @@ scene_find(void *unused)
 {
     (void)unused;
     return scene_open();
-}
-
-static void *
-calls_thread(void *stack)
-{
-    CUcontext context;
-    CUstream stream;
-    void *pointer;
-
-    if (gpu.primary_retain(&context, 0) != CUDA_SUCCESS || gpu.context_set(context) != CUDA_SUCCESS ||
-        gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
-        abort();
-    for (unsigned i = 0; i < test.pairs; i++) {
-        if (tide_allocate(stack, 4096, 256, (tide_stream)stream, &pointer) != TIDE_OK ||
-            tide_deallocate(stack, pointer, 4096, 256, (tide_stream)stream) != TIDE_OK)
-            abort();
-    }
-    gpu.stream_synchronize(stream);
-    return NULL;
-}
-
-static int
-scene_calls(void *path)
-{
-    struct tide_resource *stack;
-    pthread_t threads[THREADS];
-
-    if (scene_open() != 0)
-        return 1;
-    stack = stack_of("log(%s) | statistics | log | driver(release_threshold=1GiB)", (char *)path);
-    for (unsigned i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, calls_thread, stack);
-    for (unsigned i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    tide_resource_release(stack);
-    return 0;
-}
-
-#define CALLS_TESTS 7
-
-static void
-test_calls(void)
-{
-    const char *path = scratch("calls.db");
-    int64_t wanted = (int64_t)test.pairs * THREADS;
-
-    is_i64(run(scene_calls, path), 0, "four threads allocate and free through two logs");
-    ok(trace_is_whole(path), "the trace is whole");
-    is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "calls", "it says that it has the calls");
-    is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE layer_id = 3"), wanted, "all events are there");
-    is_i64(sql_number(path, "SELECT count(*) FROM (SELECT allocation_id FROM driver_call GROUP BY 1"
-                            " HAVING count(*) = 2 AND sum(is_free) = 1) JOIN allocation USING (allocation_id)"
-                            " WHERE layer_id = 3"),
-           wanted, "each allocation of the lower log has the call that made it, and the one that freed it");
-    is_i64(sql_number(path, "SELECT count(*) FROM driver_call"), 2 * wanted, "and there is no other");
-    is_i64(sql_number(path,
-                      "SELECT count(*) FROM driver_call JOIN allocation AS a USING (allocation_id) WHERE result <> 0"
-                      " OR thread_id <> iif(is_free, free_thread_id, alloc_thread_id)"
-                      " OR start_ns + 1000 < iif(is_free, free_ns, alloc_ns - alloc_duration_ns)"
-                      " OR start_ns + duration_ns - 1000 >"
-                      " iif(is_free, free_ns + free_duration_ns, alloc_ns)"
-                      " OR function <> iif(is_free, 'cuMemFreeAsync', 'cuMemAllocFromPoolAsync')"),
-           0, "each within the interval of its event, on its thread");
-}
-
-static int
-scene_pinned(void *path)
-{
-    struct tide_resource *stack;
-
-    if (scene_open() != 0)
-        return 1;
-    stack = stack_of("log(%s) | pinned", (char *)path);
-    give(stack, take(stack, 4096), 4096);
-    tide_resource_release(stack);
-    return 0;
-}
-
-#define PINNED_TESTS 3
-
-/* Memory that lies on no device. */
-static void
-test_pinned(void)
-{
-    const char *path = scratch("pinned.db");
-
-    is_i64(run(scene_pinned, path), 0, "a program allocates pinned memory of the host");
-    is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "calls", "its trace has the calls, too");
-    is_string(sql_text(path, "SELECT group_concat(function) FROM (SELECT function FROM driver_call"
-                             " JOIN allocation USING (allocation_id) WHERE result = 0 ORDER BY start_ns)"),
-              "cuMemHostAlloc,cuMemFreeHost", "which are those of its kind");
-}
-
-static int
-scene_stacks(void *path)
-{
-    struct tide_resource *stack;
-
-    if (scene_open() != 0)
-        return 1;
-    stack = stack_of("log(%s, callstack=8) | driver", (char *)path);
-    give(stack, take(stack, 4096), 4096);
-    tide_resource_release(stack);
-    return 0;
-}
-
-#define STACKS_TESTS 2
-
-/* A log that takes call stacks, too. */
-static void
-test_stacks(void)
-{
-    const char *path = scratch("stacks.db");
-
-    is_i64(run(scene_stacks, path), 0, "a program allocates through a log with call stacks");
-    is_string(sql_text(path, "SELECT group_concat(function) FROM (SELECT function FROM driver_call"
-                             " JOIN allocation USING (allocation_id) WHERE callstack_id > 0 ORDER BY start_ns)"),
-              "cuMemAllocFromPoolAsync,cuMemFreeAsync", "both calls of the driver are recorded beside them");
 }
 
 static void
@@ -545,12 +425,7 @@ main(void)
     if (run(scene_find, NULL) != 0)
         skip_all("no GPU, or no driver for it");
     test.fake = is_fake();
-    test.pairs = test.fake ? 2500 : 250000;
-    plan(CALLS_TESTS + PINNED_TESTS + STACKS_TESTS + MEMORY_TESTS + VERSION_TESTS + END_TESTS + IMPORT_TESTS +
-         OTHER_TESTS);
-    test_calls();
-    test_pinned();
-    test_stacks();
+    plan(MEMORY_TESTS + VERSION_TESTS + END_TESTS + IMPORT_TESTS + OTHER_TESTS);
     test_memory();
     if (CHILDREN_MAY_RECORD) {
         test_versions();

@@ -20,6 +20,13 @@ tests_gpu_bases_t_LDADD = libtidemark.la -ldl
 TESTS += tests/gpu/bases-t
 GPU_TESTS += tests/gpu/bases-t
 
+check_PROGRAMS += tests/gpu/calls-t
+tests_gpu_calls_t_SOURCES = tests/gpu/calls-t.c $(gpu_test) $(trace_test)
+tests_gpu_calls_t_CFLAGS = $(trace_test_cflags)
+tests_gpu_calls_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+TESTS += tests/gpu/calls-t
+GPU_TESTS += tests/gpu/calls-t
+
 # What the driver itself does.
 EXTRA_DIST += tests/gpu/call.h
 check_PROGRAMS += tests/gpu/conduct-t
