@@ -21,8 +21,9 @@
 /* A configuration of this process. */
 struct child_config {
     const struct gpu_config *config;
-    struct tide_resource *stack; /* NULL: the pool below, or skipped */
+    struct tide_resource *stack; /* NULL: the pool below, skipped, or not its round */
     char trace[96];              /* empty: it has no log */
+    unsigned place;
     bool skipped;
 };
 
@@ -110,20 +111,6 @@ child_thread(void *argument)
     return NULL;
 }
 
-/* The mean of all threads. */
-static double
-child_round(struct child_config *config)
-{
-    double sum = 0;
-
-    child.turn = config;
-    pthread_barrier_wait(&child.barrier);
-    pthread_barrier_wait(&child.barrier);
-    for (unsigned i = 0; i < child.threads; i++)
-        sum += child.results[i];
-    return sum / child.threads;
-}
-
 static int
 child_machine(void)
 {
@@ -147,11 +134,57 @@ child_open_config(struct child_config *self)
     if (self->config->stack == NULL)
         return NULL;
     if (strstr(self->config->stack, "%s") != NULL)
-        snprintf(self->trace, sizeof(self->trace), "bench-gpu-%s-%u.db", self->config->process, child.count);
+        snprintf(self->trace, sizeof(self->trace), "bench-gpu-%s-%u.db", self->config->process, self->place);
     snprintf(text, sizeof(text), self->config->stack, self->trace);
-    if (tide_stack_parse(text, &self->stack) != TIDE_OK)
-        return tide_error_text();
-    return NULL;
+    return tide_stack_parse(text, &self->stack) == TIDE_OK ? NULL : tide_error_text();
+}
+
+/* What its notes are made of stays: its trace, or the bytes that came. */
+static void
+child_close_config(struct child_config *self)
+{
+    tide_resource_release(self->stack);
+    self->stack = NULL;
+    if (self->config->cupti == GPU_CUPTI_CALLBACKS)
+        gpu_cupti_stop();
+}
+
+static void
+child_turn(struct child_config *config)
+{
+    child.turn = config;
+    pthread_barrier_wait(&child.barrier);
+    pthread_barrier_wait(&child.barrier);
+}
+
+/* Have a log that is new touch all of its rings, and its writer write that. */
+static void
+child_warm(struct child_config *config)
+{
+    const char *reason = child_open_config(config);
+
+    if (reason != NULL)
+        bench_fail(reason);
+    child_turn(config);
+    child_turn(config);
+    if (config->trace[0] != '\0' && tide_log_flush(config->stack) != TIDE_OK)
+        bench_fail("log");
+}
+
+/* The mean of all threads. */
+static double
+child_round(struct child_config *config)
+{
+    double sum = 0;
+
+    if (config->config->for_round)
+        child_warm(config);
+    child_turn(config);
+    for (unsigned i = 0; i < child.threads; i++)
+        sum += child.results[i];
+    if (config->config->for_round)
+        child_close_config(config);
+    return sum / child.threads;
 }
 
 static void
@@ -164,8 +197,11 @@ child_open(const char *process)
         if (strcmp(gpu_configs[i].process, process) != 0)
             continue;
         self->config = &gpu_configs[i];
+        self->place = child.count;
         reason = child_open_config(self);
         self->skipped = reason != NULL;
+        if (self->config->for_round && !self->skipped)
+            child_close_config(self);
         if (self->skipped)
             printf("skip %s\n", reason);
         else
@@ -202,14 +238,15 @@ child_close(void)
     for (unsigned i = 0; i < child.count; i++) {
         struct child_config *self = &child.configs[i];
 
-        tide_resource_release(self->stack);
+        if (!self->skipped && !self->config->for_round)
+            child_close_config(self);
         if (!self->skipped && self->config->cupti == GPU_CUPTI_MEMORY2) {
             unsigned fresh;
             unsigned long long bytes = gpu_cupti_finish(&fresh);
 
             printf("%.1f MiB of MEMORY2 records, %u buffers made in between", (double)bytes / (1 << 20), fresh);
         }
-        if (self->stack != NULL && self->trace[0] != '\0') {
+        if (!self->skipped && self->trace[0] != '\0') {
             child_note(self->trace);
             unlink(self->trace);
         }

@@ -22,6 +22,7 @@
 #define CUPTI_BUFFERS 64
 
 static const struct tidei_cupti *cupti_table;
+static CUpti_SubscriberHandle cupti_subscriber;
 static atomic_ullong cupti_bytes;
 static pthread_mutex_t cupti_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t *cupti_spares[CUPTI_BUFFERS];
@@ -92,12 +93,10 @@ cupti_called(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId funct
 static const char *
 cupti_follow(void)
 {
-    CUpti_SubscriberHandle subscriber;
-
-    if (cupti_table->subscribe(&subscriber, cupti_called, NULL) != CUPTI_SUCCESS ||
-        cupti_table->enable_callback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
+    if (cupti_table->subscribe(&cupti_subscriber, cupti_called, NULL) != CUPTI_SUCCESS ||
+        cupti_table->enable_callback(1, cupti_subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
                                      CUPTI_DRIVER_TRACE_CBID_cuMemAllocFromPoolAsync) != CUPTI_SUCCESS ||
-        cupti_table->enable_callback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
+        cupti_table->enable_callback(1, cupti_subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
                                      CUPTI_DRIVER_TRACE_CBID_cuMemFreeAsync) != CUPTI_SUCCESS)
         return "cupti: callbacks cannot be switched on";
     return NULL;
@@ -129,6 +128,12 @@ gpu_cupti_start(enum gpu_cupti what)
     return what == GPU_CUPTI_CALLBACKS ? cupti_follow() : cupti_record();
 }
 
+void
+gpu_cupti_stop(void)
+{
+    cupti_table->unsubscribe(cupti_subscriber);
+}
+
 unsigned long long
 gpu_cupti_finish(unsigned *fresh)
 {
@@ -144,6 +149,11 @@ gpu_cupti_start(enum gpu_cupti what)
 {
     (void)what;
     return "this build has no CUPTI";
+}
+
+void
+gpu_cupti_stop(void)
+{
 }
 
 unsigned long long

@@ -5,9 +5,8 @@
  * Usage: bench/gpu [JSON-FILE]. BENCH_GPU_SECONDS, 6: how long each number of threads is measured. Writes its traces
  * into the current directory and removes them.
  *
- * Every CUPTI set-up has its own process. The processes wait while one of them runs a round: in each turn every
- * configuration has one, in an order of the turn's own, so that what disturbs the machine disturbs all alike. A figure
- * is the median of its rounds.
+ * The processes, see gpu.h, wait while one of them runs a round: in each turn every configuration has one, in an order
+ * of the turn's own, so that what disturbs the machine disturbs all alike. A figure is the median of its rounds.
  */
 #include "config.h"
 
@@ -23,12 +22,13 @@
 #include "bench/bench.h"
 #include "bench/gpu.h"
 
-#define BARE       "the driver's pool, bare"
-#define DRIVER     "driver"
-#define FULL_OFF   "log(cupti=off) | statistics | limit | driver"
-#define FULL_CALLS "log(cupti=calls) | statistics | limit | driver"
-#define BASE       "driver(default=true, release_threshold=1TiB)"
-#define LAYERS     "statistics | limit(1TiB) | "
+#define BARE           "the driver's pool, bare"
+#define DRIVER         "driver"
+#define FULL_OFF       "log(cupti=off) | statistics | limit | driver"
+#define FULL_OFF_AGAIN FULL_OFF ", made for each round"
+#define FULL_CALLS     "log(cupti=calls) | statistics | limit | driver"
+#define BASE           "driver(default=true, release_threshold=1TiB)"
+#define LAYERS         "statistics | limit(1TiB) | "
 
 const struct gpu_config gpu_configs[] = {
     { .name = BARE, .process = "plain" },
@@ -44,15 +44,23 @@ const struct gpu_config gpu_configs[] = {
       .beside = BARE,
       .word = "bare",
       .most_more = 150 },
+    { .name = FULL_OFF_AGAIN,
+      .process = "plain",
+      .stack = "log(%s, overwrite=true, cupti=off) | " LAYERS BASE,
+      .for_round = true,
+      .beside = BARE,
+      .word = "bare" },
     { .name = FULL_CALLS,
-      .process = "calls",
+      .process = "plain",
       .stack = "log(%s, overwrite=true, cupti=calls) | " LAYERS BASE,
-      .beside = FULL_OFF,
+      .for_round = true,
+      .beside = FULL_OFF_AGAIN,
       .word = "cupti=off",
       .most_more = 250 },
     { .name = "the driver's pool, bare but for CUPTI callbacks",
-      .process = "callbacks",
+      .process = "plain",
       .cupti = GPU_CUPTI_CALLBACKS,
+      .for_round = true,
       .beside = BARE,
       .word = "bare" },
     { .name = "log(cupti=memory) | statistics | limit | driver",
@@ -88,8 +96,8 @@ const unsigned gpu_config_count = GPU_CONFIGS;
 
 #define GPU_MAX_ROUNDS 400
 #define GPU_MIN_ROUNDS 5
-#define GPU_THREADS    16
 #define GPU_PAUSE      10000000 /* ns after a round, in which the writer of its trace catches up */
+#define GPU_THREADS    16
 
 /* One process that measures; several configurations share it. */
 struct gpu_process {

@@ -19,14 +19,17 @@ enum gpu_cupti {
 };
 
 /*
- * One thing that is measured. Those of one process take turns in it: CUPTI stays once it is on, so that what switches
- * it on has a process of its own.
+ * One thing that is measured. Those of one process take turns in it: that is the only fair comparison, as the bare pair
+ * of two processes differs by 100 ns and more. MEMORY2 is felt in its process once it was on, so that it has one of its
+ * own; callbacks are not, and are switched on for a round alone. A stack that is made for each round has a new trace,
+ * and fills the pages of its ring before it is measured.
  */
 struct gpu_config {
     const char *name;
     const char *process;
     const char *stack; /* stack text, with %s in place of the trace; NULL: the driver's pool with nothing of ours */
     enum gpu_cupti cupti;
+    bool for_round;     /* opened for each of its rounds, and closed behind it */
     const char *beside; /* the name of the one it is compared with; NULL: none */
     const char *word;   /* for `beside`, in the table */
     double most_ratio;  /* on one thread: no more than this times the other; 0: no bar */
@@ -47,8 +50,9 @@ extern const unsigned gpu_config_count;
  */
 int gpu_child(const char *process, unsigned threads);
 
-/* Switch it on in this process, once; NULL, or why not. */
+/* Switch it on in this process; NULL, or why not. Callbacks go off again. */
 const char *gpu_cupti_start(enum gpu_cupti what);
+void gpu_cupti_stop(void);
 
 /* How many bytes of records have come; *fresh: how often a buffer for them had to be made in between. */
 unsigned long long gpu_cupti_finish(unsigned *fresh);
