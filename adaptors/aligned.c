@@ -8,8 +8,8 @@
  * Example: what is over a megabyte begins at a multiple of 2 MiB, as large pages do:
  *     aligned(2MiB, above=1MiB) | driver
  *
- * What needs no more than 256 bytes passes as it is. The rest takes as much more from upstream as the alignment may cost,
- * and how far its address was moved is noted by address.
+ * What needs no more than 256 bytes passes as it is. The rest takes as much more from upstream as the alignment may
+ * cost, and how far its address was moved is noted by address.
  *
  * LIMITATIONS
  *  - The bytes that an alignment may cost are taken for each block; over a pool of large blocks they are small.

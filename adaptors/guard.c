@@ -14,8 +14,8 @@
  * LIMITATIONS
  *  - Writes that miss the canaries, and reads, are not found; compute-sanitizer finds those, and is slower.
  *  - A deallocation on a device waits for its stream, so that what runs beside other work does not any more.
- *  - In a stream that is captured into a graph nothing is looked at, and what is freed there is not held. Memory that the
- *    host looks at itself, as that of pinned and managed, is not to be freed while any stream is captured.
+ *  - In a stream that is captured into a graph nothing is looked at, and what is freed there is not held. Memory that
+ *    the host looks at itself, as that of pinned and managed, is not to be freed while any stream is captured.
  *  - Each block takes two canaries more, and the first one up to its alignment: the layers below see these sizes.
  *  - TIDE_QUERY_BYTES_USED is what was asked for, TIDE_QUERY_BYTES_RESERVED with canaries and freed blocks; it knows no
  *    highs of them.
@@ -160,8 +160,8 @@ guard_buffer(void)
 
 /*
  * Have freed blocks leave, oldest first, until no more than `keep_bytes` are held. All work that was submitted before
- * they were freed is done: they can leave on any stream. One that upstream does not take back is held again. False where
- * none has left.
+ * they were freed is done: they can leave on any stream. One that upstream does not take back is held again. False
+ * where none has left.
  */
 static bool
 guard_release(struct guard *guard, uint64_t keep_bytes, tide_stream stream, unsigned char *buffer)

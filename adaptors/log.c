@@ -8,8 +8,9 @@
  * Example: log(trace.db) | statistics | limit(4GiB) | log | driver
  *
  * The life of an allocation in the trace begins when its call has returned and ends when the call that frees it
- * begins: exactly as long as the caller may use it, and two lives of one address never overlap. Over layers that do next
- * to nothing but pass a call on, the end of the one call of the driver is that of the event: a reading of the clock less.
+ * begins: exactly as long as the caller may use it, and two lives of one address never overlap. Over layers that do
+ * next to nothing but pass a call on, the end of the one call of the driver is that of the event: a reading of the
+ * clock less.
  *
  * LIMITATIONS: It records what passes through at its place in the stack: above `limit` the requests that are refused
  * too, below it those that reach upstream. Must not be called from a signal handler. At most 65,535 layers in one

@@ -9,8 +9,8 @@
  *     prefetch(above=64KiB) | managed
  *
  * LIMITATIONS
- *  - Only memory that is managed can be moved; over a pool of large blocks each block is moved whenever it is handed out,
- *    which costs little where it is there already.
+ *  - Only memory that is managed can be moved; over a pool of large blocks each block is moved whenever it is handed
+ *    out, which costs little where it is there already.
  *  - It is the driver's to keep the memory there; managed(preferred=device) asks for that.
  */
 #include <stdlib.h>

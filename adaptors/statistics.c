@@ -12,9 +12,9 @@
  * An allocation counts once upstream has succeeded, and comes off before upstream takes it back. So a failed attempt
  * never shows, and `current` is never more than what upstream has outstanding: over a limit, a peak never passes it.
  *
- * Every call counts at one moment between its begin and its end, bytes and allocation at the same; the figures are those
- * of the order of these moments. That threads count apart from each other, and the peak is still exact, is src/ledger.h's
- * work.
+ * Every call counts at one moment between its begin and its end, bytes and allocation at the same; the figures are
+ * those of the order of these moments. That threads count apart from each other, and the peak is still exact, is
+ * src/ledger.h's work.
  *
  * LIMITATIONS
  *  - Push and pop nest for the whole resource, not for each thread.

@@ -15,8 +15,8 @@
 #ifdef HAVE_CUPTI_H
 
 /*
- * The least that records cost whoever allocates: buffers that are there, zeroed and in memory before the first call, and
- * zeroed again on CUPTI's own thread, which looks at no record; the cheapest clock that there is.
+ * The least that records cost whoever allocates: buffers that are there, zeroed and in memory before the first call,
+ * and zeroed again on CUPTI's own thread, which looks at no record; the cheapest clock that there is.
  */
 #define CUPTI_BUFFER  ((size_t)1 << 20)
 #define CUPTI_BUFFERS 64

@@ -2,8 +2,8 @@
  * A table of memory blocks: which are out, with the size and alignment that was asked for, and which are idle, by the
  * stream on which they were freed. All of it lies on the host, as the blocks themselves may lie on a device.
  *
- * Every operation but the last takes constant time, expected over the hashing. A block is named by its number, which is valid until
- * it is removed. No locks: the caller has one.
+ * Every operation but the last takes constant time, expected over the hashing. A block is named by its number, which is
+ * valid until it is removed. No locks: the caller has one.
  */
 #ifndef TIDEI_BLOCKS_H
 #define TIDEI_BLOCKS_H

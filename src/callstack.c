@@ -17,7 +17,7 @@
 #include "stackwalk.h"
 
 #define CALLSTACK_SLOTS_FIRST 1024
-#define CALLSTACK_MOST        (1u << 20) /* 180 MiB with 16 frames each; a program that has more is not understood by them */
+#define CALLSTACK_MOST        (1u << 20) /* 180 MiB with 16 frames each; more tell nobody anything */
 
 /* Open addressing, at most half full. What is put in a slot stays there. */
 struct table {

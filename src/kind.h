@@ -35,7 +35,10 @@ struct tidei_argument {
     const char *expected;       /* for messages: "a size such as 4GiB" */
 };
 
-/* `number` holds a SIZE in bytes, a COUNT, a FRACTION in billionths, a FLAG, or the index of a CHOICE; `word` (borrowed) a WORD. */
+/*
+ * `number` holds a SIZE in bytes, a COUNT, a FRACTION in billionths, a FLAG, or the index of a CHOICE; `word`
+ * (borrowed) a WORD.
+ */
 struct tidei_value {
     bool given;
     unsigned column; /* from 1 */

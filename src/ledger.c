@@ -51,7 +51,9 @@ ledger_call_in_one(struct tidei_ledger *ledger, struct tidei_ledger_part *part)
     part->lease = part->most = part->total = (struct tidei_amount){ 0, 0 };
 }
 
-/* A bounded account of which more was taken off than was added, by wrong calls, must not let more pass than its mark. */
+/*
+ * A bounded account of which more was taken off than was added, by wrong calls, must not let more pass than its mark.
+ */
 static void
 ledger_keep_bound(struct tidei_ledger *ledger)
 {

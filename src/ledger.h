@@ -2,9 +2,9 @@
  * An account of what is outstanding, bytes and allocations, that many threads keep exactly and apart from each other.
  *
  * The sum of all stays at or below a mark. What is left up to the mark, the headroom, is lent to threads: as long as a
- * thread adds no more than its lease, the sum cannot pass the mark, whatever all others do, and nobody needs to know it.
- * So the common way is a few plain loads and stores in the thread's own part (src/threadslot.h); what is taken off goes
- * back to the lease. Who needs more than its lease asks, with the lock:
+ * thread adds no more than its lease, the sum cannot pass the mark, whatever all others do, and nobody needs to know
+ * it. So the common way is a few plain loads and stores in the thread's own part (src/threadslot.h); what is taken off
+ * goes back to the lease. Who needs more than its lease asks, with the lock:
  *  - It gets it from what is not lent, with something for what is to come.
  *  - Where that is too little all parts are closed, so that nobody adds anything, and the leases called in. Now the sum
  *    is known. An account that is bounded refuses; one that rises sets a new mark: the peak, which is therefore the
@@ -12,13 +12,13 @@
  *
  * At the mark there is nothing to lend, and all come with the lock. Then they work for each other: a thread that waits
  * leaves its request in its part, and whoever has the lock serves all of them (flat combining: Hendler, Incze, Shavit,
- * Tzafrir, SPAA 2010), so that the lock goes round less often than the requests come. A rising account serves those that
- * add before those that take off: all of them are under way, so that either order is one that could be, and a record that
- * is reached at once stands in nobody's way any more. A bounded one serves those that take off first.
+ * Tzafrir, SPAA 2010), so that the lock goes round less often than the requests come. A rising account serves those
+ * that add before those that take off: all of them are under way, so that either order is one that could be, and a
+ * record that is reached at once stands in nobody's way any more. A bounded one serves those that take off first.
  *
  * Calling leases in costs 5 to 30 us, so they are lent again only after some requests with the lock, more of them each
- * time that the leases lasted for few allocations. As Linux's memory cgroups charge in batches and take them back before
- * they refuse; as a limit on a peak, where there is no batch to waste.
+ * time that the leases lasted for few allocations. As Linux's memory cgroups charge in batches and take them back
+ * before they refuse; as a limit on a peak, where there is no batch to waste.
  *
  * Progress: within the lease wait-free, else blocking. Nothing is called while the lock is held.
  */
@@ -79,8 +79,8 @@ struct tidei_ledger {
 };
 
 /*
- * Begin at 0 below `mark`; `rises` as above. `warning_bytes`: whoever passes it is told; UINT64_MAX: nobody. On failure,
- * TIDE_ENOMEM, the error text is set.
+ * Begin at 0 below `mark`; `rises` as above. `warning_bytes`: whoever passes it is told; UINT64_MAX: nobody. On
+ * failure, TIDE_ENOMEM, the error text is set.
  */
 enum tide_status tidei_ledger_init(struct tidei_ledger *ledger, bool rises, struct tidei_amount mark,
                                    uint64_t warning_bytes);
@@ -135,8 +135,8 @@ tidei_ledger_take_off(struct tidei_ledger *ledger, uint64_t bytes)
 }
 
 /*
- * For a bounded account: false where an allocation of `bytes` cannot be outstanding, as less is. Asks only while a single
- * thread has come, else true: to ask all others each time would cost more than it can find.
+ * For a bounded account: false where an allocation of `bytes` cannot be outstanding, as less is. Asks only while a
+ * single thread has come, else true: to ask all others each time would cost more than it can find.
  */
 static inline bool
 tidei_ledger_covers(struct tidei_ledger *ledger, uint64_t bytes)

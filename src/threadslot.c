@@ -61,7 +61,9 @@ parts_settle(struct tidei_parts *parts)
     }
 }
 
-/* Relaxed: who enters without a fence still sees `closed` behind the barrier that has just been passed, or waited for. */
+/*
+ * Relaxed: who enters without a fence still sees `closed` behind the barrier that has just been passed, or waited for.
+ */
 static void
 parts_note_fence(struct tidei_parts *parts)
 {

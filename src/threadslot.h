@@ -7,11 +7,11 @@
  * take something back: tidei_parts_close keeps everybody out until tidei_parts_open, and between the two its caller
  * reads and writes every part.
  *
- * Why the two never meet: the thread stores busy = 1 and then looks at `closed`. Who closes stores closed = 1, has every
- * thread of the process pass a full barrier, membarrier(2), and then looks at each `busy`. Where the thread's store
- * comes before that barrier, the other one sees it, and waits. Where it comes behind, so does the thread's look, which
- * sees 1: it takes busy back and has to do without its part. On the thread's side it is enough that the compiler keeps
- * the store before the look; where the kernel has no membarrier, it pays a full fence.
+ * Why the two never meet: the thread stores busy = 1 and then looks at `closed`. Who closes stores closed = 1, has
+ * every thread of the process pass a full barrier, membarrier(2), and then looks at each `busy`. Where the thread's
+ * store comes before that barrier, the other one sees it, and waits. Where it comes behind, so does the thread's look,
+ * which sees 1: it takes busy back and has to do without its part. On the thread's side it is enough that the compiler
+ * keeps the store before the look; where the kernel has no membarrier, it pays a full fence.
  *
  * Rules. Inside, a thread takes no lock, waits for nothing, calls out of the library nowhere, and does not enter the
  * same parts again: who closes spins until it is out. Who has closed may take locks that are older than the parts

@@ -54,7 +54,9 @@ bool tidei_watched_add(struct tidei_watched *watched, const struct tidei_watched
 enum tide_status tidei_watched_take(struct tidei_watched *watched, const char *subject, void *pointer, size_t bytes,
                                     size_t alignment, struct tidei_watched_block *out);
 
-/* Take out the block that is held for longest, once it is not pinned; false where no more than `keep_bytes` are held. */
+/*
+ * Take out the block that is held for longest, once it is not pinned; false where no more than `keep_bytes` are held.
+ */
 bool tidei_watched_take_held(struct tidei_watched *watched, uint64_t keep_bytes, struct tidei_watched_block *out);
 
 struct tidei_watched_figures {

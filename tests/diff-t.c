@@ -1,4 +1,6 @@
-/* `tidemark diff`: what was live at the peak is as `peak` has it, and the changes of all groups make that of the peak. */
+/*
+ * `tidemark diff`: what was live at the peak is as `peak` has it, and the changes of all groups make that of the peak.
+ */
 #include "tests/random-trace.h"
 #include "tests/tap.h"
 

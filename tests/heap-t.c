@@ -106,7 +106,9 @@ model_free(struct live *live, uint32_t stream)
     live->piece = NULL;
 }
 
-/* A wait is needed where a granule was freed on that stream since; stretches that merge are as late as the later one. */
+/*
+ * A wait is needed where a granule was freed on that stream since; stretches that merge are as late as the later one.
+ */
 static bool
 model_needs(const struct live *live, uint32_t earlier, uint32_t later)
 {

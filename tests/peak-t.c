@@ -317,7 +317,10 @@ check_thinning(uint64_t seed)
     return good;
 }
 
-/* A long curve that wanders up and then swings about the threshold: from the levels that are kept and from all of them the same times above the threshold. */
+/*
+ * A long curve that wanders up and then swings about the threshold: from the levels that are kept and from all of them
+ * the same times above the threshold.
+ */
 static bool
 check_levels(uint64_t seed)
 {

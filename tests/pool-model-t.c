@@ -1,6 +1,6 @@
 /*
- * Random traffic of several threads through pools and arenas over memory of the host: each block is written throughout and read
- * before it is freed, by whatever thread, and every figure is held against what the threads know.
+ * Random traffic of several threads through pools and arenas over memory of the host: each block is written throughout
+ * and read before it is freed, by whatever thread, and every figure is held against what the threads know.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /*
- * Small random traces, and the same lives in memory, for tests that compare an analysis with brute force: a log 1 over a
- * pool 2 that takes chunks through a log 3 from a sim 4. Times are few, so that ties are many.
+ * Small random traces, and the same lives in memory, for tests that compare an analysis with brute force: a log 1 over
+ * a pool 2 that takes chunks through a log 3 from a sim 4. Times are few, so that ties are many.
  */
 #ifndef TESTS_RANDOM_TRACE_H
 #define TESTS_RANDOM_TRACE_H

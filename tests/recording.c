@@ -1,4 +1,7 @@
-/* Not a test: records three allocations and a free into the trace named, says "ready" and, at the end of input, goes on. */
+/*
+ * Not a test: records three allocations and a free into the trace named, says "ready" and, at the end of input, goes
+ * on.
+ */
 #include <stdio.h>
 
 #include <tidemark/tidemark.h>

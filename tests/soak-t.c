@@ -78,7 +78,9 @@ give_all(struct worker *worker)
     }
 }
 
-/* Laps of random traffic, each of which ends with one big allocation of every thread at once, the last lap's largest. */
+/*
+ * Laps of random traffic, each of which ends with one big allocation of every thread at once, the last lap's largest.
+ */
 static void *
 work(void *argument)
 {

@@ -1,4 +1,7 @@
-/* What `tidemark top`, `histogram` and `summary` add up, against brute force, over small random traces and every way to group. */
+/*
+ * What `tidemark top`, `histogram` and `summary` add up, against brute force, over small random traces and every way to
+ * group.
+ */
 #include "tests/random-trace.h"
 #include "tests/tap.h"
 

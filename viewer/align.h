@@ -19,7 +19,9 @@ struct align {
 /* How many bytes more B has. */
 int64_t align_change(const struct align_row *row);
 
-/* Those of both snapshots that are number `by` of what they group by. COMMAND_FINE, or COMMAND_WRONG after a message. */
+/*
+ * Those of both snapshots that are number `by` of what they group by. COMMAND_FINE, or COMMAND_WRONG after a message.
+ */
 int align_make(const struct snapshot *a, const struct snapshot *b, size_t by, struct align *out);
 
 void align_free(struct align *align);

@@ -1,9 +1,9 @@
 /*
  * The time in the driver's calls, for each group of the allocations that they were made for.
  *
- * The calls stand in the order in which they ended, so that they are read beside a scan: what one was made for is mostly
- * among the last allocations that have gone by, of which a bounded number is remembered. The others are looked up. All
- * of them looked up, as a join does, took three times as long.
+ * The calls stand in the order in which they ended, so that they are read beside a scan: what one was made for is
+ * mostly among the last allocations that have gone by, of which a bounded number is remembered. The others are looked
+ * up. All of them looked up, as a join does, took three times as long.
  */
 #ifndef VIEWER_DRIVER_CALLS_H
 #define VIEWER_DRIVER_CALLS_H

@@ -1,7 +1,7 @@
 /*
- * What is due later, the earliest first: a radix heap of 16 ways. Nothing may be added that is due before what was taken
- * last, which a scan in the order of time never does; then each entry is moved a few times from one array to the end of
- * another, no two are compared, and little is guessed wrong by the processor.
+ * What is due later, the earliest first: a radix heap of 16 ways. Nothing may be added that is due before what was
+ * taken last, which a scan in the order of time never does; then each entry is moved a few times from one array to the
+ * end of another, no two are compared, and little is guessed wrong by the processor.
  */
 #ifndef VIEWER_DUE_QUEUE_H
 #define VIEWER_DUE_QUEUE_H

@@ -65,7 +65,9 @@ void emit_hexadecimal(struct emit *emit, uint64_t value); /* 0x... */
 /* Nanoseconds as microseconds with three decimals. */
 void emit_microseconds(struct emit *emit, int64_t ns);
 
-/* A text of a trace: as JSON, in quotes; as a field of CSV; as one name in a line, in which `separator` is no letter. */
+/*
+ * A text of a trace: as JSON, in quotes; as a field of CSV; as one name in a line, in which `separator` is no letter.
+ */
 void emit_json(struct emit *emit, const char *text);
 void emit_csv(struct emit *emit, const char *text);
 void emit_name(struct emit *emit, const char *text, char separator);

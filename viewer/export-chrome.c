@@ -260,8 +260,8 @@ chrome_begin_call(struct chrome *chrome, char phase, int64_t ns, sqlite3_stmt *r
 }
 
 /*
- * The columns of `calls` in chrome_tables. The slices of a thread have to nest; calls of threads that the trace does not
- * know may overlap, so that each of those has a track of its own.
+ * The columns of `calls` in chrome_tables. The slices of a thread have to nest; calls of threads that the trace does
+ * not know may overlap, so that each of those has a track of its own.
  */
 static void
 chrome_call(struct chrome *chrome, sqlite3_stmt *row)

@@ -74,7 +74,9 @@ int fragment_next(void *fragment, struct scan_pass *pass);
 
 void fragment_free(struct fragment *fragment);
 
-/* The most that was given out over the most that was held: from the lower log, or else from the samples; -1: unknown. */
+/*
+ * The most that was given out over the most that was held: from the lower log, or else from the samples; -1: unknown.
+ */
 double fragment_utilisation(const struct fragment *fragment);
 
 #endif

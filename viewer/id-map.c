@@ -8,8 +8,8 @@
 #include "viewer/id-map.h"
 
 /*
- * Where an id belongs: both halves of a product with what only this table knows. Ids come from files, and whoever writes
- * one could choose them all to have one home if homes were known: 100,000 such ids took 13 seconds.
+ * Where an id belongs: both halves of a product with what only this table knows. Ids come from files, and whoever
+ * writes one could choose them all to have one home if homes were known: 100,000 such ids took 13 seconds.
  */
 static size_t
 map_home(const struct id_map *map, uint64_t id)

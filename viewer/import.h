@@ -86,7 +86,10 @@ int64_t import_base_id(const struct import *import);
  */
 void import_time(struct import *import, bool known, int64_t ns);
 
-/* Add an allocation, one that failed, or a free. *allocation_id (may be NULL): of the allocation; 0 where there is none. */
+/*
+ * Add an allocation, one that failed, or a free. *allocation_id (may be NULL): of the allocation; 0 where there is
+ * none.
+ */
 int import_alloc(struct import *import, const struct import_event *event, int64_t *allocation_id);
 int import_failure(struct import *import, const struct import_event *event, int64_t *allocation_id);
 int import_free(struct import *import, const struct import_event *event, int64_t *allocation_id);
@@ -94,7 +97,10 @@ int import_free(struct import *import, const struct import_event *event, int64_t
 /* Whether the address is live on the layer. */
 bool import_is_live(const struct import *import, unsigned layer, uint64_t address);
 
-/* The trace's id of a thread of the input; name it where the first call for it names it (NULL: ""). 0: a message was printed. */
+/*
+ * The trace's id of a thread of the input; name it where the first call for it names it (NULL: ""). 0: a message was
+ * printed.
+ */
 int64_t import_thread(struct import *import, uint64_t thread, const char *name);
 
 /* A tag below `parent` (0: none). 0: a message was printed. */

@@ -58,7 +58,9 @@ void leaks_free(struct leaks *leaks);
 /* By how much a group grew from the first end of a step to the last; less than 0: it shrank. */
 int64_t leaks_growth(const struct leaks_group *group);
 
-/* Whether it did so again and again: in two steps and in an eighth of them at least, and twice as often as it shrank. */
+/*
+ * Whether it did so again and again: in two steps and in an eighth of them at least, and twice as often as it shrank.
+ */
 bool leaks_grows(const struct leaks *leaks, const struct leaks_group *group);
 
 #endif

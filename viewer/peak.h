@@ -59,8 +59,9 @@ struct peak {
 };
 
 /*
- * Find the peak of what the filters of `view` take, grouped by `by`, and then look at what is live at `at` (MOMENT_PEAK:
- * at the peak), of which the `lives` largest allocations are kept. COMMAND_FINE, or there is nothing to free.
+ * Find the peak of what the filters of `view` take, grouped by `by`, and then look at what is live at `at`
+ * (MOMENT_PEAK: at the peak), of which the `lives` largest allocations are kept. COMMAND_FINE, or there is nothing to
+ * free.
  */
 int peak_make(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
               struct peak *out);

@@ -1,4 +1,6 @@
-/* Reads the rows of `allocation`, checked, in the order in which they began, and no columns but those that are needed. */
+/*
+ * Reads the rows of `allocation`, checked, in the order in which they began, and no columns but those that are needed.
+ */
 #ifndef VIEWER_READING_H
 #define VIEWER_READING_H
 

@@ -11,7 +11,10 @@
  */
 char *stack_text_short(const char *text, size_t frames);
 
-/* Its two innermost frames, short, into `buffer` as far as they fit. Returns that, or the text where there is no memory. */
+/*
+ * Its two innermost frames, short, into `buffer` as far as they fit. Returns that, or the text where there is no
+ * memory.
+ */
 const char *stack_text_brief(const char *text, char *buffer, size_t size);
 
 /*

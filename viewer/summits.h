@@ -1,6 +1,6 @@
 /*
- * The distinct peaks of live bytes over time, by prominence: how far the bytes fall, on the lower side of the two, before
- * they rise higher than the peak; a peak that nothing is higher than falls to 0, at the beginning or at the end.
+ * The distinct peaks of live bytes over time, by prominence: how far the bytes fall, on the lower side of the two,
+ * before they rise higher than the peak; a peak that nothing is higher than falls to 0, at the beginning or at the end.
  */
 #ifndef VIEWER_SUMMITS_H
 #define VIEWER_SUMMITS_H

@@ -44,7 +44,10 @@ struct timeline {
     uint64_t held_bytes; /* live in the log below */
 };
 
-/* Make `count` columns (no more than there are nanoseconds) of what the filters of `view` take. COMMAND_FINE, or there is nothing to free. */
+/*
+ * Make `count` columns (no more than there are nanoseconds) of what the filters of `view` take. COMMAND_FINE, or there
+ * is nothing to free.
+ */
 int timeline_make(struct view *view, size_t count, struct timeline *out);
 
 void timeline_free(struct timeline *timeline);

@@ -17,8 +17,8 @@ struct tide_arena_options {
  * Serve requests from arenas: threads share as many as there are processors, each with its lock, so that threads that
  * allocate and free at the same time do not meet, and what lives for long on one does not cut up another's memory. An
  * arena takes 8 MiB at a time from all of them's chunks, which come from `upstream` (less where size_bytes is below
- * 512 MiB, down to 2 MiB), and gives those back that are free, but for one. Requests of more than a quarter of that have an arena for
- * themselves. Memory goes from stream to stream as in `pool`.
+ * 512 MiB, down to 2 MiB), and gives those back that are free, but for one. Requests of more than a quarter of that
+ * have an arena for themselves. Memory goes from stream to stream as in `pool`.
  *
  * Before a request fails, all arenas give back what they do not use, and each is asked for room. Where that does not
  * help, the traces that are open get a mark: what is reserved, used and free, the largest free block, and the

@@ -32,12 +32,12 @@ TIDE_EXPORT enum tide_status tide_binning_create(struct tide_resource *upstream,
 
 /*
  * Add a bin: from now on requests of more than the next smaller limit and up to `limit_bytes` go to `resource`. What is
- * out of these sizes goes back to where it came from, as long as no two resources hand out the same address (memory does
- * not; two `sim` bases would).
+ * out of these sizes goes back to where it came from, as long as no two resources hand out the same address (memory
+ * does not; two `sim` bases would).
  *
  * Holds a reference to `resource`, until the binning is destroyed. On failure nothing has changed.
- * Errors: TIDE_EINVAL (not a binning, NULL, a limit of 0, of another bin, or over what the resource serves), TIDE_ENOMEM. The
- * allocations of such a bin: TIDE_ENOMEM (no host memory to note the address).
+ * Errors: TIDE_EINVAL (not a binning, NULL, a limit of 0, of another bin, or over what the resource serves),
+ * TIDE_ENOMEM. The allocations of such a bin: TIDE_ENOMEM (no host memory to note the address).
  * Thread safety: any thread, also beside allocations, which stay wait-free but for those that the bin serves: they take
  * a short lock. Since 0.1.
  */

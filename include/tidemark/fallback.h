@@ -16,10 +16,10 @@ struct tide_fallback_options {
 };
 
 /*
- * Ask `first`, and `second` where `first` has no memory (TIDE_ECAPACITY, TIDE_ELIMIT). What `second` has served is noted
- * by address, so that deallocations find their way, as long as no two resources hand out the same address (memory does
- * not; two `sim` bases would). `first` may end in `second`, as a pool over the base that serves what the pool cannot.
- * `options` may be NULL.
+ * Ask `first`, and `second` where `first` has no memory (TIDE_ECAPACITY, TIDE_ELIMIT). What `second` has served is
+ * noted by address, so that deallocations find their way, as long as no two resources hand out the same address (memory
+ * does not; two `sim` bases would). `first` may end in `second`, as a pool over the base that serves what the pool
+ * cannot. `options` may be NULL.
  *
  * Streams are ordered through both. Where both have figures of their own, those that add up are added up; memory is
  * the host's, in stream order, or of a device where that of both is; device figures are those of `first`. Where `first`

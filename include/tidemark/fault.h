@@ -9,9 +9,9 @@ extern "C" {
 #endif
 
 /*
- * Requests of more than above_bytes, once after_bytes have been handed out, are counted, from 1. Of these the nth fails,
- * each every-th, and each by chance with `probability`; where none of the three is given, all of them. At least one of
- * the five must be given.
+ * Requests of more than above_bytes, once after_bytes have been handed out, are counted, from 1. Of these the nth
+ * fails, each every-th, and each by chance with `probability`; where none of the three is given, all of them. At least
+ * one of the five must be given.
  */
 struct tide_fault_options {
     size_t struct_size;
@@ -34,8 +34,8 @@ struct tide_fault_counts {
  * request, and why that one: "fault: planted failure of request 17 (4 KiB): chosen by nth".
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, nothing chosen, a probability that is none, a seed without one, another status), TIDE_ENOMEM.
- * Its allocations: the status of the options.
+ * Errors: TIDE_EINVAL (NULL, nothing chosen, a probability that is none, a seed without one, another status),
+ * TIDE_ENOMEM. Its allocations: the status of the options.
  * Thread safety: any thread; lock-free, with counters that all threads share. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_fault_create(struct tide_resource *upstream, const struct tide_fault_options *options,

@@ -29,8 +29,8 @@ struct tide_guard_damage {
 };
 
 /*
- * Called on the thread that found it, without any lock held. `damage` is borrowed for the call. It may allocate, but not
- * free what the guard has handed out: a block that is looked at cannot be freed meanwhile.
+ * Called on the thread that found it, without any lock held. `damage` is borrowed for the call. It may allocate, but
+ * not free what the guard has handed out: a block that is looked at cannot be freed meanwhile.
  */
 typedef void (*tide_guard_function)(void *context, const struct tide_guard_damage *damage);
 
@@ -49,18 +49,18 @@ struct tide_guard_options {
  * when the block is freed, the pattern when the block goes back to `upstream`, which is when more than hold_bytes are
  * held, when upstream has no more memory, in a trim, and at the end; all of them in tide_guard_check.
  *
- * Where the canaries have changed, the deallocation is TIDE_EDAMAGED: the block stays allocated, to be looked at, and its
- * canaries are written anew, so that the next deallocation succeeds. All that is found is told to the function, or the
- * message sink.
+ * Where the canaries have changed, the deallocation is TIDE_EDAMAGED: the block stays allocated, to be looked at, and
+ * its canaries are written anew, so that the next deallocation succeeds. All that is found is told to the function, or
+ * the message sink.
  *
  * Memory of a device is written in the order of the allocation's stream, and read in that of the deallocation's, which
  * then waits for that stream on the host. A stream that is captured into a graph cannot be waited for: what is freed
  * there is not looked at. It knows its pointers. `options` may be NULL.
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, canary_bytes), TIDE_EUNSUPPORTED (no memory below, as that of sim; a driver that cannot fill
- * or copy it), TIDE_ENOMEM, TIDE_EDRIVER. Its allocations: TIDE_EOVERFLOW, TIDE_ENOMEM, TIDE_EDRIVER; its deallocations:
- * TIDE_EDAMAGED, TIDE_EPOINTER (also freed before), TIDE_EMISMATCH, TIDE_EDRIVER.
+ * Errors: TIDE_EINVAL (NULL, canary_bytes), TIDE_EUNSUPPORTED (no memory below, as that of sim; a driver that cannot
+ * fill or copy it), TIDE_ENOMEM, TIDE_EDRIVER. Its allocations: TIDE_EOVERFLOW, TIDE_ENOMEM, TIDE_EDRIVER; its
+ * deallocations: TIDE_EDAMAGED, TIDE_EPOINTER (also freed before), TIDE_EMISMATCH, TIDE_EDRIVER.
  * Thread safety: any thread; takes a short lock, and writes and reads the memory. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_guard_create(struct tide_resource *upstream, const struct tide_guard_options *options,

@@ -9,9 +9,9 @@ extern "C" {
 #endif
 
 /*
- * Called when the bytes outstanding go from soft_limit_bytes or less to more, once each time that they do: on the thread
- * whose request it is, without any lock held, before upstream is asked. `used_bytes` includes that request. It may call
- * any function of the stack, also free, trim and allocate.
+ * Called when the bytes outstanding go from soft_limit_bytes or less to more, once each time that they do: on the
+ * thread whose request it is, without any lock held, before upstream is asked. `used_bytes` includes that request. It
+ * may call any function of the stack, also free, trim and allocate.
  */
 typedef void (*tide_soft_limit_function)(void *context, uint64_t used_bytes, uint64_t soft_limit_bytes);
 

@@ -29,8 +29,8 @@ TIDE_EXPORT enum tide_status tide_monotonic_create(struct tide_resource *upstrea
 
 /*
  * Take back everything that was handed out; none of it may be used or freed from now on. It is handed out again once
- * the work submitted to `stream` is done, as if all had been freed there; with TIDE_STREAM_ALL, which may block the host,
- * that of all streams. The chunks are kept.
+ * the work submitted to `stream` is done, as if all had been freed there; with TIDE_STREAM_ALL, which may block the
+ * host, that of all streams. The chunks are kept.
  *
  * Errors: TIDE_EINVAL (no monotonic resource), and what upstream returns where it cannot order behind all streams; then
  * nothing has changed. Thread safety: no other thread allocates from it meanwhile. Since 0.1.

@@ -42,9 +42,9 @@ struct tide_pool_figures {
  * reserved, or no more than a quarter while threads wait for each other often.
  *
  * A chunk is taken where no free block fits: of the size that is needed, rounded up to 2 MiB, and at least
- * growth_bytes; where upstream refuses, of half of that, down to what is needed. Before the pool reserves more than ever, and before
- * any request fails, what is free goes back: chunks that are free throughout, those that have been so for longest
- * first. With a release threshold they go back as soon as more than that is reserved.
+ * growth_bytes; where upstream refuses, of half of that, down to what is needed. Before the pool reserves more than
+ * ever, and before any request fails, what is free goes back: chunks that are free throughout, those that have been so
+ * for longest first. With a release threshold they go back as soon as more than that is reserved.
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL, alignment, an initial size above the maximum, sizes above 2^47), TIDE_ENOMEM, what

@@ -20,8 +20,8 @@ struct tide_prefetch_options {
  * Have what `upstream`, over `managed`, allocates moved to its device, or to the host, in the order of the allocation's
  * stream (cuMemPrefetchAsync), so that the first kernel that uses it meets no page faults. `options` may be NULL.
  *
- * An allocation whose prefetch fails is given back, and fails. The thread's current context must be one of the device, or
- * none.
+ * An allocation whose prefetch fails is given back, and fails. The thread's current context must be one of the device,
+ * or none.
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL), TIDE_EUNSUPPORTED (no managed memory below, a device without concurrent managed access, a

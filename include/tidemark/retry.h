@@ -11,8 +11,8 @@ extern "C" {
 #endif
 
 /*
- * Called when upstream has failed a request with `status`, before the `retry`th time (from 1) that it is asked again: on
- * the thread whose request it is, without any lock held. It may call any function of the stack, also free, trim and
+ * Called when upstream has failed a request with `status`, before the `retry`th time (from 1) that it is asked again:
+ * on the thread whose request it is, without any lock held. It may call any function of the stack, also free, trim and
  * allocate. False: the request fails.
  */
 typedef bool (*tide_retry_function)(void *context, size_t bytes, unsigned retry, enum tide_status status);
@@ -33,8 +33,8 @@ struct tide_retry_counts {
 /*
  * Where upstream fails with TIDE_ECAPACITY or TIDE_ELIMIT, call back and ask it again. Without a function of one's own,
  * what is below is trimmed (tide_trim to 0), and from the second time on it waits for the device before
- * (tide_order behind TIDE_STREAM_ALL; that fails while a stream is captured, whose capture is spoilt then), so that what
- * was freed in the order of any stream is free. `options` may be NULL.
+ * (tide_order behind TIDE_STREAM_ALL; that fails while a stream is captured, whose capture is spoilt then), so that
+ * what was freed in the order of any stream is free. `options` may be NULL.
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL, more than 1000 retries), TIDE_ENOMEM. Its allocations: the last failure of upstream, its

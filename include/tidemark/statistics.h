@@ -57,15 +57,15 @@ TIDE_EXPORT enum tide_status tide_statistics_push(struct tide_resource *statisti
 TIDE_EXPORT enum tide_status tide_statistics_pop(struct tide_resource *statistics, struct tide_statistics *out);
 
 /*
- * One line of a report: what was allocated under `path`, the names of tags from the outermost down with '/' between, and
- * all that is nested in it included; "" is what was allocated under no tag. Both are borrowed for the call.
+ * One line of a report: what was allocated under `path`, the names of tags from the outermost down with '/' between,
+ * and all that is nested in it included; "" is what was allocated under no tag. Both are borrowed for the call.
  */
 typedef void (*tide_statistics_function)(void *context, const char *path, const struct tide_statistics *figures);
 
 /*
- * Call `function` for each path of tags that something was allocated under, the highest peak first. An allocation counts
- * under the tag that its thread had then, until it is freed, by whatever thread. Each path's figures are a consistent
- * set; push and pop leave them alone. No lock is held meanwhile: `function` may call any other.
+ * Call `function` for each path of tags that something was allocated under, the highest peak first. An allocation
+ * counts under the tag that its thread had then, until it is freed, by whatever thread. Each path's figures are a
+ * consistent set; push and pop leave them alone. No lock is held meanwhile: `function` may call any other.
  *
  * Errors: TIDE_EINVAL (not a statistics resource, or one without by_tag; NULL), TIDE_ENOMEM. Thread safety: any thread.
  * Since 0.1.

@@ -5,9 +5,9 @@
  * A thread keeps a bounded number of bytes, more of a large pool than of a small one: with many blocks live there is
  * more to be freed before the next request of that size. How many of each size are freed before as many are asked for
  * is a matter of chance: with N blocks live of a class some square root of N. Where threads wait for the supply's lock
- * they keep more and more, until they wait no longer. What a thread keeps is freed into the supply in halves where there is
- * too much of it, and as a whole where it ends, where the supply gathers before a request fails, and before the streams
- * that it was freed on may go.
+ * they keep more and more, until they wait no longer. What a thread keeps is freed into the supply in halves where
+ * there is too much of it, and as a whole where it ends, where the supply gathers before a request fails, and before
+ * the streams that it was freed on may go.
  */
 #ifndef TIDEI_CACHE_H
 #define TIDEI_CACHE_H

@@ -13,7 +13,9 @@ tree_digits(uint64_t granules)
     return octave == 0 ? 0 : granules << (64 - octave);
 }
 
-/* A piece that is in the tree has a parent, or is a root; one that hangs in a ring beside it has itself for a parent. */
+/*
+ * A piece that is in the tree has a parent, or is a root; one that hangs in a ring beside it has itself for a parent.
+ */
 static bool
 tree_is_ringed(const struct tidei_piece *piece)
 {

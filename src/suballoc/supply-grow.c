@@ -16,7 +16,9 @@ supply_unreserve(struct tidei_supply *supply, uint64_t bytes)
     atomic_fetch_sub_explicit(&supply->reserved, bytes, memory_order_relaxed);
 }
 
-/* Count a chunk that has come, or with a negative number one that has gone. With the lock, which is why it is no sum. */
+/*
+ * Count a chunk that has come, or with a negative number one that has gone. With the lock, which is why it is no sum.
+ */
 static void
 supply_hold(struct tidei_supply *supply, uint64_t bytes)
 {

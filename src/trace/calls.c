@@ -123,7 +123,9 @@ calls_import(uint64_t now)
 {
     uint64_t none = 0;
 
-    /* Sequentially consistent, as in calls_enable_memory: one of the two sees the other, and MEMORY2 is off in the end. */
+    /*
+     * Sequentially consistent, as in calls_enable_memory: one of the two sees the other, and MEMORY2 is off in the end.
+     */
     atomic_compare_exchange_strong(&calls_imported, &none, now);
     if (atomic_load(&calls_memory))
         calls_cupti->activity_disable(CUPTI_ACTIVITY_KIND_MEMORY2);

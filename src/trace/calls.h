@@ -22,8 +22,8 @@
 
 /*
  * Make `inbox` an empty one (its lock is the caller's to destroy, whatever comes back) and begin to collect into it
- * (borrowed until the detach); `recorder` tells its trace from others and is not followed. With `memory` inbox->memory says whether there will be events, and where not the error
- * text why.
+ * (borrowed until the detach); `recorder` tells its trace from others and is not followed. With `memory` inbox->memory
+ * says whether there will be events, and where not the error text why.
  * Errors: TIDE_EUNSUPPORTED (no CUPTI, another subscriber, another trace with another clock, a child of fork()); the
  * text says which.
  */

@@ -61,7 +61,9 @@ tidei_clock_settle(void)
 #endif
 }
 
-/* Now, in ticks, where no other thread may see it earlier than what this one has seen of others: clock_gettime is so. */
+/*
+ * Now, in ticks, where no other thread may see it earlier than what this one has seen of others: clock_gettime is so.
+ */
 static inline uint64_t
 tidei_clock_ticks_settled(bool tsc)
 {

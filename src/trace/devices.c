@@ -201,7 +201,9 @@ devices_rows_by_time(const void *left, const void *right)
     return (a->event.ticks > b->event.ticks) - (a->event.ticks < b->event.ticks);
 }
 
-/* Whether an event with the number of a call is the call's: see above. Pools are made and trimmed by calls of any kind. */
+/*
+ * Whether an event with the number of a call is the call's: see above. Pools are made and trimmed by calls of any kind.
+ */
 static bool
 devices_is_of(const struct tidei_device_event *event, const struct devices_call *call)
 {

@@ -28,8 +28,8 @@ bool tidei_driver_calls_watched(struct tidei_driver_calls *calls);
 void tidei_driver_calls_slice(struct tidei_driver_calls *calls, const struct tidei_pair *pair);
 
 /*
- * Take what CUPTI has, where it is time to or `at_once`: then all from before this call, but for what a log has not told
- * yet. Whether rows wait for a transaction. The writer's thread; holds no lock while CUPTI works.
+ * Take what CUPTI has, where it is time to or `at_once`: then all from before this call, but for what a log has not
+ * told yet. Whether rows wait for a transaction. The writer's thread; holds no lock while CUPTI works.
  */
 bool tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_store *store, bool at_once);
 

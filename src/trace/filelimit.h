@@ -1,4 +1,6 @@
-/* Makes the file size limit of the process (RLIMIT_FSIZE) an error, as a full disk is, and not the end of the program. */
+/*
+ * Makes the file size limit of the process (RLIMIT_FSIZE) an error, as a full disk is, and not the end of the program.
+ */
 #ifndef TIDEI_TRACE_FILELIMIT_H
 #define TIDEI_TRACE_FILELIMIT_H
 

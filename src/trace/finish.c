@@ -7,7 +7,9 @@
 #include "trace/recorder.h"
 #include "trace/writer-parts.h"
 
-/* How long a lock that keeps the log from being folded in is waited for: who holds it, or opens the trace next, does. */
+/*
+ * How long a lock that keeps the log from being folded in is waited for: who holds it, or opens the trace next, does.
+ */
 #define FINISH_LOCK_LIMIT_NS 100000000u
 
 /* What the rings' threads have dropped and not yet told. */

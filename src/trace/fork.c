@@ -134,7 +134,9 @@ fork_define_again(struct tidei_recorder *recorder)
     pthread_mutex_unlock(&recorder->lock);
 }
 
-/* Begin a trace of this process's own, in place of the parent's. The locks of tags, call stacks and registry are held. */
+/*
+ * Begin a trace of this process's own, in place of the parent's. The locks of tags, call stacks and registry are held.
+ */
 static enum tide_status
 fork_begin_anew(struct tidei_recorder *recorder)
 {

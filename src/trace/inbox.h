@@ -1,4 +1,6 @@
-/* Where calls and events of memory wait for the writers of the traces that want them; of the process. Calls no CUPTI. */
+/*
+ * Where calls and events of memory wait for the writers of the traces that want them; of the process. Calls no CUPTI.
+ */
 #ifndef TIDEI_TRACE_INBOX_H
 #define TIDEI_TRACE_INBOX_H
 

@@ -74,7 +74,10 @@ struct tidei_store {
 /* Create the trace. Errors: TIDE_EEXIST, TIDE_EIO, TIDE_ENOMEM. */
 enum tide_status tidei_store_create(const char *path, struct tidei_store **out);
 
-/* Open a trace whose process is gone, to complete it; `poll` as in the struct, without a context. Errors: TIDE_EFORMAT, TIDE_EIO, TIDE_ENOMEM. */
+/*
+ * Open a trace whose process is gone, to complete it; `poll` as in the struct, without a context. Errors: TIDE_EFORMAT,
+ * TIDE_EIO, TIDE_ENOMEM.
+ */
 enum tide_status tidei_store_open(const char *path, bool (*poll)(void *context, uint64_t waited_ns),
                                   struct tidei_store **out);
 void tidei_store_close(struct tidei_store *store);

@@ -1,4 +1,6 @@
-/* The callbacks of the fake CUPTI: the tool's function is called at the beginning and the end of the calls it follows. */
+/*
+ * The callbacks of the fake CUPTI: the tool's function is called at the beginning and the end of the calls it follows.
+ */
 #include "tests/fake-cuda/cupti.h"
 
 #define CALLBACK_NUMBERS CUPTI_DRIVER_TRACE_CBID_SIZE

@@ -159,8 +159,8 @@ test_context(void)
 
 /*
  * Each row of the table below is an option of a log, or what is below or happens, with three values. The 27 runs have
- * every pair of values of any two rows: their numbers in base 3 are combined by vectors of which no two are multiples of
- * each other (an orthogonal array of strength 2: Rao 1947).
+ * every pair of values of any two rows: their numbers in base 3 are combined by vectors of which no two are multiples
+ * of each other (an orthogonal array of strength 2: Rao 1947).
  */
 enum { CUPTI, SAMPLES, OVERFLOW, STACKS, CLOCK, LAYERS, WORK, FACTORS };
 static const unsigned factor_vectors[FACTORS][3] = { { 1, 0, 0 }, { 0, 1, 0 }, { 0, 0, 1 }, { 1, 1, 0 },

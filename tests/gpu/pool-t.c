@@ -214,8 +214,10 @@ out:
 #define ONLY_EVENTS        "reuse_event_dependencies=true, reuse_opportunistic=false, reuse_internal_dependencies=false"
 #define ONLY_OPPORTUNISTIC "reuse_event_dependencies=false, reuse_opportunistic=true, reuse_internal_dependencies=false"
 #define ONLY_INTERNAL      "reuse_event_dependencies=false, reuse_opportunistic=false, reuse_internal_dependencies=true"
-#define NONE               "reuse_event_dependencies=false, reuse_opportunistic=false, reuse_internal_dependencies=false"
-#define POLICY_TESTS       6
+#define NONE                                                                                                           \
+    "reuse_event_dependencies=false, reuse_opportunistic=false, "                                                      \
+    "reuse_internal_dependencies=false"
+#define POLICY_TESTS 6
 
 static void
 test_policies(struct gpu_work *work)

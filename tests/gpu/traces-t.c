@@ -90,7 +90,9 @@ test_nested(void)
 
 #define BRANCHED_TESTS 7
 
-/* Small requests pass three logs that wait for calls, of which the first and the last have one trace; others pass one. */
+/*
+ * Small requests pass three logs that wait for calls, of which the first and the last have one trace; others pass one.
+ */
 static void
 test_branched(void)
 {
