@@ -27,7 +27,7 @@ two_chunks="
     UPDATE allocation SET address = 4194304 WHERE allocation_id = 4;
     UPDATE allocation SET address = 4194304 + 1048576 - 4096 WHERE allocation_id = 5;"
 
-plan 37
+plan 39
 
 make_trace "$trace" "$two_chunks
     INSERT INTO refused VALUES (6, 1, 700000, 50), (7, 1, 3000000, 51), (8, 1, 4096, 52), (9, 1, 500000, 53);
@@ -116,8 +116,10 @@ has_words "$json" '{"figure":"live_bytes","a":0,"b":720,"change":720}' 'and othe
 has_words "$json" '"tags":[{"name":"a","change_bytes":-1000,"a_bytes":1000,"b_bytes":0,"a_count":1,"b_count":0},{"name":"c","change_bytes":720,"a_bytes":0,"b_bytes":720,"a_count":0,"b_count":1},{"name":"b","change_bytes":300,"a_bytes":500,"b_bytes":800,"a_count":1,"b_count":1}]' \
     'tags are aligned by their names, the greatest change first'
 has_words "$json" '"The peak is 20 B higher; tag c has 720 B more at it."' 'a sentence says what it is most'
-ask diff --tolerance=2% "$trace" "$other" >/dev/null
+has_words "$json" '"B is worse than A: peak +20 B."' 'and one what is worse'
+words=$(ask diff --tolerance=2% "$trace" "$other")
 is $? 0 'what --tolerance allows is none'
+has_words "$words" 'B is no worse than A, with a tolerance of 2%.' 'which is said, too'
 ask diff "$other" "$trace" >/dev/null
 is $? 0 'a lower one is not either'
 has_words "$(ask diff "$trace" "$other")" 'SIZE' 'nothing said, sizes are aligned, too'

@@ -35,6 +35,7 @@ struct diff {
     struct snapshot b;
     double tolerance;
     bool worse;
+    char why[128]; /* what is worse, for a sentence */
 };
 
 /* One figure of both, as programs and as people call it. `judged`: more of it is worse. */
@@ -56,7 +57,12 @@ diff_report_figure(struct diff *diff, const char *name, const char *words, enum 
                                                              cell_text(texts[1]), change, cells[0], cells[1], cells[2],
                                                              cell_share((double)b - (double)a, (double)a),
                                                              judged ? cell_flag(worse) : cell_none() });
-    diff->worse = diff->worse || worse;
+    if (worse) {
+        size_t length = strlen(diff->why);
+
+        snprintf(diff->why + length, sizeof(diff->why) - length, "%s%s %s", diff->worse ? ", " : "", words, texts[2]);
+        diff->worse = true;
+    }
 }
 
 static void
@@ -81,6 +87,19 @@ diff_report_figures(struct diff *diff)
     diff_report_figure(diff, "allocations", "allocations", REPORT_COUNT, false, a->allocations, b->allocations);
     diff_report_figure(diff, "total_bytes", "allocated", REPORT_SIZE, false, a->total_bytes, b->total_bytes);
     diff_report_figure(diff, "duration_ns", "recorded", REPORT_TIME, false, (uint64_t)a->end_ns, (uint64_t)b->end_ns);
+}
+
+static void
+diff_note_verdict(struct diff *diff)
+{
+    char allowed[48] = "";
+
+    if (diff->tolerance > 0)
+        snprintf(allowed, sizeof(allowed), ", with a tolerance of %.3g%%", 100 * diff->tolerance);
+    if (diff->worse)
+        report_note(&diff->b_view.report, "B is worse than A%s: %s.", allowed, diff->why);
+    else
+        report_note(&diff->b_view.report, "B is no worse than A%s.", allowed);
 }
 
 /* What the peak changed by most. */
@@ -189,6 +208,7 @@ diff_compare(struct diff *diff, const struct diff_options *options)
     status = snapshot_make(&diff->b_view, by, count, &diff->b);
     if (status == COMMAND_FINE) {
         diff_report_figures(diff);
+        diff_note_verdict(diff);
         for (size_t i = 0; i < count && status == COMMAND_FINE; i++)
             status = diff_report_groups(diff, i, i == 0);
         snapshot_free(&diff->b);

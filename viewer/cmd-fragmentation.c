@@ -379,7 +379,9 @@ const struct command command_fragmentation = {
             "utilisation  most used / most reserved over the whole time: from the log below, or\n"
             "             from pool samples\n"
             "\n"
-            "A block pins a chunk that is at most a quarter full; HELD BACK is what is free in it.\n",
+            "A block pins a chunk that is at most a quarter full; HELD BACK is what is free in it.\n"
+            "What another stack would reserve for the same requests says\n"
+            "  tidemark replay --stack 'pool | sim' TRACE\n",
     .options = fragmentation_option_defs,
     .common = OPTIONS_REPORT | OPTIONS_WINDOW | OPTIONS_LIMIT,
     .run = fragmentation_run,

@@ -191,5 +191,7 @@ groups_column(enum groups_by by)
 {
     static const char *const titles[] = { "TAG", "CALL STACK", "SIZE", "SIZES", "STREAM", "THREAD", "LAYER", "DEVICE" };
 
-    return (struct report_column){ "name", titles[by], by == GROUPS_CALLSTACK ? REPORT_STACK : REPORT_NAME };
+    enum report_kind kind = by == GROUPS_CALLSTACK ? REPORT_STACK : by == GROUPS_SIZE ? REPORT_FIGURE : REPORT_NAME;
+
+    return (struct report_column){ "name", titles[by], kind };
 }

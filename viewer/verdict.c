@@ -80,18 +80,19 @@ verdict_report_difference(struct report *report, const struct verdict *verdict)
 
     if (verdict->source == VERDICT_NONE)
         return;
+    /* Samples are moments: below what was live, the highest of them was not the highest. */
     verdict_line(report, &reserved, "%s%s", output_size(&figures[0], verdict->reserved_peak_bytes),
-                 verdict->source == VERDICT_LAYERS ? ", by the lowest log" : ", by samples of the pools");
+                 verdict->source == VERDICT_LAYERS ? ", by the lowest log"
+                 : verdict->base_bytes >= 0        ? ", by samples of the pools"
+                                                   : " or more: no sample of the pools fell on the peak");
     if (verdict->summary->has_lowest)
         snprintf(pools, sizeof(pools), ", %s free in pools", verdict_size(&figures[0], verdict->pools_bytes));
-    /* Samples are moments: below what was live, the highest of them was not the highest. */
     if (verdict->base_bytes >= 0)
         verdict_line(report, &difference, "%s rounding%s, %s more below or at other times",
                      verdict_size(&figures[1], verdict->rounding_bytes), pools,
                      verdict_size(&figures[2], verdict->base_bytes));
     else
-        verdict_line(report, &difference, "%s rounding%s; the highest sample missed the peak",
-                     verdict_size(&figures[1], verdict->rounding_bytes), pools);
+        verdict_line(report, &difference, "%s rounding%s", verdict_size(&figures[1], verdict->rounding_bytes), pools);
 }
 
 void
