@@ -430,8 +430,8 @@ log_watch_calls(struct log *log)
 }
 
 /*
- * What is recorded beside the events, for each log of this trace that is the last one above a base: the driver's calls,
- * where it is one of CUDA's memory, and its figures. A log of a stack of before has them already.
+ * What is recorded beside the events, for each log of this trace that is the last one above a base: the driver's calls
+ * and the GPUs, where it is one of CUDA's memory, and its figures. A log of a stack of before has them already.
  */
 static void
 log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct log *nearest)
@@ -441,8 +441,11 @@ log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct lo
     if (resource->ops == &log_ops &&
         atomic_load_explicit(&((struct log *)resource)->recorder, memory_order_acquire) == walk->recorder)
         nearest = (struct log *)resource;
-    if (resource->upstream == NULL && log_base_is_cuda(resource) && tidei_recorder_watch_calls(walk->recorder))
-        log_watch_calls(nearest);
+    if (resource->upstream == NULL && log_base_is_cuda(resource)) {
+        tidei_recorder_define_devices(walk->recorder);
+        if (tidei_recorder_watch_calls(walk->recorder))
+            log_watch_calls(nearest);
+    }
     if (walk->top->options.samples == TIDE_SAMPLES_EVERY && log_can_watch(resource))
         log_watch_each(walk, nearest, resource);
     for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)

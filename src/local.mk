@@ -24,6 +24,8 @@ libtidemark_la_SOURCES = \
 	src/cupti-table.c \
 	src/cupti-table.h \
 	src/describe.h \
+	src/device-list.c \
+	src/device-list.h \
 	src/device-query.c \
 	src/device.c \
 	src/device.h \

@@ -12,7 +12,7 @@ summary() {
     "$tidemark" summary "$@" 2>"$scratch/err"
 }
 
-plan 33
+plan 36
 
 make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 1, 200, 20, NULL), (3, 1, 300, 30, 40), (4, 1, 0, 60, 60);
@@ -26,6 +26,19 @@ is "$? $(cat "$scratch/err")" "3 $trace: 7 events could not be recorded: the ans
     'a trace with losses is not relied on'
 has_words "$(summary "$trace")" '600 B 30 ns' 'the table has the peak and its time'
 has_words "$(summary "$trace")" 'complete' 'the table says that the trace is complete'
+
+make_trace "$trace" "
+    UPDATE layer SET device = 1 WHERE layer_id = 1;
+    INSERT OR REPLACE INTO meta VALUES ('devices', '[{\"device\":0,\"name\":\"NVIDIA A\",\"total_bytes\":1024},{\"device\":1,\"name\":\"NVIDIA B\",\"total_bytes\":150109880320},{\"device\":2,\"name\":null}, 7]');
+    INSERT INTO life VALUES (1, 1, 100, 10, 20);"
+is "$(summary "$trace" | grep GPU)" 'GPU         1: NVIDIA B, 139.8 GiB' 'the GPU of a layer is named'
+has_words "$(summary --json "$trace")" '"devices":[{"device":0,"name":"NVIDIA A","total_bytes":1024},{"device":1,"name":"NVIDIA B","total_bytes":150109880320}]' \
+    'the object has all whose names are known'
+make_trace "$trace" "
+    INSERT OR REPLACE INTO meta VALUES ('devices', '[{');
+    UPDATE layer SET device = 0;
+    INSERT INTO life VALUES (1, 1, 100, 10, 20);"
+is "$(summary "$trace" | grep -c GPU) $(summary --json "$trace" | grep -c devices)" '0 0' 'what is no list is left out'
 
 make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 20);

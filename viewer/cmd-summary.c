@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "viewer/command.h"
+#include "viewer/devices.h"
 #include "viewer/output.h"
 #include "viewer/summary.h"
 #include "viewer/verdict.h"
@@ -63,6 +64,7 @@ summary_report_head(struct view *view, const struct summary *summary)
 
     summary_report_meta(view, "command", &command);
     summary_report_meta(view, "stack", &stack);
+    devices_report_lines(view);
     snprintf(text, sizeof(text), "%s, %s", output_time(&duration, summary->end_ns),
              view->trace.complete      ? "complete"
              : view->trace.in_progress ? "in progress"
@@ -142,6 +144,7 @@ summary_analyse(struct view *view, const void *own)
     report_field(report, &summary_in_progress, cell_flag(view->trace.in_progress));
     report_field(report, &summary_duration, cell_signed(summary.end_ns));
     verdict_report_fields(report, &verdict);
+    devices_report_table(view);
     summary_free(&summary);
     return COMMAND_FINE;
 }

@@ -21,6 +21,8 @@ libviewer_la_SOURCES = \
 	viewer/counterfactual.h \
 	viewer/drawing.c \
 	viewer/drawing.h \
+	viewer/devices.c \
+	viewer/devices.h \
 	viewer/driver-calls.c \
 	viewer/driver-calls.h \
 	viewer/due-queue.c \

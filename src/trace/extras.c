@@ -172,6 +172,9 @@ extras_other(struct tidei_store *store, uint64_t index)
     case TIDEI_RECORD_STACK:
         status = extras_stack(store, record, text);
         break;
+    case TIDEI_RECORD_DEVICES:
+        status = tidei_store_meta_text(store, "devices", text);
+        break;
     case TIDEI_RECORD_SAMPLE:
         status =
             tidei_store_sample(store, tidei_store_ns(store, record->ticks), record->tag, record->address, record->size);

@@ -23,6 +23,7 @@ enum tidei_record_kind {
     TIDEI_RECORD_MODULE = 12, /* text: path, NUL, build id; address: module id, size: bytes in memory, stream: base */
     TIDEI_RECORD_CALLSTACK = 13, /* text: addresses of 8 bytes, the innermost first; address: call stack id */
     TIDEI_RECORD_MISUSE = 14,    /* text: struct tidei_misuse; address, size, alignment, callstack: of the call */
+    TIDEI_RECORD_DEVICES = 15,   /* text: the machine's GPUs, as meta.devices has them */
 };
 
 /*

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device-list.h"
 #include "resource.h"
 #include "trace/aside.h"
 #include "trace/callstacks.h"
@@ -323,6 +324,26 @@ tidei_recorder_define_stack(struct tidei_recorder *recorder, const char *text)
     pthread_mutex_lock(&recorder->lock);
     record.address = ++recorder->next_stack;
     pthread_mutex_unlock(&recorder->lock);
+    recorder_define(recorder, &record, text, strlen(text));
+}
+
+void
+tidei_recorder_define_devices(struct tidei_recorder *recorder)
+{
+    struct tidei_record record = { .kind = TIDEI_RECORD_DEVICES };
+    struct tidei_error error;
+    char text[4096];
+    bool known;
+
+    pthread_mutex_lock(&recorder->lock);
+    known = recorder->knows_devices;
+    recorder->knows_devices = true;
+    pthread_mutex_unlock(&recorder->lock);
+    if (known)
+        return;
+    tidei_error_save(&error);
+    tidei_device_list(text, sizeof(text));
+    tidei_error_restore(&error);
     recorder_define(recorder, &record, text, strlen(text));
 }
 

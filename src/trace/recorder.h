@@ -57,6 +57,7 @@ struct tidei_recorder {
     uint32_t event_threads; /* that have recorded more than definitions */
     uint32_t next_layer_id;
     uint32_t next_stack;
+    bool knows_devices; /* they are among the definitions */
     struct tidei_definition *definitions;
     size_t definition_count;
     struct tidei_watch *watches;
@@ -99,6 +100,9 @@ void tidei_recorder_define_layer(struct tidei_recorder *recorder, uint32_t layer
 void tidei_recorder_define_bin(struct tidei_recorder *recorder, uint32_t layer_id, uint64_t limit_bytes,
                                uint32_t upstream_layer_id);
 void tidei_recorder_define_stack(struct tidei_recorder *recorder, const char *text);
+
+/* Tell the trace which GPUs there are, once; starts the driver. Keeps the thread's error. */
+void tidei_recorder_define_devices(struct tidei_recorder *recorder);
 
 /* Have the writer ask `resource` (borrowed until the matching unwatch) for its used and reserved bytes. */
 void tidei_recorder_watch(struct tidei_recorder *recorder, struct tide_resource *resource, uint32_t layer_id);

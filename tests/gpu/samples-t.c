@@ -1,4 +1,7 @@
-/* The table pool_sample over the driver's pool: what it used and reserved, each time that this had changed. */
+/*
+ * What a trace says of where its memory came from: in pool_sample what the driver's pool used and reserved, each time
+ * that this had changed; in meta.devices the GPUs.
+ */
 #include "tests/gpu/work.h"
 
 #include "tests/tap.h"
@@ -80,6 +83,37 @@ test_every(struct gpu_work *work)
        (int)sql_number(path, "SELECT count(*) FROM pool_sample"));
 }
 
+#define DEVICES_TESTS 4
+
+static void
+test_devices(struct gpu_work *work)
+{
+    const char *path = scratch("devices.db");
+    const char *other = scratch("host.db");
+    struct tide_resource *stack = gpu_stack("log(%s, cupti=off) | pinned", path);
+    uint64_t total_bytes = 0;
+    char name[256] = "";
+    void *block = NULL;
+
+    tide_device_name(0, name, sizeof(name));
+    tide_device_query(0, TIDE_QUERY_DEVICE_TOTAL, &total_bytes);
+    gpu_allocates(stack, 4096, work->first, &block);
+    gpu_frees(stack, block, 4096, work->first);
+    tide_resource_release(stack);
+    is_string(sql_text(path, "SELECT json_extract(value, '$[0].name') FROM meta WHERE key = 'devices'"), name,
+              "the trace has the name of the GPU");
+    is_i64(sql_number(path, "SELECT json_extract(value, '$[0].total_bytes') FROM meta WHERE key = 'devices'"),
+           (int64_t)total_bytes, "and its memory");
+    is_i64(sql_number(path, "SELECT json_array_length(value) FROM meta WHERE key = 'devices'"), gpu.devices,
+           "it has all GPUs that there are");
+    stack = gpu_stack("log(%s) | host", other);
+    gpu_allocates(stack, 4096, work->first, &block);
+    gpu_frees(stack, block, 4096, work->first);
+    tide_resource_release(stack);
+    is_string(sql_text(other, "SELECT value FROM meta WHERE key = 'devices'"), "",
+              "a trace of memory of the host asks for none");
+}
+
 int
 main(void)
 {
@@ -87,10 +121,11 @@ main(void)
 
     if (reason != NULL)
         skip_all(reason);
-    plan(AUTO_TESTS + EVERY_TESTS);
+    plan(AUTO_TESTS + EVERY_TESTS + DEVICES_TESTS);
     gpu_diag();
     gpu_with_work(test_auto, AUTO_TESTS);
     gpu_with_work(test_every, EVERY_TESTS);
+    gpu_with_work(test_devices, DEVICES_TESTS);
     return done();
 }
 
