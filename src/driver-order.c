@@ -25,12 +25,15 @@ tidei_driver_events_fini(struct tidei_driver_events *events, bool touch_driver)
 
 /* An event belongs to the context that is current where it is created. */
 static CUresult
-order_event_create(const struct tidei_driver *cuda, CUcontext context, CUevent *out)
+order_event_create(const struct tidei_driver *cuda, CUcontext context, CUevent *out, const char **function)
 {
-    CUresult result = cuda->context_push(context);
+    CUresult result;
 
+    *function = "cuCtxPushCurrent";
+    result = cuda->context_push(context);
     if (result != CUDA_SUCCESS)
         return result;
+    *function = "cuEventCreate";
     result = cuda->event_create(out, CU_EVENT_DISABLE_TIMING);
     tidei_driver_leave(cuda);
     return result;
@@ -38,7 +41,7 @@ order_event_create(const struct tidei_driver *cuda, CUcontext context, CUevent *
 
 /* Only events of the context that is kept are kept: an application's own context may go while we still live. */
 static CUresult
-order_event_take(struct tidei_driver_events *events, CUcontext context, CUevent *out)
+order_event_take(struct tidei_driver_events *events, CUcontext context, CUevent *out, const char **function)
 {
     *out = NULL;
     if (context == events->context) {
@@ -47,7 +50,7 @@ order_event_take(struct tidei_driver_events *events, CUcontext context, CUevent 
             *out = events->idle[--events->count];
         tidei_lock_give(&events->lock);
     }
-    return *out != NULL ? CUDA_SUCCESS : order_event_create(events->cuda, context, out);
+    return *out != NULL ? CUDA_SUCCESS : order_event_create(events->cuda, context, out, function);
 }
 
 /* A wait keeps what the event held when the wait was submitted: it may be recorded again, or destroyed, at once. */
@@ -81,8 +84,7 @@ order_streams(struct tidei_driver_events *events, CUstream earlier, CUstream lat
     result = cuda->stream_get_ctx(earlier, &context);
     if (result != CUDA_SUCCESS)
         return result;
-    *function = "cuEventCreate";
-    result = order_event_take(events, context, &event);
+    result = order_event_take(events, context, &event, function);
     if (result != CUDA_SUCCESS)
         return result;
     *function = "cuEventRecord";
@@ -128,6 +130,7 @@ enum tide_status
 tidei_driver_order_all(struct tidei_driver_events *events)
 {
     const struct tidei_driver *cuda = events->cuda;
+    const char *function = "cuCtxPushCurrent";
     CUresult result;
 
     if (!tidei_driver_usable())
@@ -140,10 +143,11 @@ tidei_driver_order_all(struct tidei_driver_events *events)
         return tidei_driver_error(cuda, events->subject, result, "cuCtxSynchronize");
     result = cuda->context_push(events->context);
     if (result == CUDA_SUCCESS) {
+        function = "cuCtxSynchronize";
         result = cuda->context_synchronize();
         tidei_driver_leave(cuda);
     }
-    return order_is_done(result) ? TIDE_OK : tidei_driver_error(cuda, events->subject, result, "cuCtxSynchronize");
+    return order_is_done(result) ? TIDE_OK : tidei_driver_error(cuda, events->subject, result, function);
 }
 
 #endif

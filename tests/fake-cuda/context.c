@@ -22,6 +22,12 @@ fake_context_is(CUcontext context)
     return false;
 }
 
+unsigned
+fake_context_depth(void)
+{
+    return (unsigned)context_depth;
+}
+
 FAKE_EXPORT bool
 fake_cuda_has_context(void)
 {

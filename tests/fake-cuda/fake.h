@@ -174,6 +174,7 @@ CUresult fake_context_current(CUcontext *out);
 void fake_context_push(CUcontext context);
 void fake_context_pop(void);
 bool fake_context_is(CUcontext context);
+unsigned fake_context_depth(void);
 
 /* The stream that a handle names, in the current context where it is 0, 1 or 2. */
 CUresult fake_stream_find(CUstream handle, CUstream *out);
@@ -195,5 +196,8 @@ void fake_wait_context(CUcontext context);
 void fake_clock_add(struct fake_clock *clock, struct fake_point point);
 void fake_clock_merge(struct fake_clock *clock, const struct fake_clock *other);
 void fake_clock_free(struct fake_clock *clock);
+
+/* All events, also those that are gone. */
+CUevent fake_events(void);
 
 #endif

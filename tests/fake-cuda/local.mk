@@ -9,6 +9,7 @@ tests_fake_cuda_libcuda_la_SOURCES = \
 	tests/fake-cuda/capture.h \
 	tests/fake-cuda/context.c \
 	tests/fake-cuda/copy.c \
+	tests/fake-cuda/count.c \
 	tests/fake-cuda/device.c \
 	tests/fake-cuda/driver.c \
 	tests/fake-cuda/event.c \
@@ -45,6 +46,12 @@ tests_fake_cuda_absent_t_SOURCES = tests/fake-cuda/absent-t.c $(trace_test)
 tests_fake_cuda_absent_t_CFLAGS = $(trace_test_cflags)
 tests_fake_cuda_absent_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/absent-t
+
+check_PROGRAMS += tests/fake-cuda/faults-t
+tests_fake_cuda_faults_t_SOURCES = tests/fake-cuda/faults-t.c $(trace_test)
+tests_fake_cuda_faults_t_CFLAGS = $(trace_test_cflags)
+tests_fake_cuda_faults_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+TESTS += tests/fake-cuda/faults-t
 
 check_PROGRAMS += tests/fake-cuda/missing-t
 tests_fake_cuda_missing_t_SOURCES = tests/fake-cuda/missing-t.c

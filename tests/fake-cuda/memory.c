@@ -32,6 +32,16 @@ fake_memory_number(enum fake_memory_kind kind)
     return kind == FAKE_DEVICE ? 3 : kind == FAKE_MANAGED ? 5 : 2;
 }
 
+unsigned
+fake_memory_count(void)
+{
+    unsigned count = 0;
+
+    for (const struct memory_range *range = memory_ranges; range != NULL; range = range->next)
+        count++;
+    return count;
+}
+
 bool
 fake_device_take(int device, uint64_t bytes)
 {

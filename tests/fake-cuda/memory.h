@@ -73,6 +73,9 @@ int fake_memory_number(enum fake_memory_kind kind);
 bool fake_device_take(int device, uint64_t bytes);
 void fake_device_give(int device, uint64_t bytes);
 
+/* How much of it there is, that is no pool's. */
+unsigned fake_memory_count(void);
+
 /* What is left of the context's memory that is no pool's goes. */
 void fake_memory_end(CUcontext context);
 CUresult fake_memory_free(uint64_t address, CUstream stream);

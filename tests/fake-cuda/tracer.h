@@ -48,6 +48,18 @@ struct fake_tracer {
 void fake_cuda_trace(const struct fake_tracer *tracer);
 bool fake_cuda_has_context(void);
 
+/* What is there and was not given back; without default pools and streams 0. */
+struct fake_count {
+    unsigned pools, pool_blocks, references, streams, events, blocks;
+    unsigned depth; /* contexts on this thread's stack */
+};
+void fake_cuda_count(struct fake_count *out);
+
+/* The function of that place and how often it was called; NULL past the last. */
+const char *fake_cuda_function(unsigned place, int *calls);
+
+#define FAKE_CUDA_COUNT       "fake_cuda_count"
+#define FAKE_CUDA_FUNCTION    "fake_cuda_function"
 #define FAKE_CUDA_TRACE       "fake_cuda_trace"
 #define FAKE_CUDA_HAS_CONTEXT "fake_cuda_has_context"
 
