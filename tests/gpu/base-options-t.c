@@ -29,7 +29,7 @@ test_kind(const char *name, const char *call, bool host_access)
     is_u64(gpu_figure(base, TIDE_QUERY_BYTES_RESERVED), 1, "and counted no more");
     is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED_HIGH), MIB + 1, "the most is remembered");
     ok(tide_deallocate(base, first, MIB, 256, 0) == TIDE_EPOINTER, "%s: what was freed is no allocation", name);
-    snprintf(text, sizeof(text), "%s: %p is no live allocation (cuMemFree", name, first);
+    snprintf(text, sizeof(text), "%s: %p is no live allocation of this base (CUDA_ERROR_INVALID_VALUE", name, first);
     has_words(tide_error_text(), text, "the text has the pointer");
     is_i64(tide_error_driver(), CUDA_ERROR_INVALID_VALUE, "and the driver's error is kept");
     is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED), 1, "nothing was counted as freed");
