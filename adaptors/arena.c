@@ -285,21 +285,35 @@ arena_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
     return tidei_supply_deallocate(arena_owner(arena, arena_number(arena), pointer), pointer, bytes, alignment, stream);
 }
 
+/* Wait for all streams once: what all arenas, and none, have free is free on stream 0 afterwards. */
+static enum tide_status
+arena_order_all(struct arena *arena)
+{
+    struct tidei_supply *source = &arena->source->supply;
+    uint64_t epochs[ARENA_COUNT_MOST + 1], epoch = tidei_supply_order_begin(source);
+    enum tide_status status, settled;
+
+    for (uint32_t i = 0; i <= arena->count; i++)
+        epochs[i] = tidei_supply_order_begin(arena->arenas[i]);
+    status = tide_pass_order(&arena->base, TIDE_STREAM_ALL, 0);
+    if (status != TIDE_OK)
+        return status;
+    status = tidei_supply_order_end(source, epoch);
+    for (uint32_t i = 0; i <= arena->count; i++) {
+        settled = tidei_supply_order_end(arena->arenas[i], epochs[i]);
+        if (status == TIDE_OK)
+            status = settled;
+    }
+    return status;
+}
+
 /* An order of stream 0 behind all is the application's word that streams may go. */
 static enum tide_status
 arena_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
-    struct arena *arena = (struct arena *)self;
-    enum tide_status status = TIDE_OK;
-
     if (earlier != TIDE_STREAM_ALL || later != 0)
         return tide_pass_order(self, earlier, later);
-    for (uint32_t i = 0; i <= arena->count && status == TIDE_OK; i++) {
-        /* Relaxed: what another thread frees meanwhile is freed behind this order. */
-        if (atomic_load_explicit(&arena->arenas[i]->held, memory_order_relaxed) > 0)
-            status = tidei_supply_order_all(arena->arenas[i]);
-    }
-    return status == TIDE_OK ? tidei_supply_order_all(&arena->source->supply) : status;
+    return arena_order_all((struct arena *)self);
 }
 
 static enum tide_status
@@ -310,10 +324,12 @@ arena_trim(struct tide_resource *self, uint64_t keep_bytes)
 
     /* Relaxed: a number, no data behind it. */
     if (atomic_load_explicit(&arena->source->supply.held, memory_order_relaxed) > keep_bytes) {
+        /* Streams that memory was freed on may be gone: no call may name one. */
+        status = arena_order_all(arena);
         for (uint32_t i = 0; i <= arena->count && status == TIDE_OK; i++)
-            status = tidei_supply_trim(arena->arenas[i], 0);
+            tidei_supply_release(arena->arenas[i]);
         if (status == TIDE_OK)
-            status = tidei_supply_trim(&arena->source->supply, keep_bytes);
+            tidei_supply_shrink(&arena->source->supply, keep_bytes);
     }
     below = tide_pass_trim(self, keep_bytes);
     return status != TIDE_OK ? status : below;

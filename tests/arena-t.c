@@ -148,7 +148,7 @@ check_threads(void)
     tide_resource_release(&upstream->base);
 }
 
-#define BOUND_TESTS 7
+#define BOUND_TESTS 9
 
 static void
 check_bounds(void)
@@ -156,6 +156,7 @@ check_bounds(void)
     struct upstream *upstream = upstream_create();
     struct tide_resource *arena = over(tide_resource_retain(&upstream->base), 64 * MIB);
     struct errand errand = { .arena = arena, .bytes = 100 * KIB };
+    uint64_t calls;
     size_t count = 0;
     void *block;
 
@@ -168,6 +169,17 @@ check_bounds(void)
        "then there is nothing left, nor for the smallest");
     tide_trim(arena, 0);
     is_u64(upstream->live_bytes, 64 * MIB, "what is used stays");
+    tide_resource_release(arena);
+    is_u64(upstream->live_bytes, 0, "until the arenas go");
+
+    arena = over(tide_resource_retain(&upstream->base), 64 * MIB);
+    errand.arena = arena;
+    try_give(arena, try_take(arena, 4096), 4096);
+    elsewhere(run_take, &errand);
+    try_give(arena, try_take(arena, 40 * MIB), 40 * MIB);
+    calls = upstream->order_all_calls;
+    tide_order(arena, TIDE_STREAM_ALL, 0);
+    is_u64(upstream->order_all_calls - calls, 1, "an order behind all streams is one for all arenas");
     tide_resource_release(arena);
 
     arena = over(tide_resource_retain(&upstream->base), 64 * MIB);

@@ -186,7 +186,7 @@ step_chunk(void)
     struct tidei_heap_chunk taken;
 
     if (contract_random(&model.seed) % 2 == 0) {
-        if (!tidei_heap_chunk_take(&model.heap, contract_random(&model.seed) % 2 == 0, &taken))
+        if (!tidei_heap_chunk_take(&model.heap, contract_random(&model.seed) % 2 == 0, UINT64_MAX, &taken))
             return;
         if (contract_random(&model.seed) % 4 == 0) {
             tidei_heap_chunk_put_back(&model.heap, &taken);
@@ -279,7 +279,7 @@ check_model(void)
         if (model.live[i].piece != NULL)
             step_put(&model.live[i]);
     }
-    while (tidei_heap_chunk_take(&model.heap, true, &taken)) {
+    while (tidei_heap_chunk_take(&model.heap, true, UINT64_MAX, &taken)) {
         model.there[chunk_of(taken.span->base)] = false;
         differs += taken.piece->bytes != CHUNK_BYTES;
         tidei_heap_chunk_forget(&model.heap, &taken);
@@ -370,7 +370,7 @@ check_chunks(void)
     while ((count == 0 || heap.chunk_count < heap.chunk_capacity) && tidei_heap_reserve(&heap))
         tidei_heap_chunk_add(&heap, BASE(count++), CHUNK_BYTES, tidei_streams_number(&heap.streams, 0), false);
     for (size_t i = 0; i < 8; i++)
-        tidei_heap_chunk_take(&heap, false, &away[i]);
+        tidei_heap_chunk_take(&heap, false, UINT64_MAX, &away[i]);
     for (size_t i = 0; i < 8 && tidei_heap_reserve(&heap); i++)
         tidei_heap_chunk_add(&heap, BASE(count++), CHUNK_BYTES, tidei_streams_number(&heap.streams, 0), false);
     ok(heap.chunk_count + 8 <= heap.chunk_capacity, "there is room for chunks that are away");

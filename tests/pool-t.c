@@ -136,7 +136,7 @@ check_growth(void)
     tide_resource_release(&upstream->base);
 }
 
-#define KEEP_TESTS 8
+#define KEEP_TESTS 12
 
 static void
 check_keeping(void)
@@ -157,10 +157,19 @@ check_keeping(void)
        "until they make room, so that no more than ever is reserved");
     give(pool, first, 30 * MIB);
     is_u64(query(pool, TIDE_QUERY_BYTES_RESERVED_HIGH), 38 * MIB, "which is what the pool says");
-    ok(tide_trim(pool, 20 * MIB) == TIDE_OK && upstream->live_bytes == 8 * MIB && upstream->trim_calls == 1,
-       "a trim gives back, here and below");
+    ok(tide_trim(pool, 31 * MIB) == TIDE_OK && upstream->live_bytes == 38 * MIB && upstream->trim_calls == 1,
+       "a trim keeps what it is told to keep, here and below, where each chunk is more than the rest");
+    ok(tide_trim(pool, 20 * MIB) == TIDE_OK && upstream->live_bytes == 30 * MIB, "it gives back what is not too much");
+    ok(tide_trim(pool, 30 * MIB) == TIDE_OK && upstream->live_bytes == 30 * MIB, "nothing where just that is reserved");
+    ok(tide_trim(pool, 1) == TIDE_OK && upstream->live_bytes == 30 * MIB, "nor where a byte is to stay");
+    first = take(pool, 10 * MIB);
+    second = take(pool, 2 * MIB);
+    give(pool, first, 10 * MIB);
+    give(pool, second, 2 * MIB);
+    ok(tide_trim(pool, MIB) == TIDE_OK && upstream->live_bytes >= MIB && upstream->live_bytes <= 30 * MIB,
+       "also of several chunks");
     tide_pool_trim(pool, 0);
-    ok(upstream->live_bytes == 0 && upstream->trim_calls == 1, "one of the pool alone, the initial chunk, too");
+    ok(upstream->live_bytes == 0 && upstream->trim_calls == 5, "one of the pool alone gives back all");
     tide_resource_release(pool);
 
     options = (struct tide_pool_options){ TIDE_OPTIONS(options), .release_threshold_bytes = 20 * MIB };

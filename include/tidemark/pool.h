@@ -58,8 +58,9 @@ TIDE_EXPORT enum tide_status tide_pool_create(struct tide_resource *upstream, co
                                               struct tide_resource **out);
 
 /*
- * Give chunks that are free throughout back to upstream until no more than `keep_bytes` are reserved; the caches of all
- * threads and the initial chunk are given back, too. Waits until the device is idle. What tide_trim does, for this
+ * Give chunks that are free throughout back to upstream, those that have been so for longest first, as long as
+ * `keep_bytes` stay reserved; the caches of all threads and the initial chunk are given back, too. Waits until the
+ * device is idle. What tide_trim does, for this
  * layer alone.
  * Errors: TIDE_EINVAL (no pool), what upstream returns. Thread safety: any thread. Since 0.1.
  */

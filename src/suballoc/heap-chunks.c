@@ -88,15 +88,16 @@ chunk_is_free(const struct tidei_span *span)
 }
 
 bool
-tidei_heap_chunk_take(struct tidei_heap *heap, bool all, struct tidei_heap_chunk *out)
+tidei_heap_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes, struct tidei_heap_chunk *out)
 {
     struct tidei_span *span;
 
     if (all)
         tidei_heap_region_release(heap);
-    span = heap->oldest;
+    for (span = heap->oldest; span != NULL && span->bytes > most_bytes; span = span->newer)
+        ;
     for (size_t i = 0; all && span == NULL && i < heap->chunk_count; i++) {
-        if (chunk_is_free(heap->chunks[i]))
+        if (chunk_is_free(heap->chunks[i]) && heap->chunks[i]->bytes <= most_bytes)
             span = heap->chunks[i];
     }
     if (span == NULL)

@@ -128,10 +128,10 @@ struct tidei_heap_chunk {
 };
 
 /*
- * Take out the chunk that has been free for longest; with `all`, also those that stay, and the region that is kept.
- * False where there is none.
+ * Take out the chunk that has been free for longest, of those with no more than `most_bytes`; with `all`, also one that
+ * stays, or has the region that is kept. False where there is none.
  */
-bool tidei_heap_chunk_take(struct tidei_heap *heap, bool all, struct tidei_heap_chunk *out);
+bool tidei_heap_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes, struct tidei_heap_chunk *out);
 
 /* It has waited for all that tidei_heap_wait wants; it is free on `stream` now. */
 void tidei_heap_chunk_own(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk, uint32_t stream);

@@ -40,7 +40,8 @@ supply_note_fork(struct tidei_supply *supply)
     if (supply->forks == tidei_lock_forks)
         return;
     supply->forks = tidei_lock_forks;
-    supply->asking = supply->leaving = 0;
+    supply->asking = 0;
+    supply->leaving_bytes = 0;
     for (size_t i = 0; i < supply->heap.chunk_count; i++)
         bytes += supply->heap.chunks[i]->bytes;
     /* Relaxed: as above. */
@@ -192,21 +193,22 @@ supply_return_chunk(struct tidei_supply *supply, const struct tidei_heap_chunk *
 }
 
 /*
- * Give the chunk that has been free for longest back to upstream; with `all`, also the first one. With the lock, but
- * not throughout. False where there is none, or where it could not be given back, and is there as before.
+ * Give the chunk that has been free for longest back to upstream, of those with no more than `most_bytes`; with `all`,
+ * also the first one. With the lock, but not throughout. False where there is none, or where it could not be given
+ * back, and is there as before.
  */
 static bool
-supply_return_one(struct tidei_supply *supply, bool all)
+supply_return_one(struct tidei_supply *supply, bool all, uint64_t most_bytes)
 {
     struct tidei_heap_chunk chunk;
     enum tide_status status;
 
     supply_note_fork(supply);
-    if (!tidei_heap_chunk_take(&supply->heap, all, &chunk))
+    if (!tidei_heap_chunk_take(&supply->heap, all, most_bytes, &chunk))
         return false;
-    supply->leaving++;
+    supply->leaving_bytes += chunk.span->bytes;
     status = supply_return_chunk(supply, &chunk);
-    supply->leaving--;
+    supply->leaving_bytes -= chunk.span->bytes;
     if (status != TIDE_OK) {
         tidei_heap_chunk_put_back(&supply->heap, &chunk);
         return false;
@@ -229,7 +231,7 @@ supply_make_room(struct tidei_supply *supply, uint64_t bytes)
 
     if (most == UINT64_MAX || most < supply->peak_bytes)
         most = supply->peak_bytes;
-    while (supply_reserved(supply) + bytes > most && supply_return_one(supply, false))
+    while (supply_reserved(supply) + bytes > most && supply_return_one(supply, false, UINT64_MAX))
         ;
 }
 
@@ -241,7 +243,7 @@ tidei_supply_keep_threshold(struct tidei_supply *supply)
     if (most == UINT64_MAX || supply_reserved(supply) <= most)
         return;
     tidei_lock_take(&supply->lock);
-    while (supply_reserved(supply) > most && supply_return_one(supply, false))
+    while (supply_reserved(supply) > most && supply_return_one(supply, false, UINT64_MAX))
         ;
     tidei_lock_give(&supply->lock);
 }
@@ -349,13 +351,14 @@ supply_press(struct tidei_supply *supply, const struct tidei_heap_request *reque
         status = supply_take_hard(supply, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
-        while (supply_return_one(supply, true))
+        while (supply_return_one(supply, true, UINT64_MAX))
             changes++;
         refused = supply_chunk_for(supply, request, &crowded);
         status = refused == TIDE_OK ? supply_take_added(supply, request, out) : supply_take_hard(supply, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
-        again = refused == TIDE_OK || crowded || supply->leaving > 0 || supply->grown + supply->returned != changes;
+        again =
+            refused == TIDE_OK || crowded || supply->leaving_bytes > 0 || supply->grown + supply->returned != changes;
         if (again)
             supply_await(supply);
     } while (again);
@@ -395,7 +398,26 @@ tidei_supply_release(struct tidei_supply *supply)
     if (supply_reserved(supply) == 0)
         return;
     tidei_lock_take(&supply->lock);
-    while (supply_return_one(supply, true))
+    while (supply_return_one(supply, true, UINT64_MAX))
+        ;
+    tidei_lock_give(&supply->lock);
+}
+
+/* What may go so that `keep_bytes` stay, whatever else is on its way to upstream. With the lock. */
+static uint64_t
+supply_above(struct tidei_supply *supply, uint64_t keep_bytes)
+{
+    /* Relaxed: as above. */
+    uint64_t staying = atomic_load_explicit(&supply->held, memory_order_relaxed) - supply->leaving_bytes;
+
+    return staying > keep_bytes ? staying - keep_bytes : 0;
+}
+
+void
+tidei_supply_shrink(struct tidei_supply *supply, uint64_t keep_bytes)
+{
+    tidei_lock_take(&supply->lock);
+    while (supply_return_one(supply, true, supply_above(supply, keep_bytes)))
         ;
     tidei_lock_give(&supply->lock);
 }
@@ -409,13 +431,9 @@ tidei_supply_trim(struct tidei_supply *supply, uint64_t keep_bytes)
         return TIDE_OK;
     /* Streams that memory was freed on may be gone: no call may name one. */
     status = tidei_supply_order_all(supply);
-    if (status != TIDE_OK)
-        return status;
-    tidei_lock_take(&supply->lock);
-    while (supply_reserved(supply) > keep_bytes && supply_return_one(supply, true))
-        ;
-    tidei_lock_give(&supply->lock);
-    return TIDE_OK;
+    if (status == TIDE_OK)
+        tidei_supply_shrink(supply, keep_bytes);
+    return status;
 }
 
 /*

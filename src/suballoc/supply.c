@@ -245,21 +245,24 @@ tidei_supply_put(struct tidei_supply *supply, struct tidei_piece *piece, size_t 
     return status;
 }
 
-enum tide_status
-tidei_supply_order_all(struct tidei_supply *supply)
+/* Before the order, which says nothing of work that is submitted, and then freed behind, while it waits. */
+uint64_t
+tidei_supply_order_begin(struct tidei_supply *supply)
 {
-    enum tide_status status;
     uint64_t epoch;
-    uint32_t number;
 
-    supply->options.gather(supply);
     tidei_lock_take(&supply->lock);
-    /* Before the order, which says nothing of work that is submitted, and then freed behind, while it waits. */
     epoch = supply->heap.streams.epoch++;
     tidei_lock_give(&supply->lock);
-    status = supply->upstream->ops->order(supply->upstream, TIDE_STREAM_ALL, 0);
-    if (status != TIDE_OK)
-        return status;
+    return epoch;
+}
+
+enum tide_status
+tidei_supply_order_end(struct tidei_supply *supply, uint64_t epoch)
+{
+    enum tide_status status = TIDE_OK;
+    uint32_t number;
+
     tidei_lock_take(&supply->lock);
     number = tidei_streams_number(&supply->heap.streams, 0);
     if (number != TIDEI_STREAM_NONE)
@@ -268,4 +271,16 @@ tidei_supply_order_all(struct tidei_supply *supply)
         status = tidei_supply_no_memory(supply);
     tidei_lock_give(&supply->lock);
     return status;
+}
+
+enum tide_status
+tidei_supply_order_all(struct tidei_supply *supply)
+{
+    enum tide_status status;
+    uint64_t epoch;
+
+    supply->options.gather(supply);
+    epoch = tidei_supply_order_begin(supply);
+    status = supply->upstream->ops->order(supply->upstream, TIDE_STREAM_ALL, 0);
+    return status == TIDE_OK ? tidei_supply_order_end(supply, epoch) : status;
 }

@@ -38,7 +38,7 @@ struct tidei_supply {
     uint64_t used_bytes;    /* as asked for, of what was handed out and taken back here */
     uint64_t peak_bytes;    /* the most that `held` has been */
     uint64_t grown, returned, taken_over, orders;
-    uint32_t leaving;         /* chunks on their way to upstream, or back where that refuses */
+    uint64_t leaving_bytes;   /* of chunks on their way to upstream, or back where that refuses */
     uint32_t asking;          /* threads that ask upstream for a chunk */
     uint64_t answered;        /* what became of those that did */
     uint32_t entered, waited; /* of late: threads that took the lock for a request, and those that had to wait for it */
@@ -93,9 +93,20 @@ void tidei_supply_release(struct tidei_supply *supply);
 /* Whether the pointer lies in one of its chunks. */
 bool tidei_supply_owns(struct tidei_supply *supply, const void *pointer);
 
-/* Wait for all streams: what is free is free on stream 0 afterwards. */
+/*
+ * Where one wait for all streams serves several supplies: what is free before the first is free on stream 0 after the
+ * second, once stream 0 has been ordered behind all in between. The first has what the second wants.
+ */
+uint64_t tidei_supply_order_begin(struct tidei_supply *supply);
+enum tide_status tidei_supply_order_end(struct tidei_supply *supply, uint64_t epoch);
+
+/* Gather, and wait for all streams: what is free is free on stream 0 afterwards. */
 enum tide_status tidei_supply_order_all(struct tidei_supply *supply);
 
+/* Give free chunks back as long as `keep_bytes` stay. Streams that memory was freed on before are ordered. */
+void tidei_supply_shrink(struct tidei_supply *supply, uint64_t keep_bytes);
+
+/* Both. */
 enum tide_status tidei_supply_trim(struct tidei_supply *supply, uint64_t keep_bytes);
 
 #endif
