@@ -359,6 +359,12 @@ tests_pool_streams_t_SOURCES = tests/pool-streams-t.c $(adaptor_test)
 tests_pool_streams_t_LDADD = libtidemark.la
 TESTS += tests/pool-streams-t
 
+check_PROGRAMS += tests/storm-t
+tests_storm_t_SOURCES = tests/storm-t.c $(adaptor_test)
+tests_storm_t_LDADD = libtidemark.la
+TESTS += tests/storm-t
+THREADED_TESTS += tests/storm-t
+
 check_PROGRAMS += tests/pool-model-t
 tests_pool_model_t_SOURCES = tests/pool-model-t.c $(adaptor_test)
 tests_pool_model_t_LDADD = libtidemark.la
