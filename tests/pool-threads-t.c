@@ -238,6 +238,64 @@ check_crowd(void)
     tide_resource_release(&upstream->base);
 }
 
+#define ARRIVAL_TESTS 3
+
+struct arrival {
+    struct tide_resource *pool;
+    pthread_barrier_t barrier;
+    _Atomic bool done;
+};
+
+static void
+stay_before_arrival(void *context)
+{
+    struct arrival *arrival = context;
+
+    pthread_barrier_wait(&arrival->barrier);
+    pthread_barrier_wait(&arrival->barrier);
+}
+
+static void *
+run_arrival(void *context)
+{
+    struct arrival *arrival = context;
+    void *block = take(arrival->pool, MIB);
+
+    atomic_store(&arrival->done, true);
+    return block;
+}
+
+/* Upstream has given all that it has to a thread that has not come back with it: another one waits for its part. */
+static void
+check_arrival(void)
+{
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .growth_bytes = 24 * MIB };
+    struct upstream *upstream = upstream_create();
+    struct gate *gate = gate_create(tide_resource_retain(&upstream->base));
+    struct arrival arrival = { .pool = over(&gate->base, &options) };
+    pthread_t first, second;
+    void *blocks[2];
+
+    upstream->capacity_bytes = 24 * MIB;
+    gate->after_allocate = stay_before_arrival;
+    gate->context = &arrival;
+    pthread_barrier_init(&arrival.barrier, NULL, 2);
+    pthread_create(&first, NULL, run_arrival, &arrival);
+    pthread_barrier_wait(&arrival.barrier);
+    pthread_create(&second, NULL, run_arrival, &arrival);
+    for (int i = 0; i < 100 && !atomic_load(&arrival.done); i++)
+        usleep(1000); /* as long as it takes to be refused */
+    ok(!atomic_load(&arrival.done), "who is refused waits for what upstream has given to another thread");
+    pthread_barrier_wait(&arrival.barrier);
+    pthread_join(first, &blocks[0]);
+    pthread_join(second, &blocks[1]);
+    ok(blocks[0] != NULL && blocks[1] != NULL, "and gets its part of that");
+    pthread_barrier_destroy(&arrival.barrier);
+    tide_resource_release(arrival.pool);
+    is_u64(upstream->live_count, 0, "and which goes back");
+    tide_resource_release(&upstream->base);
+}
+
 #define FORK_TESTS 2
 #ifdef __SANITIZE_ADDRESS__
 #define FORKS false
@@ -352,13 +410,15 @@ check_fork_asking(void)
 int
 main(void)
 {
-    plan(CACHE_TESTS + NEAR_TESTS + BOUND_TESTS + SHARE_TESTS + REFUSAL_TESTS + CROWD_TESTS + FORK_TESTS);
+    plan(CACHE_TESTS + NEAR_TESTS + BOUND_TESTS + SHARE_TESTS + REFUSAL_TESTS + CROWD_TESTS + ARRIVAL_TESTS +
+         FORK_TESTS);
     check_caches();
     check_near();
     check_bounds();
     check_shares();
     check_refusals();
     check_crowd();
+    check_arrival();
     if (FORKS) {
         check_fork();
         check_fork_asking();

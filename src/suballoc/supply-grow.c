@@ -40,7 +40,7 @@ supply_note_fork(struct tidei_supply *supply)
     if (supply->forks == tidei_lock_forks)
         return;
     supply->forks = tidei_lock_forks;
-    supply->asking = 0;
+    supply->asking = supply->leaving = 0;
     supply->leaving_bytes = 0;
     for (size_t i = 0; i < supply->heap.chunk_count; i++)
         bytes += supply->heap.chunks[i]->bytes;
@@ -206,8 +206,11 @@ supply_return_one(struct tidei_supply *supply, bool all, uint64_t most_bytes)
     supply_note_fork(supply);
     if (!tidei_heap_chunk_take(&supply->heap, all, most_bytes, &chunk))
         return false;
+    supply->leaving++;
     supply->leaving_bytes += chunk.span->bytes;
     status = supply_return_chunk(supply, &chunk);
+    supply->leaving--;
+    supply->left++;
     supply->leaving_bytes -= chunk.span->bytes;
     if (status != TIDE_OK) {
         tidei_heap_chunk_put_back(&supply->heap, &chunk);
@@ -265,6 +268,23 @@ supply_await(struct tidei_supply *supply)
         sched_yield();
         tidei_lock_take(&supply->lock);
     } while (supply->asking > 0 && supply->answered + supply->returned == before);
+}
+
+/*
+ * Wait for what becomes of the chunks that are on their way to upstream, and of `asking` threads that ask it. With the
+ * lock, but not throughout. Nobody waits so while it asks this supply's upstream, or gives back to it.
+ */
+static void
+supply_await_all(struct tidei_supply *supply, uint32_t asking)
+{
+    uint64_t answered = supply->answered + asking, left = supply->left + supply->leaving;
+
+    while ((supply->asking > 0 && supply->answered < answered) || (supply->leaving > 0 && supply->left < left)) {
+        TIDEI_TEST_POINT("supply.awaits");
+        tidei_lock_give(&supply->lock);
+        sched_yield();
+        tidei_lock_take(&supply->lock);
+    }
 }
 
 /*
@@ -334,15 +354,16 @@ supply_gather(struct tidei_supply *supply)
 
 /*
  * Upstream has refused: use what is free however it is cut, with what caches held; else give all of it back, and ask
- * again. All over again where others have given something back, or are about to, or have got a chunk that they need a
- * part of, or keep the maximum's last bytes for one that they ask for; not because they are asking, too, or threads
+ * again. All over again where others have given something back, or have got a chunk that they need a part of, or keep
+ * the maximum's last bytes for one that they ask for. Upstream may have refused because it was about to give the rest to
+ * another thread: what becomes of those that ask is waited for, but that they ask is no reason to ask again, or threads
  * that are refused would keep each other at it.
  */
 static enum tide_status
 supply_press(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
 {
     enum tide_status status, refused;
-    uint64_t changes;
+    uint64_t changes, left;
     bool again, crowded;
 
     do {
@@ -357,10 +378,13 @@ supply_press(struct tidei_supply *supply, const struct tidei_heap_request *reque
         status = refused == TIDE_OK ? supply_take_added(supply, request, out) : supply_take_hard(supply, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
-        again =
-            refused == TIDE_OK || crowded || supply->leaving_bytes > 0 || supply->grown + supply->returned != changes;
+        again = refused == TIDE_OK || crowded || supply->grown + supply->returned != changes;
+        left = supply->left;
         if (again)
             supply_await(supply);
+        else
+            supply_await_all(supply, supply->asking);
+        again = again || supply->left != left || supply->grown + supply->returned != changes;
     } while (again);
     return refused;
 }
@@ -400,6 +424,7 @@ tidei_supply_release(struct tidei_supply *supply)
     tidei_lock_take(&supply->lock);
     while (supply_return_one(supply, true, UINT64_MAX))
         ;
+    supply_await_all(supply, 0); /* who releases arenas may be asking for one of them */
     tidei_lock_give(&supply->lock);
 }
 

@@ -38,9 +38,11 @@ struct tidei_supply {
     uint64_t used_bytes;    /* as asked for, of what was handed out and taken back here */
     uint64_t peak_bytes;    /* the most that `held` has been */
     uint64_t grown, returned, taken_over, orders;
-    uint64_t leaving_bytes;   /* of chunks on their way to upstream, or back where that refuses */
+    uint32_t leaving;         /* chunks on their way to upstream, or back where that refuses */
     uint32_t asking;          /* threads that ask upstream for a chunk */
-    uint64_t answered;        /* what became of those that did */
+    uint64_t left;            /* what became of those that were on their way */
+    uint64_t answered;        /* and of those that asked */
+    uint64_t leaving_bytes;   /* of chunks on their way */
     uint32_t entered, waited; /* of late: threads that took the lock for a request, and those that had to wait for it */
     uint32_t crowd;           /* how often there were too many of these */
     uint32_t forks;           /* tidei_lock_forks when the two were counted */
@@ -87,7 +89,7 @@ enum tide_status tidei_supply_put(struct tidei_supply *supply, struct tidei_piec
 /* Give free chunks back while more than the threshold is reserved, where there is one. */
 void tidei_supply_keep_threshold(struct tidei_supply *supply);
 
-/* Give all chunks back to upstream that are free. */
+/* Give all chunks back to upstream that are free; those that other threads are about to give back are there, too. */
 void tidei_supply_release(struct tidei_supply *supply);
 
 /* Whether the pointer lies in one of its chunks. */
