@@ -265,8 +265,9 @@ tide_limit_create(struct tide_resource *upstream, const struct tide_limit_option
     status = tide_resource_init(&limit->base, &limit_ops, upstream);
     if (status != TIDE_OK)
         goto out;
-    tidei_resource_set_quick(&limit->base);
     limit->budget = budget;
+    if (budget->soft_limit_bytes == 0) /* an application's function may take its time, and call the driver */
+        tidei_resource_set_quick(&limit->base);
     *out = &limit->base;
     return TIDE_OK;
 
