@@ -8,8 +8,8 @@
  * Example: memory of the device as long as there is some, then managed memory, which may exceed it:
  *     fallback({driver(maximum=60GiB)}) | managed
  *
- * The second is the layer that follows. What it has served is noted by address; while nothing of that is out, a
- * deallocation costs one look at a counter.
+ * The second is the layer that follows. What it has served is noted by address, in tables by parts of the address; a
+ * deallocation where nothing of that part is out costs one look at a counter.
  *
  * LIMITATIONS
  *  - Two resources that hand out the same addresses, such as two `sim` bases, cannot be told apart.
@@ -30,8 +30,6 @@ struct fallback {
     struct tide_resource *first; /* holds a reference */
     bool joined;                 /* the first ends in the second */
     bool any;
-    _Atomic uint64_t out;               /* allocations of the second, outstanding; never less than `noted` has */
-    _Atomic uint64_t served;            /* by the second */
     struct tidei_address_shards *noted; /* owned; addresses of the second */
 };
 
@@ -39,19 +37,6 @@ static bool
 fallback_wanted(const struct fallback *fallback, enum tide_status status)
 {
     return fallback->any || status == TIDE_ECAPACITY || status == TIDE_ELIMIT;
-}
-
-/* Counted before it can be freed. All relaxed: who frees an address got it from here, which orders that. */
-static enum tide_status
-fallback_note(struct fallback *fallback, void *pointer)
-{
-    atomic_fetch_add_explicit(&fallback->out, 1, memory_order_relaxed);
-    if (tidei_address_shards_put(fallback->noted, pointer, 1)) {
-        atomic_fetch_add_explicit(&fallback->served, 1, memory_order_relaxed);
-        return TIDE_OK;
-    }
-    atomic_fetch_sub_explicit(&fallback->out, 1, memory_order_relaxed);
-    return tide_error_set(TIDE_ENOMEM, "fallback: no host memory to note an address");
 }
 
 /* The first has failed, and said why. */
@@ -68,14 +53,12 @@ fallback_allocate_second(struct fallback *fallback, size_t bytes, size_t alignme
         *out = NULL;
         return tide_error_set(status, "fallback: %s; then %s", error.text, tide_error_text());
     }
-    status = fallback_note(fallback, *out);
-    if (status != TIDE_OK) {
-        tidei_error_save(&error);
-        tidei_deallocate(second, *out, bytes, alignment, stream);
-        tidei_error_restore(&error);
-        *out = NULL;
-    }
-    return status;
+    /* Before it can be freed. */
+    if (tidei_address_shards_put(fallback->noted, *out, 1))
+        return TIDE_OK;
+    tidei_deallocate(second, *out, bytes, alignment, stream);
+    *out = NULL;
+    return tide_error_set(TIDE_ENOMEM, "fallback: no host memory to note an address");
 }
 
 static enum tide_status
@@ -89,31 +72,24 @@ fallback_allocate(struct tide_resource *self, size_t bytes, size_t alignment, ti
     return fallback_allocate_second(fallback, bytes, alignment, stream, out);
 }
 
-/* Forgotten before the second is called: the address may come back at once, also from the first. */
 static __attribute__((noinline)) enum tide_status
-fallback_deallocate_noted(struct fallback *fallback, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+fallback_deallocate_second(struct fallback *fallback, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
-    enum tide_status status;
+    enum tide_status status = tidei_deallocate(fallback->base.upstream, pointer, bytes, alignment, stream);
 
-    if (tidei_address_shards_take(fallback->noted, pointer) == 0)
-        return tidei_deallocate(fallback->first, pointer, bytes, alignment, stream);
-    status = tidei_deallocate(fallback->base.upstream, pointer, bytes, alignment, stream);
-    if (status == TIDE_OK || !tidei_address_shards_put(fallback->noted, pointer, 1)) {
-        atomic_fetch_sub_explicit(&fallback->out, 1, memory_order_relaxed);
-        if (status != TIDE_OK)
-            tidei_message(TIDE_ERROR, "fallback: no host memory to note an address again that was not taken back");
-    }
+    if (status != TIDE_OK && !tidei_address_shards_put_again(fallback->noted, pointer, 1))
+        tidei_message(TIDE_ERROR, "fallback: no host memory to note an address again that was not taken back");
     return status;
 }
 
+/* Forgotten before the second is called: the address may come back at once, also from the first. */
 static enum tide_status
 fallback_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct fallback *fallback = (struct fallback *)self;
 
-    /* Relaxed: what this thread frees, if it is the second's, was counted before it was handed out. */
-    if (__builtin_expect(atomic_load_explicit(&fallback->out, memory_order_relaxed) != 0, 0))
-        return fallback_deallocate_noted(fallback, pointer, bytes, alignment, stream);
+    if (__builtin_expect(tidei_address_shards_take(fallback->noted, pointer) != 0, 0))
+        return fallback_deallocate_second(fallback, pointer, bytes, alignment, stream);
     return tidei_deallocate(fallback->first, pointer, bytes, alignment, stream);
 }
 
@@ -304,7 +280,7 @@ tide_fallback_served(struct tide_resource *resource, uint64_t *out)
         *out = 0;
     if (resource == NULL || out == NULL || resource->ops != &fallback_ops)
         return tide_error_set(TIDE_EINVAL, "fallback: asked of what is no fallback");
-    *out = atomic_load_explicit(&fallback->served, memory_order_relaxed); /* a figure: orders nothing */
+    *out = tidei_address_shards_noted(fallback->noted);
     return TIDE_OK;
 }
 

@@ -12,6 +12,8 @@
 struct shard {
     _Alignas(128) struct tidei_lock lock;
     struct tidei_address_map map; /* guarded by the lock */
+    _Atomic uint64_t count;       /* of the map; written with the lock */
+    _Atomic uint64_t noted;       /* that were ever put, but for those put again; written with the lock */
 };
 
 struct tidei_address_shards {
@@ -63,16 +65,47 @@ tidei_address_shards_destroy(struct tidei_address_shards *shards)
     free(shards);
 }
 
-bool
-tidei_address_shards_put(struct tidei_address_shards *shards, const void *address, uint32_t value)
+/* Add to a number that is written with the lock alone. Relaxed: it orders nothing. */
+static void
+shard_add(_Atomic uint64_t *number, uint64_t change)
+{
+    atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + change, memory_order_relaxed);
+}
+
+static bool
+shards_put(struct tidei_address_shards *shards, const void *address, uint32_t value, bool again)
 {
     struct shard *shard = shards_of(shards, address);
     bool done;
 
     tidei_lock_take(&shard->lock);
     done = tidei_address_map_insert(&shard->map, (uintptr_t)address, 0, value);
+    shard_add(&shard->count, done);
+    shard_add(&shard->noted, done && !again);
     tidei_lock_give(&shard->lock);
     return done;
+}
+
+bool
+tidei_address_shards_put(struct tidei_address_shards *shards, const void *address, uint32_t value)
+{
+    return shards_put(shards, address, value, false);
+}
+
+bool
+tidei_address_shards_put_again(struct tidei_address_shards *shards, const void *address, uint32_t value)
+{
+    return shards_put(shards, address, value, true);
+}
+
+uint64_t
+tidei_address_shards_noted(const struct tidei_address_shards *shards)
+{
+    uint64_t noted = 0;
+
+    for (unsigned i = 0; i < TIDEI_ADDRESS_SHARDS; i++)
+        noted += atomic_load_explicit(&shards->shards[i].noted, memory_order_relaxed); /* a figure: orders nothing */
+    return noted;
 }
 
 uint32_t
@@ -82,11 +115,15 @@ tidei_address_shards_take(struct tidei_address_shards *shards, const void *addre
     uint32_t value = 0;
     size_t index;
 
+    /* Relaxed: who takes an address that was put was told of it by who did, and sees that count or a later one. */
+    if (atomic_load_explicit(&shard->count, memory_order_relaxed) == 0)
+        return 0;
     tidei_lock_take(&shard->lock);
     index = tidei_address_map_first(&shard->map, (uintptr_t)address, 0);
     if (index != TIDEI_ADDRESS_NONE) {
         value = shard->map.entries[index].value;
         tidei_address_map_remove(&shard->map, index);
+        shard_add(&shard->count, UINT64_MAX);
     }
     tidei_lock_give(&shard->lock);
     return value;

@@ -23,7 +23,13 @@ void tidei_address_shards_destroy(struct tidei_address_shards *shards);
 /* Note `value`, not 0, for `address`. False where host memory is short. */
 bool tidei_address_shards_put(struct tidei_address_shards *shards, const void *address, uint32_t value);
 
-/* Take the value of `address` out again; 0 where there is none. */
+/* The same for one that was taken a moment ago, which tidei_address_shards_noted does not count once more. */
+bool tidei_address_shards_put_again(struct tidei_address_shards *shards, const void *address, uint32_t value);
+
+/* How many were ever put. */
+uint64_t tidei_address_shards_noted(const struct tidei_address_shards *shards);
+
+/* Take the value of `address` out again; 0 where there is none. Takes no lock where none is noted near it. */
 uint32_t tidei_address_shards_take(struct tidei_address_shards *shards, const void *address);
 
 #endif
