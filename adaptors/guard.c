@@ -22,13 +22,12 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <tidemark/guard.h>
 
+#include "canaries.h"
 #include "kind.h"
 #include "resource.h"
-#include "touch.h"
 #include "watched-blocks.h"
 
 #define GUARD_CANARY_DEFAULT 256
@@ -37,19 +36,11 @@
 #define GUARD_HOLD_DEFAULT   (UINT64_C(16) << 20)
 #define GUARD_HOLD_MOST      (UINT64_C(1) << 50)
 
-#define GUARD_CANARY_BYTE 0xa5
-#define GUARD_FREED_BYTE  0xdd
-
-/* What is read at once, by the thread that looks; a block that is freed is looked at in such pieces. */
-#define GUARD_PIECE_BYTES ((size_t)64 << 10)
-
 struct guard {
     struct tide_resource base;
-    struct tidei_touch touch;
+    struct tidei_canaries canaries;
     struct tidei_watched blocks; /* with canaries as the room around */
     uint64_t hold_bytes;
-    tide_guard_function function;
-    void *context;
 };
 
 static enum tide_status
@@ -61,101 +52,6 @@ guard_give(struct guard *guard, const struct tidei_watched_block *block, tide_st
     return tidei_deallocate(guard->base.upstream,
                             block->pointer - tidei_watched_front(&guard->blocks, block->alignment), total,
                             block->alignment, stream);
-}
-
-static enum tide_status
-guard_fill_canaries(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream)
-{
-    enum tide_status status = tidei_touch_fill(&guard->touch, block->pointer - guard->blocks.around_bytes,
-                                               GUARD_CANARY_BYTE, guard->blocks.around_bytes, stream);
-
-    if (status != TIDE_OK)
-        return status;
-    return tidei_touch_fill(&guard->touch, block->pointer + block->bytes, GUARD_CANARY_BYTE, guard->blocks.around_bytes,
-                            stream);
-}
-
-static void
-guard_tell(const struct guard *guard, const struct tide_guard_damage *damage)
-{
-    static const char *const places[] = { "before", "behind", "in freed" };
-    uint64_t from_place = damage->place == TIDE_GUARD_BEFORE  ? (uint64_t)-damage->offset
-                          : damage->place == TIDE_GUARD_AFTER ? (uint64_t)damage->offset - damage->bytes + 1
-                                                              : (uint64_t)damage->offset;
-
-    if (guard->function != NULL)
-        guard->function(guard->context, damage);
-    else
-        tidei_message(TIDE_ERROR,
-                      "guard: %" PRIu64 " bytes have changed %s block %p of %zu B: at %s%" PRIu64
-                      " stands 0x%02x, expected 0x%02x",
-                      damage->changed_bytes, places[damage->place], damage->block, damage->bytes,
-                      damage->place == TIDE_GUARD_BEFORE ? "-" : "+", from_place, damage->seen[0], damage->expected);
-}
-
-/* Add what has changed among `bytes` bytes that were read from `offset` in the block. */
-static void
-guard_compare(struct tide_guard_damage *damage, const unsigned char *read, size_t bytes, int64_t offset)
-{
-    for (size_t i = 0; i < bytes; i++) {
-        if (read[i] == damage->expected)
-            continue;
-        if (damage->changed_bytes++ != 0)
-            continue;
-        damage->offset = offset + (int64_t)i;
-        damage->seen_bytes = bytes - i < TIDE_GUARD_SEEN ? (unsigned)(bytes - i) : TIDE_GUARD_SEEN;
-        memcpy(damage->seen, read + i, damage->seen_bytes);
-    }
-}
-
-/* Read a part of the block, piece by piece, and compare it. `buffer` has room for a piece. */
-static enum tide_status
-guard_look_at(struct guard *guard, const struct tidei_watched_block *block, enum tide_guard_place place,
-              tide_stream stream, unsigned char *buffer, uint64_t *damaged)
-{
-    struct tide_guard_damage damage = { .place = place, .block = block->pointer, .bytes = block->bytes };
-    int64_t offset = place == TIDE_GUARD_BEFORE  ? -(int64_t)guard->blocks.around_bytes
-                     : place == TIDE_GUARD_AFTER ? (int64_t)block->bytes
-                                                 : 0;
-    size_t left = place == TIDE_GUARD_FREED ? block->bytes : guard->blocks.around_bytes;
-
-    damage.expected = place == TIDE_GUARD_FREED ? GUARD_FREED_BYTE : GUARD_CANARY_BYTE;
-    while (left > 0) {
-        size_t piece = left < GUARD_PIECE_BYTES ? left : GUARD_PIECE_BYTES;
-        enum tide_status status = tidei_touch_read(&guard->touch, buffer, block->pointer + offset, piece, stream);
-
-        if (status == TIDE_OK && !guard->touch.host)
-            status = tidei_touch_wait(&guard->touch, stream);
-        if (status != TIDE_OK)
-            return status;
-        guard_compare(&damage, buffer, piece, offset);
-        offset += (int64_t)piece;
-        left -= piece;
-    }
-    if (damage.changed_bytes == 0)
-        return TIDE_OK;
-    ++*damaged;
-    guard_tell(guard, &damage);
-    return TIDE_OK;
-}
-
-static enum tide_status
-guard_look_at_canaries(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream,
-                       unsigned char *buffer, uint64_t *damaged)
-{
-    enum tide_status status = guard_look_at(guard, block, TIDE_GUARD_BEFORE, stream, buffer, damaged);
-
-    return status == TIDE_OK ? guard_look_at(guard, block, TIDE_GUARD_AFTER, stream, buffer, damaged) : status;
-}
-
-static unsigned char *
-guard_buffer(void)
-{
-    unsigned char *buffer = malloc(GUARD_PIECE_BYTES);
-
-    if (buffer == NULL)
-        tide_error_set(TIDE_ENOMEM, "guard: no host memory to look at blocks");
-    return buffer;
 }
 
 /*
@@ -174,7 +70,7 @@ guard_release(struct guard *guard, uint64_t keep_bytes, tide_stream stream, unsi
     tidei_error_save(&error);
     while (tidei_watched_take_held(&guard->blocks, keep_bytes, &block)) {
         if (buffer != NULL)
-            (void)guard_look_at(guard, &block, TIDE_GUARD_FREED, stream, buffer, &damaged);
+            (void)tidei_canaries_look_freed(&guard->canaries, &block, stream, buffer, &damaged);
         if (guard_give(guard, &block, stream) != TIDE_OK) {
             if (!tidei_watched_add(&guard->blocks, &block, true))
                 tidei_message(TIDE_ERROR, "guard: no host memory to note a freed block again that was not taken back");
@@ -194,9 +90,9 @@ guard_allocate_total(struct guard *guard, size_t total, size_t alignment, tide_s
     unsigned char *buffer;
     bool left;
 
-    if ((status != TIDE_ECAPACITY && status != TIDE_ELIMIT) || tidei_touch_is_captured(&guard->touch, stream))
+    if ((status != TIDE_ECAPACITY && status != TIDE_ELIMIT) || tidei_touch_is_captured(&guard->canaries.touch, stream))
         return status;
-    buffer = malloc(GUARD_PIECE_BYTES);
+    buffer = malloc(TIDEI_CANARIES_PIECE);
     left = guard_release(guard, 0, stream, buffer);
     free(buffer);
     return left ? tidei_allocate(guard->base.upstream, total, alignment, stream, out) : status;
@@ -221,7 +117,7 @@ guard_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     if (status != TIDE_OK)
         return status;
     block.pointer = (unsigned char *)given + tidei_watched_front(&guard->blocks, alignment);
-    status = guard_fill_canaries(guard, &block, stream);
+    status = tidei_canaries_fill(&guard->canaries, &block, stream);
     if (status == TIDE_OK && !tidei_watched_add(&guard->blocks, &block, false))
         status = tide_error_set(TIDE_ENOMEM, "guard: no host memory to note another block");
     if (status == TIDE_OK) {
@@ -238,14 +134,14 @@ guard_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
 static enum tide_status
 guard_inspect(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream, unsigned char *buffer)
 {
-    enum tide_status status = guard->touch.host ? tidei_touch_wait(&guard->touch, stream) : TIDE_OK;
+    enum tide_status status = guard->canaries.touch.host ? tidei_touch_wait(&guard->canaries.touch, stream) : TIDE_OK;
     uint64_t damaged = 0;
 
     if (status == TIDE_OK)
-        status = guard_look_at_canaries(guard, block, stream, buffer, &damaged);
+        status = tidei_canaries_look(&guard->canaries, block, stream, buffer, &damaged);
     if (status != TIDE_OK || damaged == 0)
         return status;
-    status = guard_fill_canaries(guard, block, stream);
+    status = tidei_canaries_fill(&guard->canaries, block, stream);
     if (status != TIDE_OK)
         return status;
     return tide_error_set(TIDE_EDAMAGED, "guard: bytes have changed %s block %p of %zu B",
@@ -258,8 +154,7 @@ guard_keep(struct guard *guard, const struct tidei_watched_block *block, tide_st
 {
     if (guard->hold_bytes == 0 || block->bytes > guard->hold_bytes)
         return false;
-    if (tidei_touch_fill(&guard->touch, block->pointer, GUARD_FREED_BYTE, block->bytes, stream) != TIDE_OK ||
-        (!guard->touch.host && tidei_touch_wait(&guard->touch, stream) != TIDE_OK) ||
+    if (tidei_canaries_fill_freed(&guard->canaries, block, stream) != TIDE_OK ||
         !tidei_watched_add(&guard->blocks, block, true))
         return false;
     guard_release(guard, guard->hold_bytes, stream, buffer);
@@ -277,13 +172,13 @@ guard_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
 
     if (pointer == NULL && bytes == 0)
         return tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
-    buffer = guard_buffer();
+    buffer = tidei_canaries_buffer();
     if (buffer == NULL)
         return TIDE_ENOMEM;
     status = tidei_watched_take(&guard->blocks, "guard", pointer, bytes, alignment, &block);
     if (status != TIDE_OK)
         goto out;
-    captured = tidei_touch_is_captured(&guard->touch, stream);
+    captured = tidei_touch_is_captured(&guard->canaries.touch, stream);
     if (!captured)
         status = guard_inspect(guard, &block, stream, buffer);
     kept = status == TIDE_OK && !captured && guard_keep(guard, &block, stream, buffer);
@@ -300,7 +195,7 @@ static enum tide_status
 guard_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
     struct guard *guard = (struct guard *)self;
-    unsigned char *buffer = guard_buffer();
+    unsigned char *buffer = tidei_canaries_buffer();
 
     if (buffer == NULL)
         return TIDE_ENOMEM;
@@ -361,12 +256,12 @@ static void
 guard_destroy(struct tide_resource *self)
 {
     struct guard *guard = (struct guard *)self;
-    unsigned char *buffer = guard_buffer();
+    unsigned char *buffer = tidei_canaries_buffer();
 
     guard_release(guard, 0, 0, buffer);
     free(buffer);
     tidei_watched_fini(&guard->blocks);
-    tidei_touch_close(&guard->touch);
+    tidei_touch_close(&guard->canaries.touch);
     tide_resource_fini(self);
     free(guard);
 }
@@ -423,7 +318,8 @@ guard_new(struct tide_resource *upstream, size_t canary_bytes, struct guard **ou
     status = tide_resource_init(&guard->base, &guard_ops, upstream);
     if (status != TIDE_OK)
         goto fini_blocks;
-    status = tidei_touch_open(&guard->touch, "guard", upstream);
+    guard->canaries.bytes = canary_bytes;
+    status = tidei_touch_open(&guard->canaries.touch, "guard", upstream);
     if (status == TIDE_OK) {
         *out = guard;
         return TIDE_OK;
@@ -455,8 +351,8 @@ tide_guard_create(struct tide_resource *upstream, const struct tide_guard_option
     if (status != TIDE_OK)
         return status;
     guard->hold_bytes = wanted.hold_bytes;
-    guard->function = wanted.function;
-    guard->context = wanted.context;
+    guard->canaries.function = wanted.function;
+    guard->canaries.context = wanted.context;
     *out = &guard->base;
     return TIDE_OK;
 }
@@ -479,8 +375,8 @@ guard_check_all(struct guard *guard, unsigned char *buffer, uint64_t *damaged)
 
         if (!tidei_watched_pin(&guard->blocks, number, epoch, &block, &held))
             continue;
-        status = held ? guard_look_at(guard, &block, TIDE_GUARD_FREED, 0, buffer, damaged)
-                      : guard_look_at_canaries(guard, &block, 0, buffer, damaged);
+        status = held ? tidei_canaries_look_freed(&guard->canaries, &block, 0, buffer, damaged)
+                      : tidei_canaries_look(&guard->canaries, &block, 0, buffer, damaged);
         tidei_watched_unpin(&guard->blocks, number);
     }
     return status;
@@ -498,7 +394,7 @@ tide_guard_check(struct tide_resource *resource, uint64_t *damaged)
         *damaged = 0;
     if (resource == NULL || resource->ops != &guard_ops)
         return tide_error_set(TIDE_EINVAL, "guard: asked of what is no guard");
-    buffer = guard_buffer();
+    buffer = tidei_canaries_buffer();
     if (buffer == NULL)
         return TIDE_ENOMEM;
     status = guard_check_all(guard, buffer, &found);

@@ -20,6 +20,8 @@ libtidemark_la_SOURCES = \
 	src/budget.h \
 	src/callstack.c \
 	src/callstack.h \
+	src/canaries.c \
+	src/canaries.h \
 	src/cuda.c \
 	src/cupti-table.c \
 	src/cupti-table.h \
