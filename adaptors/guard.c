@@ -56,46 +56,58 @@ guard_give(struct guard *guard, const struct tidei_watched_block *block, tide_st
 
 /*
  * Have freed blocks leave, oldest first, until no more than `keep_bytes` are held. All work that was submitted before
- * they were freed is done: they can leave on any stream. One that upstream does not take back is held again. False
- * where none has left.
+ * they were freed is done: they can leave on any stream. One that upstream does not take back is held again.
  */
-static bool
+static void
 guard_release(struct guard *guard, uint64_t keep_bytes, tide_stream stream, unsigned char *buffer)
 {
     struct tidei_watched_block block;
     struct tidei_error error;
     uint64_t damaged = 0;
-    bool left = false;
+    bool gone = true;
 
     tidei_error_save(&error);
-    while (tidei_watched_take_held(&guard->blocks, keep_bytes, &block)) {
+    while (gone && tidei_watched_take_held(&guard->blocks, keep_bytes, !tidei_canaries_tells(), &block)) {
         if (buffer != NULL)
             (void)tidei_canaries_look_freed(&guard->canaries, &block, stream, buffer, &damaged);
-        if (guard_give(guard, &block, stream) != TIDE_OK) {
-            if (!tidei_watched_add(&guard->blocks, &block, true))
-                tidei_message(TIDE_ERROR, "guard: no host memory to note a freed block again that was not taken back");
-            break;
-        }
-        left = true;
+        gone = guard_give(guard, &block, stream) == TIDE_OK;
+        if (!gone && !tidei_watched_add(&guard->blocks, &block, true))
+            tidei_message(TIDE_ERROR, "guard: no host memory to note a freed block of %s again that was not taken back",
+                          tidei_size_text(block.bytes));
+        tidei_watched_settle(&guard->blocks, &block, gone);
     }
     tidei_error_restore(&error);
-    return left;
 }
 
-/* Freed blocks leave for it where upstream has no more memory. */
+/*
+ * Upstream has no room. Have all freed blocks leave, wait for those that others give back just now, and hold none that
+ * are freed meanwhile: what upstream refuses then there is no room for. True where something has left since `left`.
+ */
+static bool
+guard_make_room(struct guard *guard, uint64_t left, tide_stream stream)
+{
+    unsigned char *buffer = malloc(TIDEI_CANARIES_PIECE);
+
+    guard_release(guard, 0, stream, buffer);
+    free(buffer);
+    if (!tidei_canaries_tells())
+        tidei_watched_wait(&guard->blocks);
+    return tidei_watched_left(&guard->blocks) != left;
+}
+
 static enum tide_status
 guard_allocate_total(struct guard *guard, size_t total, size_t alignment, tide_stream stream, void **out)
 {
+    uint64_t left = tidei_watched_left(&guard->blocks);
     enum tide_status status = tidei_allocate(guard->base.upstream, total, alignment, stream, out);
-    unsigned char *buffer;
-    bool left;
 
     if ((status != TIDE_ECAPACITY && status != TIDE_ELIMIT) || tidei_touch_is_captured(&guard->canaries.touch, stream))
         return status;
-    buffer = malloc(TIDEI_CANARIES_PIECE);
-    left = guard_release(guard, 0, stream, buffer);
-    free(buffer);
-    return left ? tidei_allocate(guard->base.upstream, total, alignment, stream, out) : status;
+    tidei_watched_press(&guard->blocks);
+    if (guard_make_room(guard, left, stream))
+        status = tidei_allocate(guard->base.upstream, total, alignment, stream, out);
+    tidei_watched_relax(&guard->blocks);
+    return status;
 }
 
 static enum tide_status
@@ -155,7 +167,7 @@ guard_keep(struct guard *guard, const struct tidei_watched_block *block, tide_st
     if (guard->hold_bytes == 0 || block->bytes > guard->hold_bytes)
         return false;
     if (tidei_canaries_fill_freed(&guard->canaries, block, stream) != TIDE_OK ||
-        !tidei_watched_add(&guard->blocks, block, true))
+        !tidei_watched_hold(&guard->blocks, block))
         return false;
     guard_release(guard, guard->hold_bytes, stream, buffer);
     return true;
@@ -185,7 +197,8 @@ guard_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
     if (status == TIDE_OK && !kept)
         status = guard_give(guard, &block, stream);
     if (status != TIDE_OK && !tidei_watched_add(&guard->blocks, &block, false))
-        tidei_message(TIDE_ERROR, "guard: no host memory to note a block again that was not freed");
+        tidei_message(TIDE_ERROR, "guard: no host memory to note again that %p (%s) is outstanding", pointer,
+                      tidei_size_text(bytes));
 out:
     free(buffer);
     return status;
@@ -252,14 +265,34 @@ guard_describe(struct tide_resource *self, struct tide_text *text)
     }
 }
 
+/* All that is held leaves. What upstream does not take back is lost to everybody: that is told. */
+static void
+guard_leave(struct guard *guard)
+{
+    unsigned char *buffer = tidei_canaries_buffer();
+    struct tidei_watched_block block;
+    uint64_t damaged = 0, lost = 0, lost_bytes = 0;
+
+    while (tidei_watched_take_held(&guard->blocks, 0, true, &block)) {
+        if (buffer != NULL)
+            (void)tidei_canaries_look_freed(&guard->canaries, &block, 0, buffer, &damaged);
+        if (guard_give(guard, &block, 0) == TIDE_OK)
+            continue;
+        lost++;
+        lost_bytes += block.bytes;
+    }
+    free(buffer);
+    if (lost > 0)
+        tidei_message(TIDE_ERROR, "guard: %s does not take %" PRIu64 " freed blocks back, %s: %s",
+                      tide_resource_name(guard->base.upstream), lost, tidei_size_text(lost_bytes), tide_error_text());
+}
+
 static void
 guard_destroy(struct tide_resource *self)
 {
     struct guard *guard = (struct guard *)self;
-    unsigned char *buffer = tidei_canaries_buffer();
 
-    guard_release(guard, 0, 0, buffer);
-    free(buffer);
+    guard_leave(guard);
     tidei_watched_fini(&guard->blocks);
     tidei_touch_close(&guard->canaries.touch);
     tide_resource_fini(self);

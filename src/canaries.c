@@ -22,6 +22,14 @@ tidei_canaries_fill(struct tidei_canaries *canaries, const struct tidei_watched_
     return tidei_touch_fill(&canaries->touch, block->pointer + block->bytes, CANARY_BYTE, canaries->bytes, stream);
 }
 
+static _Thread_local unsigned canaries_telling;
+
+bool
+tidei_canaries_tells(void)
+{
+    return canaries_telling != 0;
+}
+
 static void
 canaries_tell(const struct tidei_canaries *canaries, const struct tide_guard_damage *damage)
 {
@@ -30,6 +38,7 @@ canaries_tell(const struct tidei_canaries *canaries, const struct tide_guard_dam
                           : damage->place == TIDE_GUARD_AFTER ? (uint64_t)damage->offset - damage->bytes + 1
                                                               : (uint64_t)damage->offset;
 
+    canaries_telling++;
     if (canaries->function != NULL)
         canaries->function(canaries->context, damage);
     else
@@ -38,6 +47,7 @@ canaries_tell(const struct tidei_canaries *canaries, const struct tide_guard_dam
                       " stands 0x%02x, expected 0x%02x",
                       damage->changed_bytes, places[damage->place], damage->block, damage->bytes,
                       damage->place == TIDE_GUARD_BEFORE ? "-" : "+", from_place, damage->seen[0], damage->expected);
+    canaries_telling--;
 }
 
 /* Add what has changed among `bytes` bytes that were read from `offset` in the block. */

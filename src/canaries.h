@@ -40,4 +40,7 @@ enum tide_status tidei_canaries_look(struct tidei_canaries *canaries, const stru
 enum tide_status tidei_canaries_look_freed(struct tidei_canaries *canaries, const struct tidei_watched_block *block,
                                            tide_stream stream, unsigned char *buffer, uint64_t *damaged);
 
+/* Whether this thread is within the function that is told: it waits for nobody who may wait for it to come back. */
+bool tidei_canaries_tells(void);
+
 #endif

@@ -16,6 +16,10 @@ struct tidei_watched {
     uint64_t used_bytes;        /* handed out, without the room */
     uint64_t held_bytes;        /* held, without the room */
     uint64_t reserved_bytes;    /* all, with the room */
+    uint32_t phase;             /* counts tidei_watched_wait; of those that leave */
+    uint32_t leaving[2];        /* blocks on their way, by the phase in which they were taken out: the last two */
+    uint64_t left;              /* blocks that have gone, ever */
+    uint32_t pressed;           /* threads that want the room of all that is held */
 };
 
 /* A block by itself, also where it stands in no table. */
@@ -23,6 +27,7 @@ struct tidei_watched_block {
     unsigned char *pointer;
     size_t bytes;
     size_t alignment;
+    uint32_t phase; /* while it leaves */
 };
 
 /* Errors: TIDE_ENOMEM, with the error text set. */
@@ -47,6 +52,13 @@ tidei_watched_total(const struct tidei_watched *watched, size_t bytes, size_t al
 /* Enter a block, handed out or held. False where host memory is short. */
 bool tidei_watched_add(struct tidei_watched *watched, const struct tidei_watched_block *block, bool held);
 
+/* Enter one to be held, unless somebody wants the room. */
+bool tidei_watched_hold(struct tidei_watched *watched, const struct tidei_watched_block *block);
+
+/* From here to there nothing is held that comes. */
+void tidei_watched_press(struct tidei_watched *watched);
+void tidei_watched_relax(struct tidei_watched *watched);
+
 /*
  * Take out a block that is handed out with that size and alignment, once it is not pinned. Errors: TIDE_EPOINTER,
  * TIDE_EMISMATCH, with the error text set.
@@ -55,9 +67,20 @@ enum tide_status tidei_watched_take(struct tidei_watched *watched, const char *s
                                     size_t alignment, struct tidei_watched_block *out);
 
 /*
- * Take out the block that is held for longest, once it is not pinned; false where no more than `keep_bytes` are held.
+ * Take out the block that is held for longest, once it is not pinned; or without `wait`, as this thread has pinned
+ * some, that of those that are not. It leaves from now on. False where no more than `keep_bytes` are held.
  */
-bool tidei_watched_take_held(struct tidei_watched *watched, uint64_t keep_bytes, struct tidei_watched_block *out);
+bool tidei_watched_take_held(struct tidei_watched *watched, uint64_t keep_bytes, bool wait,
+                             struct tidei_watched_block *out);
+
+/* It leaves no more: it has gone, or else was entered again. */
+void tidei_watched_settle(struct tidei_watched *watched, const struct tidei_watched_block *block, bool gone);
+
+/* How many have gone so far. */
+uint64_t tidei_watched_left(struct tidei_watched *watched);
+
+/* Wait until all that are leaving now have settled; none of them is this thread's. */
+void tidei_watched_wait(struct tidei_watched *watched);
 
 struct tidei_watched_figures {
     uint64_t used_bytes, held_bytes, reserved_bytes;

@@ -1,70 +1,13 @@
 /* Tests adaptors/guard.c over memory of the host; tests/gpu/guard-t.c is over that of a device. */
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-
 #include <tidemark/tidemark.h>
 
 #include "bases.h"
 #include "contract.h"
 #include "gate.h"
+#include "guard.h"
 #include "tap.h"
 #include "texts.h"
 #include "upstream.h"
-
-#define KIB     ((size_t)1 << 10)
-#define MIB     ((size_t)1 << 20)
-#define THREADS 4
-#define STEPS   3000
-
-static struct tide_guard_damage damages[16];
-static atomic_uint damage_count;
-
-static void
-see(void *context, const struct tide_guard_damage *damage)
-{
-    unsigned number = atomic_fetch_add(&damage_count, 1);
-
-    (void)context;
-    if (number < 16)
-        damages[number] = *damage;
-}
-
-/* A guard over `upstream`, whose reference it takes over; NULL where there is none. */
-static struct tide_resource *
-over(struct tide_resource *upstream, uint64_t canary_bytes, uint64_t hold_bytes)
-{
-    struct tide_guard_options options = { TIDE_OPTIONS(options), .canary_bytes = canary_bytes, .hold_bytes = hold_bytes,
-                                          .function = see };
-    struct tide_resource *guard;
-
-    tide_guard_create(upstream, &options, &guard);
-    tide_resource_release(upstream);
-    atomic_store(&damage_count, 0);
-    return guard;
-}
-
-static unsigned char *
-take(struct tide_resource *guard, size_t bytes, size_t alignment)
-{
-    void *pointer;
-
-    return tide_allocate(guard, bytes, alignment, 0, &pointer) == TIDE_OK ? pointer : NULL;
-}
-
-static enum tide_status
-give(struct tide_resource *guard, unsigned char *pointer, size_t bytes, size_t alignment)
-{
-    return tide_deallocate(guard, pointer, bytes, alignment, 0);
-}
-
-static uint64_t
-figure(struct tide_resource *resource, enum tide_query what)
-{
-    uint64_t seen;
-
-    return tide_query(resource, what, &seen) == TIDE_OK ? seen : UINT64_MAX;
-}
 
 #define CANARY_TESTS 15
 
@@ -169,16 +112,6 @@ check_freed(void)
     tide_resource_release(base);
 }
 
-static char told[256];
-
-static void
-sink(void *context, enum tide_severity severity, const char *text)
-{
-    (void)context;
-    if (severity == TIDE_ERROR)
-        snprintf(told, sizeof(told), "%s", text);
-}
-
 #define TELL_TESTS 3
 
 /* Without a function it is the message sink that is told. */
@@ -247,144 +180,6 @@ check_failures(void)
     tide_resource_release(&gate->base);
 }
 
-static void *
-run(void *context)
-{
-    uint64_t state = (uintptr_t)&state;
-    uintptr_t wrong = 0;
-
-    for (int i = 0; i < STEPS; i++) {
-        size_t bytes = 1 + contract_random(&state) % 2000;
-        unsigned char *block = take(context, bytes, 16);
-
-        if (block == NULL) {
-            wrong++;
-            continue;
-        }
-        memset(block, i, bytes);
-        wrong += give(context, block, bytes, 16) != TIDE_OK;
-    }
-    return (void *)wrong;
-}
-
-static void *
-check_often(void *context)
-{
-    uintptr_t wrong = 0;
-
-    for (int i = 0; i < 200; i++)
-        wrong += tide_guard_check(context, NULL) != TIDE_OK;
-    return (void *)wrong;
-}
-
-#define THREAD_TESTS 2
-
-/* Others look at all blocks while threads free them. */
-static void
-check_threads(void)
-{
-    struct tide_resource *base = base_host(0);
-    struct tide_resource *guard = over(tide_resource_retain(base), 64, 20000);
-    pthread_t threads[THREADS + 2];
-    uintptr_t wrong = 0;
-
-    for (size_t i = 0; i < THREADS + 2; i++)
-        pthread_create(&threads[i], NULL, i < THREADS ? run : check_often, guard);
-    for (size_t i = 0; i < THREADS + 2; i++) {
-        void *seen;
-
-        pthread_join(threads[i], &seen);
-        wrong += (uintptr_t)seen;
-    }
-    ok(wrong == 0 && damage_count == 0, "threads find no damage where there is none");
-    tide_resource_release(guard);
-    is_u64(figure(base, TIDE_QUERY_BYTES_USED), 0, "and nothing is lost");
-    tide_resource_release(base);
-}
-
-static struct tide_resource *pinned;
-static void *pinned_block;
-static pthread_t pinned_thread;
-static atomic_bool freed, freed_early;
-
-static void *
-free_pinned(void *context)
-{
-    uintptr_t status = give(pinned, pinned_block, 100, 16);
-
-    (void)context;
-    atomic_store(&freed, true);
-    return (void *)status;
-}
-
-/* While this is told of the block, another thread tries to free it. */
-static void
-see_pinned(void *context, const struct tide_guard_damage *damage)
-{
-    (void)context;
-    (void)damage;
-    if (atomic_fetch_add(&damage_count, 1) != 0)
-        return;
-    pthread_create(&pinned_thread, NULL, free_pinned, NULL);
-    for (int i = 0; i < 2000; i++)
-        sched_yield();
-    atomic_store(&freed_early, atomic_load(&freed));
-}
-
-#define PIN_TESTS 3
-
-static void
-check_pins(void)
-{
-    struct tide_guard_options options = { TIDE_OPTIONS(options), .function = see_pinned };
-    struct tide_resource *base = base_host(0);
-    void *status;
-
-    if (tide_guard_create(base, &options, &pinned) != TIDE_OK)
-        abort();
-    atomic_store(&damage_count, 0);
-    pinned_block = take(pinned, 100, 16);
-    ((unsigned char *)pinned_block)[100] ^= 1;
-    ok(tide_guard_check(pinned, NULL) == TIDE_EDAMAGED && !freed_early, "a block that is looked at is not freed");
-    pthread_join(pinned_thread, &status);
-    ok((uintptr_t)status == TIDE_EDAMAGED, "but right after, where it has its own damage");
-    ok(give(pinned, pinned_block, 100, 16) == TIDE_OK, "and once that is mended");
-    tide_resource_release(pinned);
-    tide_resource_release(base);
-}
-
-static unsigned char *late_block;
-
-/* As a thread that allocates while the device is waited for, and whose canaries are not there yet. */
-static void
-take_late(void *context)
-{
-    late_block = take(context, 100, 16);
-    late_block[100] ^= 1;
-}
-
-#define LATE_TESTS 2
-
-static void
-check_late(void)
-{
-    struct gate *gate = gate_create(base_host(0));
-    struct tide_resource *guard = over(tide_resource_retain(&gate->base), 0, 0);
-    unsigned char *block = take(guard, 100, 16);
-    uint64_t found = 0;
-
-    gate->before_order_all = take_late;
-    gate->context = guard;
-    ok(tide_guard_check(guard, &found) == TIDE_OK && found == 0,
-       "a block that comes during the check is not looked at");
-    ok(tide_guard_check(guard, &found) == TIDE_EDAMAGED && found == 1, "but by the next one");
-    give(guard, late_block, 100, 16);
-    give(guard, late_block, 100, 16);
-    give(guard, block, 100, 16);
-    tide_resource_release(guard);
-    tide_resource_release(&gate->base);
-}
-
 #define BAD_TESTS 4
 
 static void
@@ -434,8 +229,7 @@ main(void)
 {
     uint64_t holds[] = { TIDE_GUARD_HOLD_NONE, 100 * KIB };
 
-    plan(2 * CONTRACT_TESTS + CANARY_TESTS + FREED_TESTS + TELL_TESTS + FAILURE_TESTS + THREAD_TESTS + PIN_TESTS +
-         LATE_TESTS + BAD_TESTS + TEXT_TESTS);
+    plan(2 * CONTRACT_TESTS + CANARY_TESTS + FREED_TESTS + TELL_TESTS + FAILURE_TESTS + BAD_TESTS + TEXT_TESTS);
     for (int i = 0; i < 2; i++) {
         const struct contract contract = {
             .name = "guard", .create = create, .context = &holds[i], .largest_bytes = 64 * KIB, .knows_pointers = true
@@ -447,9 +241,6 @@ main(void)
     check_freed();
     check_told();
     check_failures();
-    check_threads();
-    check_pins();
-    check_late();
     check_bad_input();
     check_texts(texts, TEXT_TESTS);
     return done();

@@ -324,6 +324,12 @@ tests_retry_t_LDADD = libtidemark.la
 TESTS += tests/retry-t
 THREADED_TESTS += tests/retry-t
 
+check_PROGRAMS += tests/guard-threads-t
+tests_guard_threads_t_SOURCES = tests/guard-threads-t.c $(adaptor_test)
+tests_guard_threads_t_LDADD = libtidemark.la
+TESTS += tests/guard-threads-t
+THREADED_TESTS += tests/guard-threads-t
+
 check_PROGRAMS += tests/guard-t
 tests_guard_t_SOURCES = tests/guard-t.c $(adaptor_test)
 tests_guard_t_LDADD = libtidemark.la
@@ -387,7 +393,7 @@ random: tests/random-stack-t
 		tests/random-stack-t
 
 # Beside the sources that they test, which the library does not export.
-EXTRA_DIST += tests/guarded.h
+EXTRA_DIST += tests/guard.h tests/guarded.h
 lock_test = src/lock.c src/message.c src/status.c src/testpoint.c src/text.c
 
 check_PROGRAMS += tests/lock-t

@@ -30,7 +30,8 @@ struct tide_guard_damage {
 
 /*
  * Called on the thread that found it, without any lock held. `damage` is borrowed for the call. It may allocate, but
- * not free what the guard has handed out: a block that is looked at cannot be freed meanwhile.
+ * not free what the guard has handed out: a block that is looked at cannot be freed meanwhile. Other threads that
+ * allocate or free may wait for it to return, so that it is not to wait for them.
  */
 typedef void (*tide_guard_function)(void *context, const struct tide_guard_damage *damage);
 
@@ -47,7 +48,9 @@ struct tide_guard_options {
 /*
  * Put canaries around each block, and a pattern over each that is freed, and look whether they are whole: the canaries
  * when the block is freed, the pattern when the block goes back to `upstream`, which is when more than hold_bytes are
- * held, when upstream has no more memory, in a trim, and at the end; all of them in tide_guard_check.
+ * held, when upstream has no more memory, in a trim, and at the end; all of them in tide_guard_check. Where upstream has
+ * no room, a request is refused only once all that was freed before has gone back, by whichever thread. What upstream
+ * does not take back at the end is lost, and told in the message sink.
  *
  * Where the canaries have changed, the deallocation is TIDE_EDAMAGED: the block stays allocated, to be looked at, and
  * its canaries are written anew, so that the next deallocation succeeds. All that is found is told to the function, or
@@ -60,7 +63,8 @@ struct tide_guard_options {
  * Holds a reference to `upstream`. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL, canary_bytes), TIDE_EUNSUPPORTED (no memory below, as that of sim; a driver that cannot
  * fill or copy it), TIDE_ENOMEM, TIDE_EDRIVER. Its allocations: TIDE_EOVERFLOW, TIDE_ENOMEM, TIDE_EDRIVER; its
- * deallocations: TIDE_EDAMAGED, TIDE_EPOINTER (also freed before), TIDE_EMISMATCH, TIDE_EDRIVER.
+ * deallocations: TIDE_EDAMAGED, TIDE_EPOINTER (also freed before), TIDE_EMISMATCH, TIDE_EDRIVER, TIDE_ENOMEM (no host
+ * memory to look at the block, which stays allocated).
  * Thread safety: any thread; takes a short lock, and writes and reads the memory. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_guard_create(struct tide_resource *upstream, const struct tide_guard_options *options,
