@@ -48,9 +48,9 @@ struct tide_guard_options {
 /*
  * Put canaries around each block, and a pattern over each that is freed, and look whether they are whole: the canaries
  * when the block is freed, the pattern when the block goes back to `upstream`, which is when more than hold_bytes are
- * held, when upstream has no more memory, in a trim, and at the end; all of them in tide_guard_check. Where upstream has
- * no room, a request is refused only once all that was freed before has gone back, by whichever thread. What upstream
- * does not take back at the end is lost, and told in the message sink.
+ * held, when upstream has no more memory, in a trim, and at the end; all of them in tide_guard_check. Where upstream
+ * has no room, a request is refused only once all that was freed before has gone back, by whichever thread. What
+ * upstream does not take back at the end is lost, and told in the message sink.
  *
  * Where the canaries have changed, the deallocation is TIDE_EDAMAGED: the block stays allocated, to be looked at, and
  * its canaries are written anew, so that the next deallocation succeeds. All that is found is told to the function, or
