@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 /*
- * Write a JSON array with an object for each device, [{"device":0,"name":"NVIDIA H200","total_bytes":150109880320}], and
- * a NUL. A device that does not answer has null for what it does not say; devices for which there is no room are left
- * out. Starts the driver where that has not been. "[]" without a driver. Sets the thread's error text.
+ * Write a JSON array with an object for each device, [{"device":0,"name":"NVIDIA H200","total_bytes":150109880320}],
+ * and a NUL; "[]" without a driver. A device that does not answer has null for what it does not say; those for which
+ * there is no room are left out. Starts the driver where that has not been. Sets the thread's error text.
  */
 void tidei_device_list(char *text, size_t capacity);
 
