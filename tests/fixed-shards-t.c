@@ -109,26 +109,46 @@ check_take_over(void)
 
 #define STREAM_TESTS 2
 
-/* The same stream elsewhere comes before another one here. */
+static void *
+take_two(void *context)
+{
+    struct task *tasks = context;
+
+    take_all(&tasks[0]);
+    return take_all(&tasks[1]);
+}
+
+/*
+ * The same stream elsewhere comes before another one here, or there. Four times, as threads come to one table after the
+ * other, of which this one's is one.
+ */
 static void
 check_streams(void)
 {
-    struct upstream *upstream = upstream_create();
-    struct tide_resource *fixed = over(upstream);
-    struct task mine = { .fixed = fixed, .count = 1, .stream = 1 }, other = { .fixed = fixed, .count = 1, .stream = 2 };
-    void *theirs;
+    unsigned right = 0;
+    uint64_t orders = 0;
 
-    take_all(&mine);
-    elsewhere(take_all, &other);
-    theirs = other.pointers[0];
-    give_all(&mine);
-    elsewhere(give_all, &other); /* to where it was taken */
-    mine.stream = 2;
-    take_all(&mine);
-    ok(mine.pointers[0] == theirs, "a block that another thread has freed on the stream comes before one of another");
-    is_u64(upstream->order_calls, 0, "so that nothing waits");
-    tide_resource_release(fixed);
-    tide_resource_release(&upstream->base);
+    for (int i = 0; i < 4; i++) {
+        struct upstream *upstream = upstream_create();
+        struct tide_resource *fixed = over(upstream);
+        struct task mine = { .fixed = fixed, .count = 1, .stream = 1 };
+        struct task theirs[2] = { { .fixed = fixed, .count = 1, .stream = 3 },
+                                  { .fixed = fixed, .count = 1, .stream = 2 } };
+
+        take_all(&mine);
+        elsewhere(take_two, theirs);
+        give_all(&mine);
+        give_all(&theirs[0]); /* to where it was taken */
+        give_all(&theirs[1]);
+        mine.stream = 2;
+        take_all(&mine);
+        right += mine.pointers[0] == theirs[1].pointers[0];
+        orders += upstream->order_calls;
+        tide_resource_release(fixed);
+        tide_resource_release(&upstream->base);
+    }
+    is_u64(right, 4, "a block freed on the stream elsewhere comes before one of another");
+    is_u64(orders, 0, "so that nothing waits");
 }
 
 #define WRONG_TESTS 5

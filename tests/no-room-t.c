@@ -8,7 +8,8 @@
 
 #include "tap.h"
 
-#define BLOCK ((size_t)4096)
+#define BLOCK   ((size_t)4096)
+#define THREADS 64 /* so that each table of `fixed`, of which every thread has one of as many, gets one at least */
 
 static bool no_room;
 
@@ -68,8 +69,10 @@ below_deallocate(void *context, void *pointer, size_t bytes, size_t alignment, t
         below->live_bytes -= bytes;
         return TIDE_OK;
     }
-    pthread_create(&thread, NULL, take_meanwhile, below);
-    pthread_join(thread, NULL);
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_create(&thread, NULL, take_meanwhile, below);
+        pthread_join(thread, NULL);
+    }
     return tide_error_set(TIDE_EPOINTER, "below: not now");
 }
 
