@@ -355,9 +355,9 @@ supply_gather(struct tidei_supply *supply)
 /*
  * Upstream has refused: use what is free however it is cut, with what caches held; else give all of it back, and ask
  * again. All over again where others have given something back, or have got a chunk that they need a part of, or keep
- * the maximum's last bytes for one that they ask for. Upstream may have refused because it was about to give the rest to
- * another thread: what becomes of those that ask is waited for, but that they ask is no reason to ask again, or threads
- * that are refused would keep each other at it.
+ * the maximum's last bytes for one that they ask for. Upstream may have refused because it was about to give the rest
+ * to another thread: what becomes of those that ask is waited for, but that they ask is no reason to ask again, or
+ * threads that are refused would keep each other at it.
  */
 static enum tide_status
 supply_press(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
