@@ -1,5 +1,5 @@
-/* The slow paths of ledgers: requests, leases given and called in, and figures. */
-#include "ledger.h"
+/* The slow paths of ledgers: requests, who serves them, and figures. */
+#include "ledger-leases.h"
 #include "resource.h"
 
 /* Leases that lasted for fewer allocations were not worth calling in. */
@@ -8,10 +8,6 @@
 /* Requests with the lock before something is lent again: from 32, doubled as often as it did not last. */
 #define PATIENCE_FIRST 32
 #define PATIENCE_MOST  16384
-
-/* A lease is for so many allocations as the one that it was given with, at least; and what is given back keeps half. */
-#define LEASE_LEAST 4
-#define LEASE_MOST  16
 
 /* How often whoever has the lock goes round once more for those who have come meanwhile. */
 #define ROUNDS 4
@@ -33,237 +29,6 @@ ledger_mine(struct tidei_ledger *ledger)
     return (struct tidei_ledger_part *)tidei_part_find(&ledger->parts);
 }
 
-/* Nobody but `mine` (NULL: nobody at all) has a lease, so that the sum is known without closing anything. */
-static bool
-ledger_is_exact(const struct tidei_ledger *ledger, const struct tidei_ledger_part *mine)
-{
-    return ledger->lessee_count == 0 || (ledger->lessee_count == 1 && ledger->lessee == mine);
-}
-
-/* Call the lease of one part in. Its thread waits, is the caller, or is kept out. */
-static void
-ledger_call_in_one(struct tidei_ledger *ledger, struct tidei_ledger_part *part)
-{
-    ledger->headroom.bytes += part->lease.bytes;
-    ledger->headroom.count += part->lease.count;
-    ledger->total.bytes += part->total.bytes;
-    ledger->total.count += part->total.count;
-    part->lease = part->most = part->total = (struct tidei_amount){ 0, 0 };
-}
-
-/*
- * A bounded account of which more was taken off than was added, by wrong calls, must not let more pass than its mark.
- */
-static void
-ledger_keep_bound(struct tidei_ledger *ledger)
-{
-    if (ledger->rises)
-        return;
-    if (ledger->headroom.bytes > ledger->mark.bytes)
-        ledger->headroom.bytes = ledger->mark.bytes;
-    if (ledger->headroom.count > ledger->mark.count)
-        ledger->headroom.count = ledger->mark.count;
-}
-
-/* Call in all leases; with all parts closed, or where the caller works for the only one that has one. */
-static void
-ledger_call_in(struct tidei_ledger *ledger)
-{
-    if (ledger->lessee_count == 1) {
-        ledger_call_in_one(ledger, ledger->lessee);
-    } else if (ledger->lessee_count > 1) {
-        for (struct tidei_ledger_part *part = ledger->members; part != NULL; part = part->next)
-            ledger_call_in_one(ledger, part);
-    }
-    ledger_keep_bound(ledger);
-    ledger->lessee_count = 0;
-    ledger->lessee = NULL;
-}
-
-/* Headroom that must not be lent, as whoever goes into it is above the warning. */
-static uint64_t
-ledger_floor(const struct tidei_ledger *ledger)
-{
-    return ledger->mark.bytes > ledger->warning_bytes ? ledger->mark.bytes - ledger->warning_bytes : 0;
-}
-
-static uint64_t
-amount_of(uint64_t bytes, uint64_t factor)
-{
-    return bytes > UINT64_MAX / factor ? UINT64_MAX : bytes * factor;
-}
-
-static uint64_t
-larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t
-smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* What a thread may be lent of what is left: all where it is the only one, else half of an even share. */
-static struct tidei_amount
-ledger_share(const struct tidei_ledger *ledger)
-{
-    uint64_t floor = ledger_floor(ledger);
-    uint64_t above = ledger->headroom.bytes > floor ? ledger->headroom.bytes - floor : 0;
-    uint64_t parts = ledger->member_count == 1 ? 1 : 2 * (uint64_t)ledger->member_count;
-
-    return (struct tidei_amount){ above / parts, ledger->headroom.count / parts };
-}
-
-/* Not above the warning: what is taken off would go to a lease, and the way back below it be missed. */
-static bool
-ledger_may_lend(const struct tidei_ledger *ledger)
-{
-    return (ledger->member_count == 1 || ledger->served >= ledger->patience) &&
-           ledger->headroom.bytes >= ledger_floor(ledger);
-}
-
-static void
-ledger_note_lessee(struct tidei_ledger *ledger, struct tidei_ledger_part *part)
-{
-    if (part->most.count == 0) {
-        ledger->lessee_count++;
-        ledger->lessee = part;
-    }
-}
-
-/* Lend `part`, which is to have at most `most`, the amount. The most of a single thread is all there is. */
-static void
-ledger_lend(struct tidei_ledger *ledger, struct tidei_ledger_part *part, struct tidei_amount amount,
-            struct tidei_amount most)
-{
-    ledger_note_lessee(ledger, part);
-    if (ledger->member_count == 1) {
-        most.bytes = ledger->rises ? UINT64_MAX : ledger->mark.bytes - (ledger->headroom.bytes - amount.bytes);
-        most.count = ledger->rises ? UINT64_MAX : ledger->mark.count - (ledger->headroom.count - amount.count);
-    }
-    ledger->headroom.bytes -= amount.bytes;
-    ledger->headroom.count -= amount.count;
-    part->lease.bytes += amount.bytes;
-    part->lease.count += amount.count;
-    part->most.bytes = larger(part->most.bytes, most.bytes);
-    part->most.count = larger(part->most.count, most.count);
-}
-
-/* Lend `part` something for what is to come after a request of `bytes`. */
-static void
-ledger_lend_ahead(struct tidei_ledger *ledger, struct tidei_ledger_part *part, uint64_t bytes)
-{
-    struct tidei_amount share = ledger_share(ledger);
-
-    if (ledger_may_lend(ledger) &&
-        (ledger->member_count == 1 || (share.bytes >= amount_of(bytes, LEASE_LEAST) && share.count >= LEASE_LEAST)))
-        ledger_lend(ledger, part, share, (struct tidei_amount){ amount_of(share.bytes, 2), share.count * 2 });
-}
-
-/* The sum is known: it grows, or is refused, or sets a new mark. */
-static void
-ledger_add_exact(struct tidei_ledger *ledger, uint64_t bytes, struct tidei_ledger_answer *answer)
-{
-    struct tidei_amount *headroom = &ledger->headroom;
-    bool below = headroom->bytes >= ledger_floor(ledger);
-
-    if (!ledger->rises && (bytes > headroom->bytes || headroom->count == 0)) {
-        answer->refused = true;
-    } else {
-        if (bytes > headroom->bytes) {
-            ledger->mark.bytes += bytes - headroom->bytes;
-            headroom->bytes = bytes;
-        }
-        if (headroom->count == 0) {
-            ledger->mark.count++;
-            headroom->count = 1;
-        }
-        headroom->bytes -= bytes;
-        headroom->count--;
-        ledger->total.bytes += bytes;
-        ledger->total.count++;
-        answer->crossed = below && headroom->bytes < ledger_floor(ledger);
-    }
-    answer->used.bytes = ledger->mark.bytes - headroom->bytes;
-    answer->used.count = ledger->mark.count - headroom->count;
-}
-
-/* False where the leases of others have to be called in first. */
-static bool
-ledger_serve_add(struct tidei_ledger *ledger, struct tidei_ledger_part *part, uint64_t bytes,
-                 struct tidei_ledger_answer *answer)
-{
-    *answer = (struct tidei_ledger_answer){ .serial = ledger->serial };
-    if (ledger_is_exact(ledger, part)) {
-        ledger_call_in(ledger);
-        ledger_add_exact(ledger, bytes, answer);
-        ledger->served++;
-    } else {
-        /* It may have a lease, which is too small, and what is left of the headroom is nobody's. */
-        uint64_t lease = part != NULL ? part->lease.bytes : 0, floor = ledger_floor(ledger);
-        uint64_t more = bytes > lease ? bytes - lease : 0;
-        bool counts = part != NULL && part->lease.count > 0;
-
-        if (ledger->headroom.bytes < floor || more > ledger->headroom.bytes - floor ||
-            (!counts && ledger->headroom.count == 0))
-            return false;
-        if (part != NULL)
-            part->lease.bytes -= bytes - more;
-        ledger->headroom.bytes -= more;
-        if (counts)
-            part->lease.count--;
-        else
-            ledger->headroom.count--;
-        ledger->total.bytes += bytes;
-        ledger->total.count++;
-    }
-    if (part != NULL && !answer->refused)
-        ledger_lend_ahead(ledger, part, bytes);
-    return true;
-}
-
-/* Keep in the lease of `part` what it is likely to add again, up to some allocations or its share. */
-static void
-ledger_keep(struct tidei_ledger *ledger, struct tidei_ledger_part *part, uint64_t bytes)
-{
-    struct tidei_amount share = ledger_share(ledger);
-    struct tidei_amount most = { larger(amount_of(bytes, LEASE_MOST), share.bytes), larger(LEASE_MOST, share.count) };
-    struct tidei_amount excess = { 0, 0 };
-    uint64_t floor = ledger_floor(ledger);
-
-    if (ledger->headroom.bytes < floor || bytes > ledger->headroom.bytes - floor)
-        return;
-    ledger_lend(ledger, part, (struct tidei_amount){ bytes, 1 }, most);
-    if (ledger->member_count == 1)
-        return;
-    if (part->lease.bytes > most.bytes)
-        excess.bytes = part->lease.bytes - most.bytes / 2;
-    if (part->lease.count > most.count)
-        excess.count = part->lease.count - most.count / 2;
-    part->lease.bytes -= excess.bytes;
-    part->lease.count -= excess.count;
-    ledger->headroom.bytes += excess.bytes;
-    ledger->headroom.count += excess.count;
-}
-
-static void
-ledger_serve_take_off(struct tidei_ledger *ledger, struct tidei_ledger_part *part, uint64_t bytes,
-                      struct tidei_ledger_answer *answer)
-{
-    *answer = (struct tidei_ledger_answer){ .serial = ledger->serial };
-    if (ledger_is_exact(ledger, part)) {
-        ledger_call_in(ledger);
-        ledger->served++;
-    }
-    ledger->headroom.bytes += bytes;
-    ledger->headroom.count++;
-    ledger_keep_bound(ledger);
-    if (part != NULL && ledger_may_lend(ledger) && ledger->headroom.count > 0)
-        ledger_keep(ledger, part, bytes);
-}
-
 /* Serve all requests of one kind; how many. *short_of is set where one needs the leases of others. */
 static unsigned
 ledger_serve_kind(struct tidei_ledger *ledger, enum ledger_request kind, bool *short_of)
@@ -275,8 +40,8 @@ ledger_serve_kind(struct tidei_ledger *ledger, enum ledger_request kind, bool *s
         if (atomic_load_explicit(&part->request, memory_order_acquire) != kind)
             continue;
         if (kind == REQUEST_TAKE_OFF) {
-            ledger_serve_take_off(ledger, part, part->bytes, &part->answer);
-        } else if (!ledger_serve_add(ledger, part, part->bytes, &part->answer)) {
+            tidei_ledger_serve_take_off(ledger, part, part->bytes, &part->answer);
+        } else if (!tidei_ledger_serve_add(ledger, part, part->bytes, &part->answer)) {
             *short_of = true;
             continue;
         }
@@ -312,7 +77,8 @@ ledger_learn(struct tidei_ledger *ledger, uint64_t total_before)
     if (ledger->total.count - total_before >= EPOCH_LEAST)
         ledger->patience /= 2;
     else
-        ledger->patience = (uint32_t)smaller(larger(2 * ledger->patience, PATIENCE_FIRST), PATIENCE_MOST);
+        ledger->patience =
+            (uint32_t)tidei_ledger_smaller(tidei_ledger_larger(2 * ledger->patience, PATIENCE_FIRST), PATIENCE_MOST);
     ledger->served = 0;
 }
 
@@ -326,7 +92,7 @@ ledger_close(struct tidei_ledger *ledger)
     tidei_lock_take(&ledger->lock);
     TIDEI_TEST_POINT("ledger.closed");
     total_before = ledger->total.count;
-    ledger_call_in(ledger);
+    tidei_ledger_call_in(ledger);
     ledger_learn(ledger, total_before);
 }
 
@@ -376,14 +142,14 @@ ledger_do_without(struct tidei_ledger *ledger, enum ledger_request kind, uint64_
     tidei_lock_take(&ledger->lock);
     atomic_store_explicit(&ledger->shared, true, memory_order_relaxed);
     if (kind == REQUEST_TAKE_OFF) {
-        ledger_serve_take_off(ledger, NULL, bytes, answer);
+        tidei_ledger_serve_take_off(ledger, NULL, bytes, answer);
         tidei_lock_give(&ledger->lock);
-    } else if (ledger_serve_add(ledger, NULL, bytes, answer)) {
+    } else if (tidei_ledger_serve_add(ledger, NULL, bytes, answer)) {
         tidei_lock_give(&ledger->lock);
     } else {
         tidei_lock_give(&ledger->lock);
         ledger_close(ledger);
-        ledger_serve_add(ledger, NULL, bytes, answer);
+        tidei_ledger_serve_add(ledger, NULL, bytes, answer);
         tidei_lock_give(&ledger->lock);
         tidei_parts_open(&ledger->parts);
     }
@@ -456,8 +222,8 @@ ledger_figures(const struct tidei_ledger *ledger, struct tidei_ledger_figures *o
         out->total.count += part->total.count;
     }
     if (!ledger->rises) {
-        headroom.bytes = smaller(headroom.bytes, out->mark.bytes);
-        headroom.count = smaller(headroom.count, out->mark.count);
+        headroom.bytes = tidei_ledger_smaller(headroom.bytes, out->mark.bytes);
+        headroom.count = tidei_ledger_smaller(headroom.count, out->mark.count);
     }
     out->current.bytes = out->mark.bytes - headroom.bytes;
     out->current.count = out->mark.count - headroom.count;
@@ -470,7 +236,7 @@ ledger_hold(struct tidei_ledger *ledger)
     struct tidei_ledger_part *mine = ledger_mine(ledger);
 
     tidei_lock_take(&ledger->lock);
-    if (ledger_is_exact(ledger, mine))
+    if (tidei_ledger_is_exact(ledger, mine))
         return false;
     tidei_lock_give(&ledger->lock);
     tidei_parts_close(&ledger->parts);
@@ -501,7 +267,7 @@ tidei_ledger_begin(struct tidei_ledger *ledger, struct tidei_ledger_figures *out
     bool closed = ledger_hold(ledger);
 
     ledger->begun_closed = closed;
-    ledger_call_in(ledger);
+    tidei_ledger_call_in(ledger);
     ledger_figures(ledger, out);
 }
 

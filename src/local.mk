@@ -51,6 +51,8 @@ libtidemark_la_SOURCES = \
 	src/frames.h \
 	src/host.c \
 	src/kind.h \
+	src/ledger-leases.c \
+	src/ledger-leases.h \
 	src/ledger.c \
 	src/ledger.h \
 	src/lock.c \
