@@ -562,6 +562,14 @@ tests_track_table_t_CFLAGS = $(trace_test_cflags)
 tests_track_table_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/track-table-t
 THREADED_TESTS += tests/track-table-t
+EXTRA_DIST += tests/track-blocks.h
+
+check_PROGRAMS += tests/track-memory-t
+tests_track_memory_t_SOURCES = tests/track-memory-t.c $(trace_test)
+tests_track_memory_t_CPPFLAGS = $(trace_test_cppflags)
+tests_track_memory_t_CFLAGS = $(trace_test_cflags)
+tests_track_memory_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+TESTS += tests/track-memory-t
 
 check_PROGRAMS += tests/track-t
 tests_track_t_SOURCES = tests/track-t.c tests/contract.c $(trace_test)
