@@ -124,6 +124,25 @@ bench_processors(void)
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
 }
 
+void
+bench_pin(unsigned thread)
+{
+    unsigned processors = bench_processors();
+    unsigned place = processors - 1 - thread % processors; /* the first ones serve interrupts */
+    cpu_set_t allowed, one;
+
+    if (sched_getaffinity(getpid(), sizeof(allowed), &allowed) != 0)
+        return;
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        if (CPU_ISSET(i, &allowed) && place-- == 0) {
+            CPU_SET(i, &one);
+            sched_setaffinity(0, sizeof(one), &one);
+            return;
+        }
+    }
+}
+
 /* What BENCH_THREADS asks for; 0: nothing. */
 static unsigned
 bench_asked_threads(void)

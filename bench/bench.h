@@ -23,6 +23,9 @@ double bench_threads(unsigned threads, unsigned rounds, uint64_t pause_ns,
 /* The processors that this process may run on. */
 unsigned bench_processors(void);
 
+/* Keep the calling thread, which is not the process's first, on one processor: the same for each `thread`. */
+void bench_pin(unsigned thread);
+
 /*
  * How many threads to measure with next: 0 is before the first; 1, 2, 4 and so on up to the processors and `most`, then
  * 0. Where BENCH_THREADS is a number, that number alone, but no more than `most`.

@@ -93,6 +93,7 @@ child_thread(void *argument)
     CUstream stream = NULL;
     uint64_t begin;
 
+    bench_pin((unsigned)(result - child.results));
     if (gpu.context_set(child.context) != CUDA_SUCCESS ||
         gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
         bench_fail("cuStreamCreate");
@@ -101,7 +102,7 @@ child_thread(void *argument)
         if (child.turn == NULL)
             break;
         /* The processor has slept, and another process was on it. */
-        child_pairs(stream, GPU_PAIRS(child.threads) / 8);
+        child_pairs(stream, GPU_PAIRS(child.threads) / 2);
         begin = bench_now_ns();
         child_pairs(stream, GPU_PAIRS(child.threads));
         *result = (double)(bench_now_ns() - begin) / GPU_PAIRS(child.threads);
