@@ -138,11 +138,15 @@ calls_import(uint64_t now)
 static inline __attribute__((always_inline)) void
 calls_called(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const CUpti_CallbackData *data, bool tsc)
 {
-    const uint8_t *functions = domain == CUPTI_CB_DOMAIN_RUNTIME_API ? calls_runtime_functions : calls_driver_functions;
+    const uint8_t *functions = calls_driver_functions;
     struct tidei_call_slot *slot = &tidei_call_slot;
     bool memory = atomic_load_explicit(&calls_memory, memory_order_relaxed);
 
-    if (functions == calls_driver_functions && cbid == CUPTI_DRIVER_TRACE_CBID_cuMemPoolImportPointer) {
+    if (domain != CUPTI_CB_DOMAIN_DRIVER_API) {
+        if (domain != CUPTI_CB_DOMAIN_RUNTIME_API)
+            return; /* whoever asked for it */
+        functions = calls_runtime_functions;
+    } else if (cbid == CUPTI_DRIVER_TRACE_CBID_cuMemPoolImportPointer) {
         calls_import(tidei_clock_ticks(tsc));
         return;
     }

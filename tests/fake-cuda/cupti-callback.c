@@ -3,6 +3,8 @@
  */
 #include "tests/fake-cuda/cupti.h"
 
+#include <stdlib.h>
+
 #define CALLBACK_NUMBERS CUPTI_DRIVER_TRACE_CBID_SIZE
 
 static CUpti_CallbackFunc callback_function; /* stored with release, loaded with acquire; NULL: nobody's */
@@ -33,8 +35,11 @@ fake_cupti_call_back(int number, CUpti_ApiCallbackSite site, uint32_t correlatio
                                 .correlationId = correlation,
                                 .correlationData = &data };
 
-    if (function != NULL)
-        function(callback_userdata, CUPTI_CB_DOMAIN_DRIVER_API, (CUpti_CallbackId)number, &info);
+    if (function == NULL)
+        return;
+    if (getenv("FAKE_CUPTI_OTHER_DOMAIN") != NULL)
+        function(callback_userdata, CUPTI_CB_DOMAIN_RESOURCE, (CUpti_CallbackId)number, &info);
+    function(callback_userdata, CUPTI_CB_DOMAIN_DRIVER_API, (CUpti_CallbackId)number, &info);
 }
 
 /* Of the runtime nothing is called. */

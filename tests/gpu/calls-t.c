@@ -102,6 +102,25 @@ test_pinned(void)
               "cuMemHostAlloc,cuMemFreeHost", "which are those of its kind");
 }
 
+#define DOMAIN_TESTS 2
+
+/* Callbacks of another domain, whose numbers mean something else. */
+static void
+test_domain(void)
+{
+    const char *path = scratch("domain.db");
+    struct tide_resource *stack = stack_of("log(%s) | driver", path);
+
+    if (gpu_is_fake())
+        setenv("FAKE_CUPTI_OTHER_DOMAIN", "1", 1);
+    for (unsigned i = 0; i < 10; i++)
+        give(stack, take(stack, 4096), 4096);
+    unsetenv("FAKE_CUPTI_OTHER_DOMAIN");
+    tide_resource_release(stack);
+    is_i64(sql_number(path, "SELECT count(*) FROM driver_call"), 20, "callbacks of other domains are no calls");
+    is_i64(calls_apart(path), 0, "and those that are lie in their events");
+}
+
 #define ENDS_TESTS 4
 
 /* A stack of layers that pass calls on, and one with a layer that may do anything. */
@@ -349,9 +368,10 @@ main(void)
     pairs = gpu_is_fake() ? 2500 : 250000;
     scratch("x");
     set_context();
-    plan(THREAD_TESTS + PINNED_TESTS + ENDS_TESTS + CONTEXT_TESTS + RUNS);
+    plan(THREAD_TESTS + PINNED_TESTS + DOMAIN_TESTS + ENDS_TESTS + CONTEXT_TESTS + RUNS);
     test_threads();
     test_pinned();
+    test_domain();
     test_ends();
     test_context();
     for (unsigned i = 0; i < RUNS; i++)
