@@ -385,10 +385,11 @@ tidei_calls_attach(struct tidei_inbox *inbox, const struct tidei_recorder *recor
     pthread_mutex_init(&inbox->lock, NULL);
     inbox->recorder = recorder;
     inbox->tsc = tsc;
-    /* Without the lock: a child has it as a thread of the parent left it. */
+    /* A child of a process that has used CUPTI, or was about to, leaves it alone. */
     if (calls_pid != 0 && calls_pid != getpid())
         return tide_error_set(TIDE_EUNSUPPORTED, "cupti: not in a child of fork() whose parent has used it");
     pthread_mutex_lock(&calls_control);
+    TIDEI_TEST_POINT("calls.locked");
     if (calls_ended)
         status = tide_error_set(TIDE_EUNSUPPORTED, "cupti: the process exits");
     else if (calls_users > 0 && !tidei_inbox_has_clock(tsc))
@@ -437,6 +438,11 @@ void
 tidei_calls_forked(void)
 {
     atomic_store_explicit(&calls_memory, false, memory_order_relaxed);
+    /*
+     * Whoever held it is not in this process. It is taken here only where nobody in the parent had begun to use CUPTI
+     * (calls_pid is 0, and is set first): all that it guards is as it was at the start.
+     */
+    pthread_mutex_init(&calls_control, NULL);
 }
 
 uint64_t

@@ -33,7 +33,7 @@ enum tide_status tidei_calls_attach(struct tidei_inbox *inbox, const struct tide
 /* Stop. What CUPTI still has is in the inbox first. */
 void tidei_calls_detach(struct tidei_inbox *inbox);
 
-/* This process was forked off: its thread leaves the inboxes alone, whose locks nobody may give back. */
+/* This process was forked off: it leaves the inboxes alone, and locks that nobody may give back; see calls.c. */
 void tidei_calls_forked(void);
 
 /* The tick from which on no inbox gets events of memory, but of pools alone; 0: all do. */

@@ -58,6 +58,13 @@ tests_fake_cuda_missing_t_SOURCES = tests/fake-cuda/missing-t.c
 tests_fake_cuda_missing_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
 tests_fake_cuda_missing_t_LDADD = libtidemark-test.la -ldl
 TESTS += tests/fake-cuda/missing-t
+
+check_PROGRAMS += tests/fake-cuda/fork-t
+tests_fake_cuda_fork_t_SOURCES = tests/fake-cuda/fork-t.c $(trace_test)
+tests_fake_cuda_fork_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_fake_cuda_fork_t_CFLAGS = $(trace_test_cflags)
+tests_fake_cuda_fork_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+TESTS += tests/fake-cuda/fork-t
 endif
 
 EXTRA_DIST += tests/fake-cuda/README.md tests/fake-cuda/run
