@@ -292,6 +292,7 @@ struct log_walk {
     struct tide_resource **seen;
     uint32_t *ids;
     size_t count;
+    bool is_cuda;            /* a base has the driver allocate */
     enum tide_status status; /* of the first resource that got no number */
 };
 
@@ -442,6 +443,7 @@ log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct lo
         atomic_load_explicit(&((struct log *)resource)->recorder, memory_order_acquire) == walk->recorder)
         nearest = (struct log *)resource;
     if (resource->upstream == NULL && log_base_is_cuda(resource)) {
+        walk->is_cuda = true;
         tidei_recorder_define_devices(walk->recorder);
         if (tidei_recorder_watch_calls(walk->recorder))
             log_watch_calls(nearest);
@@ -461,6 +463,17 @@ log_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource)
         tidei_recorder_unwatch(recorder, resource);
     for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
         log_unwatch(recorder, edge.resource);
+}
+
+/* However soon the process is killed, its trace says what was to be had of CUPTI. Where that fails, it says so itself. */
+static void
+log_settle(struct tidei_recorder *recorder)
+{
+    int cancel;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    tidei_recorder_flush(recorder);
+    pthread_setcancelstate(cancel, NULL);
 }
 
 /* Open the trace, number the layers, have the logs below join. */
@@ -489,6 +502,8 @@ log_open(struct log *log)
         log_watch_bases(&walk, &log->base, log);
     if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
         tidei_recorder_define_stack(walk.recorder, text);
+    if (status == TIDE_OK && walk.is_cuda)
+        log_settle(walk.recorder);
     free(walk.seen);
     free(walk.ids);
     tidei_recorder_release(walk.recorder);

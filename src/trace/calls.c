@@ -37,6 +37,7 @@ static CUpti_SubscriberHandle calls_subscriber;
 static unsigned calls_users;
 static unsigned calls_memory_users;
 static _Atomic pid_t calls_pid; /* whose CUPTI it is; 0: nobody's yet */
+static bool calls_tsc;          /* the clock of all traces */
 static bool calls_registered;   /* callbacks are registered once in a process */
 static bool calls_ended;        /* the process exits: CUPTI is not called any more */
 
@@ -45,6 +46,7 @@ static _Atomic unsigned calls_generation; /* of CUPTI's use: what a thread has b
 static _Atomic bool calls_memory;         /* a trace wants all calls */
 static _Atomic uint64_t calls_imported;   /* ticks at which the first pointer of another process was; 0: none was */
 static _Atomic uint64_t calls_overflown;
+static _Atomic uint64_t calls_exited; /* ticks from which on the process exits, and no memory is recorded; 0: none */
 
 static uint64_t
 calls_timestamp_tsc(void)
@@ -324,8 +326,9 @@ calls_disable(void)
 }
 
 /*
- * The process exits with traces open: they get what CUPTI has while it is there. Registered after CUPTI was loaded, so
- * that this comes before its own end; the traces themselves are completed later, by the recorder.
+ * The process exits with traces open: they get what CUPTI has of memory while it is there. Registered after CUPTI was
+ * loaded, so that this comes before its own end; the traces themselves are completed later, by the recorder. Calls are
+ * followed on: CUPTI 13.0 calls back up to the end of the driver, which makes none from then on (seen on an H200).
  */
 static void
 calls_at_exit(void)
@@ -334,11 +337,11 @@ calls_at_exit(void)
         return;
     pthread_mutex_lock(&calls_control);
     if (calls_memory_users > 0) {
+        /* First: whatever is of before is handed over. */
+        atomic_store_explicit(&calls_exited, tidei_clock_ticks(calls_tsc), memory_order_release);
         calls_cupti->activity_flush_all(1);
         calls_disable_memory();
     }
-    if (calls_users > 0)
-        calls_disable();
     calls_ended = true;
     pthread_mutex_unlock(&calls_control);
 }
@@ -352,6 +355,7 @@ calls_begin(bool tsc)
 
     /* First: a child that is forked off from here on leaves CUPTI alone. */
     calls_pid = getpid();
+    calls_tsc = tsc;
     status = tidei_cupti_get(&calls_cupti);
     if (status == TIDE_OK)
         status = calls_subscribe(tsc);
@@ -452,50 +456,15 @@ tidei_calls_imported(void)
 }
 
 uint64_t
+tidei_calls_exited(void)
+{
+    return atomic_load_explicit(&calls_exited, memory_order_acquire);
+}
+
+uint64_t
 tidei_calls_overflown(void)
 {
     return atomic_load_explicit(&calls_overflown, memory_order_relaxed);
-}
-
-#else
-
-enum tide_status
-tidei_calls_attach(struct tidei_inbox *inbox, const struct tidei_recorder *recorder, bool tsc, bool memory)
-{
-    memset(inbox, 0, sizeof(*inbox));
-    pthread_mutex_init(&inbox->lock, NULL);
-    inbox->recorder = recorder;
-    inbox->tsc = tsc;
-    (void)memory;
-    return tide_error_set(TIDE_EUNSUPPORTED, "cupti: this build has none (configure found no cupti.h)");
-}
-
-void
-tidei_calls_detach(struct tidei_inbox *inbox)
-{
-    (void)inbox;
-}
-
-void
-tidei_calls_flush(void)
-{
-}
-
-void
-tidei_calls_forked(void)
-{
-}
-
-uint64_t
-tidei_calls_imported(void)
-{
-    return 0;
-}
-
-uint64_t
-tidei_calls_overflown(void)
-{
-    return 0;
 }
 
 #endif

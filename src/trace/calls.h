@@ -40,6 +40,10 @@ void tidei_calls_forked(void);
 uint64_t tidei_calls_imported(void);
 #define TIDEI_CALLS_IMPORTED "it crashes where imported pointers are freed, and the process has imported one"
 
+/* The tick from which on no inbox gets events of memory, since the process exits; 0: it does not. */
+uint64_t tidei_calls_exited(void);
+#define TIDEI_CALLS_EXITED "the process began to exit"
+
 /* Calls of this process that did not fit into their thread's slot. */
 uint64_t tidei_calls_overflown(void);
 

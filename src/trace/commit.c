@@ -45,6 +45,7 @@ commit_write(struct tidei_writer *writer)
     size_t sample_count;
 
     TIDEI_TEST_POINT("writer.before-write");
+    tidei_driver_calls_look(writer->calls, writer->store, pair);
     if (tidei_driver_calls_state(writer->calls, writer->cupti, sizeof(writer->cupti)))
         writer->store->cupti = writer->cupti;
     if (tidei_driver_calls_watched(writer->calls))

@@ -104,6 +104,17 @@ tidei_driver_calls_watch(struct tidei_driver_calls *calls, bool memory)
     return calls->attached;
 }
 
+void
+tidei_driver_calls_leave(struct tidei_driver_calls *calls)
+{
+    pthread_mutex_lock(&calls->lock);
+    if (!calls->tried && calls->text[0] == '\0') {
+        calls->changed = true;
+        snprintf(calls->text, sizeof(calls->text), "off: cupti=off");
+    }
+    pthread_mutex_unlock(&calls->lock);
+}
+
 bool
 tidei_driver_calls_watched(struct tidei_driver_calls *calls)
 {
@@ -147,21 +158,37 @@ drivercalls_take(struct tidei_driver_calls *calls, const struct tidei_store *sto
     tidei_devices_add_events(calls->devices, full.events, full.event_count);
 }
 
-/* Where the process has imported a pointer, the trace says from when on events are missing. */
+/* From `ticks` on there are no events of memory: the trace says so once. */
 static void
-drivercalls_look_for_end(struct tidei_driver_calls *calls, const struct tidei_store *store)
+drivercalls_say_end(struct tidei_driver_calls *calls, const struct tidei_store *store, uint64_t ticks, const char *why)
 {
-    uint64_t imported = tidei_calls_imported();
-
-    if (imported == 0)
-        return;
     pthread_mutex_lock(&calls->lock);
     if (!calls->ended) {
         calls->ended = calls->changed = true;
-        snprintf(calls->text, sizeof(calls->text), "memory: up to %" PRIu64 " ns: cupti: " TIDEI_CALLS_IMPORTED,
-                 tidei_store_ns(store, imported));
+        snprintf(calls->text, sizeof(calls->text), "memory: up to %" PRIu64 " ns: cupti: %s",
+                 tidei_store_ns(store, ticks), why);
     }
     pthread_mutex_unlock(&calls->lock);
+}
+
+/* Where the process has imported a pointer, the trace says from when on events are missing. */
+static void
+drivercalls_look_for_import(struct tidei_driver_calls *calls, const struct tidei_store *store)
+{
+    uint64_t imported = tidei_calls_imported();
+
+    if (imported != 0)
+        drivercalls_say_end(calls, store, imported, TIDEI_CALLS_IMPORTED);
+}
+
+void
+tidei_driver_calls_look(struct tidei_driver_calls *calls, const struct tidei_store *store,
+                        const struct tidei_pair *pair)
+{
+    uint64_t exited = calls->attached && calls->memory ? tidei_calls_exited() : 0;
+
+    if (exited != 0 && tidei_event_calls_any_after(pair, exited))
+        drivercalls_say_end(calls, store, exited, TIDEI_CALLS_EXITED);
 }
 
 /* An event has its row two rounds after it: until then all records and calls of it have come. */
@@ -185,7 +212,7 @@ tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_st
 
     if (!calls->memory || !calls->attached)
         return false;
-    drivercalls_look_for_end(calls, store);
+    drivercalls_look_for_import(calls, store);
     if (at_once)
         drivercalls_collect(calls, store, now);
     if (at_once || now - calls->flushed_ns >= DRIVERCALLS_FLUSH_NS)
@@ -201,7 +228,7 @@ tidei_driver_calls_end(struct tidei_driver_calls *calls, const struct tidei_stor
     if (!calls->attached)
         return;
     if (calls->memory)
-        drivercalls_look_for_end(calls, store);
+        drivercalls_look_for_import(calls, store);
     tidei_calls_detach(&calls->inbox);
     calls->attached = false;
     drivercalls_take(calls, store);

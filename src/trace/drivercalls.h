@@ -21,10 +21,17 @@ struct tidei_devices *tidei_driver_calls_devices(struct tidei_driver_calls *call
 /* Have CUPTI follow the driver's calls from now on, and all memory with `memory`: whether it does. Any thread. */
 bool tidei_driver_calls_watch(struct tidei_driver_calls *calls, bool memory);
 
+/* The stack asks for none of it: that is what there is to say. Any thread. */
+void tidei_driver_calls_leave(struct tidei_driver_calls *calls);
+
 /* CUPTI follows calls, or did. Any thread. */
 bool tidei_driver_calls_watched(struct tidei_driver_calls *calls);
 
-/* A slice has been paired and written: its calls are known. The writer's thread. */
+/* A slice has been paired: whether its events go on where those of memory have ended. The writer's thread, as the next. */
+void tidei_driver_calls_look(struct tidei_driver_calls *calls, const struct tidei_store *store,
+                             const struct tidei_pair *pair);
+
+/* It has been written: its calls are known. */
 void tidei_driver_calls_slice(struct tidei_driver_calls *calls, const struct tidei_pair *pair);
 
 /*

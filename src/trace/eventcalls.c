@@ -83,3 +83,18 @@ tidei_event_calls_next(struct tidei_event_calls *walk, const struct tidei_pair *
     }
     return false;
 }
+
+bool
+tidei_event_calls_any_after(const struct tidei_pair *pair, uint64_t ticks)
+{
+    size_t steps = pair->row_count * 2 + pair->closing_count;
+    struct tidei_event_call unused;
+    uint32_t index;
+
+    for (size_t step = 0; step < steps; step++) {
+        if (eventcalls_event(pair, step, &index, &unused) &&
+            tidei_half_record(pair->file, pair->half, index)->ticks > ticks)
+            return true;
+    }
+    return false;
+}

@@ -26,4 +26,7 @@ struct tidei_event_calls {
 bool tidei_event_calls_next(struct tidei_event_calls *walk, const struct tidei_pair *pair,
                             struct tidei_event_call *out);
 
+/* Whether an event of the slice has ended after `ticks`. */
+bool tidei_event_calls_any_after(const struct tidei_pair *pair, uint64_t ticks);
+
 #endif

@@ -9,6 +9,7 @@ libtidemark_la_SOURCES += \
 	src/trace/buffer.c \
 	src/trace/buffer.h \
 	src/trace/calls.c \
+	src/trace/calls-none.c \
 	src/trace/callstacks.c \
 	src/trace/callstacks.h \
 	src/trace/calls.h \

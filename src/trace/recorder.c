@@ -390,8 +390,10 @@ tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *re
 bool
 tidei_recorder_watch_calls(struct tidei_recorder *recorder)
 {
-    if (recorder->options.cupti == TIDE_CUPTI_OFF)
+    if (recorder->options.cupti == TIDE_CUPTI_OFF) {
+        tidei_driver_calls_leave(recorder->writer->calls);
         return false;
+    }
     pthread_mutex_lock(&recorder->lock);
     recorder->watches_calls = true;
     pthread_mutex_unlock(&recorder->lock);

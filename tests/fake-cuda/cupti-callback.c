@@ -37,7 +37,7 @@ fake_cupti_call_back(int number, CUpti_ApiCallbackSite site, uint32_t correlatio
 
     if (function == NULL)
         return;
-    if (getenv("FAKE_CUPTI_OTHER_DOMAIN") != NULL)
+    if (site == CUPTI_API_ENTER && getenv("FAKE_CUPTI_OTHER_DOMAIN") != NULL)
         function(callback_userdata, CUPTI_CB_DOMAIN_RESOURCE, (CUpti_CallbackId)number, &info);
     function(callback_userdata, CUPTI_CB_DOMAIN_DRIVER_API, (CUpti_CallbackId)number, &info);
 }

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -222,7 +223,7 @@ scene_kill(void *path)
     return 1;
 }
 
-/* Before the recorder has written anything. */
+/* At once, with and without CUPTI. */
 static int
 scene_kill_soon(void *path)
 {
@@ -236,7 +237,64 @@ scene_kill_soon(void *path)
     return 1;
 }
 
-#define END_TESTS 11
+static int
+scene_kill_off(void *path)
+{
+    if (scene_open() != 0)
+        return 1;
+    stack_of("log(%s, cupti=off) | driver", (char *)path);
+    raise(SIGKILL);
+    return 1;
+}
+
+static struct tide_resource *exit_stack;
+static _Atomic unsigned exit_pairs;
+
+static void *
+exit_thread(void *unused)
+{
+    CUcontext primary;
+
+    (void)unused;
+    if (gpu.primary_retain(&primary, 0) != CUDA_SUCCESS || gpu.context_set(primary) != CUDA_SUCCESS)
+        return NULL;
+    for (;;) {
+        void *pointer;
+
+        /* The driver may have ended, too. */
+        if (tide_allocate(exit_stack, 4096, 256, 0, &pointer) == TIDE_OK)
+            tide_deallocate(exit_stack, pointer, 4096, 256, 0);
+        atomic_fetch_add(&exit_pairs, 1);
+        usleep(100);
+    }
+    return NULL;
+}
+
+static void
+exit_wait(void)
+{
+    unsigned pairs = atomic_load(&exit_pairs);
+
+    while (atomic_load(&exit_pairs) < pairs + 10)
+        usleep(100);
+}
+
+/* A thread goes on while the process exits: exit_wait runs after all that was registered later has. */
+static int
+scene_exit_threads(void *path)
+{
+    pthread_t thread;
+
+    atexit(exit_wait);
+    if (scene_open() != 0)
+        return 1;
+    exit_stack = stack_of("log(%s, cupti=memory) | log(%s.2) | driver", (char *)path, (char *)path);
+    pthread_create(&thread, NULL, exit_thread, NULL);
+    exit_wait();
+    exit(0);
+}
+
+#define END_TESTS 20
 
 static void
 test_ends(void)
@@ -269,6 +327,31 @@ test_ends(void)
        "one that is killed at once is recovered");
     has_words(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "when the process was killed",
               "and its trace says so, too");
+    path = scratch("kill-off.db");
+    status = run(scene_kill_off, path);
+    ok(WIFSIGNALED(status) && tide_trace_recover(path, &recovery) == TIDE_OK && trace_is_sound(path),
+       "one without CUPTI, too");
+    is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "off: cupti=off",
+              "whose trace says that nobody wanted it");
+    path = scratch("exit-threads.db");
+    is_i64(run(scene_exit_threads, path), 0, "a process exits while a thread of it goes on");
+    ok(trace_is_sound(path) && sql_number(path, "SELECT value FROM meta WHERE key = 'complete'") == 1,
+       "its trace is complete");
+    has_words(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "memory: up to ",
+              "it says from when on there is no more of memory");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation AS a JOIN (SELECT CAST(substr(value, 15) AS INTEGER) AS ns"
+                            " FROM meta WHERE key = 'cupti') WHERE alloc_ns < ns AND status = 0 AND NOT EXISTS"
+                            " (SELECT 1 FROM device_event AS e WHERE e.allocation_id = a.allocation_id)"),
+           0, "and has all from before");
+    for (unsigned i = 0; i < 2; i++) {
+        const char *each = i == 0 ? path : scratch("exit-threads.db.2");
+
+        is_i64(sql_number(each, "SELECT count(*) FROM allocation AS a WHERE status = 0 AND NOT EXISTS"
+                                " (SELECT 1 FROM driver_call AS c WHERE c.allocation_id = a.allocation_id)"),
+               0, "all calls are there, up to the end of the driver");
+    }
+    is_string(sql_text(scratch("exit-threads.db.2"), "SELECT value FROM meta WHERE key = 'cupti'"), "calls",
+              "a trace of calls alone lacks nothing");
 }
 
 /* A pool that comes back to the process that made it: the real CUPTI 13.0 crashes where the pointer is freed. */
