@@ -22,38 +22,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tidemark/log.h>
-#include <tidemark/stack.h>
-
+#include "adaptors/log.h"
 #include "callstack.h"
 #include "kind.h"
 #include "trace/callslot.h"
 #include "trace/front.h"
-#include "trace/recorder.h"
-
-/* A base that is asked what it holds after each event. */
-struct log_sampled {
-    struct log_sampled *next;
-    struct tide_resource *base; /* borrowed: it lies below */
-    uint32_t layer_id;
-};
-
-#define LOG_CALLS   1u /* the driver's calls within them */
-#define LOG_QUICK   2u /* an event is over when its call is */
-#define LOG_SAMPLES 4u /* what `sampled` has */
-#define LOG_STACKS  8u /* of an allocation its call stack */
-
-struct log {
-    struct tide_resource base;                 /* first */
-    _Atomic(struct tidei_recorder *) recorder; /* holds a reference; NULL until one above has a path */
-    uint16_t layer_id;                         /* set before `recorder` */
-    bool watches;                              /* opened the trace, and has the bases watched */
-    _Atomic unsigned beside;                   /* what is recorded beside its events: the flags above */
-    _Atomic(struct log_sampled *) sampled;     /* owned */
-    struct tide_log_options options;           /* as they were given; path is owned */
-};
-
-static const struct tide_resource_ops log_ops;
 
 static uint8_t
 log_log2(size_t alignment)
@@ -275,241 +248,6 @@ log_describe(struct tide_resource *self, struct tide_text *text)
     log_describe_callstack(options, text, true);
 }
 
-/* A base that can say what it holds is asked now and then; see the table pool_sample. */
-static bool
-log_can_watch(struct tide_resource *base)
-{
-    uint64_t figure;
-
-    return base->upstream == NULL && tide_query(base, TIDE_QUERY_BYTES_USED, &figure) == TIDE_OK &&
-           tide_query(base, TIDE_QUERY_BYTES_RESERVED, &figure) == TIDE_OK;
-}
-
-/* The resources below a log, each once: the walk numbers them as it comes to them. */
-struct log_walk {
-    struct log *top;
-    struct tidei_recorder *recorder;
-    struct tide_resource **seen;
-    uint32_t *ids;
-    size_t count;
-    bool is_cuda;            /* a base has the driver allocate */
-    enum tide_status status; /* of the first resource that got no number */
-};
-
-/* Two stacks that share a log may both be made at once. */
-static pthread_mutex_t log_attach_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void
-log_attach(struct log *log, struct tidei_recorder *recorder, uint32_t layer_id)
-{
-    pthread_mutex_lock(&log_attach_lock);
-    if (atomic_load_explicit(&log->recorder, memory_order_relaxed) == NULL) {
-        log->layer_id = (uint16_t)layer_id;
-        /* Pairs with the acquire in log_allocate and log_deallocate. */
-        atomic_store_explicit(&log->recorder, tidei_recorder_retain(recorder), memory_order_release);
-    }
-    pthread_mutex_unlock(&log_attach_lock);
-}
-
-/* Tell the trace of one layer, once those below it have their numbers. */
-static void
-log_define(struct log_walk *walk, struct tide_resource *resource, uint32_t id, uint32_t upstream_id)
-{
-    char config[4096] = "";
-    struct tide_text text = { .data = config, .capacity = sizeof(config) };
-    uint64_t device;
-
-    if (tide_query(resource, TIDE_QUERY_DEVICE, &device) != TIDE_OK)
-        device = UINT64_MAX;
-    resource->ops->describe(resource, &text);
-    tidei_recorder_define_layer(walk->recorder, id, upstream_id, tide_resource_name(resource), config, (int64_t)device);
-}
-
-/* A log that records into this trace already, from a stack of before: it and all below it have their numbers. */
-static uint32_t
-log_known(const struct log_walk *walk, struct tide_resource *resource)
-{
-    struct log *log = (struct log *)resource;
-
-    if (resource->ops != &log_ops || atomic_load_explicit(&log->recorder, memory_order_acquire) != walk->recorder)
-        return 0;
-    return log->layer_id;
-}
-
-/* Number a resource and all below it. Returns its number; 0, and walk->status, where that cannot be. */
-static uint32_t
-log_number(struct log_walk *walk, struct tide_resource *resource)
-{
-    uint32_t upstream_id = 0;
-    uint32_t id;
-    struct tide_upstream edge;
-
-    for (size_t i = 0; i < walk->count; i++) {
-        if (walk->seen[i] == resource)
-            return walk->ids[i];
-    }
-    id = log_known(walk, resource);
-    if (id != 0)
-        return id;
-    if (walk->count % 16 == 0) {
-        void *seen = realloc(walk->seen, (walk->count + 16) * sizeof(*walk->seen));
-        void *ids = realloc(walk->ids, (walk->count + 16) * sizeof(*walk->ids));
-
-        walk->seen = seen != NULL ? seen : walk->seen;
-        walk->ids = ids != NULL ? ids : walk->ids;
-        if (seen == NULL || ids == NULL) {
-            walk->status = TIDE_ENOMEM;
-            return 0;
-        }
-    }
-    id = tidei_recorder_new_layer(walk->recorder);
-    if (id > UINT16_MAX) {
-        walk->status = TIDE_EINVAL;
-        return 0;
-    }
-    walk->seen[walk->count] = resource;
-    walk->ids[walk->count++] = id;
-    if (resource->ops == &log_ops)
-        log_attach((struct log *)resource, walk->recorder, id);
-    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++) {
-        uint32_t below = log_number(walk, edge.resource);
-
-        if (i == 0)
-            upstream_id = below;
-        else
-            tidei_recorder_define_bin(walk->recorder, id, edge.limit_bytes, below);
-    }
-    log_define(walk, resource, id, upstream_id);
-    if (walk->top->options.samples == TIDE_SAMPLES_AUTO && log_can_watch(resource))
-        tidei_recorder_watch(walk->recorder, resource, id);
-    return id;
-}
-
-/* Have a log ask a base below it after each event. */
-static void
-log_watch_each(struct log_walk *walk, struct log *log, struct tide_resource *base)
-{
-    struct log_sampled *sampled = malloc(sizeof(*sampled));
-
-    if (sampled == NULL) {
-        walk->status = TIDE_ENOMEM;
-        return;
-    }
-    *sampled = (struct log_sampled){ .base = base, .layer_id = log_number(walk, base) };
-    sampled->next = atomic_load_explicit(&log->sampled, memory_order_relaxed);
-    /* Pairs with the acquire in log_sample. */
-    atomic_store_explicit(&log->sampled, sampled, memory_order_release);
-    atomic_fetch_or_explicit(&log->beside, LOG_SAMPLES, memory_order_relaxed);
-}
-
-/* Whether a base has the driver allocate: on a device, or pinned memory of the host, which has one behind it. */
-static bool
-log_base_is_cuda(struct tide_resource *base)
-{
-    uint64_t figure;
-
-    return tide_query(base, TIDE_QUERY_DEVICE, &figure) == TIDE_OK ||
-           tide_query(base, TIDE_QUERY_DEVICE_TOTAL, &figure) == TIDE_OK;
-}
-
-/* Whether all that takes time in an event of this log is the call of the driver that it makes. */
-static bool
-log_is_quick(const struct log *log)
-{
-    for (const struct tide_resource *below = log->base.upstream; below != NULL; below = below->upstream) {
-        if (!tidei_resource_is_quick(below))
-            return false;
-    }
-    return true;
-}
-
-/* Have a log record the driver's calls. */
-static void
-log_watch_calls(struct log *log)
-{
-    atomic_fetch_or_explicit(&log->beside, log_is_quick(log) ? LOG_CALLS | LOG_QUICK : LOG_CALLS, memory_order_relaxed);
-}
-
-/*
- * What is recorded beside the events, for each log of this trace that is the last one above a base: the driver's calls
- * and the GPUs, where it is one of CUDA's memory, and its figures. A log of a stack of before has them already.
- */
-static void
-log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct log *nearest)
-{
-    struct tide_upstream edge;
-
-    if (resource->ops == &log_ops &&
-        atomic_load_explicit(&((struct log *)resource)->recorder, memory_order_acquire) == walk->recorder)
-        nearest = (struct log *)resource;
-    if (resource->upstream == NULL && log_base_is_cuda(resource)) {
-        walk->is_cuda = true;
-        tidei_recorder_define_devices(walk->recorder);
-        if (tidei_recorder_watch_calls(walk->recorder))
-            log_watch_calls(nearest);
-    }
-    if (walk->top->options.samples == TIDE_SAMPLES_EVERY && log_can_watch(resource))
-        log_watch_each(walk, nearest, resource);
-    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
-        log_watch_bases(walk, edge.resource, nearest);
-}
-
-static void
-log_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource)
-{
-    struct tide_upstream edge;
-
-    if (resource->upstream == NULL)
-        tidei_recorder_unwatch(recorder, resource);
-    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
-        log_unwatch(recorder, edge.resource);
-}
-
-/* However soon the process is killed, its trace says what was to be had of CUPTI. Where that fails, it says so itself. */
-static void
-log_settle(struct tidei_recorder *recorder)
-{
-    int cancel;
-
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    tidei_recorder_flush(recorder);
-    pthread_setcancelstate(cancel, NULL);
-}
-
-/* Open the trace, number the layers, have the logs below join. */
-static enum tide_status
-log_open(struct log *log)
-{
-    struct log_walk walk = { .top = log };
-    enum tide_status status;
-    char text[4096];
-    int cancel;
-
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    status = tidei_recorder_open(&log->options, &walk.recorder);
-    pthread_setcancelstate(cancel, NULL);
-
-    if (status != TIDE_OK)
-        return status;
-    log->watches = true;
-    log_number(&walk, &log->base);
-    status = walk.status;
-    if (status == TIDE_ENOMEM)
-        tide_error_set(status, "log: no host memory");
-    else if (status != TIDE_OK)
-        tide_error_set(status, "log: no more than %d layers fit into the trace %s", UINT16_MAX, log->options.path);
-    else
-        log_watch_bases(&walk, &log->base, log);
-    if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
-        tidei_recorder_define_stack(walk.recorder, text);
-    if (status == TIDE_OK && walk.is_cuda)
-        log_settle(walk.recorder);
-    free(walk.seen);
-    free(walk.ids);
-    tidei_recorder_release(walk.recorder);
-    return status;
-}
-
 static void
 log_destroy(struct tide_resource *self)
 {
@@ -523,7 +261,7 @@ log_destroy(struct tide_resource *self)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     if (recorder != NULL) {
         if (log->watches)
-            log_unwatch(recorder, self);
+            tidei_log_unwatch(recorder, self);
         tidei_recorder_release(recorder);
     }
     pthread_setcancelstate(cancel, NULL);
@@ -539,7 +277,7 @@ log_destroy(struct tide_resource *self)
     free(log);
 }
 
-static const struct tide_resource_ops log_ops = {
+const struct tide_resource_ops tidei_log_ops = {
     .version = TIDE_RESOURCE_OPS_VERSION,
     .name = "log",
     .allocate = log_allocate,
@@ -580,7 +318,7 @@ log_make(struct tide_resource *upstream, const struct tide_log_options *options,
     if (given.path != NULL && (log->options.path = strdup(given.path)) == NULL)
         status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
     if (status == TIDE_OK)
-        status = tide_resource_init(&log->base, &log_ops, upstream);
+        status = tide_resource_init(&log->base, &tidei_log_ops, upstream);
     if (status != TIDE_OK) {
         free((char *)log->options.path);
         free(log);
@@ -588,7 +326,7 @@ log_make(struct tide_resource *upstream, const struct tide_log_options *options,
     }
     tidei_error_save(&error);
     if (log->options.path != NULL)
-        status = log_open(log);
+        status = tidei_log_open(log);
     if (status != TIDE_OK) {
         log_destroy(&log->base);
         return status;
@@ -624,7 +362,7 @@ tide_log_flush(struct tide_resource *log)
     enum tide_status status;
     int cancel;
 
-    if (log == NULL || log->ops != &log_ops)
+    if (log == NULL || log->ops != &tidei_log_ops)
         return tide_error_set(TIDE_EINVAL, "log: not a log");
     recorder = atomic_load_explicit(&((struct log *)log)->recorder, memory_order_acquire);
     if (recorder == NULL)
