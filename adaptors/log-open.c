@@ -25,6 +25,7 @@ struct log_walk {
     struct tide_resource **seen;
     uint32_t *ids;
     size_t count;
+    uint32_t stack_id;       /* of a stack of before that lies in this one whole; 0: none does */
     bool is_cuda;            /* a base has the driver allocate */
     enum tide_status status; /* of the first resource that got no number */
 };
@@ -58,14 +59,19 @@ log_define(struct log_walk *walk, struct tide_resource *resource, uint32_t id, u
     tidei_recorder_define_layer(walk->recorder, id, upstream_id, tide_resource_name(resource), config, (int64_t)device);
 }
 
-/* A log that records into this trace already, from a stack of before: it and all below it have their numbers. */
+/*
+ * A log that records into this trace already, from a stack of before: it and all below it have their numbers. Where it
+ * had opened the trace for that stack, the text of this one says it all: it takes the other's place.
+ */
 static uint32_t
-log_known(const struct log_walk *walk, struct tide_resource *resource)
+log_known(struct log_walk *walk, struct tide_resource *resource)
 {
     struct log *log = (struct log *)resource;
 
     if (resource->ops != &tidei_log_ops || atomic_load_explicit(&log->recorder, memory_order_acquire) != walk->recorder)
         return 0;
+    if (walk->stack_id == 0) /* relaxed: whoever has it has it alone */
+        walk->stack_id = atomic_exchange_explicit(&log->stack_id, 0, memory_order_relaxed);
     return log->layer_id;
 }
 
@@ -233,7 +239,8 @@ tidei_log_open(struct log *log)
     else
         log_watch_bases(&walk, &log->base, log);
     if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
-        tidei_recorder_define_stack(walk.recorder, text);
+        atomic_store_explicit(&log->stack_id, tidei_recorder_define_stack(walk.recorder, walk.stack_id, text),
+                              memory_order_relaxed);
     if (status == TIDE_OK && walk.is_cuda)
         log_settle(walk.recorder);
     free(walk.seen);

@@ -12,6 +12,9 @@
  * next to nothing but pass a call on, the end of the one call of the driver is that of the event: a reading of the
  * clock less.
  *
+ * A second log of the same path, in the stack or in another one of the process, records into the same trace, with the
+ * options that it was opened with.
+ *
  * LIMITATIONS: It records what passes through at its place in the stack: above `limit` the requests that are refused
  * too, below it those that reach upstream. Must not be called from a signal handler. At most 65,535 layers in one
  * trace.

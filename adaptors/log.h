@@ -27,10 +27,11 @@ struct log {
     struct tide_resource base;                 /* first */
     _Atomic(struct tidei_recorder *) recorder; /* holds a reference; NULL until one above has a path */
     uint16_t layer_id;                         /* set before `recorder` */
-    bool watches;                              /* opened the trace, and has the bases watched */
-    _Atomic unsigned beside;                   /* what is recorded beside its events: the flags above */
-    _Atomic(struct log_sampled *) sampled;     /* owned */
-    struct tide_log_options options;           /* as they were given; path is owned */
+    _Atomic uint32_t stack_id;             /* of the stack that it opened the trace for; 0: another one has it all */
+    bool watches;                          /* opened the trace, and has the bases watched */
+    _Atomic unsigned beside;               /* what is recorded beside its events: the flags above */
+    _Atomic(struct log_sampled *) sampled; /* owned */
+    struct tide_log_options options;       /* as they were given; path is owned */
 };
 
 extern const struct tide_resource_ops tidei_log_ops;

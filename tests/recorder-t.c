@@ -131,6 +131,22 @@ test_stacks_together(void)
 }
 
 static void
+test_stack_within(void)
+{
+    const char *path = scratch("within.db");
+    struct tide_resource *stack = stack_of("log(%s) | statistics | log(%s) | sim", path, path);
+
+    give(stack, take(stack, 11), 11);
+    tide_resource_release(stack);
+    is_string(sql_text(path, "SELECT group_concat(key || ': ' || value, ', ') FROM meta WHERE key LIKE 'stack%%'"),
+              sql_text(path, "SELECT 'stack: log(%s) | statistics | log(%s) | sim'", path, path),
+              "a stack with two logs of one path is in meta as one");
+    is_string(sql_text(path, "SELECT group_concat(layer_id || ':' || size, ' ') FROM (SELECT * FROM allocation"
+                             " ORDER BY layer_id)"),
+              "1:11 3:11", "both logs record into its trace");
+}
+
+static void
 test_shared_layers(void)
 {
     const char *path = scratch("shared.db"), *other = scratch("shared-2.db");
@@ -571,11 +587,12 @@ test_many_layers(void)
 int
 main(void)
 {
-    plan(98);
+    plan(100);
     test_one_stack();
     test_meta();
     test_describe();
     test_stacks_together();
+    test_stack_within();
     test_shared_layers();
     test_threads();
     test_short_threads();

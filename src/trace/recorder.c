@@ -316,15 +316,17 @@ tidei_recorder_define_bin(struct tidei_recorder *recorder, uint32_t layer_id, ui
     recorder_define(recorder, &record, "", 0);
 }
 
-void
-tidei_recorder_define_stack(struct tidei_recorder *recorder, const char *text)
+uint32_t
+tidei_recorder_define_stack(struct tidei_recorder *recorder, uint32_t stack_id, const char *text)
 {
-    struct tidei_record record = { .kind = TIDEI_RECORD_STACK };
+    struct tidei_record record = { .kind = TIDEI_RECORD_STACK, .address = stack_id };
 
     pthread_mutex_lock(&recorder->lock);
-    record.address = ++recorder->next_stack;
+    if (stack_id == 0)
+        record.address = ++recorder->next_stack;
     pthread_mutex_unlock(&recorder->lock);
     recorder_define(recorder, &record, text, strlen(text));
+    return (uint32_t)record.address;
 }
 
 void

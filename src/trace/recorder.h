@@ -99,7 +99,9 @@ void tidei_recorder_define_layer(struct tidei_recorder *recorder, uint32_t layer
                                  const char *kind, const char *config, int64_t device);
 void tidei_recorder_define_bin(struct tidei_recorder *recorder, uint32_t layer_id, uint64_t limit_bytes,
                                uint32_t upstream_layer_id);
-void tidei_recorder_define_stack(struct tidei_recorder *recorder, const char *text);
+
+/* Tell the trace of a stack, in the place of stack `stack_id` where that is not 0. Returns its number. */
+uint32_t tidei_recorder_define_stack(struct tidei_recorder *recorder, uint32_t stack_id, const char *text);
 
 /* Tell the trace which GPUs there are, once; starts the driver. Keeps the thread's error. */
 void tidei_recorder_define_devices(struct tidei_recorder *recorder);
