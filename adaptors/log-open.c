@@ -204,7 +204,7 @@ tidei_log_unwatch(struct tidei_recorder *recorder, struct tide_resource *resourc
         tidei_log_unwatch(recorder, edge.resource);
 }
 
-/* However soon the process is killed, its trace says what was to be had of CUPTI. Where that fails, it says so itself. */
+/* However soon the process is killed, its trace says what was to be had of CUPTI. A failure is the trace's own to say. */
 static void
 log_settle(struct tidei_recorder *recorder)
 {

@@ -27,7 +27,7 @@ void tidei_driver_calls_leave(struct tidei_driver_calls *calls);
 /* CUPTI follows calls, or did. Any thread. */
 bool tidei_driver_calls_watched(struct tidei_driver_calls *calls);
 
-/* A slice has been paired: whether its events go on where those of memory have ended. The writer's thread, as the next. */
+/* A slice has been paired: do its events go on where those of memory have ended? The writer's thread, as the next. */
 void tidei_driver_calls_look(struct tidei_driver_calls *calls, const struct tidei_store *store,
                              const struct tidei_pair *pair);
 
