@@ -204,7 +204,7 @@ tidei_log_unwatch(struct tidei_recorder *recorder, struct tide_resource *resourc
         tidei_log_unwatch(recorder, edge.resource);
 }
 
-/* However soon the process is killed, its trace says what was to be had of CUPTI. A failure is the trace's own to say. */
+/* However soon the process is killed, its trace says what was to be had of CUPTI; as it does where this fails. */
 static void
 log_settle(struct tidei_recorder *recorder)
 {
