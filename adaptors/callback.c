@@ -79,7 +79,8 @@ callback_allocate(struct tide_resource *self, size_t bytes, size_t alignment, ti
         return status;
     }
     if (*out == NULL)
-        return tide_error_set(TIDE_EUPSTREAM, "callback: the function returned NULL, and no failure, for %zu B", bytes);
+        return tide_error_set(TIDE_EUPSTREAM, "callback: the function returned NULL, and no failure, for %s",
+                              tidei_size_text(bytes));
     if ((uintptr_t)*out % alignment != 0) {
         status = tide_error_set(TIDE_EUPSTREAM, "callback: the function returned %p, expected a multiple of %zu", *out,
                                 alignment);

@@ -124,7 +124,7 @@ guard_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     if (bytes == 0)
         return tidei_allocate(self->upstream, bytes, alignment, stream, out);
     if (!tidei_watched_total(&guard->blocks, bytes, alignment, &total))
-        return tide_error_set(TIDE_EOVERFLOW, "guard: %zu B request overflows with its canaries", bytes);
+        return tide_error_set(TIDE_EOVERFLOW, "guard: %s request overflows with its canaries", tidei_size_text(bytes));
     status = guard_allocate_total(guard, total, alignment, stream, &given);
     if (status != TIDE_OK)
         return status;
@@ -156,8 +156,9 @@ guard_inspect(struct guard *guard, const struct tidei_watched_block *block, tide
     status = tidei_canaries_fill(&guard->canaries, block, stream);
     if (status != TIDE_OK)
         return status;
-    return tide_error_set(TIDE_EDAMAGED, "guard: bytes have changed %s block %p of %zu B",
-                          damaged == 2 ? "before and behind" : "before or behind", block->pointer, block->bytes);
+    return tide_error_set(TIDE_EDAMAGED, "guard: bytes have changed %s block %p of %s",
+                          damaged == 2 ? "before and behind" : "before or behind", block->pointer,
+                          tidei_size_text(block->bytes));
 }
 
 /* Fill the block with the pattern and hold it; false where it is to go back now. */

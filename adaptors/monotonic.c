@@ -206,8 +206,8 @@ monotonic_take_from_upstream(struct monotonic *self, struct monotonic_chunk *chu
         return TIDE_OK;
     if (pointer != NULL)
         tidei_deallocate(upstream, pointer, chunk->bytes, chunk->alignment, chunk->stream);
-    return tide_error_set(TIDE_EUPSTREAM, "monotonic: %s gave out %p for a chunk aligned to %zu B",
-                          tide_resource_name(upstream), pointer, chunk->alignment);
+    return tide_error_set(TIDE_EUPSTREAM, "monotonic: %s gave out %p for a chunk aligned to %s",
+                          tide_resource_name(upstream), pointer, tidei_size_text(chunk->alignment));
 }
 
 /* One more chunk in which the request has room. Threads that find none at once take one each; all are used. */

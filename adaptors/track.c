@@ -386,7 +386,7 @@ report_block(void *context, const struct tide_track_block *block)
 {
     struct report *report = context;
 
-    tide_text_format(&report->text, "%llu B at %p, thread %u, stream 0x%llx%s%s\n", (unsigned long long)block->bytes,
+    tide_text_format(&report->text, "%s at %p, thread %u, stream 0x%llx%s%s\n", tidei_size_text(block->bytes),
                      block->pointer, (unsigned)block->thread, (unsigned long long)block->stream,
                      block->tag[0] != '\0' ? ", tag " : "", block->tag);
     report_stack(&report->text, report->frames, block->callstack);
@@ -415,7 +415,7 @@ tide_track_report_text(struct tide_resource *resource, size_t most, char *text, 
     }
     for (size_t i = 0; i < count; i++)
         bytes += blocks[i].bytes;
-    tide_text_format(&report.text, "%zu blocks outstanding, %llu B\n", count, (unsigned long long)bytes);
+    tide_text_format(&report.text, "%zu blocks outstanding, %s\n", count, tidei_size_text(bytes));
     report_each(blocks, count < most ? count : most, report_block, &report);
     tidei_frames_end(report.frames);
     free(blocks);

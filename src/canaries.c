@@ -43,9 +43,9 @@ canaries_tell(const struct tidei_canaries *canaries, const struct tide_guard_dam
         canaries->function(canaries->context, damage);
     else
         tidei_message(TIDE_ERROR,
-                      "guard: %" PRIu64 " bytes have changed %s block %p of %zu B: at %s%" PRIu64
+                      "guard: %" PRIu64 " bytes have changed %s block %p of %s: at %s%" PRIu64
                       " stands 0x%02x, expected 0x%02x",
-                      damage->changed_bytes, places[damage->place], damage->block, damage->bytes,
+                      damage->changed_bytes, places[damage->place], damage->block, tidei_size_text(damage->bytes),
                       damage->place == TIDE_GUARD_BEFORE ? "-" : "+", from_place, damage->seen[0], damage->expected);
     canaries_telling--;
 }

@@ -166,7 +166,7 @@ check_report(const struct base_maker *base)
     else
         skip(1, "there is no libdw");
     ok(tide_track_report_text(track, 1, text, sizeof(text), &needed) == TIDE_OK && needed == strlen(text) &&
-           strncmp(text, "3 blocks outstanding, 5800 B\n5000 B at ", 38) == 0 && strstr(text, "700 B") == NULL &&
+           strncmp(text, "3 blocks outstanding, 5.66 KiB\n4.88 KiB at ", 43) == 0 && strstr(text, "700 B") == NULL &&
            strstr(text, ", tag train/forward\n    ") != NULL,
        "a text has as many as were asked for, with their frames");
     ok(tide_track_report_text(track, 9, text, 20, &needed) == TIDE_OK && needed > 100 && strlen(text) == 19,
