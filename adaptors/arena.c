@@ -210,7 +210,10 @@ arena_mark(struct arena *arena, size_t bytes)
     tidei_error_restore(&error);
 }
 
-/* The request's arena has nothing, and gets nothing: another one may have room within what it uses. */
+/*
+ * The request's arena has nothing, and gets nothing: another one may have room within what it uses. None of them asks
+ * for more: what they all get it from has just refused, and would go to any length again, at each arena below that one.
+ */
 static __attribute__((noinline)) enum tide_status
 arena_allocate_hard(struct arena *arena, uint32_t number, size_t bytes, size_t alignment, tide_stream stream,
                     struct tidei_piece **out)
@@ -221,7 +224,7 @@ arena_allocate_hard(struct arena *arena, uint32_t number, size_t bytes, size_t a
     tidei_error_save(&error);
     for (uint32_t i = 0; i <= arena->count && status != TIDE_OK; i++) {
         if (i != number)
-            status = tidei_supply_allocate(arena->arenas[i], bytes, alignment, stream, out);
+            status = tidei_supply_allocate_free(arena->arenas[i], bytes, alignment, stream, out);
     }
     tidei_error_restore(&error);
     return status;

@@ -287,22 +287,37 @@ supply_await_all(struct tidei_supply *supply, uint32_t asking)
     }
 }
 
-/*
- * A chunk for the request, of the size that the policy wants, or of half of that again and again where upstream
- * refuses, but no less than the request needs. *crowded says of a refusal that it is for the time being.
- */
-static enum tide_status
-supply_chunk_for(struct tidei_supply *supply, const struct tidei_heap_request *request, bool *crowded)
+/* What a request needs of a chunk, wherever that begins. */
+static uint64_t
+supply_least(const struct tidei_supply *supply, const struct tidei_heap_request *request)
 {
-    uint64_t least = request->bytes + request->alignment - supply->options.granule;
-    uint64_t bytes = least;
-    enum tide_status status;
+    return request->bytes + request->alignment - supply->options.granule;
+}
+
+/* What the policy wants a chunk for the request to have. */
+static uint64_t
+supply_wanted(const struct tidei_supply *supply, const struct tidei_heap_request *request)
+{
+    uint64_t bytes = supply_least(supply, request);
 
     if (request->zone == TIDEI_ZONE_SMALL && bytes < tidei_heap_region_bytes(&supply->heap))
         bytes = tidei_heap_region_bytes(&supply->heap);
     bytes = round_up(bytes, TIDEI_SUPPLY_CHUNK_BYTES);
     if (bytes < supply->options.growth_bytes)
         bytes = round_up(supply->options.growth_bytes, supply->options.granule);
+    return bytes;
+}
+
+/*
+ * A chunk for the request, of these bytes, or of half of that again and again where upstream refuses, but no less than
+ * the request needs. *crowded says of a refusal that it is for the time being.
+ */
+static enum tide_status
+supply_chunk_for(struct tidei_supply *supply, const struct tidei_heap_request *request, uint64_t bytes, bool *crowded)
+{
+    uint64_t least = supply_least(supply, request);
+    enum tide_status status;
+
     supply_make_room(supply, bytes);
     for (;;) {
         status = supply_chunk_add(supply, bytes, request->stream, false, crowded);
@@ -363,7 +378,7 @@ static enum tide_status
 supply_press(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
 {
     enum tide_status status, refused;
-    uint64_t changes, left;
+    uint64_t changes, left, bytes;
     bool again, crowded;
 
     do {
@@ -372,9 +387,10 @@ supply_press(struct tidei_supply *supply, const struct tidei_heap_request *reque
         status = supply_take_hard(supply, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
-        while (supply_return_one(supply, true, UINT64_MAX))
-            changes++;
-        refused = supply_chunk_for(supply, request, &crowded);
+        bytes = supply_least(supply, request); /* more was refused, and nothing has changed */
+        for (; supply_return_one(supply, true, UINT64_MAX); changes++)
+            bytes = supply_wanted(supply, request);
+        refused = supply_chunk_for(supply, request, bytes, &crowded);
         status = refused == TIDE_OK ? supply_take_added(supply, request, out) : supply_take_hard(supply, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
@@ -403,7 +419,7 @@ tidei_supply_grow(struct tidei_supply *supply, const struct tidei_heap_request *
             if (status != TIDE_OK || *out != NULL)
                 return status;
         }
-        status = supply_chunk_for(supply, request, &crowded);
+        status = supply_chunk_for(supply, request, supply_wanted(supply, request), &crowded);
         if (crowded)
             supply_await(supply);
     } while (crowded);
@@ -414,6 +430,18 @@ tidei_supply_grow(struct tidei_supply *supply, const struct tidei_heap_request *
     if (status != TIDE_OK || *out != NULL)
         return status;
     return supply_press(supply, request, out);
+}
+
+enum tide_status
+tidei_supply_press_free(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
+{
+    enum tide_status status = supply_take_hard(supply, request, out);
+
+    if (status != TIDE_OK || *out != NULL)
+        return status;
+    supply_await_all(supply, supply->asking);
+    status = supply_take_hard(supply, request, out);
+    return status != TIDE_OK || *out != NULL ? status : TIDE_ECAPACITY;
 }
 
 void

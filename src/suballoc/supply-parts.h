@@ -22,4 +22,8 @@ struct tidei_piece *tidei_supply_take_over(struct tidei_supply *supply, struct t
 enum tide_status tidei_supply_grow(struct tidei_supply *supply, const struct tidei_heap_request *request,
                                    struct tidei_piece **out);
 
+/* The same where upstream is not to be asked. TIDE_ECAPACITY where nothing fits. */
+enum tide_status tidei_supply_press_free(struct tidei_supply *supply, const struct tidei_heap_request *request,
+                                         struct tidei_piece **out);
+
 #endif

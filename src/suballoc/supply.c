@@ -141,9 +141,12 @@ supply_request(struct tidei_supply *supply, size_t bytes, size_t alignment, tide
     return out->stream != TIDEI_STREAM_NONE ? TIDE_OK : tidei_supply_no_memory(supply);
 }
 
-enum tide_status
-tidei_supply_allocate(struct tidei_supply *supply, size_t bytes, size_t alignment, tide_stream stream,
-                      struct tidei_piece **out)
+/* A piece for the request; what is to be done where none fits holds its stream meanwhile. */
+static enum tide_status
+supply_allocate(struct tidei_supply *supply, size_t bytes, size_t alignment, tide_stream stream,
+                enum tide_status (*grow)(struct tidei_supply *supply, const struct tidei_heap_request *request,
+                                         struct tidei_piece **out),
+                struct tidei_piece **out)
 {
     struct tidei_heap_request request;
     enum tide_status status;
@@ -155,7 +158,7 @@ tidei_supply_allocate(struct tidei_supply *supply, size_t bytes, size_t alignmen
         *out = tidei_supply_take(supply, &request);
         if (*out == NULL) {
             tidei_streams_hold(&supply->heap.streams, request.stream);
-            status = tidei_supply_grow(supply, &request, out);
+            status = grow(supply, &request, out);
             tidei_streams_release(&supply->heap.streams, request.stream);
         }
     }
@@ -163,6 +166,20 @@ tidei_supply_allocate(struct tidei_supply *supply, size_t bytes, size_t alignmen
         supply_hand_out(supply, *out, bytes, alignment);
     tidei_lock_give(&supply->lock);
     return status;
+}
+
+enum tide_status
+tidei_supply_allocate(struct tidei_supply *supply, size_t bytes, size_t alignment, tide_stream stream,
+                      struct tidei_piece **out)
+{
+    return supply_allocate(supply, bytes, alignment, stream, tidei_supply_grow, out);
+}
+
+enum tide_status
+tidei_supply_allocate_free(struct tidei_supply *supply, size_t bytes, size_t alignment, tide_stream stream,
+                           struct tidei_piece **out)
+{
+    return supply_allocate(supply, bytes, alignment, stream, tidei_supply_press_free, out);
 }
 
 /* What `pointer` is when it cannot be freed; `piece` where it is one that is out. With the lock. */

@@ -75,6 +75,13 @@ enum tide_status tidei_supply_begin(struct tidei_supply *supply, uint64_t bytes)
 enum tide_status tidei_supply_allocate(struct tidei_supply *supply, size_t bytes, size_t alignment, tide_stream stream,
                                        struct tidei_piece **out);
 
+/*
+ * The same out of what is free here, and of what other threads are getting from upstream: it is not asked for more.
+ * Errors: TIDE_ENOMEM, with the error text set; TIDE_ECAPACITY, without.
+ */
+enum tide_status tidei_supply_allocate_free(struct tidei_supply *supply, size_t bytes, size_t alignment,
+                                            tide_stream stream, struct tidei_piece **out);
+
 /* Take back what is LIVE with just these bytes and alignment. Errors: TIDE_EPOINTER, TIDE_EMISMATCH, TIDE_ENOMEM. */
 enum tide_status tidei_supply_deallocate(struct tidei_supply *supply, void *pointer, size_t bytes, size_t alignment,
                                          tide_stream stream);
