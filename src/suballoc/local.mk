@@ -17,6 +17,7 @@ libtidemark_la_SOURCES += \
 	src/suballoc/streams.h \
 	src/suballoc/stretches.c \
 	src/suballoc/stretches.h \
+	src/suballoc/supply-chunks.c \
 	src/suballoc/supply-grow.c \
 	src/suballoc/supply-parts.h \
 	src/suballoc/supply.c \
