@@ -412,7 +412,7 @@ THREADED_TESTS += tests/lock-fork-t
 
 check_PROGRAMS += tests/heap-t
 tests_heap_t_SOURCES = tests/heap-t.c tests/contract.c src/suballoc/fit.c src/suballoc/heap-chunks.c \
-	src/suballoc/heap.c src/suballoc/piece-map.c src/suballoc/store.c src/suballoc/streams.c \
+	src/suballoc/heap-take.c src/suballoc/heap.c src/suballoc/piece-map.c src/suballoc/store.c src/suballoc/streams.c \
 	src/suballoc/stretches.c
 tests_heap_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
 tests_heap_t_LDADD = libtidemark.la

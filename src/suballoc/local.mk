@@ -6,6 +6,7 @@ libtidemark_la_SOURCES += \
 	src/suballoc/fit.h \
 	src/suballoc/heap-chunks.c \
 	src/suballoc/heap-parts.h \
+	src/suballoc/heap-take.c \
 	src/suballoc/heap.c \
 	src/suballoc/heap.h \
 	src/suballoc/piece-map.c \
