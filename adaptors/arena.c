@@ -26,7 +26,7 @@
 #include <tidemark/log.h>
 
 #include "kind.h"
-#include "suballoc/supply.h"
+#include "suballoc/source.h"
 #include "threadslot.h"
 
 #define ARENA_COUNT_MOST  64
@@ -35,15 +35,6 @@
 #define ARENA_BLOCKS   64
 #define ARENA_REQUESTS 4
 
-struct arena;
-
-/* What the arenas have for an upstream. */
-struct arena_source {
-    struct tide_resource base;
-    struct tidei_supply supply; /* of chunks, over the arena's upstream */
-    struct arena *arena;        /* borrowed */
-};
-
 struct arena {
     struct tide_resource base;
     struct tidei_parts parts; /* which arena a thread has */
@@ -51,7 +42,7 @@ struct arena {
     uint32_t count;           /* arenas for threads */
     uint64_t size_bytes;      /* UINT64_MAX: no bound */
     uint64_t block_bytes;     /* what an arena takes at a time */
-    struct arena_source *source;
+    struct tidei_source *source;
     struct tidei_supply **arenas; /* owns; [count] is that of large requests */
 };
 
@@ -64,8 +55,7 @@ struct arena_thread {
 static void
 arena_gather(struct tidei_supply *supply)
 {
-    struct arena *arena =
-        ((struct arena_source *)(void *)((char *)supply - offsetof(struct arena_source, supply)))->arena;
+    struct arena *arena = tidei_source_of(supply)->context;
 
     for (uint32_t i = 0; i <= arena->count; i++)
         tidei_supply_release(arena->arenas[i]);
@@ -77,54 +67,6 @@ arena_gather_nothing(struct tidei_supply *supply)
 {
     (void)supply;
 }
-
-static enum tide_status
-source_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
-{
-    struct arena_source *source = (struct arena_source *)self;
-    struct tidei_piece *piece;
-    enum tide_status status = tidei_supply_allocate(&source->supply, bytes, alignment, stream, &piece);
-
-    *out = status == TIDE_OK ? (void *)tidei_piece_address(piece) : NULL;
-    return status;
-}
-
-static enum tide_status
-source_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
-{
-    return tidei_supply_deallocate(&((struct arena_source *)self)->supply, pointer, bytes, alignment, stream);
-}
-
-/* The capacity has arenas make regions that a block has room for: they are small beside 16 of it. */
-static enum tide_status
-source_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
-{
-    if (what != TIDE_QUERY_CAPACITY)
-        return tide_pass_query(self, what, out);
-    *out = 16 * ((struct arena_source *)self)->arena->block_bytes;
-    return TIDE_OK;
-}
-
-static void
-source_destroy(struct tide_resource *self)
-{
-    tidei_supply_fini(&((struct arena_source *)self)->supply);
-    tide_resource_fini(self);
-    free(self);
-}
-
-static const struct tide_resource_ops source_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "arena",
-    .allocate = source_allocate,
-    .deallocate = source_deallocate,
-    .order = tide_pass_order,
-    .trim = tide_pass_trim,
-    .query = source_query,
-    .describe = tide_pass_describe,
-    .upstream_at = tide_pass_upstream_at,
-    .destroy = source_destroy,
-};
 
 /* The number of this thread's arena; 0 where its part is closed. */
 static uint32_t
@@ -427,8 +369,9 @@ static const struct tide_resource_ops arena_ops = {
     .destroy = arena_destroy,
 };
 
+/* The capacity has arenas make regions that a block has room for: they are small beside 16 of it. */
 static enum tide_status
-source_new(struct arena *arena, struct tide_resource *upstream)
+arena_source_new(struct arena *arena, struct tide_resource *upstream)
 {
     const struct tidei_supply_options options = {
         .name = "arena",
@@ -438,23 +381,8 @@ source_new(struct arena *arena, struct tide_resource *upstream)
         .release_threshold_bytes = UINT64_MAX,
         .gather = arena_gather,
     };
-    struct arena_source *source = calloc(1, sizeof(*source));
-    enum tide_status status;
 
-    if (source == NULL)
-        return tide_error_set(TIDE_ENOMEM, "arena: no host memory for %zu B", sizeof(*source));
-    source->arena = arena;
-    status = tidei_supply_init(&source->supply, upstream, &options);
-    if (status == TIDE_OK) {
-        status = tide_resource_init(&source->base, &source_ops, upstream);
-        if (status == TIDE_OK)
-            arena->source = source;
-        else
-            tidei_supply_fini(&source->supply);
-    }
-    if (status != TIDE_OK)
-        free(source);
-    return status;
+    return tidei_source_create(upstream, &options, 16 * arena->block_bytes, arena, &arena->source);
 }
 
 /* One arena; that of large requests gives back at once what is free. */
@@ -508,7 +436,7 @@ arena_new(struct tide_resource *upstream, uint64_t size_bytes, struct arena **ou
     arena->arenas = calloc(arena->count + 1, sizeof(*arena->arenas));
     status = arena->arenas == NULL ? tide_error_set(TIDE_ENOMEM, "arena: no host memory for its arenas") : TIDE_OK;
     if (status == TIDE_OK)
-        status = source_new(arena, upstream);
+        status = arena_source_new(arena, upstream);
     for (uint32_t i = 0; status == TIDE_OK && i <= arena->count; i++)
         status = arenas_add(arena, i);
     if (status == TIDE_OK)

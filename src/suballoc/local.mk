@@ -12,6 +12,8 @@ libtidemark_la_SOURCES += \
 	src/suballoc/piece-map.c \
 	src/suballoc/piece-map.h \
 	src/suballoc/piece.h \
+	src/suballoc/source.c \
+	src/suballoc/source.h \
 	src/suballoc/store.c \
 	src/suballoc/store.h \
 	src/suballoc/streams.c \
