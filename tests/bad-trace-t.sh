@@ -24,7 +24,7 @@ bad_sql() {
     bad "$1" "$2"
 }
 
-plan 37
+plan 40
 
 bad 'a file that is not there' '2 1 0 '"$scratch/none.db: No such file" "$scratch/none.db"
 bad 'a folder' 'Is a directory' "$scratch"
@@ -82,6 +82,20 @@ bad_sql 'more layers than there can be' 'more layers' \
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50);
     UPDATE layer SET upstream_layer_id = 1 WHERE layer_id = 2; INSERT INTO layer_bin VALUES (2, 1, 2), (1, 5, 99);"
 ok 'layers in a circle are survived' "$tidemark" summary "$trace"
+# Who is above whom is looked up once: asked anew for each pair of layers, these took more than half a minute.
+make_trace "$trace" "DELETE FROM layer; INSERT INTO layer(layer_id, upstream_layer_id, kind, config)
+    WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 1000)
+        SELECT x, iif(x < 1000, x + 1, NULL), 'log', '' FROM c;
+    INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 2, 100, 20, 40);"
+"$tidemark" layers --format=csv "$trace" >"$scratch/out" 2>&1
+is "$? $(grep -c ',log,' "$scratch/out") $(sed -n 's/^1000,,log,"",\([0-9]*\),.*/\1/p' "$scratch/out")" '0 1000 999' \
+    'a thousand logs in a row have their places'
+has_words "$("$tidemark" summary --json "$trace")" '"peak_bytes":100,"peak_ns":10,"peak_count":1' \
+    'of which only the first is the outermost'
+make_trace "$trace" "INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 50000)
+    SELECT x, 1 + x % 20000, 8, x, x + 1 FROM c"
+"$tidemark" summary --format=csv --only=layers "$trace" >"$scratch/out"
+is "$? $(wc -l <"$scratch/out" | tr -d ' ')" '0 20001' 'layers that the file does not list are found by their ids'
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50); ALTER TABLE allocation ADD COLUMN color TEXT;
     CREATE TABLE extra(a); CREATE VIEW trap AS SELECT load_extension('x'); DROP TRIGGER life_insert;
     CREATE TRIGGER allocation_trap AFTER INSERT ON allocation BEGIN DELETE FROM meta; END;"

@@ -38,6 +38,12 @@ static const struct report_column layers_columns[] = {
 
 #define LAYERS_COLUMNS (sizeof(layers_columns) / sizeof(layers_columns[0]))
 
+/* Of a base; -1: none. */
+struct layers_samples {
+    int64_t used_peak_bytes;
+    int64_t reserved_peak_bytes;
+};
+
 /* What is known of one layer. */
 struct layers_row {
     const struct trace_layer *layer;
@@ -46,8 +52,7 @@ struct layers_row {
     uint64_t below_allocations; /* of the logs next below it */
     uint64_t below_time_ns;
     bool has_below;
-    int64_t used_peak_bytes; /* of samples; -1: none */
-    int64_t reserved_peak_bytes;
+    struct layers_samples samples;
 };
 
 static const struct summary_layer *
@@ -66,9 +71,12 @@ layers_below(const struct view *view, const struct summary *summary, struct laye
 {
     for (size_t i = 0; i < view->layers.count; i++) {
         const struct trace_layer *below = &view->layers.layers[i];
-        const struct summary_layer *log = layers_find(summary, below->layer_id);
+        const struct summary_layer *log;
 
-        if (log == NULL || !trace_layers_is_next_log(&view->layers, row->layer, below))
+        if (!trace_layers_is_next_log(&view->layers, row->layer, below))
+            continue;
+        log = layers_find(summary, below->layer_id);
+        if (log == NULL)
             continue;
         row->has_below = true;
         row->below_allocations += log->allocations + log->failures;
@@ -76,23 +84,25 @@ layers_below(const struct view *view, const struct summary *summary, struct laye
     }
 }
 
+/* The most of each base's samples, by the place of its layer. */
 static int
-layers_samples(const struct trace *trace, struct layers_row *row)
+layers_read_samples(const struct view *view, struct layers_samples *list)
 {
-    static const char sql[] = "SELECT max(used_bytes), max(reserved_bytes) FROM pool_sample WHERE layer_id = ?";
+    static const char sql[] = "SELECT layer_id, max(used_bytes), max(reserved_bytes) FROM pool_sample GROUP BY 1";
     sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL);
+    int code = sqlite3_prepare_v2(view->trace.db, sql, -1, &statement, NULL);
 
-    row->used_peak_bytes = row->reserved_peak_bytes = -1;
-    if (code == SQLITE_OK) {
-        sqlite3_bind_int64(statement, 1, row->layer->layer_id);
-        if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 1) != SQLITE_NULL) {
-            row->used_peak_bytes = sqlite3_column_int64(statement, 0);
-            row->reserved_peak_bytes = sqlite3_column_int64(statement, 1);
-        }
-        code = sqlite3_finalize(statement);
+    for (size_t i = 0; i < view->layers.count; i++)
+        list[i] = (struct layers_samples){ -1, -1 };
+    while (code == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW) {
+        const struct trace_layer *layer = trace_layers_find(&view->layers, sqlite3_column_int64(statement, 0));
+
+        if (layer != NULL)
+            list[layer - view->layers.layers] =
+                (struct layers_samples){ sqlite3_column_int64(statement, 1), sqlite3_column_int64(statement, 2) };
     }
-    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(trace);
+    code = sqlite3_finalize(statement);
+    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(&view->trace);
 }
 
 static void
@@ -118,8 +128,8 @@ layers_report_row(struct report *report, const struct layers_row *row)
         passes ? cell_share((double)row->below_allocations, (double)(log->allocations + log->failures)) : cell_none(),
         log != NULL ? cell_unsigned(log->time_ns) : cell_none(),
         passes ? cell_signed((int64_t)(log->time_ns - row->below_time_ns)) : cell_none(),
-        row->used_peak_bytes >= 0 ? cell_signed(row->used_peak_bytes) : cell_none(),
-        row->reserved_peak_bytes >= 0 ? cell_signed(row->reserved_peak_bytes) : cell_none(),
+        row->samples.used_peak_bytes >= 0 ? cell_signed(row->samples.used_peak_bytes) : cell_none(),
+        row->samples.reserved_peak_bytes >= 0 ? cell_signed(row->samples.reserved_peak_bytes) : cell_none(),
     };
 
     snprintf(name, sizeof(name), "%*s%lld %s%s%.*s%s%s", 2 * (int)(row->depth < 32 ? row->depth : 32), "",
@@ -132,26 +142,31 @@ static int
 layers_analyse(struct view *view, const void *own)
 {
     static const struct report_column stack = { "stack", "stack", REPORT_TEXT };
+    struct layers_samples *samples = calloc(view->layers.count + 1, sizeof(*samples));
     char *text = trace_meta(&view->trace, "stack");
     struct summary summary;
-    int status = summary_make(&view->trace, &view->layers, &summary);
+    int status =
+        samples != NULL ? layers_read_samples(view, samples) : trace_broken(&view->trace, "no memory for its layers");
 
     (void)own;
+    if (status == COMMAND_FINE)
+        status = summary_make(&view->trace, &view->layers, &summary);
     if (status == COMMAND_FINE) {
         report_field(&view->report, &stack, cell_text(text != NULL && text[0] != '\0' ? text : NULL));
         report_table(&view->report, "layers", NULL, layers_columns, LAYERS_COLUMNS);
         report_spare(&view->report, LAYERS_SPARE);
-        for (size_t i = 0; i < view->layers.count && status == COMMAND_FINE; i++) {
+        for (size_t i = 0; i < view->layers.count; i++) {
             const struct trace_layer *layer = &view->layers.layers[i];
             struct layers_row row = { .layer = layer, .depth = trace_layers_depth(&view->layers, i) };
 
             row.log = layers_find(&summary, layer->layer_id);
+            row.samples = samples[i];
             layers_below(view, &summary, &row);
-            status = layers_samples(&view->trace, &row);
             layers_report_row(&view->report, &row);
         }
         summary_free(&summary);
     }
+    free(samples);
     free(text);
     return status;
 }

@@ -12,6 +12,7 @@
 /* The last figures of each base; their sum is a sample. */
 struct samples_base {
     int64_t layer_id;
+    bool counts; /* it is below what is looked at; else its figures stay 0 */
     uint64_t used_bytes;
     uint64_t reserved_bytes;
 };
@@ -48,7 +49,7 @@ samples_add(struct samples *samples, const struct sample *sample)
     return true;
 }
 
-/* The base of a row, which counts; NULL: it does not. */
+/* The base of a row; NULL: one more than there is room for. */
 static struct samples_base *
 samples_base(const struct view *view, struct samples_base *bases, size_t *count, int64_t layer_id)
 {
@@ -56,9 +57,9 @@ samples_base(const struct view *view, struct samples_base *bases, size_t *count,
         if (bases[i].layer_id == layer_id)
             return &bases[i];
     }
-    if (*count == SAMPLES_BASES || !samples_counts(view, layer_id))
+    if (*count == SAMPLES_BASES)
         return NULL;
-    bases[*count] = (struct samples_base){ .layer_id = layer_id };
+    bases[*count] = (struct samples_base){ .layer_id = layer_id, .counts = samples_counts(view, layer_id) };
     return &bases[(*count)++];
 }
 
@@ -71,7 +72,7 @@ samples_take(const struct view *view, sqlite3_stmt *row, struct samples_base *ba
     int64_t reserved = sqlite3_column_int64(row, 3);
 
     /* A file may say anything: the sum of all bases has to stay in range. */
-    if (base == NULL || used < 0 || reserved < 0 || used > INT64_MAX / SAMPLES_BASES ||
+    if (base == NULL || !base->counts || used < 0 || reserved < 0 || used > INT64_MAX / SAMPLES_BASES ||
         reserved > INT64_MAX / SAMPLES_BASES)
         return true;
     base->used_bytes = (uint64_t)used;

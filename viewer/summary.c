@@ -20,13 +20,17 @@ summary_add(struct summary *summary, int64_t layer_id, const char *kind)
 
     if (summary->count >= SUMMARY_LAYERS_MAX)
         return NULL;
-    grown = realloc(summary->found, (summary->count + 1) * sizeof(*grown));
-    if (grown == NULL)
+    if ((summary->count & (summary->count - 1)) == 0) {
+        grown = realloc(summary->found, (summary->count == 0 ? 1 : 2 * summary->count) * sizeof(*grown));
+        if (grown == NULL)
+            return NULL;
+        summary->found = grown;
+    }
+    if (!id_map_add(&summary->numbers, (uint64_t)layer_id, (uint32_t)summary->count))
         return NULL;
-    summary->found = grown;
     summary->last = summary->count++;
-    grown[summary->last] = (struct summary_layer){ .layer_id = layer_id, .kind = kind };
-    return &grown[summary->last];
+    summary->found[summary->last] = (struct summary_layer){ .layer_id = layer_id, .kind = kind };
+    return &summary->found[summary->last];
 }
 
 /* The layer of an event, which is mostly that of the event before, or one of few. */
@@ -34,14 +38,14 @@ static struct summary_layer *
 summary_layer(struct summary *summary, int64_t layer_id)
 {
     const struct trace_layer *layer;
+    const uint32_t *known;
 
     if (summary->count > 0 && summary->found[summary->last].layer_id == layer_id)
         return &summary->found[summary->last];
-    for (size_t i = 0; i < summary->count; i++) {
-        if (summary->found[i].layer_id == layer_id) {
-            summary->last = i;
-            return &summary->found[i];
-        }
+    known = id_map_find(&summary->numbers, (uint64_t)layer_id);
+    if (known != NULL) {
+        summary->last = *known;
+        return &summary->found[summary->last];
     }
     layer = trace_layers_find(summary->layers, layer_id);
     return summary_add(summary, layer_id, layer != NULL ? layer->kind : "");
@@ -71,6 +75,7 @@ summary_begin(void *context)
     struct summary *summary = context;
 
     summary->count = 0;
+    id_map_free(&summary->numbers);
     summary->has_lowest = false;
     summary->total = (struct summary_total){ 0 };
     for (size_t i = 0; i < summary->layers->count; i++) {
@@ -283,6 +288,7 @@ void
 summary_free(struct summary *summary)
 {
     free(summary->found);
+    id_map_free(&summary->numbers);
     summary->found = NULL;
     summary->count = 0;
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "viewer/id-map.h"
 #include "viewer/scan.h"
 #include "viewer/trace-layers.h"
 #include "viewer/trace-open.h"
@@ -56,8 +57,9 @@ struct summary {
     const struct trace_layers *layers;
     struct summary_layer *found; /* owns; in the order of `layers` */
     size_t count;
-    size_t last;     /* the layer of the last event */
-    bool has_lowest; /* some layer is */
+    struct id_map numbers; /* owns; of layer_id: the place in `found` */
+    size_t last;           /* the layer of the last event */
+    bool has_lowest;       /* some layer is */
     struct summary_total total;
     int64_t end_ns;
     uint64_t driver_ns; /* in calls of the driver, as far as they are recorded */

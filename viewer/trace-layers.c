@@ -134,6 +134,68 @@ layers_sort(struct trace_layers *layers)
     qsort(layers->edges, layers->edge_count, sizeof(layers->edges[0]), layers_compare_edges);
 }
 
+static bool
+layers_has_bit(const struct trace_layers *layers, const uint64_t *rows, size_t row, size_t bit)
+{
+    return rows[row * layers->words + bit / 64] >> bit % 64 & 1;
+}
+
+static void
+layers_set_bit(const struct trace_layers *layers, uint64_t *rows, size_t row, size_t bit)
+{
+    rows[row * layers->words + bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
+/* Edges stand in the order of their upper ends, and that is from the top down: backwards one pass sees every path. */
+static void
+layers_find_below(struct trace_layers *layers)
+{
+    for (size_t i = 0; i < layers->count; i++)
+        layers_set_bit(layers, layers->below, i, i);
+    for (size_t i = layers->edge_count; i-- > 0;) {
+        const struct trace_edge *edge = &layers->edges[i];
+
+        for (size_t word = 0; word < layers->words; word++)
+            layers->below[edge->from * layers->words + word] |= layers->below[edge->to * layers->words + word];
+    }
+}
+
+/* Of the logs below the log at `above` those next under it: those that are below none of the others. */
+static void
+layers_find_next_logs(struct trace_layers *layers, size_t above)
+{
+    uint64_t *next = &layers->next_logs[above * layers->words];
+    uint64_t covered[TRACE_LAYERS_MAX / 64] = { 0 };
+
+    for (size_t i = 0; i < layers->count; i++) {
+        if (i == above || strcmp(layers->layers[i].kind, "log") != 0 ||
+            !layers_has_bit(layers, layers->below, above, i))
+            continue;
+        layers_set_bit(layers, layers->next_logs, above, i);
+        for (size_t word = 0; word < layers->words; word++)
+            covered[word] |= layers->below[i * layers->words + word] & ~(word == i / 64 ? UINT64_C(1) << i % 64 : 0);
+    }
+    for (size_t word = 0; word < layers->words; word++)
+        next[word] &= ~covered[word];
+}
+
+/* Who is below whom, once for all who ask: a file of a thousand layers is asked a million times. */
+static int
+layers_relate(const struct trace *trace, struct trace_layers *layers)
+{
+    layers->words = (layers->count + 63) / 64;
+    layers->below = calloc(layers->count * layers->words + 1, sizeof(*layers->below));
+    layers->next_logs = calloc(layers->count * layers->words + 1, sizeof(*layers->next_logs));
+    if (layers->below == NULL || layers->next_logs == NULL)
+        return trace_broken(trace, "no memory for its layers");
+    layers_find_below(layers);
+    for (size_t i = 0; i < layers->count; i++) {
+        if (strcmp(layers->layers[i].kind, "log") == 0)
+            layers_find_next_logs(layers, i);
+    }
+    return COMMAND_FINE;
+}
+
 int
 trace_layers_read(const struct trace *trace, struct trace_layers *out)
 {
@@ -155,9 +217,11 @@ trace_layers_read(const struct trace *trace, struct trace_layers *out)
         status =
             layers_each(trace, "SELECT layer_id, upstream_layer_id FROM layer_bin ORDER BY layer_id, limit_bytes DESC",
                         layers_add_edge, out);
-    if (status == COMMAND_FINE)
+    if (status == COMMAND_FINE) {
         layers_sort(out);
-    else
+        status = layers_relate(trace, out);
+    }
+    if (status != COMMAND_FINE)
         trace_layers_free(out);
     return status;
 }
@@ -171,48 +235,27 @@ trace_layers_free(struct trace_layers *layers)
     }
     free(layers->layers);
     free(layers->edges);
+    free(layers->below);
+    free(layers->next_logs);
     memset(layers, 0, sizeof(*layers));
 }
 
 bool
 trace_layers_reaches(const struct trace_layers *layers, int64_t layer, int64_t below)
 {
-    bool reached[TRACE_LAYERS_MAX] = { false };
-    bool found = false;
+    const struct trace_layer *from = trace_layers_find(layers, layer);
+    const struct trace_layer *to = trace_layers_find(layers, below);
 
-    for (size_t i = 0; i < layers->count; i++)
-        reached[i] = layers->layers[i].layer_id == layer;
-    /* Edges stand in the order of their upper ends, and that is from the top down: one pass sees every path. */
-    for (size_t i = 0; i < layers->edge_count; i++) {
-        if (reached[layers->edges[i].from])
-            reached[layers->edges[i].to] = true;
-    }
-    for (size_t i = 0; i < layers->count; i++)
-        found = found || (reached[i] && layers->layers[i].layer_id == below);
-    return found;
-}
-
-/* Whether `below` is a log under the log `above`. */
-static bool
-layers_is_log_below(const struct trace_layers *layers, const struct trace_layer *above, const struct trace_layer *below)
-{
-    return above != below && strcmp(above->kind, "log") == 0 && strcmp(below->kind, "log") == 0 &&
-           trace_layers_reaches(layers, above->layer_id, below->layer_id);
+    return from != NULL && to != NULL &&
+           layers_has_bit(layers, layers->below, (size_t)(from - layers->layers), (size_t)(to - layers->layers));
 }
 
 bool
 trace_layers_is_next_log(const struct trace_layers *layers, const struct trace_layer *above,
                          const struct trace_layer *below)
 {
-    if (!layers_is_log_below(layers, above, below))
-        return false;
-    for (size_t i = 0; i < layers->count; i++) {
-        const struct trace_layer *between = &layers->layers[i];
-
-        if (layers_is_log_below(layers, above, between) && layers_is_log_below(layers, between, below))
-            return false;
-    }
-    return true;
+    return layers_has_bit(layers, layers->next_logs, (size_t)(above - layers->layers),
+                          (size_t)(below - layers->layers));
 }
 
 unsigned

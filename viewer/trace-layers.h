@@ -28,6 +28,9 @@ struct trace_layers {
     size_t count;
     struct trace_edge *edges; /* owns; in the order of `from` */
     size_t edge_count;
+    size_t words;        /* of one row of the next two */
+    uint64_t *below;     /* owns; a row of bits for each layer: itself and all that are below it */
+    uint64_t *next_logs; /* owns; for each log: the logs next under it */
 };
 
 /* Read the layers. COMMAND_FINE, or COMMAND_WRONG after a message and there is nothing to free. */
