@@ -24,7 +24,7 @@ bad_sql() {
     bad "$1" "$2"
 }
 
-plan 40
+plan 41
 
 bad 'a file that is not there' '2 1 0 '"$scratch/none.db: No such file" "$scratch/none.db"
 bad 'a folder' 'Is a directory' "$scratch"
@@ -64,6 +64,8 @@ bad_sql 'a column is missing' 'the table loss has no column events' \
 bad_sql 'a view in place of a table' 'allocation is no ordinary table' \
     "DROP TRIGGER life_insert; DROP TRIGGER refused_insert; DROP VIEW event; DROP VIEW live; DROP VIEW failure; DROP VIEW usage;
     ALTER TABLE allocation RENAME TO hidden; CREATE VIEW allocation AS SELECT * FROM hidden"
+bad_sql 'a column that the file computes' 'the column events of the table loss is computed' \
+    "DROP TABLE loss; CREATE TABLE loss(thread_id, reason, events AS (length(zeroblob(9))))"
 bad_sql 'a size that is text' 'allocation 1: size is no integer' "UPDATE allocation SET size = 'big'"
 bad_sql 'a time that is a real number' 'allocation 1: alloc_ns is no integer' 'UPDATE allocation SET alloc_ns = 1.5'
 bad_sql 'a free time that is a blob' 'allocation 1: free_ns is no integer' "UPDATE allocation SET free_ns = x'00'"

@@ -124,6 +124,8 @@ libviewer_la_SOURCES = \
 	viewer/trace-layers.h \
 	viewer/trace-open.c \
 	viewer/trace-open.h \
+	viewer/trace-schema.c \
+	viewer/trace-schema.h \
 	viewer/trace-unknown.c \
 	viewer/trace-unknown.h \
 	viewer/trace-writer.c \

@@ -13,30 +13,12 @@
 
 #include <tidemark/tidemark.h>
 
-#include "src/trace/schema.h"
 #include "viewer/command.h"
 #include "viewer/trace-open.h"
+#include "viewer/trace-schema.h"
 #include "viewer/trace-unknown.h"
 
 static const char trace_magic[16] = "SQLite format 3";
-
-/* What this command reads, and so what must be there. More is fine. */
-static const struct {
-    const char *table;
-    const char *columns;
-} trace_needs[] = {
-    { "meta", "key value" },
-    { "layer", "layer_id upstream_layer_id kind config" },
-    { "layer_bin", "layer_id limit_bytes upstream_layer_id" },
-    { "thread", "thread_id os_tid name" },
-    { "stream", "stream_id handle device" },
-    { "allocation", "allocation_id layer_id address size alignment status tag_id callstack_id alloc_ns "
-                    "alloc_duration_ns alloc_thread_id "
-                    "alloc_stream_id free_ns free_duration_ns free_thread_id free_stream_id" },
-    { "pool_sample", "ns layer_id used_bytes reserved_bytes" },
-    { "unmatched_free", "ns layer_id address size thread_id stream_id" },
-    { "loss", "thread_id reason events" },
-};
 
 static int
 trace_complain(const char *path, const char *format, va_list arguments)
@@ -253,122 +235,6 @@ trace_meta(const struct trace *trace, const char *key)
         text = strdup((const char *)sqlite3_column_text(statement, 0));
     sqlite3_finalize(statement);
     return text;
-}
-
-enum trace_table {
-    TRACE_TABLE_FINE,
-    TRACE_TABLE_MISSING,
-    TRACE_TABLE_OTHER, /* a view or a virtual table of that name runs code of the file's */
-    TRACE_TABLE_FAILED,
-};
-
-static enum trace_table
-trace_find_table(const struct trace *trace, const char *table)
-{
-    static const char sql[] = "SELECT type = 'table' AND rootpage <> 0 FROM sqlite_master WHERE name = ?";
-    enum trace_table found = TRACE_TABLE_FAILED;
-    sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL);
-
-    if (code == SQLITE_OK) {
-        sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
-        code = sqlite3_step(statement);
-    }
-    if (code == SQLITE_DONE)
-        found = TRACE_TABLE_MISSING;
-    else if (code == SQLITE_ROW)
-        found = sqlite3_column_int64(statement, 0) == 1 ? TRACE_TABLE_FINE : TRACE_TABLE_OTHER;
-    sqlite3_finalize(statement);
-    return found;
-}
-
-static int
-trace_check_table(const struct trace *trace, const char *table)
-{
-    switch (trace_find_table(trace, table)) {
-    case TRACE_TABLE_FINE:
-        return COMMAND_FINE;
-    case TRACE_TABLE_MISSING:
-        return trace_refused(trace->path, "no complete trace: the table %s is missing", table);
-    case TRACE_TABLE_OTHER:
-        return trace_refused(trace->path, "no trace: %s is no ordinary table", table);
-    default:
-        return trace_failed(trace);
-    }
-}
-
-/* The first of `columns` that the table lacks, in `name`; "": none. An SQLite result code. */
-static int
-trace_missing_column(const struct trace *trace, const char *table, const char *columns, char name[64])
-{
-    int length;
-
-    for (; sscanf(columns, " %63s%n", name, &length) == 1; columns += length) {
-        int code = sqlite3_table_column_metadata(trace->db, NULL, table, name, NULL, NULL, NULL, NULL, NULL);
-
-        if (code != SQLITE_OK)
-            return code;
-    }
-    name[0] = '\0';
-    return SQLITE_OK;
-}
-
-static int
-trace_check_columns(const struct trace *trace, const char *table, const char *columns)
-{
-    char name[64];
-    int code = trace_missing_column(trace, table, columns, name);
-
-    if (code == SQLITE_ERROR)
-        return trace_refused(trace->path, "no complete trace: the table %s has no column %s", table, name);
-    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(trace);
-}
-
-bool
-trace_has(const struct trace *trace, const char *table, const char *columns)
-{
-    char name[64];
-
-    return trace_find_table(trace, table) == TRACE_TABLE_FINE &&
-           trace_missing_column(trace, table, columns, name) == SQLITE_OK;
-}
-
-static int
-trace_check_version(const struct trace *trace)
-{
-    int64_t number;
-    int status = trace_integer(trace, "PRAGMA application_id", &number);
-
-    if (status != COMMAND_FINE)
-        return status;
-    if (number != TIDEI_TRACE_APPLICATION_ID)
-        return trace_refused(trace->path, "no Tidemark trace, but another program's SQLite file");
-    status = trace_check_table(trace, "meta");
-    if (status == COMMAND_FINE)
-        status = trace_check_columns(trace, "meta", "key value");
-    if (status == COMMAND_FINE)
-        status = trace_integer(trace, "SELECT value FROM meta WHERE key = 'format_version'", &number);
-    if (status != COMMAND_FINE)
-        return status;
-    if (number < 1)
-        return trace_refused(trace->path, "no complete trace: meta has no format_version");
-    if (number > TIDEI_TRACE_FORMAT)
-        return trace_refused(trace->path, "trace format %" PRId64 " is newer than format %d, which this tidemark reads",
-                             number, TIDEI_TRACE_FORMAT);
-    return COMMAND_FINE;
-}
-
-static int
-trace_check_schema(const struct trace *trace)
-{
-    int status = trace_check_version(trace);
-
-    for (size_t i = 0; status == COMMAND_FINE && i < sizeof(trace_needs) / sizeof(trace_needs[0]); i++) {
-        status = trace_check_table(trace, trace_needs[i].table);
-        if (status == COMMAND_FINE)
-            status = trace_check_columns(trace, trace_needs[i].table, trace_needs[i].columns);
-    }
-    return status;
 }
 
 static int
