@@ -94,6 +94,13 @@ static const char *const nsys_columns[NSYS_COLUMNS] = {
     "localMemoryPoolUtilizedSize",
 };
 
+/* 73 years to either side of the session's start: sums and differences of two stay in range. */
+static bool
+nsys_is_time(int64_t ns)
+{
+    return ns > -(INT64_C(1) << 61) && ns < INT64_C(1) << 61;
+}
+
 /* The label that the export has for a number, or the one that its exports are known to have; to be freed. */
 static char *
 nsys_label(const struct nsys *nsys, const char *table, int64_t number, const char *const *known, size_t known_count)
@@ -307,12 +314,11 @@ static bool
 nsys_is_event(sqlite3_stmt *row)
 {
     int64_t operation = sqlite3_column_int64(row, NSYS_OPERATION);
-    int64_t start = sqlite3_column_int64(row, NSYS_START);
 
     return sqlite3_column_type(row, NSYS_ADDRESS) == SQLITE_INTEGER &&
            sqlite3_column_type(row, NSYS_BYTES) == SQLITE_INTEGER && sqlite3_column_int64(row, NSYS_BYTES) >= 0 &&
            sqlite3_column_type(row, NSYS_OPERATION) == SQLITE_INTEGER && (operation == 0 || operation == 1) &&
-           start > -(INT64_C(1) << 61) && start < INT64_C(1) << 61;
+           nsys_is_time(sqlite3_column_int64(row, NSYS_START));
 }
 
 static int
@@ -390,8 +396,8 @@ nsys_read_calls(struct nsys *nsys)
             .result = sqlite3_column_int64(row, 5),
         };
 
-        if (number != NULL && nsys->calls[*number].name < 0 && call.start_ns >= 0 && call.end_ns >= call.start_ns &&
-            call.name >= 0)
+        if (number != NULL && nsys->calls[*number].name < 0 && call.start_ns >= nsys->first_ns &&
+            nsys_is_time(call.end_ns) && call.end_ns >= call.start_ns && call.name >= 0)
             nsys->calls[*number] = call;
     }
     code = sqlite3_finalize(row);
