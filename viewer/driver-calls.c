@@ -17,6 +17,8 @@
 struct driver_seen {
     int64_t allocation_id;
     uint32_t group;
+    bool began_before; /* the time that is looked at: the call that made it is not in that */
+    bool ends_behind;  /* nor is the one that frees it */
 };
 
 static int
@@ -39,24 +41,29 @@ driver_next(struct driver_calls *calls)
     return code == SQLITE_ROW || code == SQLITE_DONE ? COMMAND_FINE : trace_failed(&calls->view->trace);
 }
 
-/* The group of an allocation. False: no memory. */
+/* What is to be remembered of an allocation, which the filter may clip. False: no memory. */
 static bool
-driver_group(struct driver_calls *calls, struct scan_life *life, uint32_t *group)
+driver_see(struct driver_calls *calls, struct scan_life *life, struct driver_seen *seen)
 {
-    *group = DRIVER_LEFT_OUT;
-    if (filter_takes(&calls->filter, life))
-        *group = groups_of(&calls->groups, life);
-    return *group != GROUPS_FULL;
+    bool was_freed = life->freed;
+
+    *seen = (struct driver_seen){ .allocation_id = life->allocation_id, .group = DRIVER_LEFT_OUT };
+    if (!filter_takes(&calls->filter, life))
+        return true;
+    seen->group = groups_of(&calls->groups, life);
+    seen->began_before = life->clipped;
+    seen->ends_behind = was_freed && !life->freed;
+    return seen->group != GROUPS_FULL;
 }
 
 /* Of an allocation that is not among those remembered, and need not be there at all. */
 static int
-driver_look_up(struct driver_calls *calls, uint32_t *group)
+driver_look_up(struct driver_calls *calls, struct driver_seen *seen)
 {
     sqlite3_stmt *row = calls->row_of;
     bool fits = true;
 
-    *group = DRIVER_LEFT_OUT;
+    *seen = (struct driver_seen){ .allocation_id = calls->allocation_id, .group = DRIVER_LEFT_OUT };
     sqlite3_bind_int64(row, 1, calls->allocation_id);
     if (sqlite3_step(row) == SQLITE_ROW) {
         struct scan_life life = {
@@ -66,14 +73,16 @@ driver_look_up(struct driver_calls *calls, uint32_t *group)
             .status = sqlite3_column_int64(row, 2),
             .alloc_ns = sqlite3_column_int64(row, 3),
             .free_ns = sqlite3_column_int64(row, 4),
-            .freed = sqlite3_column_type(row, 4) == SQLITE_INTEGER,
+            .freed = sqlite3_column_int64(row, 2) == 0 && sqlite3_column_type(row, 4) == SQLITE_INTEGER,
             .tag_id = sqlite3_column_int64(row, 5),
             .callstack_id = sqlite3_column_int64(row, 6),
             .alloc_thread_id = sqlite3_column_int64(row, 7),
             .alloc_stream_id = sqlite3_column_int64(row, 8),
         };
 
-        fits = driver_group(calls, &life, group);
+        if (life.freed && life.free_ns < life.alloc_ns)
+            life.free_ns = life.alloc_ns;
+        fits = driver_see(calls, &life, seen);
     }
     if (sqlite3_reset(row) != SQLITE_OK)
         return trace_failed(&calls->view->trace);
@@ -102,15 +111,16 @@ driver_add(struct driver_calls *calls, uint32_t group, int64_t duration_ns)
 static int
 driver_take(struct driver_calls *calls)
 {
-    const struct driver_seen *seen = &calls->seen[(uint64_t)calls->allocation_id % DRIVER_SEEN];
+    struct driver_seen seen = calls->seen[(uint64_t)calls->allocation_id % DRIVER_SEEN];
     int64_t duration_ns = sqlite3_column_int64(calls->rows, 1);
-    uint32_t group = seen->group;
+    bool is_free = sqlite3_column_int64(calls->rows, 2) != 0;
     int status = COMMAND_FINE;
 
-    if (group == DRIVER_UNSEEN || seen->allocation_id != calls->allocation_id)
-        status = driver_look_up(calls, &group);
-    if (status == COMMAND_FINE && group != DRIVER_LEFT_OUT && duration_ns >= 0)
-        status = driver_add(calls, group, duration_ns);
+    if (seen.group == DRIVER_UNSEEN || seen.allocation_id != calls->allocation_id)
+        status = driver_look_up(calls, &seen);
+    if (status == COMMAND_FINE && seen.group != DRIVER_LEFT_OUT && duration_ns >= 0 &&
+        !(is_free ? seen.ends_behind : seen.began_before))
+        status = driver_add(calls, seen.group, duration_ns);
     return status == COMMAND_FINE ? driver_next(calls) : status;
 }
 
@@ -132,11 +142,10 @@ driver_alloc(void *context, const struct scan_life *life)
 {
     struct driver_calls *calls = context;
     struct driver_seen *seen = &calls->seen[(uint64_t)life->allocation_id % DRIVER_SEEN];
-    struct scan_life own = *life; /* the filter may clip it */
+    struct scan_life own = *life;
     int status = COMMAND_FINE;
 
-    seen->allocation_id = life->allocation_id;
-    if (!driver_group(calls, &own, &seen->group))
+    if (!driver_see(calls, &own, seen))
         return driver_no_memory(calls);
     while (status == COMMAND_FINE && calls->has_next && calls->allocation_id <= life->allocation_id)
         status = driver_take(calls);
@@ -177,7 +186,7 @@ driver_filter(struct driver_calls *calls)
 static int
 driver_prepare(struct driver_calls *calls)
 {
-    static const char rows[] = "SELECT allocation_id, duration_ns FROM driver_call";
+    static const char rows[] = "SELECT allocation_id, duration_ns, is_free FROM driver_call";
     static const char row_of[] = "SELECT layer_id, size, status, alloc_ns, free_ns, tag_id, callstack_id,"
                                  " alloc_thread_id, alloc_stream_id FROM allocation WHERE allocation_id = ?";
     const struct trace *trace = &calls->view->trace;
@@ -199,7 +208,7 @@ driver_calls_open(struct view *view, enum groups_by by, struct driver_calls *cal
 
     *calls = (struct driver_calls){ .view = view };
     *has = false;
-    if (trace_has(&view->trace, "driver_call", "allocation_id duration_ns"))
+    if (trace_has(&view->trace, "driver_call", "allocation_id is_free duration_ns"))
         status = trace_integer(&view->trace, "SELECT 1 FROM driver_call LIMIT 1", &any);
     if (status != COMMAND_FINE || any == 0)
         return status;

@@ -26,7 +26,8 @@ struct tally {
 static inline void
 tally_alloc(struct tally *tally, const struct scan_life *life)
 {
-    tally->time_ns += (uint64_t)life->alloc_duration_ns;
+    if (!life->clipped) /* else it was called before the time that is looked at */
+        tally->time_ns += (uint64_t)life->alloc_duration_ns;
     if (life->status != 0) {
         tally->failures++;
         return;
