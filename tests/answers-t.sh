@@ -27,7 +27,7 @@ two_chunks="
     UPDATE allocation SET address = 4194304 WHERE allocation_id = 4;
     UPDATE allocation SET address = 4194304 + 1048576 - 4096 WHERE allocation_id = 5;"
 
-plan 39
+plan 40
 
 make_trace "$trace" "$two_chunks
     INSERT INTO refused VALUES (6, 1, 700000, 50), (7, 1, 3000000, 51), (8, 1, 4096, 52), (9, 1, 500000, 53);
@@ -128,5 +128,16 @@ ask diff "$other" "$trace" >/dev/null
 is "$? $(grep -c 'cut off' "$scratch/err")" '3 1' 'where A is incomplete the exit status is 3'
 ask diff "$trace" "$other" >/dev/null
 is "$? $(grep -c 'cut off' "$scratch/err")" '3 1' 'and where B is'
+
+# Three lives: on stream 1 of device 0, on stream 2 of device 0, on stream 3 of device 1.
+make_trace "$trace" "INSERT INTO stream VALUES (2, 16, 0), (3, 32, 1);
+    INSERT INTO life VALUES (1, 1, 1, 10, NULL), (2, 1, 20, 11, NULL), (3, 1, 300, 12, NULL);
+    UPDATE allocation SET alloc_stream_id = allocation_id"
+for filters in '--device=0' '--device=0 --stream=1' '--stream=1 --device=1' \
+    '--device=0 --device=1 --stream=2 --stream=3'; do
+    # shellcheck disable=SC2086 # a list of words
+    ask leaks --json $filters "$trace" | sed 's/.*"live_bytes":\([0-9]*\),.*/\1/'
+done >"$scratch/out"
+is "$(tr '\n' ' ' <"$scratch/out")" '21 1 0 320 ' '--stream and --device have to agree, one given twice has not'
 
 done_testing

@@ -23,7 +23,7 @@ is_text() {
         diff "$scratch/wanted" "$scratch/out" | head -n 20 | sed 's/^/#   /'
 }
 
-plan 46
+plan 48
 
 # Two lives, one of which stays, a failure between them, and a third in a tag without a name.
 flaws="INSERT INTO life VALUES (1, 1, 1000, 10, 50), (2, 1, 2000, 20, NULL), (4, 1, 500, 40, 1500);
@@ -67,6 +67,10 @@ Thread,Time,Action,Pointer,Size,Stream
 100,22:13:20:123456,free,0x11000,1000,0xab
 100,22:13:20:123458,free,0x41000,500,0xab
 EOF
+is "$(export_to -f rmm --min-size=9 "$trace") $(grep -c ',free,' "$scratch/out")" '0 2' \
+    'rmm: a free that fits nothing is left out where its size is'
+is "$(export_to -f rmm --tag=train "$trace") $(grep -c ',free,0x4d,' "$scratch/out")" '0 0' \
+    'and where tags are asked for'
 chrome_head='{"displayTimeUnit":"ns","traceEvents":[
 {"ph":"M","pid":4194305,"ts":0.000,"tid":0,"name":"process_name","args":{"name":"make-trace"}},
 {"ph":"M","pid":4194305,"ts":0.000,"tid":100,"name":"thread_name","args":{"name":"main"}},'

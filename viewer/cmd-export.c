@@ -57,12 +57,11 @@ export_stream(const struct export_job *export, int64_t stream_id)
 }
 
 bool
-export_takes(const struct export_job *export, int64_t ns, int64_t layer_id, int64_t thread_id)
+export_takes(const struct export_job *export, const struct scan_life *life)
 {
-    const struct filter *filter = &export->view->filter;
+    struct scan_life own = *life;
 
-    return ns >= filter->from_ns && ns < filter->to_ns && filter_has_layer(filter, layer_id) &&
-           (!filter->threads.active || id_map_find(&filter->threads.ids, (uint64_t)thread_id) != NULL);
+    return life->alloc_ns >= export->view->filter.from_ns && filter_takes(&export->view->filter, &own);
 }
 
 static int

@@ -223,7 +223,7 @@ chrome_is_in_time(const struct chrome *chrome, int64_t ns)
 {
     const struct filter *filter = &chrome->export->view->filter;
 
-    return ns >= filter->from_ns && ns < filter->to_ns;
+    return ns >= filter->from_ns && ns <= filter->to_ns;
 }
 
 /* Whether the filters take a call: its own time and thread, and the allocation on whose behalf it was made. */
@@ -239,6 +239,7 @@ chrome_takes_call(const struct chrome *chrome, sqlite3_stmt *row)
            filter_set_has(&filter->tags, sqlite3_column_int64(row, 7)) &&
            filter_set_has(&filter->callstacks, sqlite3_column_int64(row, 8)) &&
            filter_set_has(&filter->streams, sqlite3_column_int64(row, 9)) &&
+           filter_set_has(&filter->device_streams, sqlite3_column_int64(row, 9)) &&
            (chrome->export->view->options->layers.count == 0 ||
             filter_has_layer(filter, sqlite3_column_int64(row, 10)));
 }

@@ -74,11 +74,18 @@ rmm_unmatched_before(struct rmm_export *rmm, int64_t ns)
     int status = COMMAND_FINE;
 
     while (status == COMMAND_FINE && rmm->has_unmatched && sqlite3_column_int64(row, 0) < ns) {
-        if (export_takes(rmm->export, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1),
-                         sqlite3_column_int64(row, 4)))
-            rmm_put(rmm, "free", sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 4),
-                    sqlite3_column_int64(row, 5), (uint64_t)sqlite3_column_int64(row, 2),
-                    (uint64_t)sqlite3_column_int64(row, 3));
+        const struct scan_life freed = {
+            .alloc_ns = sqlite3_column_int64(row, 0),
+            .layer_id = sqlite3_column_int64(row, 1),
+            .address = (uint64_t)sqlite3_column_int64(row, 2),
+            .size = (uint64_t)sqlite3_column_int64(row, 3),
+            .alloc_thread_id = sqlite3_column_int64(row, 4),
+            .alloc_stream_id = sqlite3_column_int64(row, 5),
+        };
+
+        if (export_takes(rmm->export, &freed))
+            rmm_put(rmm, "free", freed.alloc_ns, freed.alloc_thread_id, freed.alloc_stream_id, freed.address,
+                    freed.size);
         status = rmm_next_unmatched(rmm);
     }
     return status;

@@ -43,7 +43,7 @@ const char *export_status(int64_t status);
 uint64_t export_thread(const struct export_job *export, int64_t thread_id);
 uint64_t export_stream(const struct export_job *export, int64_t stream_id);
 
-/* Whether the filters take something of that time on that layer and thread, which is no allocation. */
-bool export_takes(const struct export_job *export, int64_t ns, int64_t layer_id, int64_t thread_id);
+/* Whether the filters take something that is no allocation, and at a time of its own: `life` as far as it is known. */
+bool export_takes(const struct export_job *export, const struct scan_life *life);
 
 #endif

@@ -165,7 +165,7 @@ filter_device(struct filter *filter, const struct names *names, const char *text
         return filter_no_such(names, "device", text, NULL);
     for (size_t i = 0; i < names->streams.count && status == COMMAND_FINE; i++) {
         if (names->streams.names[i].device == (int64_t)number) {
-            status = filter_set_add(&filter->streams, names->streams.names[i].id);
+            status = filter_set_add(&filter->device_streams, names->streams.names[i].id);
             found = true;
         }
     }
@@ -337,7 +337,7 @@ filter_make(const struct names *names, const struct view_options *options, struc
     }
     if (out->tags.active || out->callstacks.active)
         out->needs |= SCAN_ORIGIN;
-    if (out->threads.active || out->streams.active)
+    if (out->threads.active || out->streams.active || out->device_streams.active)
         out->needs |= SCAN_CALLER;
     out->active = out->needs != 0 || out->min_size > 0 || out->from_ns != INT64_MIN || out->to_ns != INT64_MAX;
     return COMMAND_FINE;
@@ -350,6 +350,7 @@ filter_free(struct filter *filter)
     id_map_free(&filter->tags.ids);
     id_map_free(&filter->threads.ids);
     id_map_free(&filter->streams.ids);
+    id_map_free(&filter->device_streams.ids);
     id_map_free(&filter->callstacks.ids);
 }
 
@@ -385,5 +386,6 @@ filter_takes(const struct filter *filter, struct scan_life *life)
     return life->size >= filter->min_size && filter_set_has(&filter->tags, life->tag_id) &&
            filter_set_has(&filter->callstacks, life->callstack_id) &&
            filter_set_has(&filter->threads, life->alloc_thread_id) &&
-           filter_set_has(&filter->streams, life->alloc_stream_id) && filter_clip(filter, life);
+           filter_set_has(&filter->streams, life->alloc_stream_id) &&
+           filter_set_has(&filter->device_streams, life->alloc_stream_id) && filter_clip(filter, life);
 }

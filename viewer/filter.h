@@ -18,8 +18,9 @@ struct filter_set {
 
 struct filter {
     struct filter_set layers, tags, threads, streams, callstacks;
-    int64_t from_ns; /* INT64_MIN: from the start */
-    int64_t to_ns;   /* INT64_MAX: to the end */
+    struct filter_set device_streams; /* those on the devices that were asked for */
+    int64_t from_ns;                  /* INT64_MIN: from the start */
+    int64_t to_ns;                    /* INT64_MAX: to the end */
     uint64_t min_size;
     unsigned needs; /* SCAN_*: what it looks at */
     bool active;    /* something beside the layers is left out */
