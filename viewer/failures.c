@@ -81,7 +81,10 @@ failures_look(struct failures *failures, struct failure *failure)
     char text[512];
 
     if (failures->layers.lower.active) {
-        space_look(&failures->space, &failures->layers, failures->scan, NULL);
+        /* Who is refused often asks again and again: then nothing has come or gone. */
+        if (failures->looked_events != scan_events(failures->scan) + 1)
+            space_look(&failures->space, &failures->layers, failures->scan, NULL);
+        failures->looked_events = scan_events(failures->scan) + 1;
         failures->failed = failures->failed || failures->space.failed;
         failure->has_space = true;
         failure->reserved_bytes = failures->space.reserved_bytes;
@@ -108,6 +111,7 @@ failures_clear(struct failures *failures)
         free(failures->list[i].pinned_by);
     failures->count = 0;
     failures->total = failures->bytes = failures->unexplained = failures->live_bytes = failures->live_count = 0;
+    failures->looked_events = 0;
     memset(failures->by_cause, 0, sizeof(failures->by_cause));
 }
 

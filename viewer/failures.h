@@ -35,7 +35,8 @@ struct failures {
     struct view *view; /* borrows */
     struct space_layers layers;
     struct samples samples;
-    struct space space;
+    struct space space;     /* as it was at the last failure that was looked at */
+    uint64_t looked_events; /* how many events there had been by then, and 1; 0: none was */
     const struct scan *scan;
     bool asked;           /* for its reading */
     struct failure *list; /* owns; in the order of time, FAILURES_MAX at most */
