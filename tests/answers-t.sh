@@ -27,7 +27,7 @@ two_chunks="
     UPDATE allocation SET address = 4194304 WHERE allocation_id = 4;
     UPDATE allocation SET address = 4194304 + 1048576 - 4096 WHERE allocation_id = 5;"
 
-plan 40
+plan 43
 
 make_trace "$trace" "$two_chunks
     INSERT INTO refused VALUES (6, 1, 700000, 50), (7, 1, 3000000, 51), (8, 1, 4096, 52), (9, 1, 500000, 53);
@@ -139,5 +139,17 @@ for filters in '--device=0' '--device=0 --stream=1' '--stream=1 --device=1' \
     ask leaks --json $filters "$trace" | sed 's/.*"live_bytes":\([0-9]*\),.*/\1/'
 done >"$scratch/out"
 is "$(tr '\n' ' ' <"$scratch/out")" '21 1 0 320 ' '--stream and --device have to agree, one given twice has not'
+
+# One life that is cut off at both edges, one within, and the calls of the driver for them.
+make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 90), (2, 1, 100, 40, 50);
+    UPDATE allocation SET alloc_duration_ns = 1000 * allocation_id, free_duration_ns = 100 * allocation_id;
+    INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result)
+        VALUES (1, 0, 'a', 0, 1, 1, 0), (1, 1, 'f', 90, 2, 1, 0), (2, 0, 'a', 39, 4, 1, 0), (2, 1, 'f', 50, 8, 1, 0)"
+has_words "$(ask top --json "$trace")" '"time_ns":3300,"time_share":1,"driver_ns":15,"driver_share":1,"driver_calls":4' \
+    'top counts the time of all calls'
+has_words "$(ask top --from=30 --to=60 --json "$trace")" \
+    '"allocations":2,"frees":1,' 'what reaches over the edges counts in a part of the time'
+has_words "$(ask top --from=30 --to=60 --json "$trace")" \
+    '"time_ns":2200,"time_share":1,"driver_ns":12,"driver_share":1,"driver_calls":2' 'but no call beyond them'
 
 done_testing

@@ -190,7 +190,9 @@ baseline_judge(struct check_job *job)
     double tolerance = job->check->budgets->tolerance;
 
     out->seen = b->peak_bytes;
-    out->limit = a->peak_bytes + (uint64_t)(tolerance * (double)a->peak_bytes);
+    out->limit = INT64_MAX;
+    if ((1 + tolerance) * (double)a->peak_bytes < (double)out->limit)
+        out->limit = a->peak_bytes + (uint64_t)(tolerance * (double)a->peak_bytes);
     out->passed = !snapshot_exceeds(a->peak_bytes, b->peak_bytes, tolerance) &&
                   !(a->has_reserved && b->has_reserved &&
                     snapshot_exceeds(a->reserved_peak_bytes, b->reserved_peak_bytes, tolerance));

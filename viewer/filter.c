@@ -274,7 +274,7 @@ filter_moment(const struct trace *trace, const struct moment *moment, int64_t *o
     switch (moment->kind) {
     case MOMENT_SHARE:
         status = filter_end(trace, &end);
-        *out = (int64_t)(moment->share * (double)end);
+        *out = moment->share * (double)end < 0x1p63 ? (int64_t)(moment->share * (double)end) : end;
         return status;
     case MOMENT_EVENT:
         return filter_look_up(trace, "SELECT alloc_ns FROM allocation WHERE allocation_id = ?", moment, out);

@@ -36,7 +36,7 @@ find_begin(void *context)
 static uint64_t
 peak_near(const struct peak *peak)
 {
-    uint64_t margin = (uint64_t)((double)peak->bytes * peak->within);
+    uint64_t margin = peak->within < 1 ? (uint64_t)((double)peak->bytes * peak->within) : peak->bytes;
 
     return peak->bytes > margin ? peak->bytes - margin : 1;
 }
