@@ -140,14 +140,17 @@ event(uint64_t begin)
     return &records[head % RING_RECORDS];
 }
 
-/* What the callbacks do for an event's first call. Returns when the event began. */
+/* What the callbacks do for an event's first call, once it is as short as fits. Returns when the event began. */
 static uint64_t
 first_call(struct tidei_call_slot *slot)
 {
-    uint64_t begin = tidei_clock_ticks(true);
+    uint64_t begin;
 
-    slot->first = call_at(tidei_clock_ticks(true));
-    slot->first.end = tidei_call_slot_open(slot);
+    do {
+        begin = tidei_clock_ticks(true);
+        slot->first = call_at(tidei_clock_ticks(true));
+        slot->first.end = tidei_call_slot_open(slot);
+    } while (slot->first.end - begin > UINT16_MAX);
     slot->count = 1;
     return begin;
 }
