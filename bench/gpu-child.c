@@ -101,8 +101,6 @@ child_thread(void *argument)
         pthread_barrier_wait(&child.barrier);
         if (child.turn == NULL)
             break;
-        /* The processor has slept, and another process was on it. */
-        child_pairs(stream, GPU_PAIRS(child.threads) / 2);
         begin = bench_now_ns();
         child_pairs(stream, GPU_PAIRS(child.threads));
         *result = (double)(bench_now_ns() - begin) / GPU_PAIRS(child.threads);
@@ -158,14 +156,13 @@ child_turn(struct child_config *config)
     pthread_barrier_wait(&child.barrier);
 }
 
-/* Have a log that is new touch all of its rings, and its writer write that. */
+/*
+ * The processor has slept, and another process was on it; a log that is new has rings that nobody has touched. So all
+ * begin with two turns that are not counted, and the writer of a log writes what they left.
+ */
 static void
 child_warm(struct child_config *config)
 {
-    const char *reason = child_open_config(config);
-
-    if (reason != NULL)
-        bench_fail(reason);
     child_turn(config);
     child_turn(config);
     if (config->trace[0] != '\0' && tide_log_flush(config->stack) != TIDE_OK)
@@ -176,10 +173,12 @@ child_warm(struct child_config *config)
 static double
 child_round(struct child_config *config)
 {
+    const char *reason = config->config->for_round ? child_open_config(config) : NULL;
     double sum = 0;
 
-    if (config->config->for_round)
-        child_warm(config);
+    if (reason != NULL)
+        bench_fail(reason);
+    child_warm(config);
     child_turn(config);
     for (unsigned i = 0; i < child.threads; i++)
         sum += child.results[i];

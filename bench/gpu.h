@@ -21,8 +21,7 @@ enum gpu_cupti {
 /*
  * One thing that is measured. Those of one process take turns in it: that is the only fair comparison, as the bare pair
  * of two processes differs by 100 ns and more. MEMORY2 is felt in its process once it was on, so that it has one of its
- * own; callbacks are not, and are switched on for a round alone. A stack that is made for each round has a new trace,
- * and fills the pages of its ring before it is measured.
+ * own; callbacks are not, and are switched on for a round alone.
  */
 struct gpu_config {
     const char *name;
