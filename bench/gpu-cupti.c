@@ -89,17 +89,22 @@ cupti_called(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId funct
     (void)data;
 }
 
-/* The two functions that are measured. */
-static const char *
-cupti_follow(void)
+/* The two functions that are measured, followed or not. */
+static bool
+cupti_follow(uint32_t enable)
 {
-    if (cupti_table->subscribe(&cupti_subscriber, cupti_called, NULL) != CUPTI_SUCCESS ||
-        cupti_table->enable_callback(1, cupti_subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
-                                     CUPTI_DRIVER_TRACE_CBID_cuMemAllocFromPoolAsync) != CUPTI_SUCCESS ||
-        cupti_table->enable_callback(1, cupti_subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
-                                     CUPTI_DRIVER_TRACE_CBID_cuMemFreeAsync) != CUPTI_SUCCESS)
-        return "cupti: callbacks cannot be switched on";
-    return NULL;
+    return cupti_table->enable_callback(enable, cupti_subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
+                                        CUPTI_DRIVER_TRACE_CBID_cuMemAllocFromPoolAsync) == CUPTI_SUCCESS &&
+           cupti_table->enable_callback(enable, cupti_subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
+                                        CUPTI_DRIVER_TRACE_CBID_cuMemFreeAsync) == CUPTI_SUCCESS;
+}
+
+static const char *
+cupti_call_back(void)
+{
+    if (cupti_subscriber == NULL && cupti_table->subscribe(&cupti_subscriber, cupti_called, NULL) != CUPTI_SUCCESS)
+        return "cupti: another tool has it";
+    return cupti_follow(1) ? NULL : "cupti: callbacks cannot be switched on";
 }
 
 static const char *
@@ -125,13 +130,13 @@ gpu_cupti_start(enum gpu_cupti what)
 {
     if (tidei_cupti_get(&cupti_table) != TIDE_OK)
         return tide_error_text();
-    return what == GPU_CUPTI_CALLBACKS ? cupti_follow() : cupti_record();
+    return what == GPU_CUPTI_CALLBACKS ? cupti_call_back() : cupti_record();
 }
 
 void
 gpu_cupti_stop(void)
 {
-    cupti_table->unsubscribe(cupti_subscriber);
+    cupti_follow(0);
 }
 
 unsigned long long

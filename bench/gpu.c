@@ -23,6 +23,7 @@
 #include "bench/gpu.h"
 
 #define BARE           "the driver's pool, bare"
+#define BARE_TOO       BARE ", beside callbacks"
 #define DRIVER         "driver"
 #define FULL_OFF       "log(cupti=off) | statistics | limit | driver"
 #define FULL_OFF_AGAIN FULL_OFF ", made for each round"
@@ -57,11 +58,12 @@ const struct gpu_config gpu_configs[] = {
       .beside = FULL_OFF_AGAIN,
       .word = "cupti=off",
       .most_more = 250 },
+    { .name = BARE_TOO, .process = "callbacks" },
     { .name = "the driver's pool, bare but for CUPTI callbacks",
-      .process = "plain",
+      .process = "callbacks",
       .cupti = GPU_CUPTI_CALLBACKS,
       .for_round = true,
-      .beside = BARE,
+      .beside = BARE_TOO,
       .word = "bare" },
     { .name = "log(cupti=memory) | statistics | limit | driver",
       .process = "memory",
