@@ -224,7 +224,7 @@ take_when_told(void *context, const struct tide_guard_damage *damage)
         *(unsigned *)context += 100;
 }
 
-#define WAY_TESTS 7
+#define WAY_TESTS 8
 
 static void
 check_on_the_way(void)
@@ -264,7 +264,8 @@ check_on_the_way(void)
     ok(tide_trim(way_guard, 0) == TIDE_OK && calls == 2, "nor while it leaves");
     tide_message_sink_set(sink, NULL);
     told[0] = '\0';
-    give(way_guard, take(way_guard, 700, 16), 700, 16);
+    block = take(way_guard, 700, 16);
+    give(way_guard, block, 700, 16);
     give(way_guard, take(way_guard, 500, 16), 500, 16);
     gate->deallocate_status = TIDE_EDRIVER;
     tide_resource_release(way_guard);
@@ -273,6 +274,8 @@ check_on_the_way(void)
     is_u64(figure(&gate->base, TIDE_QUERY_BYTES_USED), 700 + 32, "and the others go back");
     ok(calls == 2, "nothing else was told");
     tide_message_sink_set(NULL, NULL);
+    gate->deallocate_status = TIDE_OK;
+    ok(tide_deallocate(&gate->base, block - 16, 700 + 32, 16, 0) == TIDE_OK, "it can be given back behind its canary");
     tide_resource_release(&gate->base);
 }
 
