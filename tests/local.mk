@@ -126,6 +126,7 @@ command_tests = \
 	tests/callstacks-t.sh \
 	tests/devices-t.sh \
 	tests/export-t.sh \
+	tests/filters-t.sh \
 	tests/formats-t.sh \
 	tests/import-t.sh \
 	tests/pool-replay-t.sh \

@@ -267,8 +267,7 @@ check_summary(struct view *view)
         if (trace.lives[i].layer == 1 && random_trace_is_live(&trace.lives[i], top, false))
             rounded += (trace.lives[i].size + 255) / 256 * 256;
     }
-    if (summary_make(&view->trace, &view->layers, &summary) != COMMAND_FINE ||
-        tallies_make(view, GROUPS_TAG, &tallies) != COMMAND_FINE)
+    if (summary_make(view, &summary) != COMMAND_FINE || tallies_make(view, GROUPS_TAG, &tallies) != COMMAND_FINE)
         return false;
     good = same("the peak", summary.total.peak_bytes, peak) &&
            same("its time", (uint64_t)summary.total.peak_ns, top != NULL ? top->alloc_ns : 0) &&

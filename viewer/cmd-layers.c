@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "viewer/command.h"
+#include "viewer/samples.h"
 #include "viewer/summary.h"
 #include "viewer/view.h"
 
@@ -47,11 +48,11 @@ struct layers_samples {
 /* What is known of one layer. */
 struct layers_row {
     const struct trace_layer *layer;
-    const struct summary_layer *log; /* NULL: it is none */
+    const struct summary_layer *log; /* NULL: it is none, or was not asked */
     unsigned depth;
     uint64_t below_allocations; /* of the logs next below it */
     uint64_t below_time_ns;
-    bool has_below;
+    bool has_below; /* and all requests of both are looked at */
     struct layers_samples samples;
 };
 
@@ -69,7 +70,8 @@ layers_find(const struct summary *summary, int64_t layer_id)
 static void
 layers_below(const struct view *view, const struct summary *summary, struct layers_row *row)
 {
-    for (size_t i = 0; i < view->layers.count; i++) {
+    /* A size or a time tells other requests from each other than it does below. */
+    for (size_t i = 0; !view->filter.active && i < view->layers.count; i++) {
         const struct trace_layer *below = &view->layers.layers[i];
         const struct summary_layer *log;
 
@@ -88,16 +90,22 @@ layers_below(const struct view *view, const struct summary *summary, struct laye
 static int
 layers_read_samples(const struct view *view, struct layers_samples *list)
 {
-    static const char sql[] = "SELECT layer_id, max(used_bytes), max(reserved_bytes) FROM pool_sample GROUP BY 1";
+    static const char sql[] = "SELECT layer_id, max(used_bytes), max(reserved_bytes) FROM pool_sample"
+                              " WHERE ns BETWEEN ? AND ? GROUP BY 1";
     sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(view->trace.db, sql, -1, &statement, NULL);
+    int code;
 
     for (size_t i = 0; i < view->layers.count; i++)
         list[i] = (struct layers_samples){ -1, -1 };
+    if (filter_has_rows(&view->filter))
+        return COMMAND_FINE; /* what pools reserve is for all */
+    code = sqlite3_prepare_v2(view->trace.db, sql, -1, &statement, NULL);
+    sqlite3_bind_int64(statement, 1, view->filter.from_ns);
+    sqlite3_bind_int64(statement, 2, view->filter.to_ns);
     while (code == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW) {
         const struct trace_layer *layer = trace_layers_find(&view->layers, sqlite3_column_int64(statement, 0));
 
-        if (layer != NULL)
+        if (layer != NULL && (view->options->layers.count == 0 || samples_counts(view, layer->layer_id)))
             list[layer - view->layers.layers] =
                 (struct layers_samples){ sqlite3_column_int64(statement, 1), sqlite3_column_int64(statement, 2) };
     }
@@ -138,6 +146,22 @@ layers_report_row(struct report *report, const struct layers_row *row)
     report_row(report, cells);
 }
 
+/* Say which allocations are looked at, where not all are: here of all logs, unless some are named. */
+static void
+layers_report_of(struct view *view)
+{
+    static const struct report_column of = { "of", "of", REPORT_TEXT };
+    struct view all = *view; /* borrows */
+    char *subject;
+
+    if (!summary_is_part(view))
+        return;
+    all.filter.layers.active = view->options->layers.count > 0;
+    subject = view_subject(&all);
+    report_field(&view->report, &of, cell_text(subject));
+    free(subject);
+}
+
 static int
 layers_analyse(struct view *view, const void *own)
 {
@@ -150,8 +174,9 @@ layers_analyse(struct view *view, const void *own)
 
     (void)own;
     if (status == COMMAND_FINE)
-        status = summary_make(&view->trace, &view->layers, &summary);
+        status = summary_make(view, &summary);
     if (status == COMMAND_FINE) {
+        layers_report_of(view);
         report_field(&view->report, &stack, cell_text(text != NULL && text[0] != '\0' ? text : NULL));
         report_table(&view->report, "layers", NULL, layers_columns, LAYERS_COLUMNS);
         report_spare(&view->report, LAYERS_SPARE);
@@ -160,6 +185,8 @@ layers_analyse(struct view *view, const void *own)
             struct layers_row row = { .layer = layer, .depth = trace_layers_depth(&view->layers, i) };
 
             row.log = layers_find(&summary, layer->layer_id);
+            if (row.log != NULL && !row.log->asked)
+                row.log = NULL;
             row.samples = samples[i];
             layers_below(view, &summary, &row);
             layers_report_row(&view->report, &row);
@@ -184,7 +211,9 @@ const struct command command_layers = {
     .help = "\n"
             "A layer stands under those above it. Figures are of log layers, and RESERVED of bases.\n"
             "PASSED ON is the share of the requests that reached the next logs below. IN CALLS is the\n"
-            "time in the calls that a log saw, OWN what of it was not in those of the next logs below.\n",
-    .common = OPTIONS_REPORT,
+            "time in the calls that a log saw, OWN what of it was not in those of the next logs below.\n"
+            "Without --layer all logs have figures, not only the outermost ones; with any other filter\n"
+            "there is no PASSED ON and no OWN, and RESERVED with --from and --to alone.\n",
+    .common = OPTIONS_REPORT | OPTIONS_FILTER,
     .run = layers_run,
 };

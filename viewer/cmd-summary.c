@@ -53,6 +53,7 @@ summary_report_meta(struct view *view, const char *key, const struct report_colu
 static void
 summary_report_head(struct view *view, const struct summary *summary)
 {
+    static const struct report_column of = { "of", "of", REPORT_TEXT };
     static const struct report_column command = { NULL, "command", REPORT_TEXT };
     static const struct report_column stack = { NULL, "stack", REPORT_TEXT };
     static const struct report_column recorded = { NULL, "recorded", REPORT_TEXT };
@@ -60,8 +61,12 @@ summary_report_head(struct view *view, const struct summary *summary)
     static const struct report_column misused = { NULL, "misused", REPORT_TEXT };
     static const struct report_column lost = { NULL, "lost", REPORT_TEXT };
     struct output_figure duration;
+    char *subject = summary_is_part(view) ? view_subject(view) : NULL;
     char text[128];
 
+    if (subject != NULL)
+        report_field(&view->report, &of, cell_text(subject));
+    free(subject);
     summary_report_meta(view, "command", &command);
     summary_report_meta(view, "stack", &stack);
     devices_report_lines(view);
@@ -120,7 +125,7 @@ summary_analyse(struct view *view, const void *own)
     struct summary summary;
     struct verdict verdict;
     struct report *report = &view->report;
-    int status = summary_make(&view->trace, &view->layers, &summary);
+    int status = summary_make(view, &summary);
 
     (void)own;
     if (status != COMMAND_FINE)
@@ -139,8 +144,10 @@ summary_analyse(struct view *view, const void *own)
     report_field(report, &summary_misuses, cell_signed(summary.misuses));
     report_table(report, "layers", NULL, summary_columns, sizeof(summary_columns) / sizeof(summary_columns[0]));
     report_spare(report, SUMMARY_SPARE);
-    for (size_t i = 0; i < summary.count; i++)
-        summary_report_layer(report, &summary.found[i]);
+    for (size_t i = 0; i < summary.count; i++) {
+        if (summary.found[i].asked)
+            summary_report_layer(report, &summary.found[i]);
+    }
     report_field(report, &summary_in_progress, cell_flag(view->trace.in_progress));
     report_field(report, &summary_duration, cell_signed(summary.end_ns));
     verdict_report_fields(report, &verdict);
@@ -159,7 +166,10 @@ const struct command command_summary = {
     .name = "summary",
     .arguments = "[OPTIONS] TRACE",
     .purpose = "The verdict on a trace: peaks, waste, leaks, failures, time; and each log layer",
-    .help = "",
-    .common = OPTIONS_REPORT,
+    .help = "\n"
+            "The verdict is of the outermost logs, or of those that --layer names; the table has each of\n"
+            "all logs, or of those. What pools reserve is not told apart by tag, thread and so on: with\n"
+            "such filters it is left out. Lost events, unmatched frees and misuses are of the whole trace.\n",
+    .common = OPTIONS_REPORT | OPTIONS_FILTER,
     .run = summary_run,
 };

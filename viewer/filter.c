@@ -339,7 +339,7 @@ filter_make(const struct names *names, const struct view_options *options, struc
         out->needs |= SCAN_ORIGIN;
     if (out->threads.active || out->streams.active || out->device_streams.active)
         out->needs |= SCAN_CALLER;
-    out->active = out->needs != 0 || out->min_size > 0 || out->from_ns != INT64_MIN || out->to_ns != INT64_MAX;
+    out->active = filter_has_rows(out) || out->from_ns != INT64_MIN || out->to_ns != INT64_MAX;
     return COMMAND_FINE;
 }
 
@@ -358,6 +358,12 @@ bool
 filter_has_layer(const struct filter *filter, int64_t layer_id)
 {
     return filter_set_has(&filter->layers, layer_id);
+}
+
+bool
+filter_has_rows(const struct filter *filter)
+{
+    return filter->needs != 0 || filter->min_size > 0;
 }
 
 /* The part of a life between the two times. */

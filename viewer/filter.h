@@ -46,6 +46,9 @@ bool filter_tag_fits(const char *path, const char *pattern);
 /* Whether a layer passes. */
 bool filter_has_layer(const struct filter *filter, int64_t layer_id);
 
+/* Whether some of the allocations of a layer and a time are left out, by what they are or whose. */
+bool filter_has_rows(const struct filter *filter);
+
 /*
  * Whether `life` counts. One that reaches over the edges of the time is cut off there: it begins at `from_ns` with
  * `clipped` set, or is not freed.

@@ -17,7 +17,7 @@ struct samples_base {
     uint64_t reserved_bytes;
 };
 
-static bool
+bool
 samples_counts(const struct view *view, int64_t layer_id)
 {
     for (size_t i = 0; i < view->layers.count; i++) {

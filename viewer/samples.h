@@ -22,6 +22,9 @@ struct samples {
     uint64_t reserved_peak_bytes;
 };
 
+/* Whether a base is below what `view` looks at. */
+bool samples_counts(const struct view *view, int64_t layer_id);
+
 /* Those of the bases below what `view` looks at, between its times. COMMAND_FINE, or there is nothing to free. */
 int samples_read(const struct view *view, struct samples *out);
 

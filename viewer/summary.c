@@ -6,12 +6,43 @@
 #include <string.h>
 
 #include "viewer/command.h"
+#include "viewer/driver-calls.h"
 #include "viewer/scan.h"
 #include "viewer/space.h"
 #include "viewer/summary.h"
 
 /* A trace with more is no program's. */
 #define SUMMARY_LAYERS_MAX 65536
+
+/* Whether nothing was asked for by --layer, or this was. */
+static bool
+summary_asked(const struct summary *summary, int64_t layer_id)
+{
+    return summary->view->options->layers.count == 0 || filter_has_layer(&summary->view->filter, layer_id);
+}
+
+/* What stands where among the logs that were asked, or whatever has allocations and was. */
+static void
+summary_place(struct summary *summary, struct summary_layer *layer)
+{
+    const struct trace_layer *own = trace_layers_find(summary->layers, layer->layer_id);
+    bool has_above = false;
+    bool has_below = false;
+
+    for (size_t i = 0; own != NULL && i < summary->layers->count; i++) {
+        const struct trace_layer *other = &summary->layers->layers[i];
+
+        if (other == own || strcmp(other->kind, "log") != 0)
+            continue;
+        has_above = has_above || (summary_asked(summary, other->layer_id) &&
+                                  trace_layers_reaches(summary->layers, other->layer_id, own->layer_id));
+        has_below = has_below || trace_layers_is_next_log(summary->layers, own, other);
+    }
+    layer->outermost = layer->asked && !has_above;
+    layer->lowest = has_above && !has_below;
+    /* What is held for others, too, is not that of a tag or a thread. */
+    summary->has_lowest = summary->has_lowest || (layer->lowest && !filter_has_rows(&summary->view->filter));
+}
 
 static struct summary_layer *
 summary_add(struct summary *summary, int64_t layer_id, const char *kind)
@@ -29,8 +60,12 @@ summary_add(struct summary *summary, int64_t layer_id, const char *kind)
     if (!id_map_add(&summary->numbers, (uint64_t)layer_id, (uint32_t)summary->count))
         return NULL;
     summary->last = summary->count++;
-    summary->found[summary->last] = (struct summary_layer){ .layer_id = layer_id, .kind = kind };
-    return &summary->found[summary->last];
+    grown = &summary->found[summary->last];
+    *grown = (struct summary_layer){ .layer_id = layer_id, .kind = kind, .asked = summary_asked(summary, layer_id) };
+    /* What is no log is not among what the program asked for, unless it is named. */
+    if (strcmp(kind, "log") == 0 || (grown->asked && summary->view->options->layers.count > 0))
+        summary_place(summary, grown);
+    return grown;
 }
 
 /* The layer of an event, which is mostly that of the event before, or one of few. */
@@ -51,24 +86,6 @@ summary_layer(struct summary *summary, int64_t layer_id)
     return summary_add(summary, layer_id, layer != NULL ? layer->kind : "");
 }
 
-/* What stands where among the logs. */
-static void
-summary_place(struct summary *summary, struct summary_layer *layer, const struct trace_layer *own)
-{
-    bool has_above = false;
-    bool has_below = false;
-
-    for (size_t i = 0; i < summary->layers->count; i++) {
-        const struct trace_layer *other = &summary->layers->layers[i];
-
-        has_above = has_above || trace_layers_is_next_log(summary->layers, other, own);
-        has_below = has_below || trace_layers_is_next_log(summary->layers, own, other);
-    }
-    layer->outermost = !has_above;
-    layer->lowest = has_above && !has_below;
-    summary->has_lowest = summary->has_lowest || layer->lowest;
-}
-
 static int
 summary_begin(void *context)
 {
@@ -85,7 +102,6 @@ summary_begin(void *context)
             continue;
         if (summary_add(summary, layer->layer_id, layer->kind) == NULL)
             return trace_broken(summary->trace, "more layers than can be taken in");
-        summary_place(summary, &summary->found[summary->count - 1], layer);
     }
     return COMMAND_FINE;
 }
@@ -94,7 +110,8 @@ summary_begin(void *context)
 static void
 total_alloc(struct summary_total *total, const struct scan_life *life)
 {
-    total->time_ns += (uint64_t)life->alloc_duration_ns;
+    if (!life->clipped) /* else it was called before the time that is looked at */
+        total->time_ns += (uint64_t)life->alloc_duration_ns;
     if (life->status != 0) {
         if (total->failures++ == 0)
             total->first_failure = *life;
@@ -132,6 +149,9 @@ total_hold(struct summary_total *total, const struct scan_life *life)
     total->held_bytes += life->status == 0 ? life->size : 0;
     if (total->held_bytes > total->held_peak_bytes)
         total->held_peak_bytes = total->held_bytes;
+    /* What was there as the time began came at once, whatever stands first; nothing has been freed since. */
+    if (life->clipped)
+        total->peak_held_bytes = total->held_bytes;
 }
 
 static int
@@ -142,7 +162,8 @@ summary_alloc(void *context, const struct scan_life *life)
 
     if (layer == NULL)
         return trace_broken(summary->trace, "more layers than can be taken in");
-    layer->time_ns += (uint64_t)life->alloc_duration_ns;
+    if (!life->clipped)
+        layer->time_ns += (uint64_t)life->alloc_duration_ns;
     if (life->status != 0) {
         layer->failures++;
         if (layer->outermost)
@@ -193,7 +214,6 @@ summary_end(void *context, int64_t last_ns)
     struct summary *summary = context;
 
     summary->end_ns = last_ns;
-    summary->total.byte_ns += (unsigned __int128)summary->total.live_bytes * (unsigned __int128)last_ns;
     return COMMAND_FINE;
 }
 
@@ -203,6 +223,39 @@ static const struct scan_unit summary_unit = {
     .alloc = summary_alloc,
     .free = summary_free_event,
     .end = summary_end,
+};
+
+/* Beside a filter: when the whole trace ends. */
+static int
+summary_clock_begin(void *context)
+{
+    *(int64_t *)context = 0;
+    return COMMAND_FINE;
+}
+
+static int
+summary_clock_alloc(void *context, const struct scan_life *life)
+{
+    int64_t *end_ns = context;
+    int64_t ns = life->freed && life->free_ns > life->alloc_ns ? life->free_ns : life->alloc_ns;
+
+    if (ns > *end_ns)
+        *end_ns = ns;
+    return COMMAND_FINE;
+}
+
+static int
+summary_clock_end(void *context, int64_t last_ns)
+{
+    (void)context;
+    (void)last_ns;
+    return COMMAND_FINE;
+}
+
+static const struct scan_unit summary_clock = {
+    .begin = summary_clock_begin,
+    .alloc = summary_clock_alloc,
+    .end = summary_clock_end,
 };
 
 /* One layer that has pool samples: its last and its highest figure go to every layer above it. */
@@ -226,12 +279,17 @@ summary_samples(struct summary *summary)
     /* SQLite takes a bare column beside max() from the row of the maximum: here from the last sample. */
     static const char sql[] =
         "SELECT last.layer_id, last.reserved_bytes, highest.reserved_bytes"
-        " FROM (SELECT layer_id, reserved_bytes, max(rowid) FROM pool_sample GROUP BY 1) AS last"
-        " JOIN (SELECT layer_id, max(reserved_bytes) AS reserved_bytes FROM pool_sample GROUP BY 1)"
-        " AS highest USING (layer_id)";
+        " FROM (SELECT layer_id, reserved_bytes, max(rowid) FROM pool_sample WHERE ns BETWEEN ?1 AND ?2 GROUP BY 1)"
+        " AS last JOIN (SELECT layer_id, max(reserved_bytes) AS reserved_bytes FROM pool_sample"
+        " WHERE ns BETWEEN ?1 AND ?2 GROUP BY 1) AS highest USING (layer_id)";
     sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(summary->trace->db, sql, -1, &statement, NULL);
+    int code = SQLITE_OK;
 
+    if (filter_has_rows(&summary->view->filter))
+        return COMMAND_FINE; /* what pools reserve is for all */
+    code = sqlite3_prepare_v2(summary->trace->db, sql, -1, &statement, NULL);
+    sqlite3_bind_int64(statement, 1, summary->view->filter.from_ns);
+    sqlite3_bind_int64(statement, 2, summary->view->filter.to_ns);
     while (code == SQLITE_OK || code == SQLITE_ROW) {
         code = sqlite3_step(statement);
         if (code == SQLITE_ROW)
@@ -242,7 +300,7 @@ summary_samples(struct summary *summary)
     return code == SQLITE_OK ? COMMAND_FINE : trace_failed(summary->trace);
 }
 
-/* The time in the driver, of a trace that has its calls. */
+/* The time in the driver, of a trace that has its calls: in all of them. */
 static int
 summary_driver(struct summary *summary)
 {
@@ -257,28 +315,86 @@ summary_driver(struct summary *summary)
         double total_ns = sqlite3_column_double(statement, 1);
 
         summary->driver_calls = (uint64_t)sqlite3_column_int64(statement, 0);
+        summary->has_driver = summary->driver_calls > 0;
         summary->driver_ns = total_ns > 0 && total_ns < 9e18 ? (uint64_t)total_ns : 0;
     }
     code = sqlite3_finalize(statement);
     return code == SQLITE_OK ? COMMAND_FINE : trace_failed(summary->trace);
 }
 
-int
-summary_make(const struct trace *trace, const struct trace_layers *layers, struct summary *out)
+/* Scan the allocations that the filters take, of all layers, and the calls of the driver for them. */
+static int
+summary_scan_filtered(struct summary *summary, struct view *view)
 {
-    struct scan_pass pass = { .unit = &summary_unit, .context = out };
+    struct scan_pass pass = { &summary_unit, summary };
+    int64_t end_ns = 0;
+    struct scan_pass clock = { &summary_clock, &end_ns };
+    struct filter filter = view->filter; /* borrows its sets */
+    struct scan_part parts[3] = { { &filter, &pass, 1 }, { NULL, &clock, 1 } };
+    struct driver_calls calls;
+    int status = driver_calls_open(view, GROUPS_LAYER, &calls, &summary->has_driver);
+
+    if (status != COMMAND_FINE)
+        return status;
+    filter.layers.active = false;
+    if (summary->has_driver)
+        parts[2] = driver_calls_part(&calls);
+    status = scan_run_parts(&view->trace, parts, summary->has_driver ? 3 : 2);
+    summary->end_ns = end_ns;
+    for (size_t i = 0; summary->has_driver && i < calls.capacity; i++) {
+        summary->driver_ns += calls.sums[i].ns;
+        summary->driver_calls += calls.sums[i].calls;
+    }
+    if (summary->has_driver)
+        driver_calls_close(&calls);
+    return status;
+}
+
+static int
+summary_scan(struct summary *summary, struct view *view)
+{
+    struct scan_pass pass = { &summary_unit, summary };
     int status;
 
-    *out = (struct summary){ .trace = trace, .layers = layers };
-    status = scan_run(trace, &pass, 1);
-    if (status == COMMAND_FINE)
+    if (summary_is_part(view))
+        return summary_scan_filtered(summary, view);
+    status = scan_run(&view->trace, &pass, 1);
+    return status == COMMAND_FINE ? summary_driver(summary) : status;
+}
+
+/* What is live lived to the end of the time that is looked at. */
+static void
+summary_finish(struct summary *summary)
+{
+    const struct filter *filter = &summary->view->filter;
+    int64_t from_ns = filter->from_ns > 0 ? filter->from_ns : 0;
+    int64_t to_ns = filter->to_ns < summary->end_ns ? filter->to_ns : summary->end_ns;
+
+    summary->span_ns = to_ns > from_ns ? to_ns - from_ns : 0;
+    summary->total.byte_ns += (unsigned __int128)summary->total.live_bytes * (unsigned __int128)to_ns;
+}
+
+bool
+summary_is_part(const struct view *view)
+{
+    return view->filter.active || view->options->layers.count > 0;
+}
+
+int
+summary_make(struct view *view, struct summary *out)
+{
+    int status;
+
+    *out = (struct summary){ .view = view, .trace = &view->trace, .layers = &view->layers };
+    status = summary_scan(out, view);
+    if (status == COMMAND_FINE) {
+        summary_finish(out);
         status = summary_samples(out);
+    }
     if (status == COMMAND_FINE)
-        status = summary_driver(out);
-    if (status == COMMAND_FINE)
-        status = trace_integer(trace, "SELECT count(*) FROM unmatched_free", &out->unmatched_frees);
-    if (status == COMMAND_FINE && trace_has(trace, "misuse", "kind"))
-        status = trace_integer(trace, "SELECT count(*) FROM misuse", &out->misuses);
+        status = trace_integer(out->trace, "SELECT count(*) FROM unmatched_free", &out->unmatched_frees);
+    if (status == COMMAND_FINE && trace_has(out->trace, "misuse", "kind"))
+        status = trace_integer(out->trace, "SELECT count(*) FROM misuse", &out->misuses);
     if (status != COMMAND_FINE)
         summary_free(out);
     return status;

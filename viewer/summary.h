@@ -8,8 +8,7 @@
 
 #include "viewer/id-map.h"
 #include "viewer/scan.h"
-#include "viewer/trace-layers.h"
-#include "viewer/trace-open.h"
+#include "viewer/view.h"
 
 /* One layer. Bytes are as requested. */
 struct summary_layer {
@@ -25,14 +24,15 @@ struct summary_layer {
     uint64_t live_bytes;
     uint64_t live_count;
     uint64_t time_ns; /* in its calls */
-    bool outermost;   /* no log is above: what the program asked for */
-    bool lowest;      /* a log is above, and none below: what the base was asked for */
+    bool asked;       /* by --layer, or nothing was */
+    bool outermost;   /* no log that was asked is above: what the program asked for */
+    bool lowest;      /* below one that was asked, and no log is below: what the base was asked for */
     bool has_samples; /* the base below has pool samples: */
     uint64_t reserved_bytes;
     uint64_t reserved_peak_bytes;
 };
 
-/* The outermost layers together. */
+/* The outermost layers of those that were asked, together: nothing is counted twice. */
 struct summary_total {
     uint64_t bytes; /* of all allocations */
     uint64_t allocations;
@@ -53,26 +53,33 @@ struct summary_total {
 };
 
 struct summary {
+    const struct view *view; /* borrows, as the next two */
     const struct trace *trace;
     const struct trace_layers *layers;
     struct summary_layer *found; /* owns; in the order of `layers` */
     size_t count;
     struct id_map numbers; /* owns; of layer_id: the place in `found` */
     size_t last;           /* the layer of the last event */
-    bool has_lowest;       /* some layer is */
+    bool has_lowest;       /* some layer is, and what it holds is for what is looked at */
     struct summary_total total;
-    int64_t end_ns;
-    uint64_t driver_ns; /* in calls of the driver, as far as they are recorded */
+    int64_t end_ns;     /* of the whole trace */
+    int64_t span_ns;    /* of the time that is looked at; never less than 0 */
+    bool has_driver;    /* calls of the driver are recorded: */
+    uint64_t driver_ns; /* in them, for what is looked at */
     uint64_t driver_calls;
     int64_t unmatched_frees;
     int64_t misuses; /* calls that track layers refused; 0 where the trace cannot say */
 };
 
 /*
- * Sum up `trace`, whose layers are `layers` (both borrowed until summary_free): all log layers, and whatever else has
- * allocations. COMMAND_FINE, or another exit status after a message and there is nothing to free.
+ * Sum up the trace of `view` (borrowed until summary_free): of all log layers, and whatever else has allocations, what
+ * the filters take. --layer says which of them are `asked` and what the total is of. Frees that fit nothing and misuses
+ * are of the whole trace. COMMAND_FINE, or another exit status after a message and there is nothing to free.
  */
-int summary_make(const struct trace *trace, const struct trace_layers *layers, struct summary *out);
+int summary_make(struct view *view, struct summary *out);
+
+/* Whether any filter was given, of which the answer has to say `of` what it is. */
+bool summary_is_part(const struct view *view);
 
 void summary_free(struct summary *summary);
 

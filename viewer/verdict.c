@@ -20,8 +20,8 @@ int
 verdict_make(const struct view *view, const struct summary *summary, struct verdict *out)
 {
     const struct summary_total *total = &summary->total;
-    struct samples samples;
-    int status = samples_read(view, &samples);
+    struct samples samples = { 0 };
+    int status = filter_has_rows(&view->filter) ? COMMAND_FINE : samples_read(view, &samples);
     uint64_t below = summary->has_lowest ? total->peak_held_bytes : total->peak_rounded_bytes;
 
     if (status != COMMAND_FINE)
@@ -116,7 +116,7 @@ verdict_report_lines(struct report *report, const struct verdict *verdict)
         verdict_line(report, &left, "nothing live");
     verdict_line(report, &failed, "%llu of %llu allocations", (unsigned long long)total->failures,
                  (unsigned long long)(total->failures + total->allocations));
-    if (verdict->summary->driver_calls > 0)
+    if (verdict->summary->has_driver)
         verdict_line(report, &calls, "%s, of which %s in %llu calls of the driver",
                      output_time(&one, (int64_t)total->time_ns),
                      output_time(&other, (int64_t)verdict->summary->driver_ns),
@@ -141,9 +141,10 @@ verdict_say_wrong(struct report *report, const struct verdict *verdict)
         said++;
     }
     if (total->live_count > 0) {
-        report_note(report, "%s in %llu allocation%s %s never freed, %.1f%% of the peak; `tidemark leaks` says whose.",
+        report_note(report, "%s in %llu allocation%s %s %s, %.1f%% of the peak; `tidemark leaks` says whose.",
                     output_size(&one, total->live_bytes), (unsigned long long)total->live_count,
                     total->live_count == 1 ? "" : "s", total->live_count == 1 ? "was" : "were",
+                    verdict->summary->view->filter.to_ns < INT64_MAX ? "live at the end of that time" : "never freed",
                     total->peak_bytes > 0 ? 100 * (double)total->live_bytes / (double)total->peak_bytes : 0);
         said++;
     }
@@ -179,8 +180,11 @@ static void
 verdict_say_rest(struct report *report, const struct verdict *verdict, unsigned left)
 {
     const struct summary_total *total = &verdict->summary->total;
-    double mean = verdict->summary->end_ns > 0 ? (double)total->byte_ns / (double)verdict->summary->end_ns : 0;
+    const struct filter *filter = &verdict->summary->view->filter;
+    double span_ns = (double)verdict->summary->span_ns;
+    double mean = span_ns > 0 ? (double)total->byte_ns / span_ns : 0;
     struct output_figure one, other;
+    char each[96] = "";
 
     if (left > 0)
         report_note(report, "On average %s was live, %.0f%% of the peak%s; `tidemark peak` says what stood there.",
@@ -190,11 +194,13 @@ verdict_say_rest(struct report *report, const struct verdict *verdict, unsigned 
         report_note(report, "%s went through %llu allocations, %.3g times the peak; `tidemark top` says whose.",
                     output_size(&one, total->bytes), (unsigned long long)total->allocations,
                     (double)total->bytes / (double)total->peak_bytes);
+    /* Of what reaches over an edge of the time, one of the calls is not in it. */
+    if (filter->from_ns == INT64_MIN && filter->to_ns == INT64_MAX)
+        snprintf(each, sizeof(each), "; an allocation with its free took %s on average",
+                 output_time(&other, (int64_t)(total->time_ns / (total->allocations + total->failures))));
     if (left > 2)
-        report_note(report, "The calls took %s, %.3g%% of the time; an allocation with its free took %s on average.",
-                    output_time(&one, (int64_t)total->time_ns),
-                    verdict->summary->end_ns > 0 ? 100 * (double)total->time_ns / (double)verdict->summary->end_ns : 0,
-                    output_time(&other, (int64_t)(total->time_ns / (total->allocations + total->failures))));
+        report_note(report, "The calls took %s, %.3g%% of the time%s.", output_time(&one, (int64_t)total->time_ns),
+                    span_ns > 0 ? 100 * (double)total->time_ns / span_ns : 0, each);
 }
 
 void
@@ -203,7 +209,8 @@ verdict_report_sentences(struct report *report, const struct verdict *verdict)
     unsigned said;
 
     if (verdict->summary->total.allocations + verdict->summary->total.failures == 0) {
-        report_note(report, "No allocation was recorded.");
+        report_note(report, summary_is_part(verdict->summary->view) ? "The filters take no allocation."
+                                                                    : "No allocation was recorded.");
         return;
     }
     said = verdict_say_wrong(report, verdict);
@@ -229,7 +236,7 @@ verdict_report_fields(struct report *report, const struct verdict *verdict)
     const struct summary *summary = verdict->summary;
     const struct summary_total *total = &summary->total;
     bool reserved = verdict->source != VERDICT_NONE;
-    bool driver = summary->driver_calls > 0;
+    bool driver = summary->has_driver;
     const struct report_cell cells[] = {
         cell_unsigned(total->peak_bytes),
         cell_signed(total->peak_ns),
@@ -240,7 +247,7 @@ verdict_report_fields(struct report *report, const struct verdict *verdict)
         summary->has_lowest ? cell_signed(verdict->pools_bytes) : cell_none(),
         reserved ? cell_signed(verdict->base_bytes) : cell_none(),
         verdict->limit_bytes > 0 ? cell_unsigned(verdict->limit_bytes) : cell_none(),
-        cell_unsigned(summary->end_ns > 0 ? (uint64_t)(total->byte_ns / (uint64_t)summary->end_ns) : 0),
+        cell_unsigned(summary->span_ns > 0 ? (uint64_t)(total->byte_ns / (uint64_t)summary->span_ns) : 0),
         cell_unsigned(total->live_bytes),
         cell_unsigned(total->live_count),
         cell_unsigned(total->failures),
