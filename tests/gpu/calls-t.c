@@ -121,32 +121,34 @@ test_domain(void)
     is_i64(calls_apart(path), 0, "and those that are lie in their events");
 }
 
-#define ENDS_TESTS 4
+#define ENDS_TESTS 5
 
-/* A stack of layers that pass calls on, and one with a layer that may do anything. */
+/* A stack of layers that pass calls on, and two with a layer that may do anything. */
 static void
 test_ends(void)
 {
-    const char *quick = scratch("quick.db"), *slow = scratch("slow.db");
+    const char *quick = scratch("quick.db"), *slow = scratch("slow.db"), *soft = scratch("soft.db");
     /* To what three roundings may differ by. */
     const char *same = "SELECT count(*) FROM allocation AS a JOIN driver_call AS c USING (allocation_id)"
                        " WHERE abs(iif(is_free, free_ns + free_duration_ns, alloc_ns) - start_ns - duration_ns) <= 3";
-    const char *texts[2] = { "log(%s) | statistics | limit(1GiB) | driver", "log(%s) | aligned | driver" };
+    struct tide_resource *stacks[3] = { stack_of("log(%s) | statistics | limit(1GiB) | driver", quick),
+                                        stack_of("log(%s) | aligned | driver", slow),
+                                        stack_of("log(%s) | limit(1GiB, soft=512MiB) | driver", soft) };
 
-    for (unsigned i = 0; i < 2; i++) {
-        struct tide_resource *stack = stack_of(texts[i], i == 0 ? quick : slow);
+    for (unsigned i = 0; i < 3; i++) {
 
         for (unsigned turn = 0; turn < 100; turn++)
-            give(stack, take(stack, 4096), 4096);
-        tide_resource_release(stack);
+            give(stacks[i], take(stacks[i], 4096), 4096);
+        tide_resource_release(stacks[i]);
     }
-    ok(trace_is_whole(quick) && trace_is_whole(slow), "two stacks have whole traces");
-    is_i64(calls_apart(quick) + calls_apart(slow), 0, "with each call in its event");
+    ok(trace_is_whole(quick) && trace_is_whole(slow) && trace_is_whole(soft), "three stacks have whole traces");
+    is_i64(calls_apart(quick) + calls_apart(slow) + calls_apart(soft), 0, "with each call in its event");
     if (strcmp(sql_text(quick, "SELECT value FROM meta WHERE key = 'clock'"), "tsc") == 0) {
         ok(sql_number(quick, "%s", same) >= 160, "over layers that pass calls on an event ends with its call");
         ok(sql_number(slow, "%s", same) <= 40, "over others it has its own end");
+        ok(sql_number(soft, "%s", same) <= 40, "and over a soft limit, whose function may take its time");
     } else {
-        skip(2, "no time stamp counter");
+        skip(3, "no time stamp counter");
     }
 }
 
