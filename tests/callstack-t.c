@@ -12,6 +12,7 @@
 
 #include "callstack-chain.h"
 #include "callstack.h"
+#include "sanitized.h"
 #include "stackwalk.h"
 #include "tap.h"
 
@@ -19,17 +20,6 @@
 #define THREADS   8
 #define STACKS    200
 #define COROUTINE 65536
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED true
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED true
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED false
-#endif
 
 /* One call stack that is taken at the end of a chain. */
 struct taken {

@@ -450,7 +450,7 @@ tests_ringfile_layout_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 TESTS += tests/ringfile-layout-t
 
 # What the tests of the recorder need besides.
-EXTRA_DIST += tests/point.h tests/trace.h tests/vfs.h
+EXTRA_DIST += tests/point.h tests/sanitized.h tests/trace.h tests/vfs.h
 
 trace_test = tests/trace.c tests/gate.c tests/upstream.c
 trace_test_cppflags = $(AM_CPPFLAGS) -I$(srcdir)/src

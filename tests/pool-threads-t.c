@@ -10,6 +10,7 @@
 #include "contract.h"
 #include "gate.h"
 #include "pool.h"
+#include "sanitized.h"
 #include "tap.h"
 #include "upstream.h"
 
@@ -297,11 +298,6 @@ check_arrival(void)
 }
 
 #define FORK_TESTS 2
-#ifdef __SANITIZE_ADDRESS__
-#define FORKS false
-#else
-#define FORKS true
-#endif
 
 static _Atomic bool stop;
 
@@ -419,7 +415,7 @@ main(void)
     check_refusals();
     check_crowd();
     check_arrival();
-    if (FORKS) {
+    if (!SANITIZED_ADDRESS) {
         check_fork();
         check_fork_asking();
     } else {

@@ -12,6 +12,7 @@
 
 #include <sqlite3.h>
 
+#include "sanitized.h"
 #include "tap.h"
 #include "trace.h"
 
@@ -178,11 +179,11 @@ check_memory(const struct soak *soak)
     uint64_t early = soak->anonymous[LAPS / 4], late = soak->anonymous[LAPS - 1];
 
     diag("%" PRIu64 " KiB of its own after a quarter, %" PRIu64 " KiB at the end", early / 1024, late / 1024);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(1, "a sanitizer keeps memory of its own");
-#else
-    ok(late < MOST_BYTES, "the process stays below %d MiB, however many events there were", (int)(MOST_BYTES >> 20));
-#endif
+    if (SANITIZED)
+        skip(1, "a sanitizer keeps memory of its own");
+    else
+        ok(late < MOST_BYTES, "the process stays below %d MiB, however many events there were",
+           (int)(MOST_BYTES >> 20));
 }
 
 int

@@ -6,14 +6,9 @@
 #include <unistd.h>
 
 #include "resource.h"
+#include "sanitized.h"
 #include "tap.h"
 #include "threadslot.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define FORKS_BESIDE_THREADS false
-#else
-#define FORKS_BESIDE_THREADS true
-#endif
 
 #define THREADS 8
 #define STEPS   200000
@@ -304,9 +299,9 @@ main(void)
     check_sum();
     check_reuse();
     check_many();
-    if (!FORKS_BESIDE_THREADS)
+    if (SANITIZED_ADDRESS)
         skip(FORK_TESTS + PLACE_TESTS, "under AddressSanitizer a child that was forked off beside threads may hang");
-    if (FORKS_BESIDE_THREADS) {
+    if (!SANITIZED_ADDRESS) {
         check_fork();
         check_place();
     }

@@ -7,6 +7,8 @@
 
 #include <tidemark/tidemark.h>
 
+#include "sanitized.h"
+
 /* The name of a file in this test program's own folder; the folder goes at the end, unless a test has failed. */
 const char *scratch(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -34,16 +36,7 @@ bool trace_is_sound(const char *path);
 bool trace_is_whole(const char *path);
 
 /* ThreadSanitizer does not follow a child that goes on with locks and threads: tests that need one are skipped. */
-#if defined(__SANITIZE_THREAD__)
-#define CHILDREN_MAY_RECORD false
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define CHILDREN_MAY_RECORD false
-#endif
-#endif
-#ifndef CHILDREN_MAY_RECORD
-#define CHILDREN_MAY_RECORD true
-#endif
+#define CHILDREN_MAY_RECORD (!SANITIZED_THREAD)
 
 /* Run `function` in a forked child that leaves through _exit with what it returns. The status as waitpid gives it. */
 int in_child(int (*function)(void *), void *argument);

@@ -3,20 +3,10 @@
 #include <sys/resource.h>
 
 #include "resource.h"
+#include "sanitized.h"
 #include "tap.h"
 #include "track-blocks.h"
 #include "trace.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED true
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED true
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED false
-#endif
 
 /* Have malloc fail from now on; returns what is to be given back to have it work again. */
 static void *

@@ -8,6 +8,7 @@
 #include "contract.h"
 #include "point.h"
 #include "resource.h"
+#include "sanitized.h"
 #include "tap.h"
 #include "trace.h"
 #include "track-blocks.h"
@@ -316,11 +317,11 @@ check_fork(void)
     struct walker walker = { .table = table_of() };
     unsigned wrong = 0;
 
-#if defined(__SANITIZE_ADDRESS__)
-    skip(FORK_TESTS, "the sanitizer's own locks may be held in the child");
-    tidei_track_table_destroy(walker.table);
-    return;
-#endif
+    if (SANITIZED_ADDRESS) {
+        skip(FORK_TESTS, "the sanitizer's own locks may be held in the child");
+        tidei_track_table_destroy(walker.table);
+        return;
+    }
     put_block(walker.table, even(0), 1);
     listed(walker.table);
     pthread_create(&walker.thread, NULL, walker_run, &walker);

@@ -11,6 +11,7 @@
 #include <tidemark/tidemark.h>
 
 #include "testpoint.h"
+#include "tests/sanitized.h"
 #include "tests/tap.h"
 #include "tests/trace.h"
 
@@ -134,9 +135,8 @@ check_fork(void)
 int
 main(void)
 {
-#ifdef __SANITIZE_ADDRESS__
-    skip_all("AddressSanitizer's allocator is not safe to fork() beside other threads"); /* as in process-t */
-#endif
+    if (SANITIZED_ADDRESS)
+        skip_all("AddressSanitizer's allocator is not safe to fork() beside other threads");
     if (!CHILDREN_MAY_RECORD)
         skip_all("ThreadSanitizer does not follow children that have threads");
     check_fork();

@@ -6,16 +6,13 @@
 #include <stdlib.h>
 
 #include "tests/gpu/parts.h"
+#include "tests/sanitized.h"
 #include "tests/tap.h"
 
 #ifdef HAVE_CUDA_H
 
 /* On the fake driver the violation is a race of its threads, which ThreadSanitizer reports as it should. */
-#if defined(__SANITIZE_THREAD__)
-#define PLANTS false
-#else
-#define PLANTS true
-#endif
+#define PLANTS (!SANITIZED_THREAD)
 
 /* Hands everything on but the order of streams: what is over it believes that streams wait which do not. */
 static enum tide_status

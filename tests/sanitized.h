@@ -1,0 +1,32 @@
+/* Which sanitizer this is built with, by whichever compiler: what one of them cannot follow is skipped. */
+#ifndef TESTS_SANITIZED_H
+#define TESTS_SANITIZED_H
+
+#include <stdbool.h>
+
+#if defined(__has_feature)
+#define SANITIZED_FEATURE(name) __has_feature(name)
+#else
+#define SANITIZED_FEATURE(name) 0
+#endif
+
+/*
+ * GCC 12's does not take its allocator's locks around fork(): a child whose parent's other thread was allocating hangs
+ * in the sanitizer's own mutex (seen in gdb).
+ */
+#if defined(__SANITIZE_ADDRESS__) || SANITIZED_FEATURE(address_sanitizer)
+#define SANITIZED_ADDRESS true
+#else
+#define SANITIZED_ADDRESS false
+#endif
+
+/* It does not follow a child that goes on with locks and threads. */
+#if defined(__SANITIZE_THREAD__) || SANITIZED_FEATURE(thread_sanitizer)
+#define SANITIZED_THREAD true
+#else
+#define SANITIZED_THREAD false
+#endif
+
+#define SANITIZED (SANITIZED_ADDRESS || SANITIZED_THREAD)
+
+#endif
