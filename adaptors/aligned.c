@@ -20,9 +20,9 @@
 
 #include <tidemark/aligned.h>
 
-#include "address-shards.h"
-#include "kind.h"
-#include "resource.h"
+#include "src/tables/address-shards.h"
+#include "src/resource/kind.h"
+#include "src/resource/resource.h"
 
 struct aligned {
     struct tide_resource base;

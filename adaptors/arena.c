@@ -8,7 +8,7 @@
  * Example: a server whose threads keep some results and drop the others:
  *     log(trace.db) | arena(size=75%) | driver
  *
- * Two stages of src/suballoc/supply.h: one gets chunks from upstream, and is what the arenas above it have for an
+ * Two stages of src/suballoc/chunk-heap.h: one gets chunks from upstream, and is what the arenas above it have for an
  * upstream. An arena is a heap with a lock that is biased to the thread that came first; a block that another thread
  * frees is looked for in all of them.
  *
@@ -25,9 +25,9 @@
 #include <tidemark/arena.h>
 #include <tidemark/log.h>
 
-#include "kind.h"
-#include "suballoc/source.h"
-#include "threadslot.h"
+#include "src/resource/kind.h"
+#include "src/suballoc/shared-heap.h"
+#include "src/sync/thread.h"
 
 #define ARENA_COUNT_MOST  64
 #define ARENA_BLOCK_BYTES (UINT64_C(8) << 20)

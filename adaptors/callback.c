@@ -17,8 +17,8 @@
 
 #include <tidemark/callback.h>
 
-#include "resource.h"
-#include "threadslot.h"
+#include "src/resource/resource.h"
+#include "src/sync/thread.h"
 
 /* What one thread has allocated less what it has freed; below 0 for one that frees what others allocate. */
 struct callback_part {

@@ -20,10 +20,10 @@
 
 #include <tidemark/fallback.h>
 
-#include "address-shards.h"
-#include "describe.h"
-#include "kind.h"
-#include "resource.h"
+#include "src/tables/address-shards.h"
+#include "src/stack/describe.h"
+#include "src/resource/kind.h"
+#include "src/resource/resource.h"
 
 struct fallback {
     struct tide_resource base;   /* its upstream is the second */

@@ -23,8 +23,8 @@
 
 #include <tidemark/fault.h>
 
-#include "kind.h"
-#include "resource.h"
+#include "src/resource/kind.h"
+#include "src/resource/resource.h"
 
 #define FAULT_BILLION UINT64_C(1000000000)
 

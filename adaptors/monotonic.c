@@ -21,9 +21,9 @@
 
 #include <tidemark/monotonic.h>
 
-#include "kind.h"
-#include "lock.h"
-#include "resource.h"
+#include "src/resource/kind.h"
+#include "src/sync/lock.h"
+#include "src/resource/resource.h"
 
 #define MONOTONIC_DEFAULT_BYTES ((size_t)32 << 20)
 

@@ -16,8 +16,8 @@
  *     log(trace.db) | pool(initial=1GiB, maximum=20GiB) | driver
  *
  * The thread that frees a small block keeps it for its own next request on that stream; the others go to a heap with a
- * lock, where free neighbours merge. src/suballoc/heap.h says where a request goes, src/suballoc/supply.h how chunks
- * come and go, src/suballoc/cache.h what threads keep.
+ * lock, where free neighbours merge. src/suballoc/heap.h says where a request goes, src/suballoc/chunk-heap.h how
+ * chunks come and go, src/suballoc/cache.h what threads keep.
  *
  * A block that another stream gets is ordered behind its last use by tide_order then, not when it is freed, and not at
  * all where that stream has waited since.
@@ -36,8 +36,8 @@
 
 #include <tidemark/pool.h>
 
-#include "kind.h"
-#include "suballoc/cache.h"
+#include "src/resource/kind.h"
+#include "src/suballoc/cache.h"
 
 #define POOL_CACHE_BYTES (UINT64_C(64) << 20)
 

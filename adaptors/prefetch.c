@@ -17,9 +17,9 @@
 
 #include <tidemark/prefetch.h>
 
-#include "device.h"
-#include "kind.h"
-#include "resource.h"
+#include "src/cuda/device.h"
+#include "src/resource/kind.h"
+#include "src/resource/resource.h"
 
 #ifdef HAVE_CUDA_H
 

@@ -20,8 +20,8 @@
 
 #include <tidemark/retry.h>
 
-#include "kind.h"
-#include "resource.h"
+#include "src/resource/kind.h"
+#include "src/resource/resource.h"
 
 #define RETRY_DEFAULT 2
 #define RETRY_MOST    1000

@@ -15,7 +15,7 @@
 #include <tidemark/tidemark.h>
 
 #include "bench.h"
-#include "callstack.h"
+#include "src/context/callstack.h"
 #include "nothing.h"
 
 #define STACKS_CALLS   5000 /* longer rounds lose the processor on a busy machine */

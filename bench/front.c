@@ -17,8 +17,8 @@
 
 #include "bench.h"
 #include "nothing.h"
-#include "src/trace/clock.h"
-#include "src/trace/record.h"
+#include "src/trace/ring/clock.h"
+#include "src/trace/ring/record.h"
 
 /* A round fits into a ring of 1 MiB twice: no thread waits, and the writer has emptied it before the next. */
 #define FRONT_PAIRS   4096

@@ -10,7 +10,7 @@
 #include <tidemark/tidemark.h>
 
 #include "bench/gpu.h"
-#include "src/cupti-table.h"
+#include "src/cuda/cupti-table.h"
 
 #ifdef HAVE_CUPTI_H
 

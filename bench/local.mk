@@ -4,18 +4,18 @@ bench_common = bench/bench.c bench/bench.h
 
 # The whole library, as taking a call stack alone is nothing that it exports.
 bench_callstacks_SOURCES = bench/callstacks.c bench/nothing.c bench/nothing.h $(bench_common)
-bench_callstacks_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+bench_callstacks_CPPFLAGS = $(AM_CPPFLAGS)
 bench_callstacks_CFLAGS = $(AM_CFLAGS) -fno-omit-frame-pointer -pthread
 bench_callstacks_LDADD = libtidemark-test.la
 
-bench_front_SOURCES = bench/front.c bench/nothing.c bench/nothing.h $(bench_common) src/trace/clock.c
-bench_front_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+bench_front_SOURCES = bench/front.c bench/nothing.c bench/nothing.h $(bench_common) src/trace/ring/clock.c
+bench_front_CPPFLAGS = $(AM_CPPFLAGS)
 bench_front_CFLAGS = $(AM_CFLAGS) -pthread
 bench_front_LDADD = libtidemark.la
 
 bench_gpu_SOURCES = bench/gpu.c bench/gpu.h bench/gpu-child.c bench/gpu-cupti.c $(bench_common) $(gpu_test) \
-	src/cupti-table.c
-bench_gpu_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+	src/cuda/cupti-table.c
+bench_gpu_CPPFLAGS = $(AM_CPPFLAGS)
 bench_gpu_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
 bench_gpu_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 
@@ -36,8 +36,8 @@ bench_replay_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_DATA='"$(abs_top_srcdir)/tests/da
 bench_replay_CFLAGS = $(AM_CFLAGS) -pthread
 bench_replay_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 
-bench_writer_SOURCES = bench/writer.c $(bench_common) src/trace/schema.c
-bench_writer_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+bench_writer_SOURCES = bench/writer.c $(bench_common) src/trace/database/schema.c
+bench_writer_CPPFLAGS = $(AM_CPPFLAGS)
 bench_writer_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
 bench_writer_LDADD = libtidemark.la $(SQLITE_LIBS)
 

@@ -14,9 +14,9 @@
 #include <tidemark/tidemark.h>
 
 #include "bench.h"
-#include "viewer/command.h"
-#include "viewer/replay-input.h"
-#include "viewer/replay-run.h"
+#include "viewer/cli/command.h"
+#include "viewer/replay/input.h"
+#include "viewer/replay/run.h"
 
 #define REPLAY_ROUNDS 5
 #define MIB           1048576.0

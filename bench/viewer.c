@@ -33,7 +33,7 @@
 #define VIEWER_ROUNDS      2
 #define VIEWER_ARGUMENTS   6
 
-/* What a command reads, as viewer/scan.h puts it together. */
+/* What a command reads, as viewer/read/scan.h puts it together. */
 #define VIEWER_COLUMNS   "allocation_id, alloc_ns, free_ns, layer_id, size, status"
 #define VIEWER_ORIGIN    ", tag_id, callstack_id"
 #define VIEWER_PLACE     ", alignment, address"

@@ -18,7 +18,7 @@
 #include <tidemark/tidemark.h>
 
 #include "bench.h"
-#include "src/trace/schema.h"
+#include "src/trace/database/schema.h"
 
 #define WRITER_TRACE     "bench-writer.db"
 #define WRITER_ROWS      4000000

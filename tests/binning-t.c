@@ -1,4 +1,4 @@
-/* Tests adaptors/binning.c. */
+/* Tests adaptors/binning/binning.c. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

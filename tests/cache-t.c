@@ -5,7 +5,7 @@
 
 #include "bases.h"
 #include "point.h"
-#include "suballoc/cache.h"
+#include "src/suballoc/cache.h"
 #include "tap.h"
 
 #define MIB    (UINT64_C(1) << 20)

@@ -1,11 +1,11 @@
-/* Tests src/trace/callslot.h: whose a call of the driver is, and when the event that it belongs to ends. */
+/* Tests src/trace/ring/capture.h: whose a call of the driver is, and when the event that it belongs to ends. */
 #include "config.h"
 
 #include <stdio.h>
 
 #include "tap.h"
-#include "trace/callslot.h"
-#include "trace/drops.h"
+#include "src/trace/ring/capture.h"
+#include "src/trace/ring/drops.h"
 
 #define RING_RECORDS 64
 

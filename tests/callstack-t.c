@@ -1,6 +1,6 @@
 /*
- * Tests src/stackwalk.c and src/callstack.c: this file and one half of tests/callstack-chain.c keep frame pointers, the
- * other half does not.
+ * Tests src/context/walk.c and src/context/callstack.c: this file and one half of tests/callstack-chain.c keep frame
+ * pointers, the other half does not.
  */
 #include "config.h"
 
@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "callstack-chain.h"
-#include "callstack.h"
+#include "src/context/callstack.h"
 #include "sanitized.h"
-#include "stackwalk.h"
+#include "src/context/walk.h"
 #include "tap.h"
 
 #define NOINLINE  __attribute__((noinline))

@@ -4,8 +4,8 @@
 
 #include "tap.h"
 #include "trace.h"
-#include "trace/clock.h"
-#include "trace/store.h"
+#include "src/trace/ring/clock.h"
+#include "src/trace/database/database.h"
 
 /* A counter of about 2.4 GHz whose rate drifts over the day, in its own time. */
 static uint64_t

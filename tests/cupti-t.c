@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "tap.h"
-#include "trace/activity.h"
-#include "trace/devices.h"
-#include "trace/eventcalls.h"
-#include "trace/function.h"
-#include "trace/schema.h"
-#include "trace/store.h"
+#include "src/trace/cupti/activity.h"
+#include "src/trace/cupti/device-events.h"
+#include "src/trace/events/event-calls.h"
+#include "src/trace/ring/function.h"
+#include "src/trace/database/schema.h"
+#include "src/trace/database/database.h"
 
 static struct tidei_ringfile *file;
 static struct tidei_store store;

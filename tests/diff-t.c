@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "viewer/align.h"
-#include "viewer/command.h"
-#include "viewer/peak.h"
+#include "viewer/analysis/align.h"
+#include "viewer/cli/command.h"
+#include "viewer/analysis/peak.h"
 
 #define ROUNDS  100
 #define TRACE_A "diff-t-a.db"

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "src/driver-table.h"
+#include "src/cuda/driver-table.h"
 
 #define FAKE_POOL_STEP (UINT64_C(32) << 20)
 

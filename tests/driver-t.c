@@ -10,7 +10,7 @@
 
 #ifdef HAVE_CUDA_H
 
-#include "src/kind.h"
+#include "src/resource/kind.h"
 #include "tests/driver-fake.h"
 
 #define MIB ((size_t)1 << 20)
@@ -20,7 +20,7 @@ extern const struct tidei_kind tidei_driver_kind;
 static struct tidei_driver fake_driver;
 static bool fake_usable = true;
 
-/* In place of src/driver-load.c. */
+/* In place of src/cuda/driver-load.c. */
 enum tide_status
 tidei_driver_get(const char *subject, const struct tidei_driver **out)
 {

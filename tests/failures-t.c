@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "viewer/command.h"
-#include "viewer/failures.h"
+#include "viewer/cli/command.h"
+#include "viewer/analysis/failures.h"
 
 #define ROUNDS 200
 #define TRACE  "failures-t.db"

@@ -18,7 +18,7 @@
 #include <sqlite3.h>
 
 #include "tap.h"
-#include "testpoint.h"
+#include "src/sync/testpoint.h"
 #include "trace.h"
 #include "vfs.h"
 

@@ -1,4 +1,7 @@
-/* Tests src/block-shards.c: blocks of `fixed` that one thread has freed and another takes, and frees by others. */
+/*
+ * Tests adaptors/fixed/block-shards.c: blocks of `fixed` that one thread has freed and another takes, and frees by
+ * others.
+ */
 #include <pthread.h>
 #include <stdatomic.h>
 

@@ -1,4 +1,4 @@
-/* Tests what adaptors/fixed.c does where the streams that its blocks were freed on are gone. */
+/* Tests what adaptors/fixed/fixed.c does where the streams that its blocks were freed on are gone. */
 #include <tidemark/tidemark.h>
 
 #include "gate.h"

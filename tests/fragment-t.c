@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#include "viewer/command.h"
-#include "viewer/fragment.h"
+#include "viewer/cli/command.h"
+#include "viewer/analysis/fragment.h"
 
 #define ROUNDS 150
 #define TRACE  "fragment-t.db"

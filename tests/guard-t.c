@@ -1,4 +1,4 @@
-/* Tests adaptors/guard.c over memory of the host; tests/gpu/guard-t.c is over that of a device. */
+/* Tests adaptors/guard/guard.c over memory of the host; tests/gpu/guard-t.c is over that of a device. */
 #include <tidemark/tidemark.h>
 
 #include "bases.h"

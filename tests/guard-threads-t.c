@@ -1,4 +1,4 @@
-/* Tests what threads do to adaptors/guard.c at the same time, and to its blocks on their way. */
+/* Tests what threads do to adaptors/guard/guard.c at the same time, and to its blocks on their way. */
 #include <pthread.h>
 #include <sched.h>
 

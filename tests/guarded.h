@@ -1,4 +1,4 @@
-/* A lock with what it guards, and threads that are stopped at test points: for the tests of src/lock.c. */
+/* A lock with what it guards, and threads that are stopped at test points: for the tests of src/sync/lock.c. */
 #ifndef TESTS_GUARDED_H
 #define TESTS_GUARDED_H
 
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lock.h"
+#include "src/sync/lock.h"
 
 /* A lock, and two plain counters that it guards, equal where nobody is inside. */
 struct guarded {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "contract.h"
-#include "suballoc/heap.h"
+#include "src/suballoc/heap.h"
 #include "tap.h"
 
 #define GRANULE     UINT64_C(256)

@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "viewer/id-map.h"
+#include "viewer/base/id-map.h"
 
 #define IDS   700
 #define STEPS 200000

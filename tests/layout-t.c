@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "viewer/report-layout.h"
-#include "viewer/stack-text.h"
+#include "viewer/output/report-layout.h"
+#include "viewer/output/callstack-text.h"
 
 static const struct report_column columns[] = {
     { "name", "NAME", REPORT_STACK }, { "hidden", NULL, REPORT_COUNT },   { "bytes", "BYTES", REPORT_SIZE },

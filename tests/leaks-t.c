@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "viewer/command.h"
-#include "viewer/leaks.h"
+#include "viewer/cli/command.h"
+#include "viewer/analysis/leaks.h"
 
 #define ROUNDS       150
 #define TRACE        "leaks-t.db"

@@ -15,7 +15,7 @@
 
 #include <tidemark/tidemark.h>
 
-#include "trace/ringfile.h"
+#include "src/trace/ring/ringfile.h"
 
 #include "left-behind.h"
 #include "tap.h"

@@ -24,8 +24,8 @@ TESTS += $(house_tests)
 if COMMAND
 # Not tests: make the traces of those below.
 check_PROGRAMS += tests/make-trace
-tests_make_trace_SOURCES = tests/make-trace.c src/trace/schema.c
-tests_make_trace_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+tests_make_trace_SOURCES = tests/make-trace.c src/trace/database/schema.c
+tests_make_trace_CPPFLAGS = $(AM_CPPFLAGS)
 tests_make_trace_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 tests_make_trace_LDADD = $(SQLITE_LIBS)
 
@@ -55,7 +55,7 @@ tests_recording_LDADD = libtidemark.la
 
 check_PROGRAMS += tests/scan-t
 tests_scan_t_SOURCES = tests/scan-t.c
-tests_scan_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+tests_scan_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_scan_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 tests_scan_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/scan-t
@@ -63,7 +63,7 @@ TESTS += tests/scan-t
 # Analyses against brute force, over random traces.
 EXTRA_DIST += tests/random-trace.h
 random_trace = tests/random-trace.c
-random_trace_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+random_trace_cppflags = $(AM_CPPFLAGS)
 random_trace_cflags = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 random_trace_ldadd = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 
@@ -169,13 +169,13 @@ tests_status_t_LDADD = libtidemark.la
 TESTS += tests/status-t
 
 check_PROGRAMS += tests/text-t
-tests_text_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
-tests_text_t_SOURCES = tests/text-t.c src/text.c
+tests_text_t_CPPFLAGS = $(AM_CPPFLAGS)
+tests_text_t_SOURCES = tests/text-t.c src/resource/text.c
 TESTS += tests/text-t
 
 check_PROGRAMS += tests/message-t
-tests_message_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
-tests_message_t_SOURCES = tests/message-t.c src/message.c
+tests_message_t_CPPFLAGS = $(AM_CPPFLAGS)
+tests_message_t_SOURCES = tests/message-t.c src/resource/message.c
 TESTS += tests/message-t
 THREADED_TESTS += tests/message-t
 
@@ -197,43 +197,43 @@ tests_sim_t_LDADD = libtidemark.la
 TESTS += tests/sim-t
 THREADED_TESTS += tests/sim-t
 
-# Brings kinds of its own in place of src/registry.c.
+# Brings kinds of its own in place of adaptors/kinds.c.
 check_PROGRAMS += tests/stack-t
-tests_stack_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
-tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack-arguments.c src/stack-build.c \
-	src/stack-describe.c src/stack-error.c src/stack-inherit.c src/stack-lex.c src/stack-parse.c src/stack-value.c \
-	src/message.c src/resource.c src/text.c
+tests_stack_t_CPPFLAGS = $(AM_CPPFLAGS)
+tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack/arguments.c src/stack/build.c \
+	src/stack/describe.c src/stack/error.c src/stack/inherit.c src/stack/lex.c src/stack/parse.c src/stack/value.c \
+	src/resource/message.c src/resource/resource.c src/resource/text.c
 TESTS += tests/stack-t
 
 check_PROGRAMS += tests/stack-mistakes-t
 tests_stack_mistakes_t_LDADD = libtidemark.la
 TESTS += tests/stack-mistakes-t
 
-# Over a driver of its own in place of src/driver-load.c, so that it needs neither a GPU nor the library.
+# Over a driver of its own in place of src/cuda/driver-load.c, so that it needs neither a GPU nor the library.
 check_PROGRAMS += tests/driver-t
 tests_driver_t_SOURCES = \
-	src/cuda.c \
-	src/device-query.c \
-	src/device.c \
-	src/driver-access.c \
-	src/driver-none.c \
-	src/driver-options.c \
-	src/driver-order.c \
-	src/driver-pool.c \
-	src/driver-share.c \
-	src/driver-table.c \
-	src/driver-text.c \
-	src/driver.c \
-	src/blocks.c \
-	src/plain.c \
-	src/lock.c \
-	src/message.c \
-	src/resource.c \
-	src/status.c \
-	src/text.c \
+	src/bases/cuda.c \
+	src/cuda/device-query.c \
+	src/cuda/device.c \
+	src/bases/driver/access.c \
+	src/bases/none.c \
+	src/bases/driver/options.c \
+	src/cuda/stream-order.c \
+	src/bases/driver/pool.c \
+	src/bases/driver/share.c \
+	src/cuda/driver-table.c \
+	src/bases/driver/text.c \
+	src/bases/driver/driver.c \
+	src/tables/blocks.c \
+	src/bases/unpooled.c \
+	src/sync/lock.c \
+	src/resource/message.c \
+	src/resource/resource.c \
+	src/resource/status.c \
+	src/resource/text.c \
 	tests/driver-fake.h \
 	tests/driver-t.c
-tests_driver_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
+tests_driver_t_CPPFLAGS = $(AM_CPPFLAGS)
 TESTS += tests/driver-t
 
 check_PROGRAMS += tests/driver-load-t
@@ -395,47 +395,47 @@ random: tests/random-stack-t
 
 # Beside the sources that they test, which the library does not export.
 EXTRA_DIST += tests/guard.h tests/guarded.h
-lock_test = src/lock.c src/message.c src/status.c src/testpoint.c src/text.c
+lock_test = src/sync/lock.c src/resource/message.c src/resource/status.c src/sync/testpoint.c src/resource/text.c
 
 check_PROGRAMS += tests/lock-t
 tests_lock_t_SOURCES = tests/lock-t.c $(lock_test)
-tests_lock_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src -DTIDEI_TEST_POINTS
+tests_lock_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
 tests_lock_t_LDADD = -lpthread
 TESTS += tests/lock-t
 THREADED_TESTS += tests/lock-t
 
 check_PROGRAMS += tests/lock-fork-t
 tests_lock_fork_t_SOURCES = tests/lock-fork-t.c $(lock_test)
-tests_lock_fork_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src -DTIDEI_TEST_POINTS
+tests_lock_fork_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
 tests_lock_fork_t_LDADD = -lpthread
 TESTS += tests/lock-fork-t
 THREADED_TESTS += tests/lock-fork-t
 
 check_PROGRAMS += tests/heap-t
 tests_heap_t_SOURCES = tests/heap-t.c tests/contract.c src/suballoc/fit.c src/suballoc/heap-chunks.c \
-	src/suballoc/heap-take.c src/suballoc/heap.c src/suballoc/piece-map.c src/suballoc/store.c src/suballoc/streams.c \
-	src/suballoc/stretches.c
-tests_heap_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
+	src/suballoc/heap-take.c src/suballoc/heap.c src/suballoc/piece-map.c src/suballoc/slab.c src/suballoc/streams.c \
+	src/suballoc/freed-runs.c
+tests_heap_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_heap_t_LDADD = libtidemark.la
 TESTS += tests/heap-t
 
 check_PROGRAMS += tests/cache-t
 tests_cache_t_SOURCES = tests/cache-t.c tests/point.c tests/bases.h
-tests_cache_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src -DTIDEI_TEST_POINTS
+tests_cache_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
 tests_cache_t_LDADD = libtidemark-test.la
 TESTS += tests/cache-t
 THREADED_TESTS += tests/cache-t
 
 check_PROGRAMS += tests/piece-map-t
-tests_piece_map_t_SOURCES = tests/piece-map-t.c src/suballoc/piece-map.c src/suballoc/store.c
-tests_piece_map_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
+tests_piece_map_t_SOURCES = tests/piece-map-t.c src/suballoc/piece-map.c src/suballoc/slab.c
+tests_piece_map_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_piece_map_t_LDADD = -lpthread
 TESTS += tests/piece-map-t
 THREADED_TESTS += tests/piece-map-t
 
 check_PROGRAMS += tests/threadslot-t
-tests_threadslot_t_SOURCES = tests/threadslot-t.c src/threadslot.c $(lock_test)
-tests_threadslot_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src -DTIDEI_TEST_POINTS
+tests_threadslot_t_SOURCES = tests/threadslot-t.c src/sync/thread.c $(lock_test)
+tests_threadslot_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
 tests_threadslot_t_LDADD = -lpthread
 TESTS += tests/threadslot-t
 THREADED_TESTS += tests/threadslot-t
@@ -446,14 +446,14 @@ include tests/gpu/local.mk
 # Beside the page whose tables it compares.
 check_PROGRAMS += tests/ringfile-layout-t
 tests_ringfile_layout_t_SOURCES = tests/ringfile-layout-t.c
-tests_ringfile_layout_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+tests_ringfile_layout_t_CPPFLAGS = $(AM_CPPFLAGS)
 TESTS += tests/ringfile-layout-t
 
 # What the tests of the recorder need besides.
 EXTRA_DIST += tests/point.h tests/sanitized.h tests/trace.h tests/vfs.h
 
 trace_test = tests/trace.c tests/gate.c tests/upstream.c
-trace_test_cppflags = $(AM_CPPFLAGS) -I$(srcdir)/src
+trace_test_cppflags = $(AM_CPPFLAGS)
 trace_test_cflags = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 
 check_PROGRAMS += tests/recorder-t
@@ -466,7 +466,7 @@ THREADED_TESTS += tests/recorder-t
 # Damages what a killed program has left.
 check_PROGRAMS += tests/ringfile-t
 tests_ringfile_t_SOURCES = tests/ringfile-t.c tests/left-behind.c tests/left-behind.h
-tests_ringfile_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+tests_ringfile_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_ringfile_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
 tests_ringfile_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/ringfile-t
@@ -527,7 +527,7 @@ THREADED_TESTS += tests/fault-t
 
 check_PROGRAMS += tests/counters-t
 tests_counters_t_SOURCES = tests/counters-t.c tests/point.c $(adaptor_test)
-tests_counters_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src -DTIDEI_TEST_POINTS
+tests_counters_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
 tests_counters_t_LDADD = libtidemark-test.la
 TESTS += tests/counters-t
 THREADED_TESTS += tests/counters-t
@@ -544,7 +544,7 @@ tests_libchain_without_la_CFLAGS = $(AM_CFLAGS) -fomit-frame-pointer
 
 check_PROGRAMS += tests/callstack-t
 tests_callstack_t_SOURCES = tests/callstack-t.c
-tests_callstack_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+tests_callstack_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_callstack_t_CFLAGS = $(AM_CFLAGS) -fno-omit-frame-pointer
 tests_callstack_t_LDADD = tests/libchain-with.la tests/libchain-without.la libtidemark-test.la
 TESTS += tests/callstack-t
@@ -595,14 +595,14 @@ TESTS += tests/torture-t
 
 check_PROGRAMS += tests/cupti-t
 tests_cupti_t_SOURCES = tests/cupti-t.c
-tests_cupti_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
+tests_cupti_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_cupti_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 tests_cupti_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/cupti-t
 
 check_PROGRAMS += tests/callslot-t
 tests_callslot_t_SOURCES = tests/callslot-t.c
-tests_callslot_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src -DTIDEI_TEST_POINTS
+tests_callslot_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
 tests_callslot_t_LDADD = libtidemark-test.la
 TESTS += tests/callslot-t
 

@@ -7,7 +7,7 @@
 
 #include <sqlite3.h>
 
-#include "src/trace/schema.h"
+#include "src/trace/database/schema.h"
 
 static const char make_common[] =
     "INSERT INTO meta VALUES ('format_version', 1), ('start_unix_ns', 1700000000000000000), ('complete', 1),"

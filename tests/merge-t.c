@@ -14,9 +14,9 @@
 
 #include "point.h"
 #include "tap.h"
-#include "testpoint.h"
+#include "src/sync/testpoint.h"
 #include "trace.h"
-#include "trace/clock.h"
+#include "src/trace/ring/clock.h"
 
 static int64_t
 late_records(const char *path)

@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "resource.h"
+#include "src/resource/resource.h"
 #include "tap.h"
 
 #define TALKERS  4

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#include "viewer/command.h"
-#include "viewer/peak.h"
+#include "viewer/cli/command.h"
+#include "viewer/analysis/peak.h"
 
 #define ROUNDS 120
 #define TRACE  "peak-t.db"

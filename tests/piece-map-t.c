@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "suballoc/piece-map.h"
+#include "src/suballoc/piece-map.h"
 
 #define PIECES 20000
 #define STEPS  400000

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "testpoint.h"
+#include "src/sync/testpoint.h"
 
 static struct {
     pthread_mutex_t lock;

@@ -10,7 +10,7 @@
 
 #include <sqlite3.h>
 
-#include "src/trace/schema.h"
+#include "src/trace/database/schema.h"
 #include "tap.h"
 
 #define ROUNDED(size) (((size) + 255) / 256 * 256)

@@ -1,7 +1,7 @@
 /* The tables of the ring file's layout in doc/trace.md have the offsets and sizes that the code has, and no others. */
 #include "config.h"
 
-#include "trace/ringfile.h"
+#include "src/trace/ring/ringfile.h"
 
 #include "tap.h"
 

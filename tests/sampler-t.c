@@ -8,10 +8,10 @@
 
 #include <tidemark/tidemark.h>
 
-#include "testpoint.h"
+#include "src/sync/testpoint.h"
 #include "tests/tap.h"
 #include "tests/trace.h"
-#include "trace/sampler.h"
+#include "src/trace/events/sampler.h"
 
 #define PERIOD 1000000u
 

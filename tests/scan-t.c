@@ -4,10 +4,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "src/trace/schema.h"
-#include "viewer/command.h"
-#include "viewer/filter.h"
-#include "viewer/scan.h"
+#include "src/trace/database/schema.h"
+#include "viewer/cli/command.h"
+#include "viewer/read/filter.h"
+#include "viewer/read/scan.h"
 
 #define LIVES  60
 #define ROUNDS 300

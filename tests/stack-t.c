@@ -5,8 +5,8 @@
 #include <tidemark/stack.h>
 
 #include "contract.h"
-#include "describe.h"
-#include "kind.h"
+#include "src/stack/describe.h"
+#include "src/resource/kind.h"
 #include "tap.h"
 
 static int live_count;     /* layers that have not been destroyed */
@@ -215,7 +215,7 @@ static const struct tidei_kind faulty_kind = { .name = "faulty", .create = fault
 static const struct tidei_kind *const kinds[] = { &bound_kind, &faulty_kind, &ground_kind,
                                                   &plain_kind, &split_kind,  &tape_kind };
 
-/* In place of src/registry.c. */
+/* In place of adaptors/kinds.c. */
 const struct tidei_kind *
 tidei_kind_at(size_t index)
 {

@@ -1,4 +1,4 @@
-/* Tests adaptors/statistics.c. */
+/* Tests adaptors/statistics/statistics.c. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>

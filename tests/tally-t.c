@@ -10,9 +10,9 @@
 
 #include <sqlite3.h>
 
-#include "viewer/command.h"
-#include "viewer/histogram.h"
-#include "viewer/summary.h"
+#include "viewer/cli/command.h"
+#include "viewer/analysis/histogram.h"
+#include "viewer/analysis/summary.h"
 
 #define ROUNDS 150
 #define TRACE  "tally-t.db"

@@ -1,5 +1,5 @@
 /* text: bounded buffers, words and sizes that read back, sizes for people. */
-#include "resource.h"
+#include "src/resource/resource.h"
 #include "tap.h"
 
 static const struct {

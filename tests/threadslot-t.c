@@ -1,14 +1,14 @@
-/* Tests src/threadslot.h: each thread has its part, one thread at a time has all, and ends and forks lose nothing. */
+/* Tests src/sync/thread.h: each thread has its part, one thread at a time has all, and ends and forks lose nothing. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "resource.h"
+#include "src/resource/resource.h"
 #include "sanitized.h"
 #include "tap.h"
-#include "threadslot.h"
+#include "src/sync/thread.h"
 
 #define THREADS 8
 #define STEPS   200000

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#include "viewer/command.h"
-#include "viewer/timeline.h"
+#include "viewer/cli/command.h"
+#include "viewer/analysis/timeline.h"
 
 #define ROUNDS 200
 #define TRACE  "timeline-t.db"

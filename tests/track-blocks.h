@@ -1,10 +1,10 @@
-/* What tests of src/track-table.h share: blocks by their addresses. */
+/* What tests of adaptors/track/table.h share: blocks by their addresses. */
 #ifndef TESTS_TRACK_BLOCKS_H
 #define TESTS_TRACK_BLOCKS_H
 
 #include <stdlib.h>
 
-#include "track-table.h"
+#include "adaptors/track/table.h"
 
 static inline struct tidei_track_table *
 table_of(void)

@@ -1,8 +1,8 @@
-/* Tests what adaptors/track.c and src/track-table.c do where the host has no memory. */
+/* Tests what adaptors/track/track.c and adaptors/track/table.c do where the host has no memory. */
 #include <pthread.h>
 #include <sys/resource.h>
 
-#include "resource.h"
+#include "src/resource/resource.h"
 #include "sanitized.h"
 #include "tap.h"
 #include "track-blocks.h"

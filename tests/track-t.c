@@ -1,4 +1,4 @@
-/* Tests adaptors/track.c and src/track-table.c. */
+/* Tests adaptors/track/track.c and adaptors/track/table.c. */
 #include "config.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* Tests src/track-table.c and src/track-buckets.c. */
+/* Tests adaptors/track/table.c and adaptors/track/buckets.c. */
 #include "config.h"
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 
 #include "contract.h"
 #include "point.h"
-#include "resource.h"
+#include "src/resource/resource.h"
 #include "sanitized.h"
 #include "tap.h"
 #include "trace.h"

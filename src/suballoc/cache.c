@@ -1,5 +1,5 @@
 /* What threads keep of the pieces that they free; see cache.h. */
-#include "suballoc/cache.h"
+#include "src/suballoc/cache.h"
 
 static void cache_leave(struct tidei_parts *parts, struct tidei_part *part);
 

@@ -12,8 +12,8 @@
 #ifndef TIDEI_CACHE_H
 #define TIDEI_CACHE_H
 
-#include "suballoc/supply.h"
-#include "threadslot.h"
+#include "src/suballoc/chunk-heap.h"
+#include "src/sync/thread.h"
 
 /*
  * Size classes that are cached, from the smallest on: up to 256 KiB where a granule is 256 bytes. Larger ones

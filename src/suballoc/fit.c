@@ -1,5 +1,5 @@
 /* Finds free pieces by size; see fit.h. */
-#include "suballoc/fit.h"
+#include "src/suballoc/fit.h"
 
 /* Pieces of a class that are tried where some of them are too small. */
 #define CLASS_TRIES 8

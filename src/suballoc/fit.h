@@ -7,7 +7,7 @@
 #ifndef TIDEI_FIT_H
 #define TIDEI_FIT_H
 
-#include "suballoc/piece.h"
+#include "src/suballoc/piece.h"
 
 #define TIDEI_FIT_OCTAVES 48
 

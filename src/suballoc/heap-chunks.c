@@ -1,5 +1,5 @@
 /* The chunks of a heap: how they come and go, and what is found in them by its address. */
-#include "suballoc/heap-parts.h"
+#include "src/suballoc/heap-parts.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef TIDEI_HEAP_PARTS_H
 #define TIDEI_HEAP_PARTS_H
 
-#include "suballoc/heap.h"
+#include "src/suballoc/heap.h"
 
 static inline uint64_t
 tidei_piece_state(const struct tidei_piece *piece)

@@ -1,5 +1,5 @@
 /* Where a heap takes pieces from, and for which streams they have to wait; see heap.h. */
-#include "suballoc/heap-parts.h"
+#include "src/suballoc/heap-parts.h"
 
 /* A free chunk is cut for a request that leaves less than a quarter of the request's size. */
 #define HEAP_CUT_MOST(bytes) ((bytes) + (bytes) / 4)

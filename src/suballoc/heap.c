@@ -1,5 +1,5 @@
 /* The pieces of a heap: how they are found, and merge when they are freed; see heap.h. */
-#include "suballoc/heap-parts.h"
+#include "src/suballoc/heap-parts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -19,8 +19,8 @@
 #ifndef TIDEI_HEAP_H
 #define TIDEI_HEAP_H
 
-#include "suballoc/piece-map.h"
-#include "suballoc/stretches.h"
+#include "src/suballoc/piece-map.h"
+#include "src/suballoc/freed-runs.h"
 
 #define TIDEI_HEAP_SMALL_BYTES  ((uint64_t)1 << 20) /* the largest small request */
 #define TIDEI_HEAP_REGION_BYTES ((uint64_t)4 << 20) /* the first regions; they grow with what is small */

@@ -1,9 +1,16 @@
-# What pools are made of.
+# Chunks into blocks: what pools are made of.
 libtidemark_la_SOURCES += \
 	src/suballoc/cache.c \
 	src/suballoc/cache.h \
+	src/suballoc/chunk-heap-chunks.c \
+	src/suballoc/chunk-heap-grow.c \
+	src/suballoc/chunk-heap-parts.h \
+	src/suballoc/chunk-heap.c \
+	src/suballoc/chunk-heap.h \
 	src/suballoc/fit.c \
 	src/suballoc/fit.h \
+	src/suballoc/freed-runs.c \
+	src/suballoc/freed-runs.h \
 	src/suballoc/heap-chunks.c \
 	src/suballoc/heap-parts.h \
 	src/suballoc/heap-take.c \
@@ -12,16 +19,9 @@ libtidemark_la_SOURCES += \
 	src/suballoc/piece-map.c \
 	src/suballoc/piece-map.h \
 	src/suballoc/piece.h \
-	src/suballoc/source.c \
-	src/suballoc/source.h \
-	src/suballoc/store.c \
-	src/suballoc/store.h \
+	src/suballoc/shared-heap.c \
+	src/suballoc/shared-heap.h \
+	src/suballoc/slab.c \
+	src/suballoc/slab.h \
 	src/suballoc/streams.c \
-	src/suballoc/streams.h \
-	src/suballoc/stretches.c \
-	src/suballoc/stretches.h \
-	src/suballoc/supply-chunks.c \
-	src/suballoc/supply-grow.c \
-	src/suballoc/supply-parts.h \
-	src/suballoc/supply.c \
-	src/suballoc/supply.h
+	src/suballoc/streams.h

@@ -1,5 +1,5 @@
 /* Finds pieces by their addresses; see piece-map.h. */
-#include "suballoc/piece-map.h"
+#include "src/suballoc/piece-map.h"
 
 #include <stdlib.h>
 

@@ -13,8 +13,8 @@
 #ifndef TIDEI_PIECE_MAP_H
 #define TIDEI_PIECE_MAP_H
 
-#include "suballoc/piece.h"
-#include "suballoc/store.h"
+#include "src/suballoc/piece.h"
+#include "src/suballoc/slab.h"
 
 #define TIDEI_BUCKET_PIECES 6
 

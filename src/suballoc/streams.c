@@ -1,5 +1,5 @@
 /* Numbers the streams that memory was freed on, and knows which has waited for which; see streams.h. */
-#include "suballoc/streams.h"
+#include "src/suballoc/streams.h"
 
 #include <stdlib.h>
 #include <string.h>

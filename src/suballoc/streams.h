@@ -8,7 +8,7 @@
 #ifndef TIDEI_SUBALLOC_STREAMS_H
 #define TIDEI_SUBALLOC_STREAMS_H
 
-#include "suballoc/fit.h"
+#include "src/suballoc/fit.h"
 
 /* The streams whose waits are remembered; others wait once for each block that they take over. */
 #define TIDEI_STREAMS_KNOWN 64

@@ -10,7 +10,7 @@
 
 #include <tidemark/tidemark.h>
 
-#include "testpoint.h"
+#include "src/sync/testpoint.h"
 #include "tests/sanitized.h"
 #include "tests/tap.h"
 #include "tests/trace.h"

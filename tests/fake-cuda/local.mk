@@ -55,7 +55,7 @@ TESTS += tests/fake-cuda/faults-t
 
 check_PROGRAMS += tests/fake-cuda/missing-t
 tests_fake_cuda_missing_t_SOURCES = tests/fake-cuda/missing-t.c
-tests_fake_cuda_missing_t_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/src
+tests_fake_cuda_missing_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_fake_cuda_missing_t_LDADD = libtidemark-test.la -ldl
 TESTS += tests/fake-cuda/missing-t
 

@@ -1,6 +1,6 @@
 /*
  * A driver that lacks one function: just what needs it is refused, with a status that names it, and all else works. On
- * the fake driver, in place of src/driver-load.c.
+ * the fake driver, in place of src/cuda/driver-load.c.
  */
 #include "config.h"
 
@@ -12,7 +12,7 @@
 
 #ifdef HAVE_CUDA_H
 
-#include "driver-table.h"
+#include "src/cuda/driver-table.h"
 
 #define MIB ((size_t)1 << 20)
 

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/trace/schema.h"
+#include "src/trace/database/schema.h"
 #include "tests/fuzz/fuzz.h"
 
-/* viewer/main.c, whose main is renamed by the compiler's -Dmain=tidemark_main. */
+/* viewer/commands/main.c, whose main is renamed by the compiler's -Dmain=tidemark_main. */
 int tidemark_main(int argc, char **argv);
 
 #define FUZZ_PATH  128

@@ -1,0 +1,392 @@
+/*
+ * binning: send each request to the smallest bin that fits.
+ *
+ * Usage: binning(LIMIT={STACK} | SMALLEST..LARGEST [, ...])
+ *     LIMIT={STACK}      requests of up to LIMIT go through STACK, which ends in the layer that follows binning
+ *     SMALLEST..LARGEST  a bin of `fixed` blocks for each power of two from SMALLEST to LARGEST
+ *
+ * Example: blocks of three sizes for what is small and frequent, the driver for the rest:
+ *     binning(256KiB={fixed(256KiB)}, 1MiB..2MiB) | driver
+ *
+ * The bin is found by the size alone, at deallocation as at allocation, so that nothing is kept for an allocation.
+ * Requests of 0 bytes go to the smallest bin; without bins, everything goes to the layer that follows.
+ *
+ * Bins that are added later (tide_binning_add) take over sizes of which other blocks are still out. What they give out
+ * is noted by address, so that the rest finds its way to where it came from.
+ *
+ * LIMITATIONS
+ *  - A size given back that belongs into another bin goes to that one; `fixed` bins notice.
+ *  - A bin's failure is the request's: no larger bin is tried. An alignment over 256 bytes fails in a `fixed` bin.
+ *  - Figures are those of the layer that follows: for it all the blocks of a bin are in use.
+ *  - Streams are ordered through the layer that follows, which must serve the same device; behind TIDE_STREAM_ALL
+ *    through every bin, too, so that those which keep blocks forget their streams.
+ *  - Bins that are added later cost a short lock for each call that they serve. A trace that is being recorded lists
+ *    the bins that were there when it began.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include <tidemark/binning.h>
+
+#include "src/tables/address-shards.h"
+#include "adaptors/binning/bin-list.h"
+#include "adaptors/binning/bin-table.h"
+#include "src/stack/describe.h"
+#include "src/resource/kind.h"
+#include "src/sync/lock.h"
+#include "src/resource/resource.h"
+
+struct binning {
+    struct tide_resource base;
+    _Atomic(struct tidei_bin_table *) table;  /* owned; written with the lock */
+    struct tidei_bin_table *first;            /* the one of the beginning; borrowed */
+    struct tidei_lock lock;                   /* for those that add bins */
+    uint32_t added;                           /* bins so far, guarded by the lock */
+    struct tidei_address_shards *_Atomic out; /* owned; what bins that were added have given out, with their number */
+};
+
+static inline const struct tidei_bin_table *
+binning_table(struct binning *binning)
+{
+    /* Acquire: pairs with the release in binning_publish, and sees the table. */
+    return atomic_load_explicit(&binning->table, memory_order_acquire);
+}
+
+static struct tidei_address_shards *
+binning_out(struct binning *binning)
+{
+    return atomic_load_explicit(&binning->out, memory_order_relaxed); /* relaxed: written before the table's release */
+}
+
+/* Through a bin that was added: note what it gives out. */
+static __attribute__((noinline)) enum tide_status
+binning_allocate_noted(struct binning *binning, const struct tidei_bin_route *route, size_t bytes, size_t alignment,
+                       tide_stream stream, void **out)
+{
+    enum tide_status status = tidei_allocate(route->resource, bytes, alignment, stream, out);
+
+    if (status != TIDE_OK || tidei_address_shards_put(binning_out(binning), *out, route->added))
+        return status;
+    tidei_deallocate(route->resource, *out, bytes, alignment, stream);
+    *out = NULL;
+    return tide_error_set(TIDE_ENOMEM, "binning: no host memory to note an address");
+}
+
+static enum tide_status
+binning_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct binning *binning = (struct binning *)self;
+    const struct tidei_bin_route *route = tidei_bin_route(binning_table(binning), bytes);
+
+    if (__builtin_expect(route->added != 0, 0))
+        return binning_allocate_noted(binning, route, bytes, alignment, stream, out);
+    return tidei_allocate(route->resource, bytes, alignment, stream, out);
+}
+
+/* Sizes that a bin has taken over: back to where the address came from. Forgotten before that bin is asked. */
+static __attribute__((noinline)) enum tide_status
+binning_deallocate_noted(struct binning *binning, const struct tidei_bin_table *table, void *pointer, size_t bytes,
+                         size_t alignment, tide_stream stream)
+{
+    uint32_t added = tidei_address_shards_take(binning_out(binning), pointer);
+    struct tide_resource *bin =
+        added != 0 ? tidei_bin_added(table, added) : tidei_bin_route(binning->first, bytes)->resource;
+    enum tide_status status = tidei_deallocate(bin, pointer, bytes, alignment, stream);
+
+    /* There is room, unless others have taken it meanwhile: then the address is lost to its bin. */
+    if (status != TIDE_OK && added != 0 && !tidei_address_shards_put(binning_out(binning), pointer, added))
+        tidei_message(TIDE_ERROR, "binning: no host memory to note an address again that its bin did not take back");
+    return status;
+}
+
+static enum tide_status
+binning_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct binning *binning = (struct binning *)self;
+    const struct tidei_bin_table *table = binning_table(binning);
+    const struct tidei_bin_route *route = tidei_bin_route(table, bytes);
+
+    if (__builtin_expect(route->added != 0, 0))
+        return binning_deallocate_noted(binning, table, pointer, bytes, alignment, stream);
+    return tidei_deallocate(route->resource, pointer, bytes, alignment, stream);
+}
+
+/* All are ordered even where one fails, whose status it is then. */
+static enum tide_status
+binning_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
+{
+    const struct tidei_bin_table *table = binning_table((struct binning *)self);
+    enum tide_status status = tide_pass_order(self, earlier, later);
+
+    for (size_t i = 0; earlier == TIDE_STREAM_ALL && i < table->bin_count; i++) {
+        struct tide_resource *bin = table->routes[i].resource;
+        enum tide_status bin_status = bin->ops->order(bin, earlier, later);
+
+        if (status == TIDE_OK)
+            status = bin_status;
+    }
+    return status;
+}
+
+/* Upstream last: what the bins give back to it may go further. */
+static enum tide_status
+binning_trim(struct tide_resource *self, uint64_t keep_bytes)
+{
+    const struct tidei_bin_table *table = binning_table((struct binning *)self);
+    enum tide_status status = TIDE_OK;
+    enum tide_status upstream_status;
+
+    for (size_t i = 0; i < table->bin_count; i++) {
+        struct tide_resource *bin = table->routes[i].resource;
+        enum tide_status bin_status = bin->ops->trim(bin, keep_bytes);
+
+        if (status == TIDE_OK)
+            status = bin_status;
+    }
+    upstream_status = tide_pass_trim(self, keep_bytes);
+    return status != TIDE_OK ? status : upstream_status;
+}
+
+/* An alignment is that of all, a largest request that of the layer that follows or of a larger bin. */
+static enum tide_status
+binning_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    const struct tidei_bin_table *table = binning_table((struct binning *)self);
+    enum tide_status status = tide_pass_query(self, what, out);
+
+    if (what != TIDE_QUERY_ALIGNMENT && what != TIDE_QUERY_LARGEST_REQUEST)
+        return status;
+    for (size_t i = 0; status == TIDE_OK && i < table->bin_count; i++) {
+        struct tide_resource *bin = table->routes[i].resource;
+        uint64_t figure;
+
+        if (what == TIDE_QUERY_ALIGNMENT)
+            status = bin->ops->query(bin, what, &figure);
+        else
+            figure = table->limits[i];
+        if (status == TIDE_OK && (figure < *out) == (what == TIDE_QUERY_ALIGNMENT))
+            *out = figure;
+    }
+    return status;
+}
+
+static void
+binning_describe(struct tide_resource *self, struct tide_text *text)
+{
+    const struct tidei_bin_table *table = binning_table((struct binning *)self);
+
+    for (size_t i = 0; i < table->bin_count; i++) {
+        if (i > 0)
+            tide_text_format(text, ", ");
+        tide_text_size(text, table->limits[i]);
+        tide_text_format(text, "={");
+        tidei_describe_until(table->routes[i].resource, self->upstream, text);
+        tide_text_format(text, "}");
+    }
+}
+
+static enum tide_status
+binning_upstream_at(struct tide_resource *self, size_t index, struct tide_upstream *out)
+{
+    const struct tidei_bin_table *table = binning_table((struct binning *)self);
+
+    if (index == 0)
+        return tide_pass_upstream_at(self, 0, out);
+    *out = (struct tide_upstream){ 0 };
+    if (index > table->bin_count)
+        return TIDE_EINVAL; /* where every walk ends: as in tide_pass_upstream_at */
+    *out = (struct tide_upstream){ table->routes[index - 1].resource, table->limits[index - 1] };
+    return TIDE_OK;
+}
+
+static void
+binning_destroy(struct tide_resource *self)
+{
+    struct binning *binning = (struct binning *)self;
+
+    tidei_bin_table_free(
+        atomic_load_explicit(&binning->table, memory_order_relaxed)); /* relaxed: nobody else is here */
+    tidei_address_shards_destroy(binning_out(binning));
+    tidei_lock_fini(&binning->lock);
+    tide_resource_fini(self);
+    free(binning);
+}
+
+static const struct tide_resource_ops binning_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "binning",
+    .allocate = binning_allocate,
+    .deallocate = binning_deallocate,
+    .order = binning_order,
+    .trim = binning_trim,
+    .query = binning_query,
+    .describe = binning_describe,
+    .upstream_at = binning_upstream_at,
+    .destroy = binning_destroy,
+};
+
+/* The resource over bins that are in order. */
+static enum tide_status
+binning_new(struct tide_resource *upstream, const struct tidei_bin_list *list, struct tide_resource **out)
+{
+    struct binning *binning = calloc(1, sizeof(*binning));
+    struct tidei_bin_table *table = tidei_bin_table_new(list->count, upstream);
+    enum tide_status status;
+
+    if (binning == NULL || table == NULL) {
+        status = tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", list->count);
+        goto free_both;
+    }
+    for (size_t i = 0; i < list->count; i++)
+        tidei_bin_table_set(table, i, list->bins[i].limit_bytes, list->bins[i].resource, 0);
+    binning->first = table;
+    atomic_init(&binning->table, table);
+    status = tidei_lock_init(&binning->lock);
+    if (status != TIDE_OK)
+        goto free_both;
+    status = tide_resource_init(&binning->base, &binning_ops, upstream);
+    if (status != TIDE_OK)
+        goto fini_lock;
+    *out = &binning->base;
+    return TIDE_OK;
+
+fini_lock:
+    tidei_lock_fini(&binning->lock);
+free_both:
+    tidei_bin_table_free(table);
+    free(binning);
+    return status;
+}
+
+enum tide_status
+tide_binning_create(struct tide_resource *upstream, const struct tide_binning_options *options,
+                    struct tide_resource **out)
+{
+    struct tide_binning_options wanted;
+    struct tidei_bin_list list;
+    enum tide_status status;
+    uint64_t wrong;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "binning: no place for the resource");
+    *out = NULL;
+    if (upstream == NULL)
+        return tide_error_set(TIDE_EINVAL, "binning: no upstream");
+    status = tidei_options_copy("binning", options, &wanted, sizeof(wanted));
+    if (status != TIDE_OK)
+        return status;
+    if (wanted.bins == NULL && wanted.bin_count > 0)
+        return tide_error_set(TIDE_EINVAL, "binning: no bins where %zu are named", wanted.bin_count);
+    status = tidei_bin_list_init(&list, wanted.bin_count, 1);
+    if (status == TIDE_OK && (wanted.smallest_bytes != 0 || wanted.largest_bytes != 0))
+        status = tidei_bin_list_add_range(&list, upstream, wanted.smallest_bytes, wanted.largest_bytes);
+    for (size_t i = 0; status == TIDE_OK && i < wanted.bin_count; i++)
+        tidei_bin_list_add(&list, &wanted.bins[i]);
+    if (status == TIDE_OK)
+        status = tidei_bin_list_sort(&list, &wrong);
+    if (status == TIDE_OK)
+        status = binning_new(upstream, &list, out);
+    tidei_bin_list_fini(&list);
+    return status;
+}
+
+/* Add the bin, whose limit no other has: with the lock, so that one is added after the other. */
+static enum tide_status
+binning_publish(struct binning *binning, uint64_t limit_bytes, struct tide_resource *resource)
+{
+    struct tidei_bin_table *now =
+        atomic_load_explicit(&binning->table, memory_order_relaxed); /* relaxed: has the lock */
+    struct tidei_bin_table *table;
+
+    if (tidei_bin_table_has(now, limit_bytes))
+        return tide_error_set(TIDE_EINVAL, "binning: two bins of up to %s", tidei_size_text(limit_bytes));
+    table = tidei_bin_table_grow(now, limit_bytes, resource, binning->added + 1);
+    if (table == NULL)
+        return TIDE_ENOMEM;
+    binning->added++;
+    /* Release: pairs with the acquire in binning_table. */
+    atomic_store_explicit(&binning->table, table, memory_order_release);
+    return TIDE_OK;
+}
+
+/* The table of what bins that were added give out, made with the first of them; outside of the lock. */
+static enum tide_status
+binning_make_out(struct binning *binning)
+{
+    struct tidei_address_shards *made, *none = NULL;
+    enum tide_status status;
+
+    if (binning_out(binning) != NULL)
+        return TIDE_OK;
+    status = tidei_address_shards_create(&made);
+    if (status != TIDE_OK)
+        return tide_error_set(status, "binning: %s", tide_error_text());
+    /* Release, and acquire for the one that comes second: who publishes a table has seen it. */
+    if (!atomic_compare_exchange_strong_explicit(&binning->out, &none, made, memory_order_acq_rel,
+                                                 memory_order_acquire))
+        tidei_address_shards_destroy(made);
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_binning_add(struct tide_resource *resource, uint64_t limit_bytes, struct tide_resource *bin)
+{
+    struct binning *binning = (struct binning *)resource;
+    struct tide_upstream checked = { bin, limit_bytes };
+    enum tide_status status;
+
+    if (resource == NULL || resource->ops != &binning_ops)
+        return tide_error_set(TIDE_EINVAL, "binning: a bin added to what is no binning");
+    status = tidei_bin_check(&checked);
+    if (status == TIDE_OK)
+        status = binning_make_out(binning);
+    if (status != TIDE_OK)
+        return status;
+    tidei_lock_take(&binning->lock);
+    status = binning_publish(binning, limit_bytes, bin);
+    tidei_lock_give(&binning->lock);
+    return status;
+}
+
+static const struct tidei_argument binning_arguments[] = {
+    { .key = "bin",
+      .type = TIDEI_ARGUMENT_BIN,
+      .positional = true,
+      .expected = "a bin such as 256KiB={fixed(256KiB)}, or powers of two such as 256..64KiB" },
+};
+
+static enum tide_status
+binning_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tidei_bin_list list;
+    enum tide_status status = tidei_bin_list_init(&list, 0, arguments->bin_count);
+    uint64_t wrong = 0;
+
+    *out = NULL;
+    for (size_t i = 0; status == TIDE_OK && i < arguments->bin_count; i++) {
+        const struct tidei_bin *bin = &arguments->bins[i];
+
+        if (bin->resource != NULL)
+            tidei_bin_list_add(&list, &(struct tide_upstream){ bin->resource, bin->limit_bytes });
+        else
+            status = tidei_bin_list_add_range(&list, upstream, bin->smallest_bytes, bin->limit_bytes);
+    }
+    if (status == TIDE_OK)
+        status = tidei_bin_list_sort(&list, &wrong);
+    if (status == TIDE_OK)
+        status = binning_new(upstream, &list, out);
+    /* Of two bins of one limit the second, which comes last in the text, is the one too many. */
+    for (size_t i = 0; status != TIDE_OK && i < arguments->bin_count; i++) {
+        if (arguments->bins[i].smallest_bytes <= wrong && wrong <= arguments->bins[i].limit_bytes)
+            *arguments->error_column = arguments->bins[i].column;
+    }
+    tidei_bin_list_fini(&list);
+    return status;
+}
+
+const struct tidei_kind tidei_binning_kind = {
+    .name = "binning",
+    .arguments = binning_arguments,
+    .argument_count = TIDEI_COUNT_OF(binning_arguments),
+    .create = binning_from_text,
+};

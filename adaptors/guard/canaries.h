@@ -1,0 +1,46 @@
+/*
+ * The canaries before and behind a block, and the pattern over one that was freed: writing them, and looking whether
+ * they are whole. What has changed is told to a function, or as an error to the message sink.
+ */
+#ifndef TIDEI_ADAPTORS_GUARD_CANARIES_H
+#define TIDEI_ADAPTORS_GUARD_CANARIES_H
+
+#include <tidemark/guard.h>
+
+#include "src/cuda/memory-io.h"
+#include "adaptors/guard/watched-blocks.h"
+
+struct tidei_canaries {
+    struct tidei_touch touch;
+    size_t bytes;                 /* of each */
+    tide_guard_function function; /* NULL: the message sink */
+    void *context;                /* borrowed */
+};
+
+/* What is read at once. */
+#define TIDEI_CANARIES_PIECE ((size_t)64 << 10)
+
+/* Room for a piece, to be freed; NULL with the error text set. */
+unsigned char *tidei_canaries_buffer(void);
+
+/* Write both, in the order of the stream. Errors: TIDE_EDRIVER, here and below. */
+enum tide_status tidei_canaries_fill(struct tidei_canaries *canaries, const struct tidei_watched_block *block,
+                                     tide_stream stream);
+
+/* Write the pattern over the block, and wait until it is there. */
+enum tide_status tidei_canaries_fill_freed(struct tidei_canaries *canaries, const struct tidei_watched_block *block,
+                                           tide_stream stream);
+
+/*
+ * Read them, or the pattern, piece by piece into `buffer`, in the order of the stream, which is waited for; add to
+ * *damaged how many places have changed, and tell of each.
+ */
+enum tide_status tidei_canaries_look(struct tidei_canaries *canaries, const struct tidei_watched_block *block,
+                                     tide_stream stream, unsigned char *buffer, uint64_t *damaged);
+enum tide_status tidei_canaries_look_freed(struct tidei_canaries *canaries, const struct tidei_watched_block *block,
+                                           tide_stream stream, unsigned char *buffer, uint64_t *damaged);
+
+/* Whether this thread is within the function that is told: it waits for nobody who may wait for it to come back. */
+bool tidei_canaries_tells(void);
+
+#endif

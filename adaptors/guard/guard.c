@@ -1,0 +1,475 @@
+/*
+ * guard: find what writes past the ends of its memory, or into memory that was freed.
+ *
+ * Usage: guard(canary=SIZE, hold=SIZE)
+ *     canary  bytes before and behind each block that nobody may write to; a power of two, 256 unless given
+ *     hold    bytes of freed blocks that are kept, full of a pattern, to see who writes to them; 16 MiB unless given
+ *
+ * Example: what has changed is told when a block is freed, and in the message sink:
+ *     guard(hold=1GiB) | driver
+ *
+ * The canaries are filled when a block is handed out and looked at when it is freed; a freed block is looked at when it
+ * leaves. tide_guard_check looks at all of them. On a device both happen in the order of the call's stream.
+ *
+ * LIMITATIONS
+ *  - Writes that miss the canaries, and reads, are not found; compute-sanitizer finds those, and is slower.
+ *  - A deallocation on a device waits for its stream, so that what runs beside other work does not any more.
+ *  - In a stream that is captured into a graph nothing is looked at, and what is freed there is not held. Memory that
+ *    the host looks at itself, as that of pinned and managed, is not to be freed while any stream is captured.
+ *  - Each block takes two canaries more, and the first one up to its alignment: the layers below see these sizes.
+ *  - TIDE_QUERY_BYTES_USED is what was asked for, TIDE_QUERY_BYTES_RESERVED with canaries and freed blocks; it knows no
+ *    highs of them.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include <tidemark/guard.h>
+
+#include "adaptors/guard/canaries.h"
+#include "src/resource/kind.h"
+#include "src/resource/resource.h"
+#include "adaptors/guard/watched-blocks.h"
+
+#define GUARD_CANARY_DEFAULT 256
+#define GUARD_CANARY_LEAST   16
+#define GUARD_CANARY_MOST    (UINT64_C(1) << 20)
+#define GUARD_HOLD_DEFAULT   (UINT64_C(16) << 20)
+#define GUARD_HOLD_MOST      (UINT64_C(1) << 50)
+
+struct guard {
+    struct tide_resource base;
+    struct tidei_canaries canaries;
+    struct tidei_watched blocks; /* with canaries as the room around */
+    uint64_t hold_bytes;
+};
+
+static enum tide_status
+guard_give(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream)
+{
+    size_t total;
+
+    (void)tidei_watched_total(&guard->blocks, block->bytes, block->alignment, &total);
+    return tidei_deallocate(guard->base.upstream,
+                            block->pointer - tidei_watched_front(&guard->blocks, block->alignment), total,
+                            block->alignment, stream);
+}
+
+/*
+ * Have freed blocks leave, oldest first, until no more than `keep_bytes` are held. All work that was submitted before
+ * they were freed is done: they can leave on any stream. One that upstream does not take back is held again.
+ */
+static void
+guard_release(struct guard *guard, uint64_t keep_bytes, tide_stream stream, unsigned char *buffer)
+{
+    struct tidei_watched_block block;
+    struct tidei_error error;
+    uint64_t damaged = 0;
+    bool gone = true;
+
+    tidei_error_save(&error);
+    while (gone && tidei_watched_take_held(&guard->blocks, keep_bytes, !tidei_canaries_tells(), &block)) {
+        if (buffer != NULL)
+            (void)tidei_canaries_look_freed(&guard->canaries, &block, stream, buffer, &damaged);
+        gone = guard_give(guard, &block, stream) == TIDE_OK;
+        if (!gone && !tidei_watched_add(&guard->blocks, &block, true))
+            tidei_message(TIDE_ERROR, "guard: no host memory to note a freed block of %s again that was not taken back",
+                          tidei_size_text(block.bytes));
+        tidei_watched_settle(&guard->blocks, &block, gone);
+    }
+    tidei_error_restore(&error);
+}
+
+/*
+ * Upstream has no room. Have all freed blocks leave, wait for those that others give back just now, and hold none that
+ * are freed meanwhile: what upstream refuses then there is no room for. True where something has left since `left`.
+ */
+static bool
+guard_make_room(struct guard *guard, uint64_t left, tide_stream stream)
+{
+    unsigned char *buffer = malloc(TIDEI_CANARIES_PIECE);
+
+    guard_release(guard, 0, stream, buffer);
+    free(buffer);
+    if (!tidei_canaries_tells())
+        tidei_watched_wait(&guard->blocks);
+    return tidei_watched_left(&guard->blocks) != left;
+}
+
+static enum tide_status
+guard_allocate_total(struct guard *guard, size_t total, size_t alignment, tide_stream stream, void **out)
+{
+    uint64_t left = tidei_watched_left(&guard->blocks);
+    enum tide_status status = tidei_allocate(guard->base.upstream, total, alignment, stream, out);
+
+    if ((status != TIDE_ECAPACITY && status != TIDE_ELIMIT) || tidei_touch_is_captured(&guard->canaries.touch, stream))
+        return status;
+    tidei_watched_press(&guard->blocks);
+    if (guard_make_room(guard, left, stream))
+        status = tidei_allocate(guard->base.upstream, total, alignment, stream, out);
+    tidei_watched_relax(&guard->blocks);
+    return status;
+}
+
+static enum tide_status
+guard_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct guard *guard = (struct guard *)self;
+    struct tidei_watched_block block = { .bytes = bytes, .alignment = alignment };
+    struct tidei_error error;
+    enum tide_status status;
+    size_t total;
+    void *given;
+
+    *out = NULL;
+    if (bytes == 0)
+        return tidei_allocate(self->upstream, bytes, alignment, stream, out);
+    if (!tidei_watched_total(&guard->blocks, bytes, alignment, &total))
+        return tide_error_set(TIDE_EOVERFLOW, "guard: %s request overflows with its canaries", tidei_size_text(bytes));
+    status = guard_allocate_total(guard, total, alignment, stream, &given);
+    if (status != TIDE_OK)
+        return status;
+    block.pointer = (unsigned char *)given + tidei_watched_front(&guard->blocks, alignment);
+    status = tidei_canaries_fill(&guard->canaries, &block, stream);
+    if (status == TIDE_OK && !tidei_watched_add(&guard->blocks, &block, false))
+        status = tide_error_set(TIDE_ENOMEM, "guard: no host memory to note another block");
+    if (status == TIDE_OK) {
+        *out = block.pointer;
+        return TIDE_OK;
+    }
+    tidei_error_save(&error);
+    guard_give(guard, &block, stream);
+    tidei_error_restore(&error);
+    return status;
+}
+
+/* Look at a block that is given back; TIDE_EDAMAGED, with its canaries new, where they have changed. */
+static enum tide_status
+guard_inspect(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream, unsigned char *buffer)
+{
+    enum tide_status status = guard->canaries.touch.host ? tidei_touch_wait(&guard->canaries.touch, stream) : TIDE_OK;
+    uint64_t damaged = 0;
+
+    if (status == TIDE_OK)
+        status = tidei_canaries_look(&guard->canaries, block, stream, buffer, &damaged);
+    if (status != TIDE_OK || damaged == 0)
+        return status;
+    status = tidei_canaries_fill(&guard->canaries, block, stream);
+    if (status != TIDE_OK)
+        return status;
+    return tide_error_set(TIDE_EDAMAGED, "guard: bytes have changed %s block %p of %s",
+                          damaged == 2 ? "before and behind" : "before or behind", block->pointer,
+                          tidei_size_text(block->bytes));
+}
+
+/* Fill the block with the pattern and hold it; false where it is to go back now. */
+static bool
+guard_keep(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream, unsigned char *buffer)
+{
+    if (guard->hold_bytes == 0 || block->bytes > guard->hold_bytes)
+        return false;
+    if (tidei_canaries_fill_freed(&guard->canaries, block, stream) != TIDE_OK ||
+        !tidei_watched_hold(&guard->blocks, block))
+        return false;
+    guard_release(guard, guard->hold_bytes, stream, buffer);
+    return true;
+}
+
+static enum tide_status
+guard_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct guard *guard = (struct guard *)self;
+    struct tidei_watched_block block;
+    enum tide_status status;
+    unsigned char *buffer;
+    bool captured, kept;
+
+    if (pointer == NULL && bytes == 0)
+        return tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    buffer = tidei_canaries_buffer();
+    if (buffer == NULL)
+        return TIDE_ENOMEM;
+    status = tidei_watched_take(&guard->blocks, "guard", pointer, bytes, alignment, &block);
+    if (status != TIDE_OK)
+        goto out;
+    captured = tidei_touch_is_captured(&guard->canaries.touch, stream);
+    if (!captured)
+        status = guard_inspect(guard, &block, stream, buffer);
+    kept = status == TIDE_OK && !captured && guard_keep(guard, &block, stream, buffer);
+    if (status == TIDE_OK && !kept)
+        status = guard_give(guard, &block, stream);
+    if (status != TIDE_OK && !tidei_watched_add(&guard->blocks, &block, false))
+        tidei_message(TIDE_ERROR, "guard: no host memory to note again that %p (%s) is outstanding", pointer,
+                      tidei_size_text(bytes));
+out:
+    free(buffer);
+    return status;
+}
+
+static enum tide_status
+guard_trim(struct tide_resource *self, uint64_t keep_bytes)
+{
+    struct guard *guard = (struct guard *)self;
+    unsigned char *buffer = tidei_canaries_buffer();
+
+    if (buffer == NULL)
+        return TIDE_ENOMEM;
+    guard_release(guard, keep_bytes, 0, buffer);
+    free(buffer);
+    return tide_pass_trim(self, keep_bytes);
+}
+
+static enum tide_status
+guard_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    struct guard *guard = (struct guard *)self;
+    struct tidei_watched_figures figures;
+    enum tide_status status;
+
+    switch (what) {
+    case TIDE_QUERY_BYTES_USED_HIGH:
+    case TIDE_QUERY_BYTES_RESERVED_HIGH:
+        return tide_base_query(self, what, out); /* upstream's would be of other bytes */
+    case TIDE_QUERY_BYTES_USED:
+    case TIDE_QUERY_BYTES_RESERVED:
+        tidei_watched_read(&guard->blocks, &figures);
+        *out = what == TIDE_QUERY_BYTES_USED ? figures.used_bytes : figures.reserved_bytes;
+        return TIDE_OK;
+    case TIDE_QUERY_ALIGNMENT:
+        status = tide_pass_query(self, what, out);
+        if (status == TIDE_OK && *out > guard->blocks.around_bytes)
+            *out = guard->blocks.around_bytes;
+        return status;
+    case TIDE_QUERY_LARGEST_REQUEST:
+        status = tide_pass_query(self, what, out);
+        if (status == TIDE_OK)
+            *out -= *out < 2 * guard->blocks.around_bytes ? *out : 2 * guard->blocks.around_bytes;
+        return status;
+    default:
+        return tide_pass_query(self, what, out);
+    }
+}
+
+static void
+guard_describe(struct tide_resource *self, struct tide_text *text)
+{
+    const struct guard *guard = (const struct guard *)self;
+    const char *comma = "";
+
+    if (guard->blocks.around_bytes != GUARD_CANARY_DEFAULT) {
+        tide_text_format(text, "canary=");
+        tide_text_size(text, guard->blocks.around_bytes);
+        comma = ", ";
+    }
+    if (guard->hold_bytes != GUARD_HOLD_DEFAULT) {
+        tide_text_format(text, "%shold=", comma);
+        tide_text_size(text, guard->hold_bytes);
+    }
+}
+
+/* All that is held leaves. What upstream does not take back is lost to everybody: that is told. */
+static void
+guard_leave(struct guard *guard)
+{
+    unsigned char *buffer = tidei_canaries_buffer();
+    struct tidei_watched_block block;
+    uint64_t damaged = 0, lost = 0, lost_bytes = 0;
+
+    while (tidei_watched_take_held(&guard->blocks, 0, true, &block)) {
+        if (buffer != NULL)
+            (void)tidei_canaries_look_freed(&guard->canaries, &block, 0, buffer, &damaged);
+        if (guard_give(guard, &block, 0) == TIDE_OK)
+            continue;
+        lost++;
+        lost_bytes += block.bytes;
+    }
+    free(buffer);
+    if (lost > 0)
+        tidei_message(TIDE_ERROR, "guard: %s does not take %" PRIu64 " freed blocks back, %s: %s",
+                      tide_resource_name(guard->base.upstream), lost, tidei_size_text(lost_bytes), tide_error_text());
+}
+
+static void
+guard_destroy(struct tide_resource *self)
+{
+    struct guard *guard = (struct guard *)self;
+
+    guard_leave(guard);
+    tidei_watched_fini(&guard->blocks);
+    tidei_touch_close(&guard->canaries.touch);
+    tide_resource_fini(self);
+    free(guard);
+}
+
+static const struct tide_resource_ops guard_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "guard",
+    .allocate = guard_allocate,
+    .deallocate = guard_deallocate,
+    .order = tide_pass_order,
+    .trim = guard_trim,
+    .query = guard_query,
+    .describe = guard_describe,
+    .upstream_at = tide_pass_upstream_at,
+    .destroy = guard_destroy,
+};
+
+/* Options as they are meant, defaults filled in. */
+static enum tide_status
+guard_options(const struct tide_guard_options *options, struct tide_guard_options *out)
+{
+    enum tide_status status = tidei_options_copy("guard", options, out, sizeof(*out));
+
+    if (status != TIDE_OK)
+        return status;
+    if (out->canary_bytes == 0)
+        out->canary_bytes = GUARD_CANARY_DEFAULT;
+    if (!tidei_is_power_of_two(out->canary_bytes) || out->canary_bytes < GUARD_CANARY_LEAST ||
+        out->canary_bytes > GUARD_CANARY_MOST)
+        return tide_error_set(TIDE_EINVAL, "guard: a canary of %s, expected a power of two from 16 B to 1 MiB",
+                              tidei_size_text(out->canary_bytes));
+    if (out->hold_bytes == 0)
+        out->hold_bytes = GUARD_HOLD_DEFAULT;
+    else if (out->hold_bytes == TIDE_GUARD_HOLD_NONE)
+        out->hold_bytes = 0;
+    if (out->hold_bytes > GUARD_HOLD_MOST)
+        return tide_error_set(TIDE_EINVAL, "guard: %s of freed blocks to hold, expected at most %s",
+                              tidei_size_text(out->hold_bytes), tidei_size_text(GUARD_HOLD_MOST));
+    return TIDE_OK;
+}
+
+/* The resource itself, without its touch. */
+static enum tide_status
+guard_new(struct tide_resource *upstream, size_t canary_bytes, struct guard **out)
+{
+    struct guard *guard = calloc(1, sizeof(*guard));
+    enum tide_status status;
+
+    if (guard == NULL)
+        return tide_error_set(TIDE_ENOMEM, "guard: no host memory for %zu B", sizeof(*guard));
+    status = tidei_watched_init(&guard->blocks, canary_bytes);
+    if (status != TIDE_OK)
+        goto free_guard;
+    status = tide_resource_init(&guard->base, &guard_ops, upstream);
+    if (status != TIDE_OK)
+        goto fini_blocks;
+    guard->canaries.bytes = canary_bytes;
+    status = tidei_touch_open(&guard->canaries.touch, "guard", upstream);
+    if (status == TIDE_OK) {
+        *out = guard;
+        return TIDE_OK;
+    }
+    tide_resource_fini(&guard->base);
+
+fini_blocks:
+    tidei_watched_fini(&guard->blocks);
+free_guard:
+    free(guard);
+    return status;
+}
+
+enum tide_status
+tide_guard_create(struct tide_resource *upstream, const struct tide_guard_options *options, struct tide_resource **out)
+{
+    struct tide_guard_options wanted;
+    struct guard *guard = NULL;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "guard: no place for the resource");
+    *out = NULL;
+    if (upstream == NULL)
+        return tide_error_set(TIDE_EINVAL, "guard: no upstream");
+    status = guard_options(options, &wanted);
+    if (status == TIDE_OK)
+        status = guard_new(upstream, (size_t)wanted.canary_bytes, &guard);
+    if (status != TIDE_OK)
+        return status;
+    guard->hold_bytes = wanted.hold_bytes;
+    guard->canaries.function = wanted.function;
+    guard->canaries.context = wanted.context;
+    *out = &guard->base;
+    return TIDE_OK;
+}
+
+/*
+ * One block after the other, each pinned meanwhile, so that others go on. Not those that come behind the order: their
+ * canaries may not be there yet.
+ */
+static enum tide_status
+guard_check_all(struct guard *guard, unsigned char *buffer, uint64_t *damaged)
+{
+    uint32_t epoch = tidei_watched_epoch_end(&guard->blocks);
+    enum tide_status status = guard->base.upstream->ops->order(guard->base.upstream, TIDE_STREAM_ALL, 0);
+    struct tidei_watched_figures figures;
+
+    tidei_watched_read(&guard->blocks, &figures);
+    for (uint32_t number = 0; status == TIDE_OK && number < figures.numbers; number++) {
+        struct tidei_watched_block block;
+        bool held;
+
+        if (!tidei_watched_pin(&guard->blocks, number, epoch, &block, &held))
+            continue;
+        status = held ? tidei_canaries_look_freed(&guard->canaries, &block, 0, buffer, damaged)
+                      : tidei_canaries_look(&guard->canaries, &block, 0, buffer, damaged);
+        tidei_watched_unpin(&guard->blocks, number);
+    }
+    return status;
+}
+
+enum tide_status
+tide_guard_check(struct tide_resource *resource, uint64_t *damaged)
+{
+    struct guard *guard = (struct guard *)resource;
+    unsigned char *buffer;
+    enum tide_status status;
+    uint64_t found = 0;
+
+    if (damaged != NULL)
+        *damaged = 0;
+    if (resource == NULL || resource->ops != &guard_ops)
+        return tide_error_set(TIDE_EINVAL, "guard: asked of what is no guard");
+    buffer = tidei_canaries_buffer();
+    if (buffer == NULL)
+        return TIDE_ENOMEM;
+    status = guard_check_all(guard, buffer, &found);
+    free(buffer);
+    if (damaged != NULL)
+        *damaged = found;
+    if (status != TIDE_OK || found == 0)
+        return status;
+    return tide_error_set(TIDE_EDAMAGED, "guard: bytes have changed in %" PRIu64 " places", found);
+}
+
+enum { GUARD_CANARY, GUARD_HOLD };
+
+static const struct tidei_argument guard_arguments[] = {
+    [GUARD_CANARY] = { .key = "canary",
+                       .type = TIDEI_ARGUMENT_SIZE,
+                       .power_of_two = true,
+                       .least = GUARD_CANARY_LEAST,
+                       .most = GUARD_CANARY_MOST,
+                       .expected = "a power of two from 16 to 1MiB" },
+    [GUARD_HOLD] = { .key = "hold",
+                     .type = TIDEI_ARGUMENT_SIZE,
+                     .most = GUARD_HOLD_MOST,
+                     .expected = "a size such as 1GiB" },
+};
+
+static enum tide_status
+guard_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    const struct tidei_value *hold = &arguments->values[GUARD_HOLD];
+    const struct tide_guard_options options = { TIDE_OPTIONS(options),
+                                                .canary_bytes = arguments->values[GUARD_CANARY].number,
+                                                .hold_bytes = hold->given && hold->number == 0 ? TIDE_GUARD_HOLD_NONE
+                                                                                               : hold->number };
+
+    return tide_guard_create(upstream, &options, out);
+}
+
+const struct tidei_kind tidei_guard_kind = {
+    .name = "guard",
+    .arguments = guard_arguments,
+    .argument_count = TIDEI_COUNT_OF(guard_arguments),
+    .create = guard_from_text,
+};

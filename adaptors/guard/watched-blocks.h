@@ -1,0 +1,103 @@
+/*
+ * Blocks with room around them: which are handed out, and which were freed and are held for a while, oldest first. A
+ * block that somebody looks at is pinned: it stays until that is over. On the host, like the blocks of
+ * src/tables/blocks.h.
+ */
+#ifndef TIDEI_ADAPTORS_GUARD_WATCHED_BLOCKS_H
+#define TIDEI_ADAPTORS_GUARD_WATCHED_BLOCKS_H
+
+#include "src/tables/blocks.h"
+#include "src/sync/lock.h"
+
+struct tidei_watched {
+    size_t around_bytes;        /* room before and behind each block; constant */
+    struct tidei_lock lock;     /* guards what follows */
+    struct tidei_blocks blocks; /* out: handed out; not out: held, in a list by `next` */
+    uint32_t oldest, newest;    /* of those held */
+    uint64_t used_bytes;        /* handed out, without the room */
+    uint64_t held_bytes;        /* held, without the room */
+    uint64_t reserved_bytes;    /* all, with the room */
+    uint32_t phase;             /* counts tidei_watched_wait; of those that leave */
+    uint32_t leaving[2];        /* blocks on their way, by the phase in which they were taken out: the last two */
+    uint64_t left;              /* blocks that have gone, ever */
+    uint32_t pressed;           /* threads that want the room of all that is held */
+};
+
+/* A block by itself, also where it stands in no table. */
+struct tidei_watched_block {
+    unsigned char *pointer;
+    size_t bytes;
+    size_t alignment;
+    uint32_t phase; /* while it leaves */
+};
+
+/* Errors: TIDE_ENOMEM, with the error text set. */
+enum tide_status tidei_watched_init(struct tidei_watched *watched, size_t around_bytes);
+void tidei_watched_fini(struct tidei_watched *watched);
+
+/* The room before a block of that alignment: no less than around_bytes. */
+static inline size_t
+tidei_watched_front(const struct tidei_watched *watched, size_t alignment)
+{
+    return alignment > watched->around_bytes ? alignment : watched->around_bytes;
+}
+
+/* Bytes with the room before and behind; false where that overflows. */
+static inline bool
+tidei_watched_total(const struct tidei_watched *watched, size_t bytes, size_t alignment, size_t *out)
+{
+    return !__builtin_add_overflow(bytes, watched->around_bytes, out) &&
+           !__builtin_add_overflow(*out, tidei_watched_front(watched, alignment), out);
+}
+
+/* Enter a block, handed out or held. False where host memory is short. */
+bool tidei_watched_add(struct tidei_watched *watched, const struct tidei_watched_block *block, bool held);
+
+/* Enter one to be held, unless somebody wants the room. */
+bool tidei_watched_hold(struct tidei_watched *watched, const struct tidei_watched_block *block);
+
+/* From here to there nothing is held that comes. */
+void tidei_watched_press(struct tidei_watched *watched);
+void tidei_watched_relax(struct tidei_watched *watched);
+
+/*
+ * Take out a block that is handed out with that size and alignment, once it is not pinned. Errors: TIDE_EPOINTER,
+ * TIDE_EMISMATCH, with the error text set.
+ */
+enum tide_status tidei_watched_take(struct tidei_watched *watched, const char *subject, void *pointer, size_t bytes,
+                                    size_t alignment, struct tidei_watched_block *out);
+
+/*
+ * Take out the block that is held for longest, once it is not pinned; or without `wait`, as this thread has pinned
+ * some, that of those that are not. It leaves from now on. False where no more than `keep_bytes` are held.
+ */
+bool tidei_watched_take_held(struct tidei_watched *watched, uint64_t keep_bytes, bool wait,
+                             struct tidei_watched_block *out);
+
+/* It leaves no more: it has gone, or else was entered again. */
+void tidei_watched_settle(struct tidei_watched *watched, const struct tidei_watched_block *block, bool gone);
+
+/* How many have gone so far. */
+uint64_t tidei_watched_left(struct tidei_watched *watched);
+
+/* Wait until all that are leaving now have settled; none of them is this thread's. */
+void tidei_watched_wait(struct tidei_watched *watched);
+
+struct tidei_watched_figures {
+    uint64_t used_bytes, held_bytes, reserved_bytes;
+    uint32_t numbers; /* blocks have numbers below that */
+};
+void tidei_watched_read(struct tidei_watched *watched, struct tidei_watched_figures *out);
+
+/* End an epoch and return its number: what is there now was entered in it or before. */
+uint32_t tidei_watched_epoch_end(struct tidei_watched *watched);
+
+/*
+ * Pin the block of that number, and say whether it is held; false where there is none, or one that was entered after
+ * `epoch`.
+ */
+bool tidei_watched_pin(struct tidei_watched *watched, uint32_t number, uint32_t epoch, struct tidei_watched_block *out,
+                       bool *held);
+void tidei_watched_unpin(struct tidei_watched *watched, uint32_t number);
+
+#endif

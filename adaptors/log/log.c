@@ -1,0 +1,426 @@
+/*
+ * log: record what passes through into an SQLite trace.
+ *
+ * Usage: log(PATH, overwrite=false, clock=auto|tsc|monotonic, overflow=wait|drop, cupti=auto|calls|memory|off,
+ * samples=auto|every|off, ring=1MiB, backlog=128MiB, callstack=0, unwind=auto|fp|dwarf), or log without a path below
+ * another: it records into the trace of the one above, with call stacks or without, as it says itself.
+ *
+ * Example: log(trace.db) | statistics | limit(4GiB) | log | driver
+ *
+ * The life of an allocation in the trace begins when its call has returned and ends when the call that frees it
+ * begins: exactly as long as the caller may use it, and two lives of one address never overlap. Over layers that do
+ * next to nothing but pass a call on, the end of the one call of the driver is that of the event: a reading of the
+ * clock less.
+ *
+ * A second log of the same path, in the stack or in another one of the process, records into the same trace, with the
+ * options that it was opened with.
+ *
+ * LIMITATIONS: It records what passes through at its place in the stack: above `limit` the requests that are refused
+ * too, below it those that reach upstream. Must not be called from a signal handler. At most 65,535 layers in one
+ * trace.
+ */
+#include "config.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "adaptors/log/log.h"
+#include "src/context/callstack.h"
+#include "src/resource/kind.h"
+#include "src/trace/ring/capture.h"
+#include "src/trace/ring/producer.h"
+
+static uint8_t
+log_log2(size_t alignment)
+{
+    return (uint8_t)__builtin_ctzll(alignment);
+}
+
+/* The front of the calling thread; NULL where nothing is recorded. */
+static inline struct tidei_front *
+log_front(struct log *log, enum tidei_record_kind kind)
+{
+    /* Pairs with the release in log_attach. */
+    struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+    struct tidei_front *front;
+
+    if (recorder == NULL)
+        return NULL;
+    front = tidei_front_get(recorder);
+    if (__builtin_expect(front == NULL, 0))
+        tidei_recorder_lost(recorder, kind);
+    return front;
+}
+
+/* What is recorded beside an event. Relaxed: from when on, on another thread, does not matter. */
+static inline unsigned
+log_beside(const struct log *log)
+{
+    return atomic_load_explicit(&log->beside, memory_order_relaxed);
+}
+
+static void
+log_sample(struct log *log, struct tidei_front *front)
+{
+    /* Pairs with the release in log_watch_each. */
+    for (struct log_sampled *sampled = atomic_load_explicit(&log->sampled, memory_order_acquire); sampled != NULL;
+         sampled = sampled->next) {
+        struct tidei_error error;
+        uint64_t used, reserved;
+
+        tidei_error_save(&error);
+        if (tide_query(sampled->base, TIDE_QUERY_BYTES_USED, &used) == TIDE_OK &&
+            tide_query(sampled->base, TIDE_QUERY_BYTES_RESERVED, &reserved) == TIDE_OK)
+            tidei_front_sample(front, sampled->layer_id, used, reserved);
+        tidei_error_restore(&error);
+    }
+}
+
+/* An allocation that is recorded; see tidei_front_ticks for `plain`. */
+static inline __attribute__((always_inline)) enum tide_status
+log_allocate_recorded(struct log *log, struct tidei_front *front, bool plain, uint32_t callstack, size_t bytes,
+                      size_t alignment, tide_stream stream, void **out)
+{
+    uint64_t begin = tidei_front_ticks(front, plain);
+    enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
+
+    tidei_front_event(front, begin, (uintptr_t)*out, bytes, stream,
+                      tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)),
+                      callstack, true, plain);
+    return status;
+}
+
+/* The same with the driver's calls; see tidei_call_slot_arm for `quick`. */
+static inline __attribute__((always_inline)) enum tide_status
+log_allocate_followed(struct log *log, struct tidei_front *front, bool plain, bool quick, uint32_t callstack,
+                      size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct tidei_call_slot *slot = tidei_call_slot_arm(front, quick);
+    uint64_t begin = tidei_front_ticks(front, plain);
+    enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
+
+    tidei_front_event_calls(front, begin, (uintptr_t)*out, bytes, stream,
+                            tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)),
+                            callstack, true, plain, slot);
+    tidei_call_slot_disarm(slot);
+    return status;
+}
+
+static __attribute__((noinline)) enum tide_status
+log_allocate_otherwise(struct log *log, struct tidei_front *front, size_t bytes, size_t alignment, tide_stream stream,
+                       void **out)
+{
+    uint32_t callstack = 0;
+    enum tide_status status;
+
+    if (front == NULL)
+        return tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
+    /* Before the clock is read: it is no part of the call that is recorded. */
+    if (log_beside(log) & LOG_STACKS)
+        callstack = tidei_callstack_here(log->options.callstack_depth, log->options.unwind);
+    if (log_beside(log) & LOG_CALLS)
+        status = log_allocate_followed(log, front, false, false, callstack, bytes, alignment, stream, out);
+    else
+        status = log_allocate_recorded(log, front, false, callstack, bytes, alignment, stream, out);
+    log_sample(log, front);
+    return status;
+}
+
+static enum tide_status
+log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct log *log = (struct log *)self;
+    struct tidei_front *front = log_front(log, TIDEI_RECORD_ALLOC);
+    unsigned beside = log_beside(log);
+
+    if (__builtin_expect(front == NULL || !front->plain || beside > (LOG_CALLS | LOG_QUICK), 0))
+        return log_allocate_otherwise(log, front, bytes, alignment, stream, out);
+    if (beside & LOG_CALLS)
+        return log_allocate_followed(log, front, true, (beside & LOG_QUICK) != 0, 0, bytes, alignment, stream, out);
+    return log_allocate_recorded(log, front, true, 0, bytes, alignment, stream, out);
+}
+
+static inline __attribute__((always_inline)) enum tide_status
+log_deallocate_recorded(struct log *log, struct tidei_front *front, bool plain, void *pointer, size_t bytes,
+                        size_t alignment, tide_stream stream)
+{
+    uint64_t begin = tidei_front_ticks_settled(front, plain);
+    enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
+
+    tidei_front_event(front, begin, (uintptr_t)pointer, bytes, stream,
+                      tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)), 0,
+                      false, plain);
+    return status;
+}
+
+/* The same with the driver's calls. */
+static inline __attribute__((always_inline)) enum tide_status
+log_deallocate_followed(struct log *log, struct tidei_front *front, bool plain, bool quick, void *pointer, size_t bytes,
+                        size_t alignment, tide_stream stream)
+{
+    struct tidei_call_slot *slot = tidei_call_slot_arm(front, quick);
+    uint64_t begin = tidei_front_ticks_settled(front, plain);
+    enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
+
+    tidei_front_event_calls(front, begin, (uintptr_t)pointer, bytes, stream,
+                            tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)),
+                            0, false, plain, slot);
+    tidei_call_slot_disarm(slot);
+    return status;
+}
+
+static __attribute__((noinline)) enum tide_status
+log_deallocate_otherwise(struct log *log, struct tidei_front *front, void *pointer, size_t bytes, size_t alignment,
+                         tide_stream stream)
+{
+    enum tide_status status;
+
+    if (front != NULL && !(front->drop && tidei_front_drops_free(front, log->layer_id, (uintptr_t)pointer))) {
+        if (log_beside(log) & LOG_CALLS)
+            status = log_deallocate_followed(log, front, false, false, pointer, bytes, alignment, stream);
+        else
+            status = log_deallocate_recorded(log, front, false, pointer, bytes, alignment, stream);
+        log_sample(log, front);
+        return status;
+    }
+    status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
+    if (front != NULL && status != TIDE_OK)
+        tidei_front_drops_again(front, log->layer_id, (uintptr_t)pointer);
+    return status;
+}
+
+static enum tide_status
+log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct log *log = (struct log *)self;
+    struct tidei_front *front = log_front(log, TIDEI_RECORD_FREE);
+    unsigned beside = log_beside(log);
+
+    if (__builtin_expect(front == NULL || !front->plain || (beside & LOG_SAMPLES) != 0, 0))
+        return log_deallocate_otherwise(log, front, pointer, bytes, alignment, stream);
+    if (beside & LOG_CALLS)
+        return log_deallocate_followed(log, front, true, (beside & LOG_QUICK) != 0, pointer, bytes, alignment, stream);
+    return log_deallocate_recorded(log, front, true, pointer, bytes, alignment, stream);
+}
+
+static const char *const log_clocks[] = { "auto", "tsc", "monotonic", NULL };
+static const char *const log_cuptis[] = { "auto", "calls", "off", "memory", NULL };
+static const char *const log_overflows[] = { "wait", "drop", NULL };
+static const char *const log_samples[] = { "auto", "every", "off", NULL };
+
+/* `any`: behind others. A layer that records into the trace of another has these alone. */
+static void
+log_describe_callstack(const struct tide_log_options *options, struct tide_text *text, bool any)
+{
+    if (options->callstack_depth == 0)
+        return;
+    tide_text_format(text, "%scallstack=%u", any ? ", " : "", (unsigned)options->callstack_depth);
+    if (options->unwind != TIDE_UNWIND_AUTO)
+        tide_text_format(text, ", unwind=%s", tidei_unwind_words[options->unwind]);
+}
+
+static void
+log_describe(struct tide_resource *self, struct tide_text *text)
+{
+    const struct tide_log_options *options = &((struct log *)self)->options;
+
+    if (options->path == NULL) {
+        log_describe_callstack(options, text, false);
+        return;
+    }
+    tide_text_word(text, options->path);
+    if (options->overwrite)
+        tide_text_format(text, ", overwrite=true");
+    if (options->clock != TIDE_CLOCK_AUTO)
+        tide_text_format(text, ", clock=%s", log_clocks[options->clock]);
+    if (options->overflow != TIDE_OVERFLOW_WAIT)
+        tide_text_format(text, ", overflow=%s", log_overflows[options->overflow]);
+    if (options->cupti != TIDE_CUPTI_AUTO)
+        tide_text_format(text, ", cupti=%s", log_cuptis[options->cupti]);
+    if (options->samples != TIDE_SAMPLES_AUTO)
+        tide_text_format(text, ", samples=%s", log_samples[options->samples]);
+    if (options->ring_bytes != 0) {
+        tide_text_format(text, ", ring=");
+        tide_text_size(text, options->ring_bytes);
+    }
+    if (options->backlog_bytes != 0) {
+        tide_text_format(text, ", backlog=");
+        tide_text_size(text, options->backlog_bytes);
+    }
+    log_describe_callstack(options, text, true);
+}
+
+static void
+log_destroy(struct tide_resource *self)
+{
+    struct log *log = (struct log *)self;
+    struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+    struct log_sampled *sampled = atomic_load_explicit(&log->sampled, memory_order_acquire);
+    struct tidei_error error;
+    int cancel;
+
+    tidei_error_save(&error);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    if (recorder != NULL) {
+        if (log->watches)
+            tidei_log_unwatch(recorder, self);
+        tidei_recorder_release(recorder);
+    }
+    pthread_setcancelstate(cancel, NULL);
+    tidei_error_restore(&error);
+    tide_resource_fini(self);
+    while (sampled != NULL) {
+        struct log_sampled *next = sampled->next;
+
+        free(sampled);
+        sampled = next;
+    }
+    free((char *)log->options.path);
+    free(log);
+}
+
+const struct tide_resource_ops tidei_log_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "log",
+    .allocate = log_allocate,
+    .deallocate = log_deallocate,
+    .order = tide_pass_order,
+    .trim = tide_pass_trim,
+    .query = tide_pass_query,
+    .describe = log_describe,
+    .upstream_at = tide_pass_upstream_at,
+    .destroy = log_destroy,
+};
+
+/* As tide_log_create, but that the trace is not kept yet. */
+static enum tide_status
+log_make(struct tide_resource *upstream, const struct tide_log_options *options, struct tide_resource **out)
+{
+    struct tide_log_options given;
+    struct tidei_error error;
+    enum tide_status status;
+    struct log *log;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "log: no place for the resource");
+    *out = NULL;
+    if (upstream == NULL)
+        return tide_error_set(TIDE_EINVAL, "log: upstream is NULL");
+    status = tidei_options_copy("log", options, &given, sizeof(given));
+    if (status != TIDE_OK)
+        return status;
+    status = tidei_callstack_options("log", given.callstack_depth, given.unwind);
+    if (status != TIDE_OK)
+        return status;
+    log = calloc(1, sizeof(*log));
+    if (log == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    log->options = given;
+    atomic_init(&log->beside, given.callstack_depth != 0 ? LOG_STACKS : 0);
+    if (given.path != NULL && (log->options.path = strdup(given.path)) == NULL)
+        status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    if (status == TIDE_OK)
+        status = tide_resource_init(&log->base, &tidei_log_ops, upstream);
+    if (status != TIDE_OK) {
+        free((char *)log->options.path);
+        free(log);
+        return status;
+    }
+    tidei_error_save(&error);
+    if (log->options.path != NULL)
+        status = tidei_log_open(log);
+    if (status != TIDE_OK) {
+        log_destroy(&log->base);
+        return status;
+    }
+    tidei_error_restore(&error);
+    *out = &log->base;
+    return TIDE_OK;
+}
+
+static void
+log_complete(struct tide_resource *self)
+{
+    struct log *log = (struct log *)self;
+
+    if (log->watches)
+        tidei_recorder_keep(atomic_load_explicit(&log->recorder, memory_order_acquire));
+}
+
+enum tide_status
+tide_log_create(struct tide_resource *upstream, const struct tide_log_options *options, struct tide_resource **out)
+{
+    enum tide_status status = log_make(upstream, options, out);
+
+    if (status == TIDE_OK)
+        log_complete(*out);
+    return status;
+}
+
+enum tide_status
+tide_log_flush(struct tide_resource *log)
+{
+    struct tidei_recorder *recorder;
+    enum tide_status status;
+    int cancel;
+
+    if (log == NULL || log->ops != &tidei_log_ops)
+        return tide_error_set(TIDE_EINVAL, "log: not a log");
+    recorder = atomic_load_explicit(&((struct log *)log)->recorder, memory_order_acquire);
+    if (recorder == NULL)
+        return tide_error_set(TIDE_EINVAL, "log: no trace: none above it has a path");
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    status = tidei_recorder_flush(recorder);
+    pthread_setcancelstate(cancel, NULL);
+    return status;
+}
+
+static const struct tidei_argument log_arguments[] = {
+    { .key = "path", .type = TIDEI_ARGUMENT_WORD, .positional = true, .least = 1, .expected = "the path of a trace" },
+    { .key = "overwrite", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
+    { .key = "clock", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_clocks, .expected = "auto, tsc or monotonic" },
+    { .key = "overflow", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_overflows, .expected = "wait or drop" },
+    { .key = "cupti", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_cuptis, .expected = "auto, calls, memory or off" },
+    { .key = "samples", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_samples, .expected = "auto, every or off" },
+    { .key = "ring",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .power_of_two = true,
+      .least = UINT64_C(4) << 10,
+      .most = UINT64_C(1) << 30,
+      .expected = "a power of two from 4KiB to 1GiB" },
+    { .key = "backlog",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .least = UINT64_C(1) << 20,
+      .most = UINT64_C(16) << 30,
+      .expected = "a size from 1MiB to 16GiB" },
+    TIDEI_CALLSTACK_ARGUMENTS,
+};
+
+static enum tide_status
+log_create(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    const struct tidei_value *values = arguments->values;
+    struct tide_log_options options = { TIDE_OPTIONS(options) };
+
+    options.path = values[0].given ? values[0].word : NULL;
+    options.overwrite = values[1].given && values[1].number != 0;
+    options.clock = values[2].given ? (enum tide_clock)values[2].number : TIDE_CLOCK_AUTO;
+    options.overflow = values[3].given ? (enum tide_overflow)values[3].number : TIDE_OVERFLOW_WAIT;
+    options.cupti = values[4].given ? (enum tide_cupti)values[4].number : TIDE_CUPTI_AUTO;
+    options.samples = values[5].given ? (enum tide_samples)values[5].number : TIDE_SAMPLES_AUTO;
+    options.ring_bytes = values[6].given ? values[6].number : 0;
+    options.backlog_bytes = values[7].given ? values[7].number : 0;
+    options.callstack_depth = values[8].given ? (uint32_t)values[8].number : 0;
+    options.unwind = values[9].given ? (enum tide_unwind)values[9].number : TIDE_UNWIND_AUTO;
+    return log_make(upstream, &options, out);
+}
+
+const struct tidei_kind tidei_log_kind = {
+    .name = "log",
+    .arguments = log_arguments,
+    .argument_count = TIDEI_COUNT_OF(log_arguments),
+    .inherits = "path",
+    .create = log_create,
+    .complete = log_complete,
+};

@@ -1,0 +1,408 @@
+/*
+ * statistics: count how much is outstanding, how much at most, and how much in all.
+ *
+ * Usage: statistics [(tags)]
+ *     tags  count by tag, too: how much did each part of the program allocate
+ *
+ * Example: what one phase of a program needs on top of what stands already:
+ *     tide_statistics_push(statistics, NULL);
+ *     phase();
+ *     tide_statistics_pop(statistics, &phase_statistics);
+ *
+ * An allocation counts once upstream has succeeded, and comes off before upstream takes it back. So a failed attempt
+ * never shows, and `current` is never more than what upstream has outstanding: over a limit, a peak never passes it.
+ *
+ * Every call counts at one moment between its begin and its end, bytes and allocation at the same; the figures are
+ * those of the order of these moments. That threads count apart from each other, and the peak is still exact, is
+ * src/account/ledger.h's work.
+ *
+ * LIMITATIONS
+ *  - Push and pop nest for the whole resource, not for each thread.
+ *  - Bytes are as requested; what alignment, bins and pools add is seen by another `statistics` below them.
+ *  - It knows no pointers: a wrong size given back is not noticed here.
+ *  - Reading, push and pop stop all threads for some microseconds.
+ *  - Counters by tag are for hundreds of tags: a thread that goes through thousands of them looks for its part of each.
+ */
+#include <stdlib.h>
+
+#include <tidemark/statistics.h>
+
+#include "src/resource/kind.h"
+#include "src/account/ledger.h"
+#include "src/resource/resource.h"
+#include "adaptors/statistics/tag-counters.h"
+
+/* Counters around the innermost ones, as they stood at the push. */
+struct level {
+    struct tide_statistics figures;
+    uint64_t serial;
+    struct level *outer; /* owned */
+};
+
+/* The ledger keeps the innermost counters; what follows it is changed between its begin and its end. */
+struct statistics {
+    struct tide_resource base;
+    struct tidei_ledger ledger; /* its serial: the outermost counters have 0, each push the next one ever */
+    struct level *outer;        /* owned */
+    uint64_t pushes;
+    struct tidei_tag_counters *by_tag; /* owned; NULL where nobody asked for it */
+};
+
+/* As unsigned: a sum past INT64_MAX, which only addresses without memory reach, wraps instead of being undefined. */
+static int64_t
+counter_sum(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+/* More is outstanding than was counted, and has been all the while. */
+static void
+counter_raise(struct tide_counter *counter, int64_t value)
+{
+    counter->current = counter_sum(counter->current, value);
+    if (counter->current > counter->peak)
+        counter->peak = counter->current;
+}
+
+/* Fold what was counted inside a push into the counter around it. */
+static void
+counter_fold(struct tide_counter *counter, const struct tide_counter *inner)
+{
+    int64_t reached = counter_sum(counter->current, inner->peak);
+
+    if (reached > counter->peak)
+        counter->peak = reached;
+    counter->current = counter_sum(counter->current, inner->current);
+    counter->total = counter_sum(counter->total, inner->total);
+}
+
+static void
+statistics_from_ledger(const struct tidei_ledger_figures *figures, struct tide_statistics *out)
+{
+    out->bytes = (struct tide_counter){ (int64_t)figures->current.bytes, (int64_t)figures->mark.bytes,
+                                        (int64_t)figures->total.bytes };
+    out->count = (struct tide_counter){ (int64_t)figures->current.count, (int64_t)figures->mark.count,
+                                        (int64_t)figures->total.count };
+}
+
+static struct tidei_ledger_figures
+statistics_to_ledger(const struct tide_statistics *figures)
+{
+    return (struct tidei_ledger_figures){
+        .current = { (uint64_t)figures->bytes.current, (uint64_t)figures->count.current },
+        .mark = { (uint64_t)figures->bytes.peak, (uint64_t)figures->count.peak },
+        .total = { (uint64_t)figures->bytes.total, (uint64_t)figures->count.total },
+    };
+}
+
+/* Have the innermost counters to oneself, and set them. */
+static void
+statistics_begin(struct statistics *statistics, struct tide_statistics *out)
+{
+    struct tidei_ledger_figures figures;
+
+    tidei_ledger_begin(&statistics->ledger, &figures);
+    statistics_from_ledger(&figures, out);
+}
+
+static void
+statistics_end(struct statistics *statistics, const struct tide_statistics *set)
+{
+    struct tidei_ledger_figures figures = statistics_to_ledger(set);
+
+    tidei_ledger_end(&statistics->ledger, &figures);
+}
+
+static enum tide_status
+statistics_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct statistics *statistics = (struct statistics *)self;
+    enum tide_status status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
+    struct tidei_ledger_answer answer;
+
+    if (status != TIDE_OK)
+        return status;
+    if (__builtin_expect(statistics->by_tag != NULL, 0)) {
+        status = tidei_tag_counters_add(statistics->by_tag, *out, bytes);
+        if (status != TIDE_OK) {
+            tidei_deallocate(self->upstream, *out, bytes, alignment, stream);
+            *out = NULL;
+            return status;
+        }
+    }
+    tidei_ledger_add(&statistics->ledger, bytes, &answer);
+    return TIDE_OK;
+}
+
+/*
+ * Put back what upstream refused to take: to the counters that it came off, of serial `serial`, or, where these were
+ * popped since, to those that they were folded into. The memory was outstanding all the while, so the sum with what
+ * came meanwhile is a height that was reached, and may raise the peak; it is nothing new, so the total stays.
+ */
+static void
+statistics_put_back(struct statistics *statistics, size_t bytes, uint64_t serial)
+{
+    struct tide_statistics innermost, *figures = &innermost;
+
+    statistics_begin(statistics, &innermost);
+    if (statistics->ledger.serial > serial) {
+        struct level *level = statistics->outer;
+
+        while (level->serial > serial)
+            level = level->outer;
+        figures = &level->figures;
+    }
+    counter_raise(&figures->bytes, (int64_t)bytes);
+    counter_raise(&figures->count, 1);
+    statistics_end(statistics, &innermost);
+}
+
+static enum tide_status
+statistics_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct statistics *statistics = (struct statistics *)self;
+    uint64_t serial = tidei_ledger_take_off(&statistics->ledger, bytes);
+    enum tide_status status;
+    uint32_t place = 0;
+
+    if (__builtin_expect(statistics->by_tag != NULL, 0))
+        place = tidei_tag_counters_take_off(statistics->by_tag, pointer, bytes);
+    status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    if (status == TIDE_OK)
+        return TIDE_OK;
+    statistics_put_back(statistics, bytes, serial);
+    if (statistics->by_tag != NULL)
+        tidei_tag_counters_put_back(statistics->by_tag, pointer, bytes, place);
+    return status;
+}
+
+static void
+statistics_destroy(struct tide_resource *self)
+{
+    struct statistics *statistics = (struct statistics *)self;
+    struct level *level = statistics->outer;
+
+    while (level != NULL) {
+        struct level *outer = level->outer;
+
+        free(level);
+        level = outer;
+    }
+    tidei_tag_counters_destroy(statistics->by_tag);
+    tidei_ledger_fini(&statistics->ledger);
+    tide_resource_fini(self);
+    free(statistics);
+}
+
+static void
+statistics_describe(struct tide_resource *self, struct tide_text *text)
+{
+    if (((const struct statistics *)self)->by_tag != NULL)
+        tide_text_format(text, "tags=true");
+}
+
+static const struct tide_resource_ops statistics_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "statistics",
+    .allocate = statistics_allocate,
+    .deallocate = statistics_deallocate,
+    .order = tide_pass_order,
+    .trim = tide_pass_trim,
+    .query = tide_pass_query,
+    .describe = statistics_describe,
+    .upstream_at = tide_pass_upstream_at,
+    .destroy = statistics_destroy,
+};
+
+enum tide_status
+tide_statistics_create(struct tide_resource *upstream, const struct tide_statistics_options *options,
+                       struct tide_resource **out)
+{
+    struct tide_statistics_options wanted;
+    struct statistics *statistics;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "statistics: no place for the resource");
+    *out = NULL;
+    if (upstream == NULL)
+        return tide_error_set(TIDE_EINVAL, "statistics: no upstream");
+    status = tidei_options_copy("statistics", options, &wanted, sizeof(wanted));
+    if (status != TIDE_OK)
+        return status;
+    statistics = aligned_alloc(_Alignof(struct statistics), sizeof(*statistics));
+    if (statistics == NULL)
+        return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for %zu B", sizeof(*statistics));
+    statistics->outer = NULL;
+    statistics->pushes = 0;
+    statistics->by_tag = NULL;
+    status = tidei_ledger_init(&statistics->ledger, true, (struct tidei_amount){ 0, 0 }, UINT64_MAX);
+    if (status != TIDE_OK)
+        goto free_statistics;
+    if (wanted.by_tag)
+        status = tidei_tag_counters_create(&statistics->by_tag);
+    if (status == TIDE_OK)
+        status = tide_resource_init(&statistics->base, &statistics_ops, upstream);
+    if (status != TIDE_OK)
+        goto fini_ledger;
+    tidei_resource_set_quick(&statistics->base);
+    *out = &statistics->base;
+    return TIDE_OK;
+
+fini_ledger:
+    tidei_tag_counters_destroy(statistics->by_tag);
+    tidei_ledger_fini(&statistics->ledger);
+free_statistics:
+    free(statistics);
+    return status;
+}
+
+/* NULL, with the error text set, where `resource` is something else. */
+static struct statistics *
+statistics_of(struct tide_resource *resource)
+{
+    if (resource != NULL && resource->ops == &statistics_ops)
+        return (struct statistics *)resource;
+    tide_error_set(TIDE_EINVAL, "statistics: asked of what is no statistics resource");
+    return NULL;
+}
+
+enum tide_status
+tide_statistics_read(struct tide_resource *resource, struct tide_statistics *out)
+{
+    struct statistics *statistics = statistics_of(resource);
+    struct tidei_ledger_figures figures;
+
+    if (out != NULL)
+        *out = (struct tide_statistics){ 0 };
+    if (statistics == NULL)
+        return TIDE_EINVAL;
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "statistics: no place for the figures");
+    tidei_ledger_read(&statistics->ledger, &figures);
+    statistics_from_ledger(&figures, out);
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_statistics_push(struct tide_resource *resource, struct tide_statistics *out)
+{
+    static const struct tide_statistics zeros;
+    struct statistics *statistics = statistics_of(resource);
+    struct tide_statistics figures;
+    struct level *level;
+
+    if (out != NULL)
+        *out = zeros;
+    if (statistics == NULL)
+        return TIDE_EINVAL;
+    level = malloc(sizeof(*level));
+    if (level == NULL)
+        return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for %zu B", sizeof(*level));
+    statistics_begin(statistics, &figures);
+    level->figures = figures;
+    level->serial = statistics->ledger.serial;
+    level->outer = statistics->outer;
+    statistics->outer = level;
+    statistics->ledger.serial = ++statistics->pushes;
+    statistics_end(statistics, &zeros);
+    if (out != NULL)
+        *out = figures;
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_statistics_pop(struct tide_resource *resource, struct tide_statistics *out)
+{
+    struct statistics *statistics = statistics_of(resource);
+    struct tide_statistics inner, figures;
+    struct level *level;
+
+    if (out != NULL)
+        *out = (struct tide_statistics){ 0 };
+    if (statistics == NULL)
+        return TIDE_EINVAL;
+    statistics_begin(statistics, &inner);
+    figures = inner;
+    level = statistics->outer;
+    if (level != NULL) {
+        figures = level->figures;
+        statistics->ledger.serial = level->serial;
+        statistics->outer = level->outer;
+        counter_fold(&figures.bytes, &inner.bytes);
+        counter_fold(&figures.count, &inner.count);
+    }
+    statistics_end(statistics, &figures);
+    if (level == NULL)
+        return tide_error_set(TIDE_EINVAL, "statistics: pop with nothing pushed");
+    free(level);
+    if (out != NULL)
+        *out = inner;
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_statistics_report(struct tide_resource *resource, tide_statistics_function function, void *context)
+{
+    struct statistics *statistics = statistics_of(resource);
+
+    if (statistics == NULL)
+        return TIDE_EINVAL;
+    if (function == NULL)
+        return tide_error_set(TIDE_EINVAL, "statistics: no function to report to");
+    if (statistics->by_tag == NULL)
+        return tide_error_set(TIDE_EINVAL, "statistics: no counters by tag were asked for, expected tags=true");
+    return tidei_tag_counters_report(statistics->by_tag, function, context);
+}
+
+static void
+report_line(void *context, const char *path, const struct tide_statistics *figures)
+{
+    tide_text_format(context, "%12lld %20lld %20lld %20lld  %s\n", (long long)figures->count.total,
+                     (long long)figures->bytes.peak, (long long)figures->bytes.total, (long long)figures->bytes.current,
+                     path[0] != '\0' ? path : "(no tag)");
+}
+
+enum tide_status
+tide_statistics_report_text(struct tide_resource *resource, char *text, size_t capacity, size_t *needed)
+{
+    struct tide_text report = { text, text != NULL ? capacity : 0, 0 };
+    enum tide_status status;
+
+    if (report.capacity > 0)
+        text[0] = '\0';
+    tide_text_format(&report, "%12s %20s %20s %20s  %s\n", "allocations", "peak bytes", "total bytes", "current bytes",
+                     "tag");
+    status = tide_statistics_report(resource, report_line, &report);
+    if (status != TIDE_OK) {
+        report.length = 0;
+        if (report.capacity > 0)
+            text[0] = '\0';
+    }
+    if (needed != NULL)
+        *needed = report.length;
+    return status;
+}
+
+enum { STATISTICS_TAGS };
+
+static const struct tidei_argument statistics_arguments[] = {
+    [STATISTICS_TAGS] = { .key = "tags", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
+};
+
+static enum tide_status
+statistics_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream,
+                     struct tide_resource **out)
+{
+    const struct tide_statistics_options options = { TIDE_OPTIONS(options),
+                                                     .by_tag = arguments->values[STATISTICS_TAGS].number != 0 };
+
+    return tide_statistics_create(upstream, &options, out);
+}
+
+const struct tidei_kind tidei_statistics_kind = {
+    .name = "statistics",
+    .arguments = statistics_arguments,
+    .argument_count = TIDEI_COUNT_OF(statistics_arguments),
+    .create = statistics_from_text,
+};

@@ -1,0 +1,32 @@
+/*
+ * Counters by tag: what was allocated under each path of tags (tide_tag_push), all that is nested in it included.
+ *
+ * A ledger for each tag that has been seen, which also counts what its children count; a hash table in shards remembers
+ * under which tag a live address was allocated, so that it comes off there, whoever frees it under whatever tag.
+ */
+#ifndef TIDEI_ADAPTORS_STATISTICS_TAG_COUNTERS_H
+#define TIDEI_ADAPTORS_STATISTICS_TAG_COUNTERS_H
+
+#include <tidemark/statistics.h>
+
+struct tidei_tag_counters;
+
+/* Errors: TIDE_ENOMEM, with the error text set. */
+enum tide_status tidei_tag_counters_create(struct tidei_tag_counters **out);
+void tidei_tag_counters_destroy(struct tidei_tag_counters *counters);
+
+/* Count an allocation under this thread's tag. TIDE_ENOMEM, with the error text set: then nothing is counted. */
+enum tide_status tidei_tag_counters_add(struct tidei_tag_counters *counters, const void *pointer, uint64_t bytes);
+
+/* Take it off where it was counted. Returns that place, for put_back; 0 where the pointer is not known. */
+uint32_t tidei_tag_counters_take_off(struct tidei_tag_counters *counters, const void *pointer, uint64_t bytes);
+
+/* It was outstanding all the while: upstream has refused to take it. */
+void tidei_tag_counters_put_back(struct tidei_tag_counters *counters, const void *pointer, uint64_t bytes,
+                                 uint32_t place);
+
+/* Call `function` for each path, the highest peak first. Errors: TIDE_ENOMEM, with the error text set. */
+enum tide_status tidei_tag_counters_report(struct tidei_tag_counters *counters, tide_statistics_function function,
+                                           void *context);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * What `track` knows of addresses: the blocks that are outstanding, and of others the latest free.
+ *
+ * A hash table of buckets of two lines each, which hold all that is known of a few addresses: a thread that works on a
+ * block that it has had before touches nothing that another thread writes to. A free leaves the block where it was
+ * until the place is needed for another, so that one look finds both what is outstanding and what was freed before.
+ *
+ * Progress: while one thread has come only, wait-free; then a short lock for each bucket, and all wait while the table
+ * grows or is listed. Where host memory is short the table does not grow, and buckets get longer.
+ */
+#ifndef TIDEI_ADAPTORS_TRACK_TABLE_H
+#define TIDEI_ADAPTORS_TRACK_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "adaptors/track/block.h"
+
+struct tidei_track_table;
+
+/* Errors: TIDE_ENOMEM, with the error text set. */
+enum tide_status tidei_track_table_create(struct tidei_track_table **out);
+void tidei_track_table_destroy(struct tidei_track_table *table); /* NULL is allowed */
+
+/* A block is given out: FINE, LIVE (*known is the one that has the address) or NO_MEMORY. */
+enum tidei_track_answer tidei_track_put(struct tidei_track_table *table, const struct tidei_track_block *block,
+                                        struct tidei_track_block *known);
+
+/*
+ * A block comes back: FINE, and *known is what is outstanding no more; or nothing has changed, and *known is what was
+ * given out there, zeros for UNKNOWN. Of `back` address, size, alignment and `freed_by` count.
+ */
+enum tidei_track_answer tidei_track_take(struct tidei_track_table *table, const struct tidei_track_block *back,
+                                         struct tidei_track_block *known);
+
+/* All blocks that are outstanding at one moment; to be freed. False where host memory is short. */
+bool tidei_track_list(struct tidei_track_table *table, struct tidei_track_block **out, size_t *count);
+
+#endif

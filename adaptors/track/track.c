@@ -1,0 +1,446 @@
+/*
+ * track: know every block that is outstanding, and refuse frees that are wrong.
+ *
+ * Usage: track [(callstack=DEPTH, unwind=auto|fp|dwarf)]
+ *     callstack  frames of the call stack that is kept with each block; none unless given
+ *     unwind     how it is taken
+ *
+ * Example: what a program has not freed, and from where it was allocated:
+ *     tide_stack_parse("track(callstack=16) | driver", &memory);
+ *     run();
+ *     tide_track_report_text(memory, 10, text, sizeof(text), NULL);
+ *
+ * A block is known once upstream has given it, and forgotten before upstream takes it back: its address may come again
+ * on another thread at once. A free that is wrong never reaches upstream, and the block that it names lives on.
+ *
+ * LIMITATIONS
+ *  - A wrong free is noticed where it passes through: place it above the layers that it is to protect.
+ *  - An address that was freed, given out again and then freed once more by its first owner is no double free here.
+ *  - Of allocations of 0 bytes, which have no address, only the number is kept.
+ *  - Not from a signal handler. Call stacks of code without frame pointers cost microseconds each.
+ */
+#include "config.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <tidemark/track.h>
+
+#include "src/context/callstack.h"
+#include "src/context/frames.h"
+#include "src/resource/kind.h"
+#include "src/resource/resource.h"
+#include "src/trace/session/callstacks.h"
+#include "src/trace/ring/producer.h"
+#include "src/context/tag.h"
+#include "adaptors/track/table.h"
+
+struct track {
+    struct tide_resource base;       /* first */
+    struct tidei_track_table *table; /* owned */
+    _Atomic uint64_t nulls;          /* allocations of 0 bytes that are outstanding */
+    uint32_t callstack_depth;
+    enum tide_unwind unwind;
+};
+
+/* Inline: the frame of the caller is the library's own, as this one would be. */
+static inline struct tidei_track_caller
+track_caller(const struct track *track)
+{
+    struct tidei_track_caller caller = { .thread = tidei_thread_os_id() };
+
+    if (track->callstack_depth != 0)
+        caller.callstack = tidei_callstack_here(track->callstack_depth, track->unwind);
+    return caller;
+}
+
+/* "thread 123", or "step+0x1f, thread 123", in a message. */
+static const char *
+track_place(const struct tidei_track_caller *caller, char *buffer, size_t size)
+{
+    char brief[96];
+
+    if (caller->callstack == 0)
+        snprintf(buffer, size, "thread %u", (unsigned)caller->thread);
+    else
+        snprintf(buffer, size, "%s, thread %u", tidei_callstack_brief(caller->callstack, brief, sizeof(brief)),
+                 (unsigned)caller->thread);
+    return buffer;
+}
+
+/* This thread's error: what a call did, and what is known of the block. */
+static enum tide_status
+track_complain(enum tidei_track_answer answer, const struct tidei_track_block *call,
+               const struct tidei_track_block *known)
+{
+    unsigned long long address = call->address;
+    char now[160], then[160], freed[160];
+
+    track_place(&call->caller, now, sizeof(now));
+    track_place(&known->caller, then, sizeof(then));
+    track_place(&known->freed_by, freed, sizeof(freed));
+    switch (answer) {
+    case TIDEI_TRACK_FREED_BEFORE:
+        return tide_error_set(TIDE_EPOINTER,
+                              "track: double free of 0x%llx (%s): allocated by %s; freed by %s; again by %s", address,
+                              tidei_size_text(known->bytes), then, freed, now);
+    case TIDEI_TRACK_OTHER_SIZE:
+        return tide_error_set(TIDE_EMISMATCH, "track: 0x%llx freed as %llu B by %s; allocated as %llu B by %s", address,
+                              (unsigned long long)call->bytes, now, (unsigned long long)known->bytes, then);
+    case TIDEI_TRACK_OTHER_ALIGNMENT:
+        return tide_error_set(TIDE_EMISMATCH,
+                              "track: 0x%llx freed with an alignment of %llu B by %s; allocated with %llu B by %s",
+                              address, 1ull << call->alignment_log2, now, 1ull << known->alignment_log2, then);
+    case TIDEI_TRACK_LIVE:
+        return tide_error_set(TIDE_EPOINTER, "track: upstream gave out 0x%llx to %s, which %s has", address, now, then);
+    default:
+        return tide_error_set(TIDE_EPOINTER, "track: 0x%llx freed as %llu B by %s was not allocated here", address,
+                              (unsigned long long)call->bytes, now);
+    }
+}
+
+/* A call that is wrong: into the traces, and a status with its text. */
+static __attribute__((noinline)) enum tide_status
+track_misuse(enum tidei_track_answer answer, const struct tidei_track_block *call,
+             const struct tidei_track_block *known)
+{
+    static const enum tidei_misuse_kind kinds[] = { [TIDEI_TRACK_UNKNOWN] = TIDEI_MISUSE_UNKNOWN_POINTER,
+                                                    [TIDEI_TRACK_FREED_BEFORE] = TIDEI_MISUSE_DOUBLE_FREE,
+                                                    [TIDEI_TRACK_OTHER_SIZE] = TIDEI_MISUSE_WRONG_SIZE,
+                                                    [TIDEI_TRACK_OTHER_ALIGNMENT] = TIDEI_MISUSE_WRONG_ALIGNMENT,
+                                                    [TIDEI_TRACK_LIVE] = TIDEI_MISUSE_GIVEN_TWICE };
+    const struct tidei_record record = { .address = call->address,
+                                         .size = call->bytes,
+                                         .stream = call->stream,
+                                         .callstack = call->caller.callstack,
+                                         .alignment_log2 = (uint8_t)call->alignment_log2 };
+    struct tidei_misuse misuse = { .size = known->bytes,
+                                   .kind = kinds[answer],
+                                   .alignment_log2 = known->alignment_log2,
+                                   .alloc_os_tid = known->caller.thread,
+                                   .alloc_callstack = known->caller.callstack };
+
+    if (answer == TIDEI_TRACK_FREED_BEFORE) {
+        misuse.free_os_tid = known->freed_by.thread;
+        misuse.free_callstack = known->freed_by.callstack;
+    }
+    tidei_trace_misuse(&record, &misuse);
+    return track_complain(answer, call, known);
+}
+
+static enum tide_status
+track_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct track *track = (struct track *)self;
+    enum tide_status status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
+    struct tidei_track_block block, known;
+    enum tidei_track_answer answer;
+
+    if (status != TIDE_OK)
+        return status;
+    if (*out == NULL) {
+        if (bytes != 0)
+            return tide_error_set(TIDE_EUPSTREAM, "track: %s gave NULL for %s", tide_resource_name(self->upstream),
+                                  tidei_size_text(bytes));
+        /* Relaxed: a number, and nothing hangs on it. */
+        atomic_fetch_add_explicit(&track->nulls, 1, memory_order_relaxed);
+        return TIDE_OK;
+    }
+    block = (struct tidei_track_block){ .address = (uintptr_t)*out,
+                                        .bytes = bytes,
+                                        .stream = stream,
+                                        .alignment_log2 = (uint32_t)__builtin_ctzll(alignment),
+                                        .tag = tidei_tag_current,
+                                        .caller = track_caller(track) };
+    answer = tidei_track_put(track->table, &block, &known);
+    if (__builtin_expect(answer == TIDEI_TRACK_FINE, 1))
+        return TIDE_OK;
+    if (answer == TIDEI_TRACK_LIVE) {
+        /* It is another one's: to give it back would free that. */
+        status = track_misuse(answer, &block, &known);
+    } else {
+        tidei_deallocate(self->upstream, *out, bytes, alignment, stream);
+        status = tide_error_set(TIDE_ENOMEM, "track: no host memory to remember an allocation");
+    }
+    *out = NULL;
+    return status;
+}
+
+/* A free of NULL is that of an allocation of 0 bytes. */
+static enum tide_status
+track_deallocate_null(struct track *track, const struct tidei_track_block *back, size_t alignment)
+{
+    uint64_t before;
+    enum tide_status status;
+
+    before = atomic_load_explicit(&track->nulls, memory_order_relaxed);
+    do {
+        if (before == 0 || back->bytes != 0)
+            return track_misuse(TIDEI_TRACK_UNKNOWN, back, &(struct tidei_track_block){ 0 });
+    } while (!atomic_compare_exchange_weak_explicit(&track->nulls, &before, before - 1, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    status = tidei_deallocate(track->base.upstream, NULL, back->bytes, alignment, back->stream);
+    if (status != TIDE_OK)
+        atomic_fetch_add_explicit(&track->nulls, 1, memory_order_relaxed);
+    return status;
+}
+
+/*
+ * It was outstanding all the while: upstream has refused to take it. Its place is there still, unless another block has
+ * got it meanwhile.
+ */
+static __attribute__((noinline)) void
+track_put_back(struct track *track, const struct tidei_track_block *block)
+{
+    struct tidei_track_block known;
+    struct tidei_error error;
+
+    tidei_error_save(&error);
+    if (tidei_track_put(track->table, block, &known) != TIDEI_TRACK_FINE)
+        tidei_message(TIDE_ERROR, "track: no host memory to note again that 0x%llx (%s) is outstanding",
+                      (unsigned long long)block->address, tidei_size_text(block->bytes));
+    tidei_error_restore(&error);
+}
+
+static enum tide_status
+track_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct track *track = (struct track *)self;
+    struct tidei_track_block back = { .address = (uintptr_t)pointer,
+                                      .bytes = bytes,
+                                      .stream = stream,
+                                      .alignment_log2 = (uint32_t)__builtin_ctzll(alignment),
+                                      .caller = track_caller(track) };
+    struct tidei_track_block known;
+    enum tidei_track_answer answer;
+    enum tide_status status;
+
+    if (pointer == NULL)
+        return track_deallocate_null(track, &back, alignment);
+    back.freed_by = back.caller;
+    answer = tidei_track_take(track->table, &back, &known);
+    if (__builtin_expect(answer != TIDEI_TRACK_FINE, 0))
+        return track_misuse(answer, &back, &known);
+    status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    if (status != TIDE_OK)
+        track_put_back(track, &known);
+    return status;
+}
+
+static void
+track_destroy(struct tide_resource *self)
+{
+    struct track *track = (struct track *)self;
+
+    tidei_track_table_destroy(track->table);
+    tide_resource_fini(self);
+    free(track);
+}
+
+static void
+track_describe(struct tide_resource *self, struct tide_text *text)
+{
+    const struct track *track = (const struct track *)self;
+
+    if (track->callstack_depth == 0)
+        return;
+    tide_text_format(text, "callstack=%u", (unsigned)track->callstack_depth);
+    if (track->unwind != TIDE_UNWIND_AUTO)
+        tide_text_format(text, ", unwind=%s", tidei_unwind_words[track->unwind]);
+}
+
+static const struct tide_resource_ops track_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "track",
+    .allocate = track_allocate,
+    .deallocate = track_deallocate,
+    .order = tide_pass_order,
+    .trim = tide_pass_trim,
+    .query = tide_pass_query,
+    .describe = track_describe,
+    .upstream_at = tide_pass_upstream_at,
+    .destroy = track_destroy,
+};
+
+enum tide_status
+tide_track_create(struct tide_resource *upstream, const struct tide_track_options *options, struct tide_resource **out)
+{
+    struct tide_track_options wanted;
+    enum tide_status status;
+    struct track *track;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "track: no place for the resource");
+    *out = NULL;
+    if (upstream == NULL)
+        return tide_error_set(TIDE_EINVAL, "track: no upstream");
+    status = tidei_options_copy("track", options, &wanted, sizeof(wanted));
+    if (status == TIDE_OK)
+        status = tidei_callstack_options("track", wanted.callstack_depth, wanted.unwind);
+    if (status != TIDE_OK)
+        return status;
+    track = calloc(1, sizeof(*track));
+    if (track == NULL)
+        return tide_error_set(TIDE_ENOMEM, "track: no host memory for %zu B", sizeof(*track));
+    track->callstack_depth = wanted.callstack_depth;
+    track->unwind = wanted.unwind;
+    status = tidei_track_table_create(&track->table);
+    if (status != TIDE_OK)
+        tide_error_set(status, "track: %s", tide_error_text());
+    else
+        status = tide_resource_init(&track->base, &track_ops, upstream);
+    if (status != TIDE_OK) {
+        tidei_track_table_destroy(track->table);
+        free(track);
+        return status;
+    }
+    *out = &track->base;
+    return TIDE_OK;
+}
+
+static int
+report_by_size(const void *left, const void *right)
+{
+    const struct tidei_track_block *a = left, *b = right;
+
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? 1 : -1;
+    return (a->address > b->address) - (a->address < b->address);
+}
+
+/* All blocks, the largest first; to be freed. */
+static enum tide_status
+report_list(struct tide_resource *resource, struct tidei_track_block **out, size_t *count)
+{
+    if (resource == NULL || resource->ops != &track_ops)
+        return tide_error_set(TIDE_EINVAL, "track: asked of what is no track resource");
+    if (!tidei_track_list(((struct track *)resource)->table, out, count))
+        return tide_error_set(TIDE_ENOMEM, "track: no host memory for a report");
+    qsort(*out, *count, sizeof(**out), report_by_size);
+    return TIDE_OK;
+}
+
+static void
+report_each(const struct tidei_track_block *blocks, size_t count, tide_track_function function, void *context)
+{
+    for (size_t i = 0; i < count; i++) {
+        char *tag = tidei_tag_path(blocks[i].tag);
+        const struct tide_track_block block = { .pointer = (void *)(uintptr_t)blocks[i].address,
+                                                .bytes = blocks[i].bytes,
+                                                .alignment = UINT64_C(1) << blocks[i].alignment_log2,
+                                                .stream = blocks[i].stream,
+                                                .thread = blocks[i].caller.thread,
+                                                .callstack = blocks[i].caller.callstack,
+                                                .tag = tag != NULL ? tag : "" };
+
+        function(context, &block);
+        free(tag);
+    }
+}
+
+enum tide_status
+tide_track_report(struct tide_resource *resource, tide_track_function function, void *context)
+{
+    struct tidei_track_block *blocks;
+    enum tide_status status;
+    size_t count;
+
+    if (function == NULL)
+        return tide_error_set(TIDE_EINVAL, "track: no function to report to");
+    status = report_list(resource, &blocks, &count);
+    if (status != TIDE_OK)
+        return status;
+    report_each(blocks, count, function, context);
+    free(blocks);
+    return TIDE_OK;
+}
+
+static void
+report_stack(struct tide_text *text, struct tidei_frames *frames, uint32_t callstack)
+{
+    const struct tidei_callstack *stack = tidei_callstack_get(callstack);
+
+    for (uint32_t i = 0; stack != NULL && i < stack->count; i++) {
+        struct tide_frame frame;
+
+        tidei_frames_find(frames, stack->frames[i], &frame);
+        if (frame.function[0] != '\0')
+            tide_text_format(text, "    %s", frame.function);
+        else
+            tide_text_format(text, "    %s+0x%llx", frame.module, (unsigned long long)frame.offset);
+        if (frame.file[0] != '\0')
+            tide_text_format(text, " (%s:%u)", frame.file, (unsigned)frame.line);
+        tide_text_format(text, "\n");
+    }
+}
+
+/* What the text report is made of. */
+struct report {
+    struct tide_text text;
+    struct tidei_frames *frames;
+};
+
+static void
+report_block(void *context, const struct tide_track_block *block)
+{
+    struct report *report = context;
+
+    tide_text_format(&report->text, "%s at %p, thread %u, stream 0x%llx%s%s\n", tidei_size_text(block->bytes),
+                     block->pointer, (unsigned)block->thread, (unsigned long long)block->stream,
+                     block->tag[0] != '\0' ? ", tag " : "", block->tag);
+    report_stack(&report->text, report->frames, block->callstack);
+}
+
+enum tide_status
+tide_track_report_text(struct tide_resource *resource, size_t most, char *text, size_t capacity, size_t *needed)
+{
+    struct report report = { .text = { text, text != NULL ? capacity : 0, 0 } };
+    struct tidei_track_block *blocks;
+    enum tide_status status;
+    uint64_t bytes = 0;
+    size_t count;
+
+    if (report.text.capacity > 0)
+        text[0] = '\0';
+    if (needed != NULL)
+        *needed = 0;
+    status = report_list(resource, &blocks, &count);
+    if (status != TIDE_OK)
+        return status;
+    report.frames = tidei_frames_begin();
+    if (report.frames == NULL) {
+        free(blocks);
+        return tide_error_set(TIDE_ENOMEM, "track: no host memory for a report");
+    }
+    for (size_t i = 0; i < count; i++)
+        bytes += blocks[i].bytes;
+    tide_text_format(&report.text, "%zu blocks outstanding, %s\n", count, tidei_size_text(bytes));
+    report_each(blocks, count < most ? count : most, report_block, &report);
+    tidei_frames_end(report.frames);
+    free(blocks);
+    if (needed != NULL)
+        *needed = report.text.length;
+    return TIDE_OK;
+}
+
+enum { TRACK_CALLSTACK, TRACK_UNWIND };
+
+static const struct tidei_argument track_arguments[] = { TIDEI_CALLSTACK_ARGUMENTS };
+
+static enum tide_status
+track_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    const struct tide_track_options options = { TIDE_OPTIONS(options),
+                                                .callstack_depth = (uint32_t)arguments->values[TRACK_CALLSTACK].number,
+                                                .unwind = (enum tide_unwind)arguments->values[TRACK_UNWIND].number };
+
+    return tide_track_create(upstream, &options, out);
+}
+
+const struct tidei_kind tidei_track_kind = {
+    .name = "track",
+    .arguments = track_arguments,
+    .argument_count = TIDEI_COUNT_OF(track_arguments),
+    .create = track_from_text,
+};

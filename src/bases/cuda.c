@@ -1,0 +1,142 @@
+/*
+ * The base `cuda`: plain memory of a CUDA device, one driver call for each allocation.
+ *
+ * Usage:       cuda(device=ORDINAL)
+ *              device is 0 unless given.
+ * Example:     statistics | pool(maximum=25%) | cuda
+ * LIMITATIONS: each call takes tens of microseconds, and a deallocation blocks the host. While a stream is captured
+ *              into a graph, both calls fail and spoil the capture, as cuMemAlloc does. What goes with its context,
+ *              because the application destroys that or resets the device, counts as used until its address comes
+ *              again.
+ */
+#include "src/bases/unpooled.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#include <tidemark/base.h>
+
+#include "src/resource/kind.h"
+
+#ifdef HAVE_CUDA_H
+
+static CUresult
+cuda_get(struct tidei_plain *self, size_t bytes, void **out, const char **function)
+{
+    CUdeviceptr address = 0;
+    CUresult result = self->device.cuda->mem_alloc(&address, bytes);
+
+    *function = "cuMemAlloc";
+    *out = (void *)(uintptr_t)address;
+    return result;
+}
+
+static CUresult
+cuda_give(struct tidei_plain *self, void *pointer, const char **function)
+{
+    *function = "cuMemFree";
+    return self->device.cuda->mem_free((CUdeviceptr)(uintptr_t)pointer);
+}
+
+static const struct tidei_plain_calls cuda_calls = { .allocate = cuda_get, .deallocate = cuda_give };
+
+static enum tide_status
+cuda_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
+{
+    struct tidei_plain *self = (struct tidei_plain *)resource;
+
+    switch (what) {
+    case TIDE_QUERY_CAPACITY:
+        *out = self->device.total_bytes;
+        return TIDE_OK;
+    case TIDE_QUERY_DEVICE:
+        *out = (uint64_t)self->device.ordinal;
+        return TIDE_OK;
+    case TIDE_QUERY_HOST_ACCESS:
+        *out = 0;
+        return TIDE_OK;
+    default:
+        return tidei_plain_query(resource, what, out);
+    }
+}
+
+static void
+cuda_describe(struct tide_resource *resource, struct tide_text *text)
+{
+    int device = ((struct tidei_plain *)resource)->device.ordinal;
+
+    if (device != 0)
+        tide_text_format(text, "device=%d", device);
+}
+
+static const struct tide_resource_ops cuda_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "cuda",
+    .allocate = tidei_plain_allocate,
+    .deallocate = tidei_plain_deallocate,
+    .order = tidei_plain_order,
+    .trim = tide_base_trim,
+    .query = cuda_query,
+    .describe = cuda_describe,
+    .upstream_at = tide_base_upstream_at,
+    .destroy = tidei_plain_destroy,
+};
+
+enum tide_status
+tide_cuda_create(const struct tide_cuda_options *options, struct tide_resource **out)
+{
+    struct tide_cuda_options known;
+    struct tidei_plain *self;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "cuda: NULL in place of the resource's address");
+    *out = NULL;
+    status = tidei_options_copy("cuda", options, &known, sizeof(known));
+    if (status != TIDE_OK)
+        return status;
+    self = calloc(1, sizeof(*self));
+    if (self == NULL)
+        return tide_error_set(TIDE_ENOMEM, "cuda: no memory for a resource");
+    status = tidei_plain_open(self, &cuda_ops, &cuda_calls, known.device);
+    if (status != TIDE_OK) {
+        free(self);
+        return status;
+    }
+    self->largest_bytes = self->device.total_bytes;
+    if (self->device.cuda->mem_alloc == NULL || self->device.cuda->mem_free == NULL) {
+        status = tidei_device_lacks(&self->device, "cuMemAlloc");
+        tidei_plain_destroy(&self->base);
+        return status;
+    }
+    *out = &self->base;
+    return TIDE_OK;
+}
+
+#endif
+
+static const struct tidei_argument cuda_arguments[] = {
+    { .key = "device", .type = TIDEI_ARGUMENT_COUNT, .most = INT_MAX, .expected = "a CUDA ordinal such as 0" },
+};
+
+static enum tide_status
+cuda_create(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_cuda_options options = { TIDE_OPTIONS(options), .device = (int)arguments->values[0].number };
+    enum tide_status status;
+
+    (void)upstream;
+    *out = NULL;
+    status = tide_cuda_create(&options, out);
+    if (status == TIDE_EINVAL && arguments->values[0].given)
+        *arguments->error_column = arguments->values[0].column;
+    return status;
+}
+
+const struct tidei_kind tidei_cuda_kind = {
+    .name = "cuda",
+    .is_base = true,
+    .arguments = cuda_arguments,
+    .argument_count = TIDEI_COUNT_OF(cuda_arguments),
+    .create = cuda_create,
+};

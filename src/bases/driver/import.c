@@ -1,0 +1,285 @@
+/*
+ * The base `driver_import`: what another process has allocated from a pool of the base `driver`.
+ *
+ * Usage:       in C alone, as it needs a descriptor: tide_driver_import.
+ * Example:     examples/share.c
+ * LIMITATIONS: an allocation is to be imported once at a time: the driver gives a second import the same address, and
+ *              frees both with the first. The figures are what this base has imported, as the driver has none of an
+ *              imported pool.
+ *
+ * An import goes through the stack as an allocation does, so that every layer sees it: tide_driver_pointer_import puts
+ * the description where the thread's next allocation from this base finds it.
+ */
+#include "src/cuda/device.h"
+
+#ifdef HAVE_CUDA_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/driver.h>
+#include <tidemark/stack.h>
+
+#include "src/bases/driver/share.h"
+
+#define IMPORT_ALIGNMENT ((size_t)256)
+
+struct import {
+    struct tide_resource base;
+    struct tidei_device device;
+    CUmemoryPool pool;     /* owns this process's handle of it */
+    _Atomic uint64_t used; /* bytes imported and not given back, of all threads */
+};
+
+/* What this thread imports; from is NULL where it does not, or the base has taken it. */
+static _Thread_local struct {
+    struct tide_resource *base;
+    const struct tide_driver_pointer *from;
+} import_wanted;
+
+static enum tide_status
+import_pointer(struct import *self, const struct tide_driver_pointer *from, CUdeviceptr *out)
+{
+    const struct tidei_driver *cuda = self->device.cuda;
+    CUmemPoolPtrExportData data;
+    CUresult result;
+
+    memcpy(&data, from->data, sizeof(data));
+    result = cuda->mem_pool_import_pointer(out, self->pool, &data);
+    if (tidei_driver_enter(cuda, result, self->device.context)) {
+        result = cuda->mem_pool_import_pointer(out, self->pool, &data);
+        tidei_driver_leave(cuda);
+    }
+    return tidei_device_error(&self->device, result, "cuMemPoolImportPointer");
+}
+
+static enum tide_status
+import_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct import *self = (struct import *)resource;
+    const struct tide_driver_pointer *from = import_wanted.base == resource ? import_wanted.from : NULL;
+    CUdeviceptr address = 0;
+    enum tide_status status;
+
+    (void)stream;
+    *out = NULL;
+    if (from == NULL || from->bytes != bytes)
+        return tide_error_set(TIDE_EUNSUPPORTED,
+                              "driver_import: no %s request: only the process that made a pool allocates from it",
+                              tidei_size_text(bytes));
+    if (alignment > IMPORT_ALIGNMENT)
+        return tide_error_set(TIDE_EINVAL, "driver_import: alignment %zu exceeds the 256 bytes of a pool", alignment);
+    status = import_pointer(self, from, &address);
+    if (status != TIDE_OK)
+        return status;
+    import_wanted.from = NULL;
+    atomic_fetch_add_explicit(&self->used, bytes, memory_order_relaxed); /* a figure of its own, orders nothing */
+    *out = (void *)(uintptr_t)address;
+    return TIDE_OK;
+}
+
+/* Take bytes off; false where no more than less are out: what comes back is none of this base's. */
+static bool
+import_take_off(struct import *self, size_t bytes)
+{
+    uint64_t used = atomic_load_explicit(&self->used, memory_order_relaxed); /* as in import_allocate */
+
+    do {
+        if (bytes > used)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&self->used, &used, used - bytes, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+static enum tide_status
+import_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct import *self = (struct import *)resource;
+    enum tide_status status;
+
+    (void)alignment;
+    if (pointer != NULL && !import_take_off(self, bytes))
+        return tide_error_set(TIDE_EPOINTER, "driver_import: %p of %s was not imported: less is out", pointer,
+                              tidei_size_text(bytes));
+    status = tidei_device_free_async(&self->device, pointer, bytes, stream);
+    if (pointer != NULL && status != TIDE_OK)
+        atomic_fetch_add_explicit(&self->used, bytes, memory_order_relaxed); /* as in import_allocate */
+    return status;
+}
+
+static enum tide_status
+import_order(struct tide_resource *resource, tide_stream earlier, tide_stream later)
+{
+    return tidei_device_order(&((struct import *)resource)->device, earlier, later);
+}
+
+static enum tide_status
+import_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
+{
+    struct import *self = (struct import *)resource;
+    enum tide_status status = TIDE_OK;
+
+    switch (what) {
+    case TIDE_QUERY_BYTES_USED:
+    case TIDE_QUERY_BYTES_RESERVED:
+        *out = atomic_load_explicit(&self->used, memory_order_relaxed); /* as in import_allocate */
+        return TIDE_OK;
+    case TIDE_QUERY_DEVICE:
+        *out = (uint64_t)self->device.ordinal;
+        return TIDE_OK;
+    case TIDE_QUERY_HOST_ACCESS:
+        *out = 0;
+        return TIDE_OK;
+    case TIDE_QUERY_STREAM_ORDERED:
+        *out = 1;
+        return TIDE_OK;
+    case TIDE_QUERY_ALIGNMENT:
+        *out = IMPORT_ALIGNMENT;
+        return TIDE_OK;
+    default:
+        return tidei_device_query(&self->device, what, out, &status) ? status : tide_base_query(resource, what, out);
+    }
+}
+
+static void
+import_describe(struct tide_resource *resource, struct tide_text *text)
+{
+    struct import *self = (struct import *)resource;
+
+    if (self->device.ordinal != 0)
+        tide_text_format(text, "device=%d", self->device.ordinal);
+}
+
+static void
+import_destroy(struct tide_resource *resource)
+{
+    struct import *self = (struct import *)resource;
+
+    if (tidei_driver_usable())
+        self->device.cuda->mem_pool_destroy(self->pool);
+    tidei_device_close(&self->device);
+    tide_resource_fini(resource);
+    free(self);
+}
+
+static const struct tide_resource_ops import_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "driver_import",
+    .allocate = import_allocate,
+    .deallocate = import_deallocate,
+    .order = import_order,
+    .trim = tide_base_trim,
+    .query = import_query,
+    .describe = import_describe,
+    .upstream_at = tide_base_upstream_at,
+    .destroy = import_destroy,
+};
+
+/* The descriptor itself stands in place of an address, as the driver wants it. */
+static enum tide_status
+import_open(struct import *self, void *handle, int type)
+{
+    const struct tidei_driver *cuda = self->device.cuda;
+    enum tide_status status;
+    CUresult result;
+
+    if (cuda->mem_pool_import == NULL || cuda->mem_free_async == NULL || cuda->mem_pool_destroy == NULL)
+        return tidei_device_lacks(&self->device, "cuMemPoolImportFromShareableHandle");
+    if (cuda->mem_pool_import_pointer == NULL)
+        return tidei_device_lacks(&self->device, "cuMemPoolImportPointer");
+    status = tidei_device_error(&self->device, cuda->context_push(self->device.context), "cuCtxPushCurrent");
+    if (status != TIDE_OK)
+        return status;
+    result = cuda->mem_pool_import(&self->pool, handle, (CUmemAllocationHandleType)type, 0);
+    tidei_driver_leave(cuda);
+    if (result == CUDA_SUCCESS)
+        return TIDE_OK;
+    status = tide_error_set(TIDE_EDRIVER, "driver_import: the %s is none of a pool (%s: %s, %d)",
+                            type == TIDEI_SHARE_FABRIC ? "fabric handle" : "descriptor",
+                            "cuMemPoolImportFromShareableHandle", tidei_driver_error_name(cuda, result), (int)result);
+    tidei_error_driver_set((int)result);
+    return status;
+}
+
+static enum tide_status
+import_create(void *handle, int type, const struct tide_driver_import_options *options, struct tide_resource **out)
+{
+    struct tide_driver_import_options known;
+    struct import *self;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "driver_import: NULL in place of the resource's address");
+    *out = NULL;
+    status = tidei_options_copy("driver_import", options, &known, sizeof(known));
+    if (status != TIDE_OK)
+        return status;
+    self = calloc(1, sizeof(*self));
+    if (self == NULL)
+        return tide_error_set(TIDE_ENOMEM, "driver_import: no memory for a resource");
+    status = tidei_device_open(&self->device, "driver_import", known.device);
+    if (status != TIDE_OK) {
+        free(self);
+        return status;
+    }
+    status = tide_resource_init(&self->base, &import_ops, NULL);
+    /* Last, so that nothing that fails leaves an imported pool behind. */
+    if (status == TIDE_OK)
+        status = import_open(self, handle, type);
+    if (status != TIDE_OK) {
+        tidei_device_close(&self->device);
+        free(self);
+        return status;
+    }
+    *out = &self->base;
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_driver_import(int fd, const struct tide_driver_import_options *options, struct tide_resource **out)
+{
+    return import_create((void *)(intptr_t)fd, TIDEI_SHARE_POSIX_FD, options, out);
+}
+
+enum tide_status
+tide_driver_import_fabric(const struct tide_driver_fabric *handle, const struct tide_driver_import_options *options,
+                          struct tide_resource **out)
+{
+    struct tide_driver_fabric copy;
+
+    if (handle == NULL || out == NULL)
+        return tide_error_set(TIDE_EINVAL, "driver_import: NULL in place of the handle or the resource's address");
+    copy = *handle;
+    return import_create(copy.data, TIDEI_SHARE_FABRIC, options, out);
+}
+
+enum tide_status
+tide_driver_pointer_import(struct tide_resource *stack, const struct tide_driver_pointer *from, tide_stream stream,
+                           void **out)
+{
+    struct tide_resource *base = tide_stack_find(stack, import_ops.name);
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "driver_import: NULL in place of the pointer's address");
+    *out = NULL;
+    if (base == NULL || base->ops != &import_ops)
+        return tide_error_set(TIDE_EINVAL, "driver_import: the stack ends in no imported pool");
+    if (from == NULL || from->bytes == 0 || from->bytes > SIZE_MAX)
+        return tide_error_set(TIDE_EINVAL, "driver_import: the description is of no allocation");
+    import_wanted.base = base;
+    import_wanted.from = from;
+    status = tide_allocate(stack, (size_t)from->bytes, IMPORT_ALIGNMENT, stream, out);
+    if (status == TIDE_OK && import_wanted.from != NULL) {
+        (void)tide_deallocate(stack, *out, (size_t)from->bytes, IMPORT_ALIGNMENT, stream);
+        *out = NULL;
+        status =
+            tide_error_set(TIDE_EUNSUPPORTED, "driver_import: a layer above serves requests from memory of its own");
+    }
+    import_wanted.base = NULL;
+    import_wanted.from = NULL;
+    return status;
+}
+
+#endif

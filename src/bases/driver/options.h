@@ -1,0 +1,30 @@
+/* The options of the base `driver`, as C and stack text give them. */
+#ifndef TIDEI_BASES_DRIVER_OPTIONS_H
+#define TIDEI_BASES_DRIVER_OPTIONS_H
+
+#include <tidemark/driver.h>
+
+/* In the order of the arguments in stack text. */
+enum tidei_driver_option {
+    TIDEI_DRIVER_DEVICE,
+    TIDEI_DRIVER_RELEASE_THRESHOLD,
+    TIDEI_DRIVER_MAXIMUM,
+    TIDEI_DRIVER_DEFAULT,
+    TIDEI_DRIVER_INITIAL,
+    TIDEI_DRIVER_LOCATION,
+    TIDEI_DRIVER_HOST_NUMA,
+    TIDEI_DRIVER_HANDLE,
+    TIDEI_DRIVER_REUSE_EVENT_DEPENDENCIES,
+    TIDEI_DRIVER_REUSE_OPPORTUNISTIC,
+    TIDEI_DRIVER_REUSE_INTERNAL_DEPENDENCIES,
+    TIDEI_DRIVER_FALLBACK,
+    TIDEI_DRIVER_OPTIONS,
+};
+
+/*
+ * What can be checked without a device: values out of their range, and options that contradict each other. *fault is
+ * the one to blame. Errors: TIDE_EINVAL.
+ */
+enum tide_status tidei_driver_options_check(const struct tide_driver_options *options, enum tidei_driver_option *fault);
+
+#endif

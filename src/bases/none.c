@@ -1,0 +1,175 @@
+/* What the library answers of CUDA where the build has none. */
+#include "src/cuda/driver-table.h"
+
+#ifndef HAVE_CUDA_H
+
+#include <string.h>
+
+#include <tidemark/base.h>
+
+#include "src/bases/driver/options.h"
+#include "src/resource/resource.h"
+
+static enum tide_status
+none(const char *subject)
+{
+    return tide_error_set(TIDE_EUNSUPPORTED, "%s: this build has no CUDA (configure found no cuda.h)", subject);
+}
+
+enum tide_status
+tide_driver_create(const struct tide_driver_options *options, struct tide_resource **out)
+{
+    struct tide_driver_options known;
+    enum tidei_driver_option fault;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "driver: NULL in place of the resource's address");
+    *out = NULL;
+    status = tidei_options_copy("driver", options, &known, sizeof(known));
+    if (status == TIDE_OK)
+        status = tidei_driver_options_check(&known, &fault);
+    return status == TIDE_OK ? none("driver") : status;
+}
+
+enum tide_status
+tide_driver_access_set(struct tide_resource *driver, int device, enum tide_driver_access access,
+                       enum tide_driver_access *former)
+{
+    (void)access;
+    (void)device;
+    (void)driver;
+    if (former != NULL)
+        *former = TIDE_DRIVER_NO_ACCESS;
+    return none("driver");
+}
+
+enum tide_status
+tide_driver_access_get(struct tide_resource *driver, int device, enum tide_driver_access *out)
+{
+    (void)device;
+    (void)driver;
+    if (out != NULL)
+        *out = TIDE_DRIVER_NO_ACCESS;
+    return none("driver");
+}
+
+enum tide_status
+tide_driver_export(struct tide_resource *driver, int *fd)
+{
+    (void)driver;
+    if (fd != NULL)
+        *fd = -1;
+    return none("driver");
+}
+
+enum tide_status
+tide_driver_export_fabric(struct tide_resource *driver, struct tide_driver_fabric *out)
+{
+    (void)driver;
+    if (out != NULL)
+        memset(out, 0, sizeof(*out));
+    return none("driver");
+}
+
+enum tide_status
+tide_driver_import(int fd, const struct tide_driver_import_options *options, struct tide_resource **out)
+{
+    (void)options;
+    (void)fd;
+    if (out != NULL)
+        *out = NULL;
+    return none("driver_import");
+}
+
+enum tide_status
+tide_driver_import_fabric(const struct tide_driver_fabric *handle, const struct tide_driver_import_options *options,
+                          struct tide_resource **out)
+{
+    (void)options;
+    (void)handle;
+    if (out != NULL)
+        *out = NULL;
+    return none("driver_import");
+}
+
+enum tide_status
+tide_driver_pointer_export(struct tide_resource *driver, void *pointer, uint64_t bytes, struct tide_driver_pointer *out)
+{
+    (void)bytes;
+    (void)pointer;
+    (void)driver;
+    if (out != NULL)
+        memset(out, 0, sizeof(*out));
+    return none("driver");
+}
+
+enum tide_status
+tide_driver_pointer_import(struct tide_resource *stack, const struct tide_driver_pointer *from, tide_stream stream,
+                           void **out)
+{
+    (void)stream;
+    (void)from;
+    (void)stack;
+    if (out != NULL)
+        *out = NULL;
+    return none("driver_import");
+}
+
+enum tide_status
+tide_device_count(int *count, int *driver_version)
+{
+    if (count != NULL)
+        *count = 0;
+    if (driver_version != NULL)
+        *driver_version = 0;
+    return none("driver");
+}
+
+enum tide_status
+tide_device_name(int device, char *name, size_t capacity)
+{
+    (void)device;
+    if (name != NULL && capacity > 0)
+        name[0] = '\0';
+    return none("driver");
+}
+
+enum tide_status
+tide_device_query(int device, enum tide_query what, uint64_t *out)
+{
+    (void)what;
+    (void)device;
+    if (out != NULL)
+        *out = 0;
+    return none("driver");
+}
+
+enum tide_status
+tide_cuda_create(const struct tide_cuda_options *options, struct tide_resource **out)
+{
+    (void)options;
+    if (out != NULL)
+        *out = NULL;
+    return none("cuda");
+}
+
+enum tide_status
+tide_managed_create(const struct tide_managed_options *options, struct tide_resource **out)
+{
+    (void)options;
+    if (out != NULL)
+        *out = NULL;
+    return none("managed");
+}
+
+enum tide_status
+tide_pinned_create(const struct tide_pinned_options *options, struct tide_resource **out)
+{
+    (void)options;
+    if (out != NULL)
+        *out = NULL;
+    return none("pinned");
+}
+
+#endif

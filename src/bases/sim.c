@@ -1,0 +1,376 @@
+/*
+ * Hands out addresses with no memory behind them, for replays and planning on any machine.
+ *
+ * Usage:       sim(capacity=SIZE, granularity=SIZE)
+ * Example:     log(trace.db) | statistics | sim(capacity=80GiB, granularity=2MiB)
+ * LIMITATIONS: the addresses are no picture of a real allocator's: nothing fragments, and requests of different size
+ *              classes lie far apart; the largest request is 1 PiB; two sims give out the same addresses.
+ *
+ * Each size class (a power of two cut into eight steps) has 2^54 bytes of addresses to itself and a table with one
+ * word for each slot. An address says by arithmetic which class and slot it is, so that allocating and freeing take
+ * constant time, live addresses cannot overlap, and the cost in memory is eight bytes for each allocation that is
+ * live at the peak, whatever its size.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <tidemark/base.h>
+
+#include "src/resource/kind.h"
+#include "src/sync/lock.h"
+#include "src/resource/resource.h"
+
+#define SIM_ALIGNMENT     ((uint64_t)256) /* every address is a multiple of this, as the driver's are */
+#define SIM_SMALLEST_LOG2 8u              /* of the smallest class */
+#define SIM_LARGEST_LOG2  50u             /* of the largest class: 16 of its slots fit its region */
+#define SIM_STEPS_LOG2    3u              /* classes to a power of two */
+#define SIM_STEPS         (1u << SIM_STEPS_LOG2)
+#define SIM_CLASS_COUNT   ((SIM_LARGEST_LOG2 - SIM_SMALLEST_LOG2) * SIM_STEPS + 1)
+#define SIM_LARGEST_BYTES (UINT64_C(1) << SIM_LARGEST_LOG2)
+
+/* Region 0 stays empty, so that no address is NULL; the last ends below 2^63, since traces hold signed integers. */
+#define SIM_REGION_LOG2  54u
+#define SIM_REGION_BYTES (UINT64_C(1) << SIM_REGION_LOG2)
+
+_Static_assert(SIM_CLASS_COUNT + 1 <= UINT64_C(1) << (63 - SIM_REGION_LOG2), "addresses stay below 2^63");
+
+/* A slot's word: the live request's size, its alignment's exponent, and 1; or the next free slot, and 0. */
+#define SIM_LIVE            UINT64_C(1)
+#define SIM_WORD(bytes, l2) ((uint64_t)(bytes) << 7 | (uint64_t)(l2) << 1 | SIM_LIVE)
+#define SIM_NO_SLOT         (UINT64_MAX >> 1)
+
+struct sim_class {
+    struct tidei_lock lock; /* guards the rest */
+    uint64_t *slots;        /* owns */
+    size_t slot_count;      /* slots that were ever given out */
+    size_t slot_capacity;
+    uint64_t free_slot; /* the one freed last; SIM_NO_SLOT where there is none */
+};
+
+struct sim {
+    struct tide_resource base;
+    uint64_t capacity_bytes; /* UINT64_MAX where there is no bound */
+    uint64_t granularity_bytes;
+    _Atomic uint64_t used;     /* requested bytes outstanding, of all threads */
+    _Atomic uint64_t reserved; /* the same, each request rounded up to the granularity: what the capacity bounds */
+    struct sim_class classes[SIM_CLASS_COUNT];
+};
+
+static unsigned
+sim_log2(uint64_t value)
+{
+    return 63u - (unsigned)__builtin_clzll(value);
+}
+
+static uint64_t
+sim_class_bytes(size_t class_index)
+{
+    return (uint64_t)(SIM_STEPS + class_index % SIM_STEPS)
+           << (class_index / SIM_STEPS + SIM_SMALLEST_LOG2 - SIM_STEPS_LOG2);
+}
+
+/*
+ * The smallest class of at least `bytes` (1 to SIM_LARGEST_BYTES) whose every slot is a multiple of `alignment` (at
+ * most SIM_LARGEST_BYTES). Classes that are powers of two are, so that the search ends within eight steps.
+ */
+static size_t
+sim_class_of(uint64_t bytes, uint64_t alignment)
+{
+    uint64_t least = bytes > alignment ? bytes : alignment;
+    unsigned exponent = sim_log2(least);
+    uint64_t step = (UINT64_C(1) << exponent) >> SIM_STEPS_LOG2;
+    uint64_t steps = (least - (UINT64_C(1) << exponent) + step - 1) / step;
+    size_t class_index = (size_t)(exponent - SIM_SMALLEST_LOG2) * SIM_STEPS + (size_t)steps;
+
+    while (sim_class_bytes(class_index) % alignment != 0)
+        class_index++;
+    return class_index;
+}
+
+/* A slot never given out so far, where the table has or gets room for it. */
+static enum tide_status
+sim_slot_new(struct sim_class *sim_class, uint64_t class_bytes, uint64_t *out)
+{
+    if (sim_class->slot_count == SIM_REGION_BYTES / class_bytes)
+        return tide_error_set(TIDE_ECAPACITY, "sim: %zu requests of up to %s are live, there is room for no more",
+                              sim_class->slot_count, tidei_size_text(class_bytes));
+    if (sim_class->slot_count == sim_class->slot_capacity) {
+        size_t capacity = sim_class->slot_capacity != 0 ? 2 * sim_class->slot_capacity : 16;
+        uint64_t *slots = reallocarray(sim_class->slots, capacity, sizeof(*slots));
+
+        if (slots == NULL)
+            return tide_error_set(TIDE_ENOMEM, "sim: no memory to note %zu requests", capacity);
+        sim_class->slots = slots;
+        sim_class->slot_capacity = capacity;
+    }
+    *out = sim_class->slot_count++;
+    return TIDE_OK;
+}
+
+/* Give out the slot that was freed last, else a new one. */
+static enum tide_status
+sim_take(struct sim *sim, size_t class_index, uint64_t word, void **out)
+{
+    struct sim_class *sim_class = &sim->classes[class_index];
+    enum tide_status status = TIDE_OK;
+    uint64_t slot;
+
+    tidei_lock_take(&sim_class->lock);
+    slot = sim_class->free_slot;
+    if (slot != SIM_NO_SLOT)
+        sim_class->free_slot = sim_class->slots[slot] >> 1;
+    else
+        status = sim_slot_new(sim_class, sim_class_bytes(class_index), &slot);
+    if (status == TIDE_OK) {
+        sim_class->slots[slot] = word;
+        *out = (void *)(uintptr_t)((class_index + 1) * SIM_REGION_BYTES + slot * sim_class_bytes(class_index));
+    }
+    tidei_lock_give(&sim_class->lock);
+    return status;
+}
+
+static enum tide_status
+sim_refuse(const struct sim *sim, uint64_t bytes, uint64_t rounded, uint64_t reserved)
+{
+    char as[64] = "";
+
+    if (rounded != bytes)
+        snprintf(as, sizeof(as), ", rounded up to %s,", tidei_size_text(rounded));
+    return tide_error_set(TIDE_ECAPACITY, "sim: %s request%s exceeds %s capacity (%s in use)", tidei_size_text(bytes),
+                          as, tidei_size_text(sim->capacity_bytes), tidei_size_text(reserved));
+}
+
+static enum tide_status
+sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct sim *sim = (struct sim *)self;
+    uint64_t slot_alignment = alignment > SIM_ALIGNMENT ? alignment : SIM_ALIGNMENT;
+    uint64_t rounded;
+    uint64_t reserved;
+    enum tide_status status;
+
+    (void)stream;
+    *out = NULL;
+    if (bytes == 0)
+        return TIDE_OK;
+    if (!tidei_round_up(bytes, slot_alignment, &rounded) || !tidei_round_up(bytes, sim->granularity_bytes, &rounded))
+        return tide_error_set(TIDE_EOVERFLOW, "sim: %zu bytes overflow when rounded up", bytes);
+    if (!tidei_bounded_add(&sim->reserved, rounded, sim->capacity_bytes, &reserved))
+        return sim_refuse(sim, bytes, rounded, reserved);
+    if (bytes > SIM_LARGEST_BYTES || slot_alignment > SIM_LARGEST_BYTES)
+        status = tide_error_set(TIDE_ECAPACITY, "sim: %s request at a multiple of %s exceeds the largest of %s",
+                                tidei_size_text(bytes), tidei_size_text(alignment), tidei_size_text(SIM_LARGEST_BYTES));
+    else
+        status = sim_take(sim, sim_class_of(bytes, slot_alignment), SIM_WORD(bytes, sim_log2(alignment)), out);
+    if (status == TIDE_OK)
+        atomic_fetch_add_explicit(&sim->used, bytes, memory_order_relaxed); /* as tidei_bounded_add */
+    else
+        atomic_fetch_sub_explicit(&sim->reserved, rounded, memory_order_relaxed); /* as tidei_bounded_add */
+    return status;
+}
+
+/* Free the slot of `pointer`, which must hold `word`. */
+static enum tide_status
+sim_give(struct sim *sim, void *pointer, uint64_t word)
+{
+    uint64_t address = (uintptr_t)pointer;
+    uint64_t class_index = (address >> SIM_REGION_LOG2) - 1; /* an address below the first region gives no class */
+    uint64_t offset = address & (SIM_REGION_BYTES - 1);
+    enum tide_status status = TIDE_EPOINTER;
+    struct sim_class *sim_class;
+    uint64_t slot;
+
+    if (class_index >= SIM_CLASS_COUNT || offset % sim_class_bytes(class_index) != 0)
+        return TIDE_EPOINTER;
+    slot = offset / sim_class_bytes(class_index);
+    sim_class = &sim->classes[class_index];
+    tidei_lock_take(&sim_class->lock);
+    if (slot < sim_class->slot_count && (sim_class->slots[slot] & SIM_LIVE) != 0)
+        status = sim_class->slots[slot] == word ? TIDE_OK : TIDE_EMISMATCH;
+    if (status == TIDE_OK) {
+        sim_class->slots[slot] = sim_class->free_slot << 1;
+        sim_class->free_slot = slot;
+    }
+    tidei_lock_give(&sim_class->lock);
+    return status;
+}
+
+static enum tide_status
+sim_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct sim *sim = (struct sim *)self;
+    uint64_t rounded;
+    enum tide_status status;
+
+    (void)stream;
+    if (pointer == NULL && bytes == 0)
+        return TIDE_OK;
+    /* a size too large to be live may not fit into a word: SIM_LIVE alone is that of 0 bytes, which no slot has */
+    status = sim_give(sim, pointer, bytes <= SIM_LARGEST_BYTES ? SIM_WORD(bytes, sim_log2(alignment)) : SIM_LIVE);
+    if (status == TIDE_EMISMATCH)
+        return tide_error_set(status, "sim: %zu bytes at a multiple of %zu given back at %p, allocated otherwise",
+                              bytes, alignment, pointer);
+    if (status != TIDE_OK)
+        return tide_error_set(status, "sim: %p given back, which is no live address", pointer);
+    (void)tidei_round_up(bytes, sim->granularity_bytes, &rounded);            /* it fitted when it was allocated */
+    atomic_fetch_sub_explicit(&sim->used, bytes, memory_order_relaxed);       /* as tidei_bounded_add */
+    atomic_fetch_sub_explicit(&sim->reserved, rounded, memory_order_relaxed); /* as tidei_bounded_add */
+    return TIDE_OK;
+}
+
+static enum tide_status
+sim_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    struct sim *sim = (struct sim *)self;
+
+    switch (what) {
+    case TIDE_QUERY_BYTES_USED:
+        *out = atomic_load_explicit(&sim->used, memory_order_relaxed); /* a figure of its own, orders nothing */
+        return TIDE_OK;
+    case TIDE_QUERY_BYTES_RESERVED:
+        *out = atomic_load_explicit(&sim->reserved, memory_order_relaxed); /* the same */
+        return TIDE_OK;
+    case TIDE_QUERY_CAPACITY:
+        if (sim->capacity_bytes == UINT64_MAX)
+            break;
+        *out = sim->capacity_bytes;
+        return TIDE_OK;
+    case TIDE_QUERY_HOST_ACCESS:
+    case TIDE_QUERY_STREAM_ORDERED:
+        *out = 0;
+        return TIDE_OK;
+    case TIDE_QUERY_ALIGNMENT:
+        *out = SIM_ALIGNMENT;
+        return TIDE_OK;
+    default:
+        break;
+    }
+    return tide_base_query(self, what, out);
+}
+
+static void
+sim_describe(struct tide_resource *self, struct tide_text *text)
+{
+    struct sim *sim = (struct sim *)self;
+    const char *separator = "";
+
+    if (sim->capacity_bytes != UINT64_MAX) {
+        tide_text_format(text, "capacity=");
+        tide_text_size(text, sim->capacity_bytes);
+        separator = ", ";
+    }
+    if (sim->granularity_bytes != 1) {
+        tide_text_format(text, "%sgranularity=", separator);
+        tide_text_size(text, sim->granularity_bytes);
+    }
+}
+
+/* Newest first, as it is cheapest for the list of locks. */
+static void
+sim_classes_fini(struct sim *sim, size_t count)
+{
+    while (count-- > 0) {
+        tidei_lock_fini(&sim->classes[count].lock);
+        free(sim->classes[count].slots);
+    }
+}
+
+static enum tide_status
+sim_classes_init(struct sim *sim)
+{
+    for (size_t i = 0; i < SIM_CLASS_COUNT; i++) {
+        enum tide_status status = tidei_lock_init(&sim->classes[i].lock);
+
+        if (status != TIDE_OK) {
+            sim_classes_fini(sim, i);
+            return status;
+        }
+        sim->classes[i].free_slot = SIM_NO_SLOT;
+    }
+    return TIDE_OK;
+}
+
+static void
+sim_destroy(struct tide_resource *self)
+{
+    struct sim *sim = (struct sim *)self;
+
+    sim_classes_fini(sim, SIM_CLASS_COUNT);
+    tide_resource_fini(self);
+    free(sim);
+}
+
+static const struct tide_resource_ops sim_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "sim",
+    .allocate = sim_allocate,
+    .deallocate = sim_deallocate,
+    .order = tide_base_order,
+    .trim = tide_base_trim,
+    .query = sim_query,
+    .describe = sim_describe,
+    .upstream_at = tide_base_upstream_at,
+    .destroy = sim_destroy,
+};
+
+enum tide_status
+tide_sim_create(const struct tide_sim_options *options, struct tide_resource **out)
+{
+    struct tide_sim_options known;
+    struct sim *sim;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "sim: NULL in place of the resource's address");
+    *out = NULL;
+    status = tidei_options_copy("sim", options, &known, sizeof(known));
+    if (status != TIDE_OK)
+        return status;
+    if (known.granularity_bytes != 0 && !tidei_is_power_of_two(known.granularity_bytes))
+        return tide_error_set(TIDE_EINVAL, "sim: granularity of %llu bytes is no power of two",
+                              (unsigned long long)known.granularity_bytes);
+    sim = calloc(1, sizeof(*sim));
+    if (sim == NULL)
+        return tide_error_set(TIDE_ENOMEM, "sim: no memory for a resource");
+    status = tide_resource_init(&sim->base, &sim_ops, NULL);
+    if (status == TIDE_OK)
+        status = sim_classes_init(sim);
+    if (status != TIDE_OK) {
+        free(sim);
+        return status;
+    }
+    sim->capacity_bytes = known.capacity_bytes != 0 ? known.capacity_bytes : UINT64_MAX;
+    sim->granularity_bytes = known.granularity_bytes != 0 ? known.granularity_bytes : 1;
+    *out = &sim->base;
+    return TIDE_OK;
+}
+
+static const struct tidei_argument sim_arguments[] = {
+    { .key = "capacity", .type = TIDEI_ARGUMENT_SIZE, .least = 1, .expected = "a size such as 80GiB" },
+    { .key = "granularity",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .power_of_two = true,
+      .expected = "a power of two such as 2MiB" },
+};
+
+static enum tide_status
+sim_create(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_sim_options options = {
+        TIDE_OPTIONS(options),
+        .capacity_bytes = arguments->values[0].number,
+        .granularity_bytes = arguments->values[1].number,
+    };
+
+    (void)upstream;
+    *out = NULL;
+    return tide_sim_create(&options, out);
+}
+
+const struct tidei_kind tidei_sim_kind = {
+    .name = "sim",
+    .is_base = true,
+    .arguments = sim_arguments,
+    .argument_count = TIDEI_COUNT_OF(sim_arguments),
+    .create = sim_create,
+};

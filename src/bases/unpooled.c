@@ -1,0 +1,300 @@
+/* What the bases `cuda`, `managed` and `pinned` have in common. */
+#include "src/bases/unpooled.h"
+
+#ifdef HAVE_CUDA_H
+
+#include <stdlib.h>
+
+/* The least that the three functions align to: CUDA Programming Guide, device memory accesses. */
+#define PLAIN_ALIGNMENT ((size_t)256)
+
+enum tide_status
+tidei_plain_open(struct tidei_plain *self, const struct tide_resource_ops *ops, const struct tidei_plain_calls *calls,
+                 int ordinal)
+{
+    enum tide_status status = tidei_device_open(&self->device, ops->name, ordinal);
+
+    if (status != TIDE_OK)
+        return status;
+    status = tide_resource_init(&self->base, ops, NULL);
+    if (status == TIDE_OK)
+        status = tidei_lock_init(&self->lock);
+    if (status != TIDE_OK) {
+        tidei_device_close(&self->device);
+        return status;
+    }
+    tidei_blocks_init(&self->blocks);
+    self->calls = calls;
+    self->largest_bytes = TIDEI_PLAIN_LARGEST;
+    return TIDE_OK;
+}
+
+/*
+ * Memory lies where the current context is: one of another device is not ours to use, and there may be none. True
+ * where the primary context was made current, and is to be left.
+ */
+static bool
+plain_enter(struct tidei_plain *self)
+{
+    const struct tidei_driver *cuda = self->device.cuda;
+    CUdevice current = 0;
+
+    if (cuda->context_get_device(&current) == CUDA_SUCCESS && current == self->device.handle)
+        return false;
+    return cuda->context_push(self->device.context) == CUDA_SUCCESS;
+}
+
+static enum tide_status
+plain_refuse(struct tidei_plain *self, size_t bytes)
+{
+    enum tide_status status;
+    uint64_t free_bytes;
+
+    (void)tidei_device_query(&self->device, TIDE_QUERY_DEVICE_FREE, &free_bytes, &status);
+    status = tide_error_set(TIDE_ECAPACITY,
+                            "%s: %s request finds no room: CUDA_ERROR_OUT_OF_MEMORY (device %d: %s of %s free)",
+                            self->device.subject, tidei_size_text(bytes), self->device.ordinal,
+                            tidei_size_text(free_bytes), tidei_size_text(self->device.total_bytes));
+    tidei_error_driver_set(CUDA_ERROR_OUT_OF_MEMORY);
+    return status;
+}
+
+/* Relaxed: figures of their own, which order nothing. */
+static void
+plain_count(struct tidei_plain *self, size_t bytes)
+{
+    uint64_t used = atomic_fetch_add_explicit(&self->used, bytes, memory_order_relaxed) + bytes;
+    uint64_t high = atomic_load_explicit(&self->used_high, memory_order_relaxed);
+
+    while (used > high && !atomic_compare_exchange_weak_explicit(&self->used_high, &high, used, memory_order_relaxed,
+                                                                 memory_order_relaxed))
+        continue;
+}
+
+/* With the lock held, and room for one more. */
+static void
+plain_put(struct tidei_plain *self, void *pointer, size_t bytes, size_t alignment)
+{
+    struct tidei_block *block = &self->blocks.blocks[tidei_blocks_add(&self->blocks, pointer, 0)];
+
+    block->bytes = bytes;
+    block->alignment = alignment;
+}
+
+/*
+ * Know a block from now on; false where host memory is short. One that is out at that address went with its context:
+ * the application has destroyed that, or reset the device.
+ */
+static bool
+plain_know(struct tidei_plain *self, void *pointer, size_t bytes, size_t alignment)
+{
+    size_t gone_bytes = 0;
+    uint32_t gone;
+    bool room;
+
+    tidei_lock_take(&self->lock);
+    gone = tidei_blocks_find(&self->blocks, pointer);
+    if (gone != TIDEI_BLOCK_NONE) {
+        gone_bytes = self->blocks.blocks[gone].bytes;
+        tidei_blocks_remove(&self->blocks, gone);
+    }
+    room = tidei_blocks_reserve(&self->blocks, (uint64_t)self->blocks.count + self->freeing + 1);
+    if (room)
+        plain_put(self, pointer, bytes, alignment);
+    tidei_lock_give(&self->lock);
+    atomic_fetch_sub_explicit(&self->used, gone_bytes, memory_order_relaxed); /* as in plain_count */
+    if (room)
+        plain_count(self, bytes);
+    return room;
+}
+
+/*
+ * Forget a block, before the driver frees it: its address may come back at once on another thread. The driver itself
+ * would free what any other allocator of the process got from it.
+ */
+static enum tide_status
+plain_forget(struct tidei_plain *self, void *pointer, size_t bytes, size_t alignment)
+{
+    struct tidei_block known = { .used = false };
+    enum tide_status status;
+    uint32_t number;
+
+    tidei_lock_take(&self->lock);
+    number = tidei_blocks_find(&self->blocks, pointer);
+    if (number != TIDEI_BLOCK_NONE) {
+        known = self->blocks.blocks[number];
+        if (known.bytes == bytes && known.alignment == alignment) {
+            tidei_blocks_remove(&self->blocks, number);
+            self->freeing++;
+        }
+    }
+    tidei_lock_give(&self->lock);
+    if (!known.used) {
+        status = tide_error_set(TIDE_EPOINTER,
+                                "%s: %p is no live allocation of this base (CUDA_ERROR_INVALID_VALUE; the driver was "
+                                "not asked to free it)",
+                                self->device.subject, pointer);
+        tidei_error_driver_set(CUDA_ERROR_INVALID_VALUE);
+        return status;
+    }
+    if (known.bytes == bytes && known.alignment == alignment)
+        return TIDE_OK;
+    return tide_error_set(TIDE_EMISMATCH,
+                          "%s: %p given back with %zu B at a multiple of %zu, allocated with %zu B at %zu",
+                          self->device.subject, pointer, bytes, alignment, known.bytes, known.alignment);
+}
+
+/* What the driver came to with a block that was forgotten; one that it has not freed is known again. */
+static void
+plain_forgotten(struct tidei_plain *self, void *pointer, size_t bytes, size_t alignment, bool freed)
+{
+    tidei_lock_take(&self->lock);
+    self->freeing--;
+    if (!freed)
+        plain_put(self, pointer, bytes, alignment); /* its room was kept */
+    tidei_lock_give(&self->lock);
+    if (freed)
+        atomic_fetch_sub_explicit(&self->used, bytes, memory_order_relaxed); /* as in plain_count */
+}
+
+/* The call that allocates, in the context that it takes. */
+static CUresult
+plain_get(struct tidei_plain *self, size_t bytes, void **out, const char **function)
+{
+    const struct tidei_driver *cuda = self->device.cuda;
+    bool pushed = plain_enter(self);
+    CUresult result = self->calls->allocate(self, bytes, out, function);
+
+    if (!pushed && tidei_driver_enter(cuda, result, self->device.context)) {
+        pushed = true;
+        result = self->calls->allocate(self, bytes, out, function);
+    }
+    if (pushed)
+        tidei_driver_leave(cuda);
+    return result;
+}
+
+/*
+ * The driver says that its functions may wait for the memory's users, not that they do: so what the stream holds is
+ * waited for here. The error of work that has failed is told by the call that frees, where it matters.
+ */
+static CUresult
+plain_free(struct tidei_plain *self, void *pointer, tide_stream stream, const char **function)
+{
+    if (self->device.cuda->stream_synchronize != NULL)
+        (void)self->device.cuda->stream_synchronize((CUstream)stream);
+    return self->calls->deallocate(self, pointer, function);
+}
+
+/* The same in the context that it takes. */
+static CUresult
+plain_give(struct tidei_plain *self, void *pointer, tide_stream stream, const char **function)
+{
+    const struct tidei_driver *cuda = self->device.cuda;
+    bool pushed = plain_enter(self);
+    CUresult result = plain_free(self, pointer, stream, function);
+
+    if (!pushed && tidei_driver_enter(cuda, result, self->device.context)) {
+        pushed = true;
+        result = plain_free(self, pointer, stream, function);
+    }
+    if (pushed)
+        tidei_driver_leave(cuda);
+    return result;
+}
+
+enum tide_status
+tidei_plain_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct tidei_plain *self = (struct tidei_plain *)resource;
+    const char *function = "";
+    CUresult result;
+
+    (void)stream;
+    *out = NULL;
+    if (alignment > PLAIN_ALIGNMENT)
+        return tide_error_set(TIDE_EINVAL, "%s: alignment %zu exceeds the 256 bytes that the driver gives",
+                              self->device.subject, alignment);
+    if (bytes == 0)
+        return TIDE_OK;
+    if (bytes > self->largest_bytes)
+        return plain_refuse(self, bytes);
+    result = plain_get(self, bytes, out, &function);
+    if (result == CUDA_SUCCESS && plain_know(self, *out, bytes, alignment))
+        return TIDE_OK;
+    if (result == CUDA_SUCCESS)
+        (void)plain_give(self, *out, stream, &function);
+    *out = NULL;
+    if (result == CUDA_SUCCESS)
+        return tide_error_set(TIDE_ENOMEM, "%s: no host memory to know a block by", self->device.subject);
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? plain_refuse(self, bytes)
+                                              : tidei_device_error(&self->device, result, function);
+}
+
+enum tide_status
+tidei_plain_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment,
+                       tide_stream stream)
+{
+    struct tidei_plain *self = (struct tidei_plain *)resource;
+    const char *function = "";
+    enum tide_status status;
+    CUresult result;
+
+    if (pointer == NULL)
+        return bytes == 0 ? TIDE_OK
+                          : tide_error_set(TIDE_EPOINTER, "%s: NULL is no allocation of %zu bytes",
+                                           self->device.subject, bytes);
+    status = plain_forget(self, pointer, bytes, alignment);
+    if (status != TIDE_OK)
+        return status;
+    result = plain_give(self, pointer, stream, &function);
+    status = result == CUDA_SUCCESS ? TIDE_OK : tidei_device_free_error(&self->device, result, pointer, function);
+    plain_forgotten(self, pointer, bytes, alignment, status == TIDE_OK);
+    return status;
+}
+
+enum tide_status
+tidei_plain_order(struct tide_resource *resource, tide_stream earlier, tide_stream later)
+{
+    return tidei_device_order(&((struct tidei_plain *)resource)->device, earlier, later);
+}
+
+enum tide_status
+tidei_plain_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
+{
+    struct tidei_plain *self = (struct tidei_plain *)resource;
+    enum tide_status status = TIDE_OK;
+
+    switch (what) {
+    case TIDE_QUERY_BYTES_USED:
+    case TIDE_QUERY_BYTES_RESERVED:
+        *out = atomic_load_explicit(&self->used, memory_order_relaxed); /* as in plain_count */
+        return TIDE_OK;
+    case TIDE_QUERY_BYTES_USED_HIGH:
+    case TIDE_QUERY_BYTES_RESERVED_HIGH:
+        *out = atomic_load_explicit(&self->used_high, memory_order_relaxed); /* the same */
+        return TIDE_OK;
+    case TIDE_QUERY_STREAM_ORDERED:
+        *out = 0;
+        return TIDE_OK;
+    case TIDE_QUERY_ALIGNMENT:
+        *out = PLAIN_ALIGNMENT;
+        return TIDE_OK;
+    default:
+        return tidei_device_query(&self->device, what, out, &status) ? status : tide_base_query(resource, what, out);
+    }
+}
+
+void
+tidei_plain_destroy(struct tide_resource *resource)
+{
+    struct tidei_plain *self = (struct tidei_plain *)resource;
+
+    tidei_device_close(&self->device);
+    tidei_blocks_fini(&self->blocks);
+    tidei_lock_fini(&self->lock);
+    tide_resource_fini(resource);
+    free(self);
+}
+
+#endif

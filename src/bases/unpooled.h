@@ -1,0 +1,52 @@
+/* What the bases `cuda`, `managed` and `pinned` have in common: one driver call for each allocation, and figures. */
+#ifndef TIDEI_BASES_UNPOOLED_H
+#define TIDEI_BASES_UNPOOLED_H
+
+#include "src/tables/blocks.h"
+#include "src/cuda/device.h"
+
+#ifdef HAVE_CUDA_H
+
+struct tidei_plain;
+
+/* The two calls that a kind makes; the context is current. *function is the one that failed. */
+struct tidei_plain_calls {
+    CUresult (*allocate)(struct tidei_plain *self, size_t bytes, void **out, const char **function);
+    CUresult (*deallocate)(struct tidei_plain *self, void *pointer, const char **function);
+};
+
+struct tidei_plain {
+    struct tide_resource base;
+    struct tidei_device device;
+    const struct tidei_plain_calls *calls; /* static */
+    size_t largest_bytes;                  /* no request past it reaches the driver */
+    _Atomic uint64_t used;                 /* bytes outstanding, of all threads */
+    _Atomic uint64_t used_high;
+    struct tidei_lock lock;     /* guards what follows; nothing is called while it is held */
+    struct tidei_blocks blocks; /* what is out */
+    uint32_t freeing;           /* taken out of `blocks`, but maybe put back: the driver has not answered */
+};
+
+/* More than any address space has: the driver must not get to round what is near SIZE_MAX. */
+#define TIDEI_PLAIN_LARGEST ((size_t)1 << 47)
+
+/*
+ * Make *self, which is zeroed, a resource of `ops` on the device `ordinal`. On failure there is nothing to close.
+ * Errors: those of tidei_device_open.
+ */
+enum tide_status tidei_plain_open(struct tidei_plain *self, const struct tide_resource_ops *ops,
+                                  const struct tidei_plain_calls *calls, int ordinal);
+
+/* Operations. */
+enum tide_status tidei_plain_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream,
+                                      void **out);
+enum tide_status tidei_plain_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment,
+                                        tide_stream stream);
+enum tide_status tidei_plain_order(struct tide_resource *self, tide_stream earlier, tide_stream later);
+void tidei_plain_destroy(struct tide_resource *self);
+
+/* What all kinds answer alike: bytes, stream order, alignment, and the device's figures. */
+enum tide_status tidei_plain_query(struct tide_resource *self, enum tide_query what, uint64_t *out);
+
+#endif
+#endif

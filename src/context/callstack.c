@@ -1,0 +1,380 @@
+/* Keeps each call stack once. */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "src/context/callstack.h"
+#include "src/resource/resource.h"
+#include "src/trace/session/callstacks.h"
+#include "src/trace/session/registry.h"
+#include "src/context/walk.h"
+
+#define CALLSTACK_SLOTS_FIRST 1024
+#define CALLSTACK_MOST        (1u << 20) /* 180 MiB with 16 frames each; more tell nobody anything */
+
+/* Open addressing, at most half full. What is put in a slot stays there. */
+struct table {
+    size_t mask;
+    struct table *smaller; /* the one before: somebody may still read it */
+    _Atomic(struct tidei_callstack *) slots[];
+};
+
+static struct {
+    pthread_mutex_t lock;
+    _Atomic(struct table *) table; /* written under the lock */
+    struct tidei_callstack **all;  /* owned; by number - 1, under the lock as all that follows */
+    uint32_t count;
+    uint32_t capacity;
+    size_t told_modules;
+    struct tidei_modules modules;
+} callstacks = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t thread_os_id;
+
+uint32_t
+tidei_thread_os_id(void)
+{
+    if (__builtin_expect(thread_os_id == 0, 0))
+        thread_os_id = (uint32_t)syscall(SYS_gettid);
+    return thread_os_id;
+}
+
+void
+tidei_thread_forked(void)
+{
+    thread_os_id = 0;
+}
+
+const char *const tidei_unwind_words[] = { "auto", "fp", "dwarf", NULL };
+
+enum tide_status
+tidei_callstack_options(const char *subject, uint32_t depth, enum tide_unwind unwind)
+{
+    if (depth > TIDE_CALLSTACK_MOST)
+        return tide_error_set(TIDE_EINVAL, "%s: call stacks of %u frames, expected at most %u", subject,
+                              (unsigned)depth, TIDE_CALLSTACK_MOST);
+    if (unwind > TIDE_UNWIND_DWARF)
+        return tide_error_set(TIDE_EINVAL, "%s: unknown unwind", subject);
+    if (unwind == TIDE_UNWIND_FP && !TIDEI_WALK_HAS_FP)
+        return tide_error_set(TIDE_EUNSUPPORTED, "%s: unwind=fp: frame pointers are not known on this machine",
+                              subject);
+    tidei_walk_begin();
+    tidei_recorder_handle_forks();
+    return TIDE_OK;
+}
+
+void
+tidei_callstack_lock(void)
+{
+    pthread_mutex_lock(&callstacks.lock);
+}
+
+void
+tidei_callstack_unlock(void)
+{
+    pthread_mutex_unlock(&callstacks.lock);
+}
+
+/* Two lanes, so that one multiplication does not wait for the other; both end in one as in MurmurHash3 (Appleby). */
+static uint64_t
+callstack_hash(const uint64_t *frames, unsigned count)
+{
+    uint64_t a = count, b = 0x9e3779b97f4a7c15u;
+    unsigned i;
+
+    for (i = 0; i + 1 < count; i += 2) {
+        a = (a ^ frames[i]) * 0xff51afd7ed558ccdu;
+        b = (b ^ frames[i + 1]) * 0xc4ceb9fe1a85ec53u;
+        a ^= a >> 32;
+        b ^= b >> 32;
+    }
+    if (i < count)
+        a = (a ^ frames[i]) * 0xff51afd7ed558ccdu;
+    a ^= b * 0x9e3779b97f4a7c15u;
+    return a ^ a >> 29;
+}
+
+/* Where a call stack is, or would be. */
+static size_t
+table_look(struct table *table, uint64_t hash, const uint64_t *frames, unsigned count, struct tidei_callstack **found)
+{
+    size_t i = hash & table->mask;
+
+    /* Acquire: pairs with the release in table_put, and sees what is in it. */
+    while ((*found = atomic_load_explicit(&table->slots[i], memory_order_acquire)) != NULL) {
+        if ((*found)->hash == hash && (*found)->count == count &&
+            memcmp((*found)->frames, frames, count * sizeof(*frames)) == 0)
+            break;
+        i = (i + 1) & table->mask;
+    }
+    return i;
+}
+
+static void
+table_put(struct table *table, struct tidei_callstack *stack)
+{
+    struct tidei_callstack *found;
+    size_t i = table_look(table, stack->hash, stack->frames, stack->count, &found);
+
+    /* Release: pairs with the acquire in table_look. */
+    atomic_store_explicit(&table->slots[i], stack, memory_order_release);
+}
+
+/* The table with room for one more; NULL where host memory is short. The lock is held. */
+static struct table *
+table_with_room(void)
+{
+    struct table *table = atomic_load_explicit(&callstacks.table, memory_order_relaxed), *larger;
+    size_t slots = table == NULL ? CALLSTACK_SLOTS_FIRST : 2 * (table->mask + 1);
+
+    if (table != NULL && callstacks.count < (table->mask + 1) / 2)
+        return table;
+    larger = calloc(1, sizeof(*larger) + slots * sizeof(larger->slots[0]));
+    if (larger == NULL)
+        return NULL;
+    larger->mask = slots - 1;
+    larger->smaller = table;
+    for (uint32_t i = 0; i < callstacks.count; i++)
+        table_put(larger, callstacks.all[i]);
+    /* Release: pairs with the acquire in callstack_find. Who still reads the smaller one takes the lock for a miss. */
+    atomic_store_explicit(&callstacks.table, larger, memory_order_release);
+    return larger;
+}
+
+/* NULL where it was not seen yet. */
+static struct tidei_callstack *
+callstack_find(uint64_t hash, const uint64_t *frames, unsigned count)
+{
+    /* Acquire: pairs with the release in table_with_room. */
+    struct table *table = atomic_load_explicit(&callstacks.table, memory_order_acquire);
+    struct tidei_callstack *found = NULL;
+
+    if (table != NULL)
+        table_look(table, hash, frames, count, &found);
+    return found;
+}
+
+/* Room in the list by number. The lock is held. */
+static bool
+callstack_reserve(void)
+{
+    uint32_t larger = callstacks.capacity == 0 ? CALLSTACK_SLOTS_FIRST / 2 : 2 * callstacks.capacity;
+    struct tidei_callstack **moved;
+
+    if (callstacks.count < callstacks.capacity)
+        return true;
+    moved = realloc(callstacks.all, larger * sizeof(*moved));
+    if (moved == NULL)
+        return false;
+    callstacks.all = moved;
+    callstacks.capacity = larger;
+    return true;
+}
+
+/* Modules that were loaded meanwhile: traces hear of them before a stack that leads through them. */
+static void
+callstack_tell_modules(void)
+{
+    tidei_modules_refresh(&callstacks.modules);
+    while (callstacks.told_modules < callstacks.modules.count)
+        tidei_trace_module(&callstacks.modules.items[callstacks.told_modules++]);
+}
+
+/* NULL where host memory is short. The lock is held. */
+static struct tidei_callstack *
+callstack_add(uint64_t hash, const uint64_t *frames, unsigned count)
+{
+    struct tidei_callstack *stack;
+    struct table *table;
+
+    if (callstacks.count == CALLSTACK_MOST || !callstack_reserve() || (table = table_with_room()) == NULL)
+        return NULL;
+    stack = malloc(sizeof(*stack) + count * sizeof(*frames));
+    if (stack == NULL)
+        return NULL;
+    stack->hash = hash;
+    atomic_init(&stack->checked, 0);
+    stack->id = callstacks.count + 1;
+    stack->count = count;
+    memcpy(stack->frames, frames, count * sizeof(*frames));
+    callstack_tell_modules();
+    tidei_trace_callstack(stack);
+    callstacks.all[callstacks.count++] = stack;
+    /* Last: whoever finds it may use it in an event, and it is in the rings by now. */
+    table_put(table, stack);
+    return stack;
+}
+
+/* Say once that call stacks are missing from now on. */
+static void
+callstack_tell_full(void)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+
+    /* Relaxed: one message, and nothing hangs on it. */
+    if (!atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
+        tidei_message(TIDE_WARNING, "call stacks: no room for further ones; what is allocated there has none");
+}
+
+/* The number of a stack; `checked`: frame pointers led to the same that the unwinder has found. */
+static __attribute__((noinline)) uint32_t
+callstack_keep(const uint64_t *frames, unsigned count, uint32_t checked)
+{
+    uint64_t hash = callstack_hash(frames, count);
+    struct tidei_callstack *stack;
+    int cancel;
+
+    if (count == 0)
+        return 0;
+    stack = callstack_find(hash, frames, count);
+    if (stack == NULL) {
+        /* Locks are held, and traces waited for: no thread ends here. */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+        pthread_mutex_lock(&callstacks.lock);
+        stack = callstack_find(hash, frames, count);
+        if (stack == NULL)
+            stack = callstack_add(hash, frames, count);
+        pthread_mutex_unlock(&callstacks.lock);
+        if (stack == NULL)
+            callstack_tell_full();
+        pthread_setcancelstate(cancel, NULL);
+    }
+    /* Relaxed: a site is what the compiler has made it, whoever has found that out. */
+    if (stack != NULL && checked != 0)
+        atomic_fetch_or_explicit(&stack->checked, checked, memory_order_relaxed);
+    return stack != NULL ? stack->id : 0;
+}
+
+static inline uint32_t
+callstack_check_of(const struct tidei_walk *walk, unsigned depth)
+{
+    return walk->raw_count == depth ? TIDEI_CALLSTACK_CUT : TIDEI_CALLSTACK_ENDED;
+}
+
+/* A stack that frame pointers lead to for the first time: whether they can be believed. The right one's number. */
+static __attribute__((noinline)) uint32_t
+callstack_check(const struct tidei_walk *walk, uint64_t from, unsigned depth)
+{
+    struct tidei_walk dwarf;
+    unsigned same = 0;
+
+    tidei_walk_dwarf(from, depth, &dwarf);
+    while (same < walk->count && same < dwarf.count && walk->frames[same] == dwarf.frames[same])
+        same++;
+    if (same == walk->count && same == dwarf.count)
+        return callstack_keep(walk->frames, walk->count, callstack_check_of(walk, depth));
+    if (same == dwarf.count && same == dwarf.raw_count && dwarf.ended)
+        return callstack_keep(walk->frames, walk->count,
+                              true); /* code without tables, such as is generated at run time */
+    if (same == dwarf.count && same < dwarf.raw_count && walk->frames[same] == dwarf.frames[same])
+        tidei_walk_learn_end(dwarf.frames[same]);
+    else
+        tidei_walk_learn_stray(same > 0 ? walk->frames[same - 1] : walk->last_own);
+    return callstack_keep(dwarf.frames, dwarf.count, 0);
+}
+
+static __attribute__((noinline)) uint32_t
+callstack_unwind(uint64_t from, unsigned depth)
+{
+    struct tidei_walk walk;
+
+    tidei_walk_dwarf(from, depth, &walk);
+    return callstack_keep(walk.frames, walk.count, 0);
+}
+
+__attribute__((noinline)) uint32_t
+tidei_callstack_here(unsigned depth, enum tide_unwind unwind)
+{
+    uint64_t from = (uint64_t)(uintptr_t)__builtin_return_address(0);
+    struct tidei_callstack *stack;
+    struct tidei_walk walk;
+
+    if (unwind == TIDE_UNWIND_DWARF)
+        return callstack_unwind(from, depth);
+    tidei_walk_fp(__builtin_frame_address(0), depth, unwind == TIDE_UNWIND_AUTO, &walk);
+    if (unwind == TIDE_UNWIND_FP)
+        return callstack_keep(walk.frames, walk.count, 0);
+    if (__builtin_expect(walk.stopped || walk.off_stack, 0))
+        return callstack_unwind(from, depth);
+    stack = callstack_find(callstack_hash(walk.frames, walk.count), walk.frames, walk.count);
+    /* Relaxed: as in callstack_keep. */
+    if (__builtin_expect(stack != NULL && (atomic_load_explicit(&stack->checked, memory_order_relaxed) &
+                                           callstack_check_of(&walk, depth)) != 0,
+                         1))
+        return stack->id;
+    return callstack_check(&walk, from, depth);
+}
+
+const struct tidei_callstack *
+tidei_callstack_get(uint32_t id)
+{
+    const struct tidei_callstack *stack = NULL;
+
+    pthread_mutex_lock(&callstacks.lock);
+    if (id != 0 && id <= callstacks.count)
+        stack = callstacks.all[id - 1];
+    pthread_mutex_unlock(&callstacks.lock);
+    return stack;
+}
+
+bool
+tidei_callstack_module(uint64_t address, struct tidei_module *out)
+{
+    const struct tidei_module *module;
+
+    *out = (struct tidei_module){ 0 };
+    pthread_mutex_lock(&callstacks.lock);
+    module = tidei_modules_find(&callstacks.modules, address);
+    if (module != NULL) {
+        *out = *module;
+        out->path = strdup(module->path);
+        out->build_id = strdup(module->build_id);
+    }
+    pthread_mutex_unlock(&callstacks.lock);
+    if (out->path != NULL && out->build_id != NULL)
+        return true;
+    free(out->path);
+    free(out->build_id);
+    return false;
+}
+
+const char *
+tidei_callstack_brief(uint32_t id, char *buffer, size_t size)
+{
+    const struct tidei_callstack *stack = tidei_callstack_get(id);
+    uint64_t address;
+    Dl_info info;
+
+    if (stack == NULL)
+        return "?";
+    address = stack->frames[0];
+    if (dladdr((const void *)(uintptr_t)(address - 1), &info) == 0 || info.dli_fname == NULL) {
+        snprintf(buffer, size, "0x%llx", (unsigned long long)address);
+    } else if (info.dli_sname != NULL) {
+        snprintf(buffer, size, "%s+0x%llx", info.dli_sname,
+                 (unsigned long long)(address - (uint64_t)(uintptr_t)info.dli_saddr));
+    } else {
+        const char *slash = strrchr(info.dli_fname, '/');
+
+        snprintf(buffer, size, "%s+0x%llx", slash != NULL ? slash + 1 : info.dli_fname,
+                 (unsigned long long)(address - (uint64_t)(uintptr_t)info.dli_fbase));
+    }
+    return buffer;
+}
+
+void
+tidei_callstack_each_locked(void (*module)(const struct tidei_module *module, void *context),
+                            void (*callstack)(const struct tidei_callstack *callstack, void *context), void *context)
+{
+    for (size_t i = 0; i < callstacks.told_modules; i++)
+        module(&callstacks.modules.items[i], context);
+    for (uint32_t i = 0; i < callstacks.count; i++)
+        callstack(callstacks.all[i], context);
+}

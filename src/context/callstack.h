@@ -1,0 +1,91 @@
+/*
+ * The call stacks of this process, each once: what a thread takes where it allocates, as a number.
+ *
+ * To take one costs a walk by frame pointers, a hash and a look into a table that is read without a lock. The first
+ * time that a stack is seen costs more: with TIDE_UNWIND_AUTO the unwinder walks it, too. Whether a frame pointer can
+ * be believed depends on the call site alone, since the compiler has decided it there for good; so a stack on which
+ * both agree is right ever after, and where they do not, the site at which they part is remembered, and every stack
+ * that leads over it is the unwinder's. A stack is told to the traces of this process before its number is used for
+ * the first time.
+ */
+#ifndef TIDEI_CONTEXT_CALLSTACK_H
+#define TIDEI_CONTEXT_CALLSTACK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidemark/callstack.h>
+#include <tidemark/status.h>
+
+#include "src/context/modules.h"
+
+/* A walk that ends has believed one frame pointer more than one that is cut off after as many frames. */
+enum tidei_callstack_check {
+    TIDEI_CALLSTACK_CUT = 1,
+    TIDEI_CALLSTACK_ENDED = 2,
+};
+
+struct tidei_callstack {
+    uint64_t hash;
+    _Atomic uint32_t checked; /* enum tidei_callstack_check: how frame pointers may lead to it and be believed */
+    uint32_t id;              /* from 1 */
+    uint32_t count;           /* of frames */
+    uint64_t frames[];
+};
+
+/*
+ * The options of a layer that takes call stacks: TIDE_EINVAL, with the error text set, or it may call
+ * tidei_callstack_here where `depth` is not 0. Cheap, and may be called again.
+ */
+enum tide_status tidei_callstack_options(const char *subject, uint32_t depth, enum tide_unwind unwind);
+
+/* The words for enum tide_unwind in stack text; ends in NULL. */
+extern const char *const tidei_unwind_words[];
+
+/* The two arguments in stack text. */
+/* clang-format off */
+#define TIDEI_CALLSTACK_ARGUMENTS                                                                                      \
+    { .key = "callstack",                                                                                              \
+      .type = TIDEI_ARGUMENT_COUNT,                                                                                    \
+      .most = TIDE_CALLSTACK_MOST,                                                                                     \
+      .expected = "frames of a call stack, at most 128" },                                                             \
+    { .key = "unwind",                                                                                                 \
+      .type = TIDEI_ARGUMENT_CHOICE,                                                                                   \
+      .choices = tidei_unwind_words,                                                                                   \
+      .expected = "auto, fp or dwarf" }
+/* clang-format on */
+
+/*
+ * The number of the calling thread's call stack, its innermost `depth` frames outside of the library; 0 where there is
+ * none: no frame, no host memory, or more different ones than are kept. Not from a signal handler. Lock-free where the
+ * stack was seen before.
+ */
+uint32_t tidei_callstack_here(unsigned depth, enum tide_unwind unwind);
+
+/* What a number means, for the life of the process; NULL where it means nothing. Takes a lock. */
+const struct tidei_callstack *tidei_callstack_get(uint32_t id);
+
+/* The innermost frame in a few words for a message, "train_step+0x1f"; "?" for 0. */
+const char *tidei_callstack_brief(uint32_t id, char *buffer, size_t size);
+
+/* The module of an address: a copy, with its own path and build id to be freed. False where there is none. */
+bool tidei_callstack_module(uint64_t address, struct tidei_module *out);
+
+/* Call `each` for every module, and then for every call stack, so far; with the lock, which is the caller's. */
+void tidei_callstack_each_locked(void (*module)(const struct tidei_module *module, void *context),
+                                 void (*callstack)(const struct tidei_callstack *callstack, void *context),
+                                 void *context);
+
+/* Around fork(), and while a forked process begins a trace of its own. Older than the registry's lock. */
+void tidei_callstack_lock(void);
+void tidei_callstack_unlock(void);
+
+/* The system's number of the calling thread. */
+uint32_t tidei_thread_os_id(void);
+
+/* This process was forked off. */
+void tidei_thread_forked(void);
+
+#endif

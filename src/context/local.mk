@@ -1,0 +1,14 @@
+# What the caller says and where it stands.
+libtidemark_la_SOURCES += \
+	src/context/callstack.c \
+	src/context/callstack.h \
+	src/context/frames.c \
+	src/context/frames.h \
+	src/context/modules.c \
+	src/context/modules.h \
+	src/context/symbols.c \
+	src/context/symbols.h \
+	src/context/tag.c \
+	src/context/tag.h \
+	src/context/walk.c \
+	src/context/walk.h

@@ -1,0 +1,338 @@
+/*
+ * The names that threads give to what they allocate, numbered for the whole process.
+ *
+ * A name is told to every trace when it is seen for the first time, in a record that stands before the first
+ * allocation with it. From then on each thread finds its number in a small table of its own.
+ */
+#include "config.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/resource/resource.h"
+#include "src/trace/ring/producer.h"
+#include "src/context/tag.h"
+
+#define TAG_NAME_MAX   255
+#define MARK_TEXT_MAX  1023
+#define TAG_CACHE_SIZE 64
+
+struct tag {
+    uint32_t parent;
+    uint32_t hash;
+    char *name; /* owned; for the life of the process */
+};
+
+/* All tags, by number - 1. Under tag_lock. */
+static pthread_mutex_t tag_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tag *tags;
+static uint32_t tag_count;
+static uint32_t tag_capacity;
+
+/* Their numbers by name and parent: a hash table, a power of two at most half full; 0: empty. Under tag_lock. */
+static uint32_t *tag_slots;
+static uint32_t tag_slot_count;
+
+/* A thread's nesting, and the tags that it has used lately. */
+struct tag_thread {
+    uint32_t *stack;
+    size_t depth;
+    size_t capacity;
+    struct {
+        uint32_t parent;
+        uint32_t id;
+        const char *name; /* of the tag */
+    } cache[TAG_CACHE_SIZE];
+};
+
+static TIDEI_TLS struct tag_thread *tag_mine;
+static pthread_key_t tag_key;
+static pthread_once_t tag_once = PTHREAD_ONCE_INIT;
+
+static void
+tag_thread_ends(void *argument)
+{
+    struct tag_thread *mine = argument;
+
+    tag_mine = NULL;
+    tidei_tag_current = 0;
+    free(mine->stack);
+    free(mine);
+}
+
+static void
+tag_make_key(void)
+{
+    if (pthread_key_create(&tag_key, tag_thread_ends) != 0)
+        abort();
+}
+
+static void
+tag_define(struct tidei_recorder *recorder, void *context)
+{
+    uint32_t id = *(uint32_t *)context;
+    struct tidei_record record = { .kind = TIDEI_RECORD_TAG, .address = id, .size = tags[id - 1].parent };
+    struct tidei_front *front = tidei_front_get_recording(recorder);
+
+    if (front != NULL)
+        tidei_front_text(front, &record, tags[id - 1].name, strlen(tags[id - 1].name));
+}
+
+void
+tidei_tags_define_locked(struct tidei_recorder *recorder)
+{
+    for (uint32_t id = 1; id <= tag_count; id++)
+        tag_define(recorder, &id);
+}
+
+void
+tidei_tags_define(struct tidei_recorder *recorder)
+{
+    pthread_mutex_lock(&tag_lock);
+    tidei_tags_define_locked(recorder);
+    pthread_mutex_unlock(&tag_lock);
+}
+
+void
+tidei_tags_lock(void)
+{
+    pthread_mutex_lock(&tag_lock);
+}
+
+void
+tidei_tags_unlock(void)
+{
+    pthread_mutex_unlock(&tag_lock);
+}
+
+/* FNV-1a (Fowler, Noll, Vo), from the parent on. */
+static uint32_t
+tag_hash(uint32_t parent, const char *name, size_t length)
+{
+    uint32_t hash = (UINT32_C(2166136261) ^ parent) * UINT32_C(16777619);
+
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)name[i]) * UINT32_C(16777619);
+    return hash;
+}
+
+static void
+tag_put(uint32_t *slots, uint32_t count, uint32_t id)
+{
+    uint32_t at = tags[id - 1].hash & (count - 1);
+
+    while (slots[at] != 0)
+        at = (at + 1) & (count - 1);
+    slots[at] = id;
+}
+
+/* Make room for one more in the hash table. */
+static bool
+tag_grow_slots(void)
+{
+    uint32_t larger = tag_slot_count == 0 ? 128 : tag_slot_count * 2;
+    uint32_t *slots;
+
+    if (tag_count < tag_slot_count / 2)
+        return true;
+    slots = calloc(larger, sizeof(*slots));
+    if (slots == NULL)
+        return false;
+    for (uint32_t id = 1; id <= tag_count; id++)
+        tag_put(slots, larger, id);
+    free(tag_slots);
+    tag_slots = slots;
+    tag_slot_count = larger;
+    return true;
+}
+
+/* A new number; 0 where host memory is short. tag_lock is held. */
+static uint32_t
+tag_add(uint32_t parent, const char *name, size_t length, uint32_t hash)
+{
+    char *copy;
+
+    if (!tag_grow_slots())
+        return 0;
+    if (tag_count == tag_capacity) {
+        uint32_t larger = tag_capacity == 0 ? 64 : tag_capacity * 2;
+        struct tag *moved = realloc(tags, larger * sizeof(*moved));
+
+        if (moved == NULL)
+            return 0;
+        tags = moved;
+        tag_capacity = larger;
+    }
+    copy = strndup(name, length);
+    if (copy == NULL)
+        return 0;
+    tags[tag_count].parent = parent;
+    tags[tag_count].name = copy;
+    tags[tag_count].hash = hash;
+    tag_count++;
+    tag_put(tag_slots, tag_slot_count, tag_count);
+    tidei_recorder_each(tag_define, &tag_count);
+    return tag_count;
+}
+
+/* 0 where there is none. tag_lock is held. */
+static uint32_t
+tag_look_up(uint32_t parent, const char *name, size_t length, uint32_t hash)
+{
+    uint32_t mask = tag_slot_count - 1;
+
+    if (tag_slot_count == 0)
+        return 0;
+    for (uint32_t at = hash & mask; tag_slots[at] != 0; at = (at + 1) & mask) {
+        const struct tag *tag = &tags[tag_slots[at] - 1];
+
+        if (tag->hash == hash && tag->parent == parent && strncmp(tag->name, name, length) == 0 &&
+            tag->name[length] == '\0')
+            return tag_slots[at];
+    }
+    return 0;
+}
+
+/* The number of a name under a parent; 0 where host memory is short. */
+static uint32_t
+tag_find(uint32_t parent, const char *name, size_t length, const char **kept)
+{
+    uint32_t hash = tag_hash(parent, name, length);
+    uint32_t id;
+
+    pthread_mutex_lock(&tag_lock);
+    id = tag_look_up(parent, name, length, hash);
+    if (id == 0)
+        id = tag_add(parent, name, length, hash);
+    *kept = id != 0 ? tags[id - 1].name : NULL;
+    pthread_mutex_unlock(&tag_lock);
+    return id;
+}
+
+static size_t
+tag_length(const char *text, size_t most)
+{
+    size_t length = strnlen(text, most + 1);
+
+    return length <= most ? length : tidei_utf8_cut(text, most);
+}
+
+static struct tag_thread *
+tag_thread_mine(void)
+{
+    if (tag_mine == NULL) {
+        pthread_once(&tag_once, tag_make_key);
+        tag_mine = calloc(1, sizeof(*tag_mine));
+        pthread_setspecific(tag_key, tag_mine);
+    }
+    return tag_mine;
+}
+
+static bool
+tag_nest(struct tag_thread *mine)
+{
+    if (mine->depth == mine->capacity) {
+        size_t larger = mine->capacity == 0 ? 16 : mine->capacity * 2;
+        uint32_t *moved = realloc(mine->stack, larger * sizeof(*moved));
+
+        if (moved == NULL)
+            return false;
+        mine->stack = moved;
+        mine->capacity = larger;
+    }
+    mine->stack[mine->depth++] = tidei_tag_current;
+    return true;
+}
+
+enum tide_status
+tide_tag_push(const char *name)
+{
+    struct tag_thread *mine = tag_thread_mine();
+    uint32_t parent = tidei_tag_current;
+    uint32_t id = 0;
+    size_t slot;
+
+    if (name == NULL || name[0] == '\0')
+        return tide_error_set(TIDE_EINVAL, "tag: the name is %s", name == NULL ? "NULL" : "empty");
+    if (mine == NULL || !tag_nest(mine))
+        return tide_error_set(TIDE_ENOMEM, "tag: no host memory");
+    slot = ((uintptr_t)name * 0x9e3779b97f4a7c15u >> 32 ^ parent) % TAG_CACHE_SIZE;
+    if (mine->cache[slot].id != 0 && mine->cache[slot].parent == parent && strcmp(mine->cache[slot].name, name) == 0)
+        id = mine->cache[slot].id;
+    if (id == 0) {
+        id = tag_find(parent, name, tag_length(name, TAG_NAME_MAX), &mine->cache[slot].name);
+        if (id == 0) {
+            mine->depth--;
+            mine->cache[slot].id = 0;
+            return tide_error_set(TIDE_ENOMEM, "tag: no host memory");
+        }
+        mine->cache[slot].id = id;
+        mine->cache[slot].parent = parent;
+    }
+    tidei_tag_current = id;
+    return TIDE_OK;
+}
+
+void
+tide_tag_pop(void)
+{
+    if (tag_mine != NULL && tag_mine->depth > 0)
+        tidei_tag_current = tag_mine->stack[--tag_mine->depth];
+}
+
+uint32_t
+tidei_tag_parent(uint32_t tag)
+{
+    uint32_t parent = 0;
+
+    pthread_mutex_lock(&tag_lock);
+    if (tag != 0)
+        parent = tags[tag - 1].parent;
+    pthread_mutex_unlock(&tag_lock);
+    return parent;
+}
+
+char *
+tidei_tag_path(uint32_t tag)
+{
+    size_t length = 0;
+    char *path;
+
+    pthread_mutex_lock(&tag_lock);
+    for (uint32_t id = tag; id != 0; id = tags[id - 1].parent)
+        length += strlen(tags[id - 1].name) + 1;
+    path = malloc(length + 1);
+    /* From the end: each name with the '/' behind it, the last of which becomes the NUL. */
+    for (uint32_t id = tag; path != NULL && id != 0; id = tags[id - 1].parent) {
+        size_t part = strlen(tags[id - 1].name);
+
+        path[--length] = id == tag ? '\0' : '/';
+        length -= part;
+        memcpy(path + length, tags[id - 1].name, part);
+    }
+    if (path != NULL && tag == 0)
+        path[0] = '\0';
+    pthread_mutex_unlock(&tag_lock);
+    return path;
+}
+
+static void
+mark_one(struct tidei_recorder *recorder, void *context)
+{
+    struct tidei_record record = { .kind = TIDEI_RECORD_MARK };
+    struct tidei_front *front = tidei_front_get_recording(recorder);
+
+    if (front != NULL)
+        tidei_front_text(front, &record, context, tag_length(context, MARK_TEXT_MAX));
+}
+
+enum tide_status
+tide_mark(const char *text)
+{
+    if (text == NULL)
+        return tide_error_set(TIDE_EINVAL, "mark: the text is NULL");
+    tidei_recorder_revive_all();
+    tidei_recorder_each(mark_one, (void *)text);
+    return TIDE_OK;
+}

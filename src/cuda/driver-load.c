@@ -1,0 +1,75 @@
+/* Loads the CUDA driver's library, once in a process. */
+#include "src/cuda/driver-table.h"
+
+#ifdef HAVE_CUDA_H
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What the one load came to. Written under driver_once alone, read after it. */
+static struct {
+    struct tidei_driver table;
+    enum tide_status status;
+    int driver_error;
+    char text[512]; /* behind the subject: that is whoever asks */
+    pid_t pid;      /* of the process that loaded it; 0 where the driver was never called */
+} driver_loaded;
+
+static pthread_once_t driver_once = PTHREAD_ONCE_INIT;
+
+static void *
+driver_find_in_library(void *context, const char *symbol)
+{
+    return dlsym(context, symbol);
+}
+
+/* The library is never closed: the driver has threads of its own. */
+static void
+driver_load(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    if (library == NULL) {
+        const char *reason = dlerror();
+
+        driver_loaded.status = tide_error_set(TIDE_EUNSUPPORTED, "driver: no NVIDIA driver on this machine (%s)",
+                                              reason != NULL ? reason : "libcuda.so.1");
+    } else {
+        driver_loaded.pid = getpid();
+        driver_loaded.status = tidei_driver_fill(&driver_loaded.table, driver_find_in_library, library);
+    }
+    if (driver_loaded.status != TIDE_OK) {
+        driver_loaded.driver_error = library != NULL ? tide_error_driver() : 0;
+        snprintf(driver_loaded.text, sizeof(driver_loaded.text), "%s", tide_error_text() + strlen("driver: "));
+    }
+}
+
+bool
+tidei_driver_usable(void)
+{
+    return driver_loaded.pid == 0 || driver_loaded.pid == getpid();
+}
+
+enum tide_status
+tidei_driver_get(const char *subject, const struct tidei_driver **out)
+{
+    *out = NULL;
+    pthread_once(&driver_once, driver_load);
+    if (driver_loaded.status != TIDE_OK) {
+        enum tide_status status = tide_error_set(driver_loaded.status, "%s: %s", subject, driver_loaded.text);
+
+        if (driver_loaded.driver_error != 0)
+            tidei_error_driver_set(driver_loaded.driver_error);
+        return status;
+    }
+    if (!tidei_driver_usable())
+        return tide_error_set(TIDE_EUNSUPPORTED,
+                              "%s: CUDA does not work in a child of fork() whose parent has started it", subject);
+    *out = &driver_loaded.table;
+    return TIDE_OK;
+}
+
+#endif

@@ -1,0 +1,9 @@
+# What a layer is.
+libtidemark_la_SOURCES += \
+	src/resource/kind.h \
+	src/resource/message.c \
+	src/resource/resource.c \
+	src/resource/resource.h \
+	src/resource/status.c \
+	src/resource/text.c \
+	src/resource/version.c

@@ -1,0 +1,317 @@
+/* Counts references, checks what enters a stack from outside, and forwards for layers that change nothing. */
+#include <string.h>
+
+#include "src/resource/resource.h"
+
+/*
+ * reserved[0] counts the references. The struct is public and read by C++, which has no _Atomic of C: it is only
+ * touched through the __atomic builtins below. reserved[1] says whether the resource is quick: see resource.h.
+ */
+#define REFERENCES 0
+
+/* An options struct larger than this is not one of a newer header but a struct_size that was never set. */
+#define OPTIONS_MAX_BYTES ((size_t)4096)
+
+static bool
+resource_ops_complete(const struct tide_resource_ops *ops)
+{
+    return ops->name != NULL && ops->allocate != NULL && ops->deallocate != NULL && ops->order != NULL &&
+           ops->trim != NULL && ops->query != NULL && ops->describe != NULL && ops->upstream_at != NULL &&
+           ops->destroy != NULL;
+}
+
+enum tide_status
+tide_resource_init(struct tide_resource *self, const struct tide_resource_ops *ops, struct tide_resource *upstream)
+{
+    if (self == NULL || ops == NULL)
+        return tide_error_set(TIDE_EINVAL, "resource: no struct or no operations given");
+    if (ops->version != TIDE_RESOURCE_OPS_VERSION)
+        return tide_error_set(TIDE_EUNSUPPORTED, "resource: operations of version %u, this library knows version %d",
+                              (unsigned)ops->version, TIDE_RESOURCE_OPS_VERSION);
+    if (!resource_ops_complete(ops))
+        return tide_error_set(TIDE_EINVAL, "resource: the operations of '%s' have an empty slot",
+                              ops->name != NULL ? ops->name : "(no name)");
+    self->ops = ops;
+    self->upstream = tide_resource_retain(upstream);
+    self->reserved[1] = 0;
+    /* relaxed: whoever hands the resource to another thread orders that */
+    __atomic_store_n(&self->reserved[REFERENCES], 1, __ATOMIC_RELAXED);
+    return TIDE_OK;
+}
+
+void
+tide_resource_fini(struct tide_resource *self)
+{
+    struct tide_resource *upstream = self->upstream;
+
+    self->upstream = NULL;
+    tide_resource_release(upstream);
+}
+
+struct tide_resource *
+tide_resource_retain(struct tide_resource *resource)
+{
+    /* relaxed: the caller holds a reference, so that nothing can be destroyed meanwhile */
+    if (resource != NULL)
+        __atomic_fetch_add(&resource->reserved[REFERENCES], 1, __ATOMIC_RELAXED);
+    return resource;
+}
+
+void
+tide_resource_release(struct tide_resource *resource)
+{
+    if (resource == NULL)
+        return;
+    /*
+     * release: what this thread did with the resource comes before another thread's destroy; acquire: the last
+     * release sees what all others did. Both sides are this line.
+     */
+    if (__atomic_fetch_sub(&resource->reserved[REFERENCES], 1, __ATOMIC_ACQ_REL) == 1)
+        resource->ops->destroy(resource);
+}
+
+const char *
+tide_resource_name(const struct tide_resource *resource)
+{
+    return resource != NULL ? resource->ops->name : "";
+}
+
+static enum tide_status
+resource_check(const struct tide_resource *resource, size_t alignment)
+{
+    if (resource == NULL)
+        return tide_error_set(TIDE_EINVAL, "resource: NULL in place of a resource");
+    if (!tidei_is_power_of_two(alignment))
+        return tide_error_set(TIDE_EINVAL, "%s: alignment %zu is no power of two", resource->ops->name, alignment);
+    return TIDE_OK;
+}
+
+/* Whether resource_refuse has a reason: alone on the way of what is allocated and freed. */
+static inline bool
+resource_refuses(const struct tide_resource *resource, size_t alignment, tide_stream stream)
+{
+    return __builtin_expect(resource == NULL || !tidei_is_power_of_two(alignment) || stream == TIDE_STREAM_ALL, 0);
+}
+
+static __attribute__((noinline, cold)) enum tide_status
+resource_refuse(const struct tide_resource *resource, size_t alignment)
+{
+    enum tide_status status = resource_check(resource, alignment);
+
+    if (status == TIDE_OK)
+        status =
+            tide_error_set(TIDE_EINVAL, "%s: TIDE_STREAM_ALL is no stream to allocate or free on", resource->ops->name);
+    return status;
+}
+
+enum tide_status
+tide_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "resource: NULL in place of the pointer's address");
+    *out = NULL;
+    if (resource_refuses(resource, alignment, stream))
+        return resource_refuse(resource, alignment);
+    status = resource->ops->allocate(resource, bytes, alignment, stream, out);
+    if (status != TIDE_OK)
+        *out = NULL;
+    return status;
+}
+
+enum tide_status
+tide_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    if (resource_refuses(resource, alignment, stream))
+        return resource_refuse(resource, alignment);
+    return resource->ops->deallocate(resource, pointer, bytes, alignment, stream);
+}
+
+enum tide_status
+tide_order(struct tide_resource *resource, tide_stream earlier, tide_stream later)
+{
+    enum tide_status status = resource_check(resource, 1);
+
+    if (status == TIDE_OK && later == TIDE_STREAM_ALL)
+        status = tide_error_set(TIDE_EINVAL, "%s: TIDE_STREAM_ALL cannot be made to wait", resource->ops->name);
+    return status != TIDE_OK ? status : resource->ops->order(resource, earlier, later);
+}
+
+enum tide_status
+tide_trim(struct tide_resource *resource, uint64_t keep_bytes)
+{
+    enum tide_status status = resource_check(resource, 1);
+
+    return status != TIDE_OK ? status : resource->ops->trim(resource, keep_bytes);
+}
+
+enum tide_status
+tide_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
+{
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "resource: NULL in place of the figure's address");
+    *out = 0;
+    status = resource_check(resource, 1);
+    if (status != TIDE_OK)
+        return status;
+    status = resource->ops->query(resource, what, out);
+    if (status != TIDE_OK)
+        *out = 0;
+    return status;
+}
+
+enum tide_status
+tide_pass_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    return tidei_allocate(self->upstream, bytes, alignment, stream, out);
+}
+
+enum tide_status
+tide_pass_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    return tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+}
+
+enum tide_status
+tide_pass_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
+{
+    return self->upstream->ops->order(self->upstream, earlier, later);
+}
+
+enum tide_status
+tide_pass_trim(struct tide_resource *self, uint64_t keep_bytes)
+{
+    return self->upstream->ops->trim(self->upstream, keep_bytes);
+}
+
+enum tide_status
+tide_pass_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    return self->upstream->ops->query(self->upstream, what, out);
+}
+
+void
+tide_pass_describe(struct tide_resource *self, struct tide_text *text)
+{
+    (void)self;
+    (void)text;
+}
+
+/* Past the last is where every walk ends, no failure to put into words: the thread's last error stays. */
+enum tide_status
+tide_pass_upstream_at(struct tide_resource *self, size_t index, struct tide_upstream *out)
+{
+    out->resource = index == 0 ? self->upstream : NULL;
+    out->limit_bytes = index == 0 ? UINT64_MAX : 0;
+    return index == 0 ? TIDE_OK : TIDE_EINVAL;
+}
+
+enum tide_status
+tide_base_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
+{
+    (void)self;
+    (void)earlier;
+    (void)later;
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_base_trim(struct tide_resource *self, uint64_t keep_bytes)
+{
+    (void)self;
+    (void)keep_bytes;
+    return TIDE_OK;
+}
+
+static const char *
+resource_query_name(enum tide_query what)
+{
+    switch (what) {
+    case TIDE_QUERY_BYTES_USED:
+        return "bytes used";
+    case TIDE_QUERY_BYTES_RESERVED:
+        return "bytes reserved";
+    case TIDE_QUERY_CAPACITY:
+        return "capacity";
+    case TIDE_QUERY_DEVICE:
+        return "device";
+    case TIDE_QUERY_HOST_ACCESS:
+        return "host access";
+    case TIDE_QUERY_STREAM_ORDERED:
+        return "stream order";
+    case TIDE_QUERY_ALIGNMENT:
+        return "alignment";
+    case TIDE_QUERY_BYTES_USED_HIGH:
+        return "most bytes used";
+    case TIDE_QUERY_BYTES_RESERVED_HIGH:
+        return "most bytes reserved";
+    case TIDE_QUERY_BYTES_CACHED:
+        return "bytes cached";
+    case TIDE_QUERY_LARGEST_FREE:
+        return "largest free block";
+    case TIDE_QUERY_FREE_BLOCKS:
+        return "free blocks";
+    case TIDE_QUERY_DEVICE_FREE:
+        return "free device memory";
+    case TIDE_QUERY_DEVICE_TOTAL:
+        return "device memory";
+    case TIDE_QUERY_POOLS:
+        return "memory pools";
+    case TIDE_QUERY_PEERS:
+        return "peers";
+    case TIDE_QUERY_IPC:
+        return "sharing between processes";
+    case TIDE_QUERY_FABRIC:
+        return "fabric handles";
+    case TIDE_QUERY_MANAGED_POOLS:
+        return "managed pools";
+    case TIDE_QUERY_HOST_POOLS:
+        return "host pools";
+    case TIDE_QUERY_LARGEST_REQUEST:
+        return "largest request";
+    }
+    return "figure of that number";
+}
+
+enum tide_status
+tide_base_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    *out = 0;
+    return tide_error_set(TIDE_EUNSUPPORTED, "%s: knows no %s", self->ops->name, resource_query_name(what));
+}
+
+enum tide_status
+tide_base_upstream_at(struct tide_resource *self, size_t index, struct tide_upstream *out)
+{
+    (void)self;
+    (void)index;
+    out->resource = NULL;
+    out->limit_bytes = 0;
+    return TIDE_EINVAL;
+}
+
+enum tide_status
+tidei_options_copy(const char *subject, const void *options, void *out, size_t out_size)
+{
+    const unsigned char *bytes = options;
+    size_t size = out_size;
+
+    memset(out, 0, out_size);
+    if (options != NULL)
+        memcpy(&size, options, sizeof(size));
+    if (size < sizeof(size) || size > OPTIONS_MAX_BYTES)
+        return tide_error_set(TIDE_EINVAL, "%s: struct_size %zu in the options, expected TIDE_OPTIONS", subject, size);
+    for (size_t i = out_size; i < size; i++) {
+        if (bytes[i] != 0)
+            return tide_error_set(TIDE_EUNSUPPORTED,
+                                  "%s: an option past byte %zu is set, this library is too old for it", subject,
+                                  out_size);
+    }
+    if (options != NULL)
+        memcpy(out, options, size < out_size ? size : out_size);
+    memcpy(out, &out_size, sizeof(out_size));
+    return TIDE_OK;
+}

@@ -1,0 +1,106 @@
+/* What a resource inside the library needs: the contract, forwarders without checks, and arithmetic that may fail. */
+#ifndef TIDEI_RESOURCE_RESOURCE_H
+#define TIDEI_RESOURCE_RESOURCE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidemark/message.h>
+#include <tidemark/resource.h>
+
+/* Call the operation of `resource` itself: the arguments were checked where the stack was entered. */
+static inline enum tide_status
+tidei_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    return resource->ops->allocate(resource, bytes, alignment, stream, out);
+}
+
+static inline enum tide_status
+tidei_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    return resource->ops->deallocate(resource, pointer, bytes, alignment, stream);
+}
+
+/*
+ * Mark a resource as quick: beside the calls of its upstream, or of the driver where it is a base, it does next to
+ * nothing, which takes no lock for long, calls nobody else and never waits. For its constructor.
+ */
+static inline void
+tidei_resource_set_quick(struct tide_resource *resource)
+{
+    resource->reserved[1] = 1;
+}
+
+static inline bool
+tidei_resource_is_quick(const struct tide_resource *resource)
+{
+    return resource->reserved[1] != 0;
+}
+
+static inline bool
+tidei_is_power_of_two(uint64_t value)
+{
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+/* Round `bytes` up to `alignment` (power of two) into *out; false where that overflows, and *out is 0. */
+static inline bool
+tidei_round_up(uint64_t bytes, uint64_t alignment, uint64_t *out)
+{
+    uint64_t mask = alignment - 1;
+
+    *out = bytes > UINT64_MAX - mask ? 0 : (bytes + mask) & ~mask;
+    return bytes <= UINT64_MAX - mask;
+}
+
+/*
+ * Add `bytes` to a count of bytes outstanding, unless the sum would pass `most`; *before is the count that was found.
+ * Nothing is added where it is refused, not even for a moment, so that an oversized request can make nobody else's
+ * fail. The count is all that is shared: relaxed order is enough, since every step is one read-modify-write and what
+ * hands the memory itself to another thread orders that. Lock-free.
+ */
+static inline bool
+tidei_bounded_add(_Atomic uint64_t *count, uint64_t bytes, uint64_t most, uint64_t *before)
+{
+    *before = atomic_load_explicit(count, memory_order_relaxed);
+    do {
+        if (*before > most || bytes > most - *before)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(count, before, *before + bytes, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+/*
+ * Copy what the caller knows of an options struct (its first member is its size) over `out_size` bytes of zeros at
+ * `out`; NULL leaves the zeros. TIDE_EINVAL where its size is none: smaller than the size member, or unset.
+ * TIDE_EUNSUPPORTED where a newer program sets an option that `out` has no room for.
+ */
+enum tide_status tidei_options_copy(const char *subject, const void *options, void *out, size_t out_size);
+
+/*
+ * Print `bytes` for people into one of a thread's few buffers: "64 MiB", "1.50 GiB", "1000 B". Exact where it has
+ * no decimals. For messages only.
+ */
+const char *tidei_size_text(uint64_t bytes);
+
+/* Tell the message sink, where there is one. */
+void tidei_message(enum tide_severity severity, const char *format, ...) TIDE_PRINTF(2, 3);
+
+/*
+ * This thread's last failure, kept across calls whose own failures are none to the caller: what asks for a figure that
+ * a layer may not know, within a call that succeeds.
+ */
+struct tidei_error {
+    char text[512];
+    int driver;
+};
+void tidei_error_save(struct tidei_error *error);
+void tidei_error_restore(const struct tidei_error *error);
+
+/* Set this thread's last driver error beside the text that tide_error_set gives. */
+void tidei_error_driver_set(int result);
+
+#endif

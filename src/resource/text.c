@@ -1,0 +1,95 @@
+/* Writes into bounded text buffers, in words and sizes that stack text reads back, and sizes for people. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/resource/resource.h"
+
+static const char *const text_units[] = { "", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+
+#define TEXT_UNIT_COUNT   (sizeof(text_units) / sizeof(text_units[0]))
+#define TEXT_SIZE_BUFFERS 8
+#define TEXT_SIZE_LENGTH  32
+
+void
+tide_text_format(struct tide_text *text, const char *format, ...)
+{
+    bool fits = text->data != NULL && text->length < text->capacity;
+    va_list arguments;
+    int length;
+
+    va_start(arguments, format);
+    length =
+        vsnprintf(fits ? text->data + text->length : NULL, fits ? text->capacity - text->length : 0, format, arguments);
+    va_end(arguments);
+    if (length > 0)
+        text->length += (size_t)length;
+}
+
+void
+tide_text_size(struct tide_text *text, uint64_t bytes)
+{
+    size_t unit = 0;
+
+    while (bytes != 0 && bytes % 1024 == 0 && unit + 1 < TEXT_UNIT_COUNT) {
+        bytes /= 1024;
+        unit++;
+    }
+    tide_text_format(text, "%" PRIu64 "%s", bytes, text_units[unit]);
+}
+
+/* A word that could be taken for a key, such as a path "overwrite", needs quotes as much as one with a comma. */
+static bool
+text_needs_quotes(const char *word)
+{
+    bool like_key = true;
+
+    for (const char *c = word; *c != '\0'; c++) {
+        if ((unsigned char)*c <= ' ' || *c == 0x7f || strchr("|(),={}\"", *c) != NULL)
+            return true;
+        if (!(*c >= 'a' && *c <= 'z') && *c != '_')
+            like_key = false;
+    }
+    return like_key;
+}
+
+void
+tide_text_word(struct tide_text *text, const char *word)
+{
+    if (!text_needs_quotes(word)) {
+        tide_text_format(text, "%s", word);
+        return;
+    }
+    tide_text_format(text, "\"");
+    while (*word != '\0') {
+        size_t plain = strcspn(word, "\"\\");
+
+        tide_text_format(text, "%.*s", (int)plain, word);
+        word += plain;
+        if (*word != '\0')
+            tide_text_format(text, "\\%c", *word++);
+    }
+    tide_text_format(text, "\"");
+}
+
+const char *
+tidei_size_text(uint64_t bytes)
+{
+    static _Thread_local char buffers[TEXT_SIZE_BUFFERS][TEXT_SIZE_LENGTH];
+    static _Thread_local unsigned next;
+    char *buffer = buffers[next++ % TEXT_SIZE_BUFFERS];
+    size_t unit = 0;
+
+    while (unit + 1 < TEXT_UNIT_COUNT && bytes >> (10 * (unit + 1)) != 0)
+        unit++;
+    if (unit == 0)
+        snprintf(buffer, TEXT_SIZE_LENGTH, "%" PRIu64 " B", bytes);
+    else if ((bytes & ((UINT64_C(1) << (10 * unit)) - 1)) == 0)
+        snprintf(buffer, TEXT_SIZE_LENGTH, "%" PRIu64 " %s", bytes >> (10 * unit), text_units[unit]);
+    else
+        snprintf(buffer, TEXT_SIZE_LENGTH, "%.2f %s", (double)bytes / (double)(UINT64_C(1) << (10 * unit)),
+                 text_units[unit]);
+    return buffer;
+}

@@ -1,0 +1,163 @@
+/* Makes stacks from text that has been checked, bottom up. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/stack.h>
+
+#include "src/resource/resource.h"
+#include "src/stack/error.h"
+#include "src/stack/parse.h"
+
+static enum tide_status build_stack(struct stack_layer *bottom, struct tide_resource *upstream,
+                                    struct tide_resource **out);
+
+/*
+ * Bins are built over what the layer itself is built over, unless they have a base; *bins holds a reference to each,
+ * also on failure.
+ */
+static enum tide_status
+build_bins(struct stack_layer *layer, struct tide_resource *upstream, struct tidei_bin *bins)
+{
+    enum tide_status status = TIDE_OK;
+    size_t index = 0;
+
+    for (const struct stack_bin *bin = layer->bins; status == TIDE_OK && bin != NULL; bin = bin->next) {
+        bins[index].smallest_bytes = bin->smallest_bytes;
+        bins[index].limit_bytes = bin->limit_bytes;
+        bins[index].column = bin->column;
+        if (bin->bottom != NULL)
+            status = build_stack(bin->bottom, bin->bottom->kind->is_base ? NULL : upstream, &bins[index].resource);
+        index++;
+    }
+    return status;
+}
+
+/* Shares are known now, from the capacity of what is below; a base knows its own. */
+static enum tide_status
+build_shares(const struct stack_layer *layer, struct tide_resource *upstream, struct tidei_value *values)
+{
+    for (size_t i = 0; i < layer->kind->argument_count; i++) {
+        const struct stack_share *share = &layer->shares[i];
+        uint64_t capacity = 0;
+
+        values[i] = layer->values[i];
+        if (layer->kind->is_base) {
+            values[i].share = share->number;
+            values[i].share_whole = share->whole;
+        }
+        if (share->whole == 0 || layer->kind->is_base)
+            continue;
+        if (upstream == NULL || tide_query(upstream, TIDE_QUERY_CAPACITY, &capacity) != TIDE_OK)
+            return tidei_stack_fail(values[i].column, layer->kind->name,
+                                    "argument '%s': no layer below knows its capacity, expected a size such as 4GiB",
+                                    layer->kind->arguments[i].key);
+        values[i].number = (uint64_t)((unsigned __int128)capacity * share->number / share->whole);
+    }
+    return TIDE_OK;
+}
+
+static enum tide_status
+build_layer(struct stack_layer *layer, struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tidei_bin *bins = calloc(layer->bin_count + 1, sizeof(*bins));
+    unsigned column = layer->column;
+    struct tidei_arguments arguments = { .bins = bins, .bin_count = layer->bin_count, .error_column = &column };
+    enum tide_status status;
+
+    *out = NULL;
+    if (bins == NULL)
+        return tide_error_set(TIDE_ENOMEM, "stack text: no memory for %zu bins", layer->bin_count);
+    status = build_shares(layer, upstream, arguments.values);
+    if (status == TIDE_OK)
+        status = build_bins(layer, upstream, bins);
+    if (status == TIDE_OK) {
+        status = layer->kind->create(&arguments, upstream, out);
+        if (status != TIDE_OK)
+            tidei_stack_fail_status(status, column, "%s", tide_error_text());
+    }
+    for (size_t i = 0; i < layer->bin_count; i++)
+        tide_resource_release(bins[i].resource);
+    free(bins);
+    layer->resource = *out;
+    return status;
+}
+
+/* The layers from `bottom` up over `upstream` (borrowed; NULL where the bottom is a base). */
+static enum tide_status
+build_stack(struct stack_layer *bottom, struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_resource *below = tide_resource_retain(upstream);
+    enum tide_status status = TIDE_OK;
+
+    for (struct stack_layer *layer = bottom; status == TIDE_OK && layer != NULL; layer = layer->above) {
+        struct tide_resource *built;
+
+        status = build_layer(layer, below, &built);
+        tide_resource_release(below);
+        below = status == TIDE_OK ? built : NULL;
+    }
+    *out = below;
+    return status;
+}
+
+/* Nothing can fail any more. */
+static void
+build_complete(const struct stack_layer *bottom)
+{
+    for (const struct stack_layer *layer = bottom; layer != NULL; layer = layer->above) {
+        for (const struct stack_bin *bin = layer->bins; bin != NULL; bin = bin->next)
+            build_complete(bin->bottom);
+        if (layer->kind->complete != NULL)
+            layer->kind->complete(layer->resource);
+    }
+}
+
+enum tide_status
+tide_stack_parse(const char *text, struct tide_resource **out)
+{
+    struct stack_tree tree;
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "stack text: NULL in place of the resource's address");
+    *out = NULL;
+    if (text == NULL)
+        return tide_error_set(TIDE_EINVAL, "stack text: NULL in place of the text");
+    status = tidei_stack_read(text, &tree);
+    if (status == TIDE_OK)
+        status = build_stack(tree.bottom, NULL, out);
+    if (status == TIDE_OK)
+        build_complete(tree.bottom);
+    tidei_stack_tree_free(&tree);
+    return status;
+}
+
+enum tide_status
+tide_stack_from_environment(const char *default_text, struct tide_resource **out)
+{
+    const char *text = getenv("TIDEMARK_STACK");
+    enum tide_status status;
+
+    if (text == NULL || text[0] == '\0')
+        return tide_stack_parse(default_text, out);
+    status = tide_stack_parse(text, out);
+    if (status != TIDE_OK)
+        tide_error_set(status, "TIDEMARK_STACK: %s", tide_error_text());
+    return status;
+}
+
+struct tide_resource *
+tide_stack_find(struct tide_resource *top, const char *name)
+{
+    struct tide_upstream below;
+
+    if (top == NULL || name == NULL || strcmp(top->ops->name, name) == 0)
+        return name != NULL ? top : NULL;
+    for (size_t i = 0; top->ops->upstream_at(top, i, &below) == TIDE_OK; i++) {
+        struct tide_resource *found = tide_stack_find(below.resource, name);
+
+        if (found != NULL)
+            return found;
+    }
+    return NULL;
+}

@@ -1,0 +1,220 @@
+/* Words for what is wrong with stack text. */
+#include "src/stack/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define STACK_MESSAGE_CAPACITY 512
+#define STACK_SHOWN_BYTES      40 /* of a word, in a message */
+#define STACK_NAME_MOST        32 /* the longest name that a slip is looked for in */
+#define STACK_SLIPS            2
+#define STACK_FAR              (STACK_SLIPS + 1) /* an abbreviation, or a name with more behind it */
+
+#define STACK_ABBREVIATION_LEAST 3 /* letters */
+
+/* A message is one line, whatever the text held. */
+static void
+stack_one_line(char *text)
+{
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
+    }
+}
+
+static enum tide_status
+stack_fail(enum tide_status status, unsigned column, const char *layer, const char *format, va_list arguments)
+{
+    char words[STACK_MESSAGE_CAPACITY];
+
+    if (vsnprintf(words, sizeof(words), format, arguments) < 0)
+        words[0] = '\0';
+    stack_one_line(words);
+    return tide_error_set(status, "stack text, column %u: %s%s%s", column, layer != NULL ? layer : "",
+                          layer != NULL ? ": " : "", words);
+}
+
+enum tide_status
+tidei_stack_fail(unsigned column, const char *layer, const char *format, ...)
+{
+    enum tide_status status;
+    va_list arguments;
+
+    va_start(arguments, format);
+    status = stack_fail(TIDE_ESYNTAX, column, layer, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+enum tide_status
+tidei_stack_fail_status(enum tide_status status, unsigned column, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    status = stack_fail(status, column, NULL, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+const char *
+tidei_stack_show(const struct stack_token *token, char *buffer, size_t capacity)
+{
+    static const char *const signs[] = {
+        [STACK_PIPE] = "'|'",   [STACK_OPEN] = "'('",       [STACK_CLOSE] = "')'",       [STACK_COMMA] = "','",
+        [STACK_EQUALS] = "'='", [STACK_BRACE_OPEN] = "'{'", [STACK_BRACE_CLOSE] = "'}'",
+    };
+    int cut = STACK_SHOWN_BYTES;
+
+    if (token->type == STACK_END)
+        return "the end of the text";
+    if (token->type == STACK_UNCLOSED)
+        return "a quote that is not closed";
+    if (token->type != STACK_WORD)
+        return signs[token->type];
+    if (strlen(token->word) <= STACK_SHOWN_BYTES) {
+        snprintf(buffer, capacity, "'%s'", token->word);
+        return buffer;
+    }
+    while (cut > 0 && ((unsigned char)token->word[cut] & 0xc0) == 0x80)
+        cut--; /* between two characters of UTF-8, not within one */
+    snprintf(buffer, capacity, "'%.*s...'", cut, token->word);
+    return buffer;
+}
+
+/* One more of `count` into a list; `index` says which comes before it. */
+static void
+stack_list(struct tide_text *text, const char *word, size_t index, size_t count)
+{
+    tide_text_format(text, "%s%s", index == 0 ? "" : index + 1 == count ? " or " : ", ", word);
+}
+
+const char *
+tidei_stack_show_keys(const struct tidei_kind *kind, char *buffer, size_t capacity)
+{
+    struct tide_text text = { .data = buffer, .capacity = capacity };
+
+    tide_text_format(&text, "%s", kind->argument_count == 0 ? "no arguments" : "");
+    for (size_t i = 0; i < kind->argument_count; i++) {
+        /* Braces show more of what these are than their keys do. */
+        bool braces = kind->arguments[i].type == TIDEI_ARGUMENT_BIN || kind->arguments[i].type == TIDEI_ARGUMENT_STACK;
+
+        stack_list(&text, braces ? kind->arguments[i].expected : kind->arguments[i].key, i, kind->argument_count);
+    }
+    return buffer;
+}
+
+const char *
+tidei_stack_show_choices(const char *const *choices, char *buffer, size_t capacity)
+{
+    struct tide_text text = { .data = buffer, .capacity = capacity };
+    size_t count = 0;
+
+    while (choices[count] != NULL)
+        count++;
+    for (size_t i = 0; i < count; i++)
+        stack_list(&text, choices[i], i, count);
+    return buffer;
+}
+
+const char *
+tidei_stack_show_kinds(char *buffer, size_t capacity)
+{
+    struct tide_text text = { .data = buffer, .capacity = capacity };
+    size_t count = 0;
+
+    while (tidei_kind_at(count) != NULL)
+        count++;
+    for (size_t i = 0; i < count; i++)
+        stack_list(&text, tidei_kind_at(i)->name, i, count);
+    return buffer;
+}
+
+static char
+stack_lower(char letter)
+{
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+}
+
+/* Levenshtein's distance, one row at a time, capitals being no other letters; more than STACK_SLIPS for a long word. */
+static size_t
+stack_distance(const char *word, const char *name)
+{
+    size_t word_length = strlen(word);
+    size_t name_length = strlen(name);
+    size_t row[STACK_NAME_MOST + 1];
+
+    if (word_length > STACK_NAME_MOST || name_length > STACK_NAME_MOST)
+        return STACK_SLIPS + 1;
+    for (size_t j = 0; j <= name_length; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= word_length; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= name_length; j++) {
+            size_t replaced = diagonal + (stack_lower(word[i - 1]) != stack_lower(name[j - 1]));
+            size_t shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+
+            diagonal = row[j];
+            row[j] = replaced < shorter ? replaced : shorter;
+        }
+    }
+    return row[name_length];
+}
+
+/* "stats" for "statistics": it begins as the name, and all its letters stand in that, in their order. */
+static bool
+stack_abbreviates(const char *word, const char *name)
+{
+    if (strlen(word) < STACK_ABBREVIATION_LEAST || stack_lower(word[0]) != name[0])
+        return false;
+    for (; *word != '\0' && *name != '\0'; name++)
+        word += stack_lower(*word) == *name;
+    return *word == '\0';
+}
+
+/* "limit[4GiB]" for "limit": a sign follows the name that ends no word. */
+static bool
+stack_runs_on(const char *word, const char *name)
+{
+    size_t length = strlen(name);
+
+    return length != 0 && strncmp(word, name, length) == 0 && strchr("[:;<-/", word[length]) != NULL;
+}
+
+/* How far `word` is from `name`: 0 but for capitals, up to STACK_FAR where that may have been meant, more where not. */
+static size_t
+stack_slips(const char *word, const char *name)
+{
+    size_t distance = stack_distance(word, name);
+
+    if (distance == 0 && *name != '\0')
+        return 0;
+    if (distance <= STACK_SLIPS && distance < strlen(word) && strlen(name) > STACK_SLIPS)
+        return distance;
+    return stack_runs_on(word, name) || stack_abbreviates(word, name) ? STACK_FAR : STACK_FAR + 1;
+}
+
+const char *
+tidei_stack_hint(const char *word, const char *(*name_at)(const void *names, size_t index), const void *names,
+                 char *buffer, size_t capacity)
+{
+    size_t least = STACK_FAR + 1;
+    const char *meant = NULL;
+    const char *name;
+
+    for (size_t i = 0; (name = name_at(names, i)) != NULL; i++) {
+        size_t slips = stack_slips(word, name);
+
+        if (slips < least) {
+            least = slips;
+            meant = name;
+        }
+    }
+    if (meant == NULL)
+        return "";
+    snprintf(buffer, capacity, "; did you mean %s?", meant);
+    return buffer;
+}

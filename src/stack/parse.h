@@ -1,0 +1,47 @@
+/* Stack text, checked and as a tree; nothing is built yet. */
+#ifndef TIDEI_STACK_PARSE_H
+#define TIDEI_STACK_PARSE_H
+
+#include "src/resource/kind.h"
+#include "src/stack/value.h"
+
+/* A BIN or STACK argument: `top` and `bottom` are the layers in its braces, NULL for a range. */
+struct stack_bin {
+    struct stack_bin *next; /* in the order of the text */
+    uint64_t smallest_bytes;
+    uint64_t limit_bytes;
+    unsigned column;
+    struct stack_layer *top;
+    struct stack_layer *bottom;
+};
+
+struct stack_layer {
+    struct stack_layer *above; /* NULL for the top of a stack, also of one in braces */
+    struct stack_layer *below;
+    const struct tidei_kind *kind;
+    unsigned column;
+    struct tidei_value values[TIDEI_MAX_ARGUMENTS];
+    struct stack_share shares[TIDEI_MAX_ARGUMENTS]; /* beside the values; whole is 0 where it is none */
+    struct stack_bin *bins;
+    size_t bin_count;
+    struct tide_resource *resource; /* borrowed; once it is built, as long as those above it are */
+};
+
+struct stack_block;
+
+/* Owns the tree and all words in it. */
+struct stack_tree {
+    struct stack_layer *top;
+    struct stack_layer *bottom; /* a base */
+    struct stack_block *blocks;
+};
+
+/*
+ * Read and check all of `text`. *out is to be freed also on failure; it keeps nothing of `text`.
+ * Errors: TIDE_ESYNTAX, TIDE_ENOMEM; the text is set.
+ */
+enum tide_status tidei_stack_read(const char *text, struct stack_tree *out);
+
+void tidei_stack_tree_free(struct stack_tree *tree);
+
+#endif

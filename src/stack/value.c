@@ -1,0 +1,337 @@
+/* Reads the values of stack text: sizes, shares, counts, flags, choices. */
+#include "src/stack/value.h"
+
+#include <string.h>
+
+#include "src/stack/error.h"
+
+#define VALUE_DECIMALS 9 /* the most that a number may have: whole parts of 2^64 and these fit 128 bits */
+
+static const struct {
+    const char *name;
+    uint64_t bytes;
+} value_units[] = {
+    { "", 1 },
+    { "B", 1 },
+    { "KiB", UINT64_C(1) << 10 },
+    { "MiB", UINT64_C(1) << 20 },
+    { "GiB", UINT64_C(1) << 30 },
+    { "TiB", UINT64_C(1) << 40 },
+    { "PiB", UINT64_C(1) << 50 },
+    { "EiB", UINT64_C(1) << 60 },
+    { "KB", UINT64_C(1000) },
+    { "MB", UINT64_C(1000000) },
+    { "GB", UINT64_C(1000000000) },
+    { "TB", UINT64_C(1000000000000) },
+    { "PB", UINT64_C(1000000000000000) },
+    { "EB", UINT64_C(1000000000000000000) },
+};
+
+/* A number as it is written: whole + fraction / scale, and where its unit begins. */
+struct value_number {
+    uint64_t whole;
+    uint64_t fraction;
+    uint64_t scale; /* 10 to the number of decimals */
+    const char *unit;
+    size_t unit_length;
+    const char *fault; /* what is wrong with it, for a message; NULL where nothing is */
+};
+
+static bool
+value_is_digit(const char *at, const char *end)
+{
+    return at < end && *at >= '0' && *at <= '9';
+}
+
+/* Digits and up to nine decimals; at least one digit. */
+static void
+value_read(const char *word, size_t length, struct value_number *out)
+{
+    const char *end = word + length;
+    const char *at = word;
+    unsigned decimals = 0;
+
+    *out = (struct value_number){ .scale = 1 };
+    for (; value_is_digit(at, end); at++) {
+        if (__builtin_mul_overflow(out->whole, 10, &out->whole) ||
+            __builtin_add_overflow(out->whole, (uint64_t)(*at - '0'), &out->whole)) {
+            out->fault = "is over 2^64 - 1";
+            return;
+        }
+    }
+    if (at == word)
+        out->fault = at < end && *at == '-' ? "is negative" : "begins with no digit";
+    if (at != word && at < end && *at == '.') {
+        for (at++; value_is_digit(at, end); at++) {
+            if (decimals++ == VALUE_DECIMALS) {
+                out->fault = "has more than 9 decimals";
+                return;
+            }
+            out->fraction = out->fraction * 10 + (uint64_t)(*at - '0');
+            out->scale *= 10;
+        }
+        if (decimals == 0)
+            out->fault = "has no digit after its point";
+    }
+    out->unit = at;
+    out->unit_length = (size_t)(end - at);
+}
+
+/* The word in quotes, for a message. */
+static const char *
+value_show(const char *word, size_t length, char *buffer, size_t capacity)
+{
+    char copy[64];
+    struct stack_token token = { .type = STACK_WORD, .word = copy };
+
+    if (length >= sizeof(copy))
+        length = sizeof(copy) - 1;
+    memcpy(copy, word, length);
+    copy[length] = '\0';
+    return tidei_stack_show(&token, buffer, capacity);
+}
+
+static enum tide_status
+value_fail(const char *layer, const struct tidei_argument *argument, unsigned column, const char *word, size_t length,
+           const char *fault)
+{
+    char shown[64];
+
+    return tidei_stack_fail(column, layer, "argument '%s': %s %s, expected %s", argument->key,
+                            value_show(word, length, shown, sizeof(shown)), fault, argument->expected);
+}
+
+/* Bytes of a number with a unit, rounded down to the byte; NULL, or what is wrong. */
+static const char *
+value_bytes(const struct value_number *number, uint64_t unit_bytes, uint64_t *out)
+{
+    unsigned __int128 bytes = (unsigned __int128)number->whole * unit_bytes;
+
+    if (unit_bytes == 1 && number->scale != 1)
+        return "is no whole number of bytes";
+    bytes += (unsigned __int128)number->fraction * unit_bytes / number->scale;
+    *out = bytes > UINT64_MAX ? 0 : (uint64_t)bytes;
+    return bytes > UINT64_MAX ? "is over 2^64 - 1 bytes" : NULL;
+}
+
+static char
+value_upper(char letter)
+{
+    return letter >= 'a' && letter <= 'z' ? (char)(letter - 'a' + 'A') : letter;
+}
+
+/* Whether a unit begins with that, capitals being no other letters. */
+static bool
+value_unit_begins(const char *name, const char *unit, size_t length)
+{
+    size_t i = 0;
+
+    while (i < length && name[i] != '\0' && value_upper(unit[i]) == value_upper(name[i]))
+        i++;
+    return i == length;
+}
+
+/* "KiB" for k, ki and kib, "KB" for kb: the first unit that begins so; NULL where none does. */
+static const char *
+value_unit_meant(const char *unit, size_t length)
+{
+    for (size_t i = 1; i < TIDEI_COUNT_OF(value_units); i++) {
+        if (length > 0 && value_unit_begins(value_units[i].name, unit, length))
+            return value_units[i].name;
+    }
+    return NULL;
+}
+
+bool
+tidei_stack_is_unit(const char *word)
+{
+    for (size_t i = 1; i < TIDEI_COUNT_OF(value_units); i++) {
+        if (strcmp(value_units[i].name, word) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A number with a unit that there is not; what has more digits in it, such as 1e9, is no number at all. */
+static enum tide_status
+value_unknown_unit(const char *layer, const struct tidei_argument *argument, const char *word, size_t length,
+                   unsigned column, const struct value_number *number)
+{
+    const char *meant = value_unit_meant(number->unit, number->unit_length);
+    char shown[64];
+
+    if (number->unit_length == 1 && *number->unit == '%')
+        return value_fail(layer, argument, column, word, length, "is a share, which is not taken here");
+    for (size_t i = 0; i < number->unit_length; i++) {
+        if (value_is_digit(number->unit + i, number->unit + number->unit_length))
+            return value_fail(layer, argument, column, word, length, "is no plain number");
+    }
+    return tidei_stack_fail(column, layer,
+                            "argument '%s': unit %s is unknown, expected B, KiB, MiB, GiB, TiB, PiB or EiB, or KB, MB, "
+                            "GB, TB, PB or EB of 1000%s%s%s",
+                            argument->key, value_show(number->unit, number->unit_length, shown, sizeof(shown)),
+                            meant != NULL ? "; did you mean " : "", meant != NULL ? meant : "",
+                            meant != NULL ? "?" : "");
+}
+
+enum tide_status
+tidei_stack_size(const char *layer, const struct tidei_argument *argument, const char *word, size_t length,
+                 unsigned column, uint64_t *out)
+{
+    struct value_number number;
+    const char *fault;
+
+    *out = 0;
+    value_read(word, length, &number);
+    if (number.fault != NULL)
+        return value_fail(layer, argument, column, word, length, number.fault);
+    for (size_t i = 0; i < TIDEI_COUNT_OF(value_units); i++) {
+        if (strlen(value_units[i].name) != number.unit_length ||
+            memcmp(value_units[i].name, number.unit, number.unit_length) != 0)
+            continue;
+        fault = value_bytes(&number, value_units[i].bytes, out);
+        return fault == NULL ? TIDE_OK : value_fail(layer, argument, column, word, length, fault);
+    }
+    return value_unknown_unit(layer, argument, word, length, column, &number);
+}
+
+/* "12.5%" of the capacity below, which is known once that has been built. */
+static enum tide_status
+value_share(const char *layer, const struct tidei_argument *argument, const char *word, unsigned column,
+            struct stack_share *out)
+{
+    size_t length = strlen(word);
+    struct value_number number;
+
+    value_read(word, length - 1, &number);
+    if (number.fault == NULL && number.unit_length != 0)
+        number.fault = "is no number of percent";
+    if (number.fault == NULL && (number.whole > 100 || (number.whole == 100 && number.fraction != 0)))
+        number.fault = "is over 100%";
+    if (number.fault == NULL && argument->least > 0 && number.whole == 0 && number.fraction == 0)
+        number.fault = "is too small";
+    if (number.fault != NULL)
+        return value_fail(layer, argument, column, word, length, number.fault);
+    out->number = number.whole * number.scale + number.fraction;
+    out->whole = 100 * number.scale;
+    return TIDE_OK;
+}
+
+/* What is wrong with a number by what its table says; NULL where nothing is. */
+static const char *
+value_range_fault(const struct tidei_argument *argument, uint64_t number)
+{
+    if (argument->power_of_two && !tidei_is_power_of_two(number))
+        return "is no power of two";
+    if (number < argument->least)
+        return "is too small";
+    return argument->most != 0 && number > argument->most ? "is too large" : NULL;
+}
+
+static enum tide_status
+value_in_range(const char *layer, const struct tidei_argument *argument, const char *word,
+               const struct tidei_value *value)
+{
+    const char *fault = value_range_fault(argument, value->number);
+
+    return fault == NULL ? TIDE_OK : value_fail(layer, argument, value->column, word, strlen(word), fault);
+}
+
+static enum tide_status
+value_count(const char *layer, const struct tidei_argument *argument, const char *word, unsigned column, uint64_t *out)
+{
+    struct value_number number;
+
+    value_read(word, strlen(word), &number);
+    if (number.fault == NULL && (number.scale != 1 || number.unit_length != 0))
+        number.fault = "is no whole number";
+    if (number.fault != NULL)
+        return value_fail(layer, argument, column, word, strlen(word), number.fault);
+    *out = number.whole;
+    return TIDE_OK;
+}
+
+/* "0.25" or "25%" in billionths, what is smaller cut off. */
+static enum tide_status
+value_fraction(const char *layer, const struct tidei_argument *argument, const char *word, unsigned column,
+               uint64_t *out)
+{
+    struct value_number number;
+    uint64_t unit = UINT64_C(1000000000);
+    unsigned __int128 billionths;
+
+    value_read(word, strlen(word), &number);
+    if (number.fault == NULL && number.unit_length == 1 && *number.unit == '%')
+        unit /= 100;
+    else if (number.fault == NULL && number.unit_length != 0)
+        number.fault = "is no number from 0 to 1";
+    billionths = (unsigned __int128)number.whole * unit + number.fraction * unit / number.scale;
+    if (number.fault == NULL && billionths > UINT64_C(1000000000))
+        number.fault = "is over 1";
+    *out = number.fault == NULL ? (uint64_t)billionths : 0;
+    return number.fault == NULL ? TIDE_OK : value_fail(layer, argument, column, word, strlen(word), number.fault);
+}
+
+static const char *
+value_choice_at(const void *names, size_t index)
+{
+    return ((const char *const *)names)[index];
+}
+
+static enum tide_status
+value_choice(const char *layer, const struct tidei_argument *argument, const char *word, unsigned column, uint64_t *out)
+{
+    static const char *const flags[] = { "false", "true", NULL };
+    const char *const *choices = argument->type == TIDEI_ARGUMENT_FLAG ? flags : argument->choices;
+    char list[256];
+    char shown[64];
+    char hint[64];
+
+    for (*out = 0; choices[*out] != NULL; ++*out) {
+        if (strcmp(choices[*out], word) == 0)
+            return TIDE_OK;
+    }
+    *out = 0;
+    return tidei_stack_fail(column, layer, "argument '%s': %s is unknown, expected %s%s", argument->key,
+                            value_show(word, strlen(word), shown, sizeof(shown)),
+                            tidei_stack_show_choices(choices, list, sizeof(list)),
+                            tidei_stack_hint(word, value_choice_at, choices, hint, sizeof(hint)));
+}
+
+enum tide_status
+tidei_stack_value(const char *layer, const struct tidei_argument *argument, const char *word, struct tidei_value *out,
+                  struct stack_share *share)
+{
+    size_t length = strlen(word);
+    enum tide_status status;
+
+    switch (argument->type) {
+    case TIDEI_ARGUMENT_SIZE:
+        if (argument->all && strcmp(word, "all") == 0) {
+            out->number = UINT64_MAX;
+            return TIDE_OK;
+        }
+        if (argument->share && length != 0 && word[length - 1] == '%')
+            return value_share(layer, argument, word, out->column, share);
+        status = tidei_stack_size(layer, argument, word, length, out->column, &out->number);
+        return status == TIDE_OK ? value_in_range(layer, argument, word, out) : status;
+    case TIDEI_ARGUMENT_COUNT:
+        status = value_count(layer, argument, word, out->column, &out->number);
+        return status == TIDE_OK ? value_in_range(layer, argument, word, out) : status;
+    case TIDEI_ARGUMENT_FRACTION:
+        status = value_fraction(layer, argument, word, out->column, &out->number);
+        return status == TIDE_OK ? value_in_range(layer, argument, word, out) : status;
+    case TIDEI_ARGUMENT_FLAG:
+    case TIDEI_ARGUMENT_CHOICE:
+        return value_choice(layer, argument, word, out->column, &out->number);
+    case TIDEI_ARGUMENT_WORD:
+        if (length < argument->least)
+            return value_fail(layer, argument, out->column, word, length, "is empty");
+        out->word = word;
+        return TIDE_OK;
+    case TIDEI_ARGUMENT_BIN:
+    case TIDEI_ARGUMENT_STACK:
+        break; /* the parser reads those itself */
+    }
+    return value_fail(layer, argument, out->column, word, length, "stands where no value can");
+}

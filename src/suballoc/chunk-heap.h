@@ -1,0 +1,121 @@
+/*
+ * A heap with a lock, and the upstream that it gets its chunks from: what `pool` and `arena` are made of, below the
+ * caches of threads.
+ *
+ * Calls of upstream, for chunks and for the order of streams, are made without the lock. What they are made for is
+ * nobody else's meanwhile: a piece that is MOVING, a chunk that is out of the heap.
+ */
+#ifndef TIDEI_SUBALLOC_CHUNK_HEAP_H
+#define TIDEI_SUBALLOC_CHUNK_HEAP_H
+
+#include "src/sync/lock.h"
+#include "src/resource/resource.h"
+#include "src/suballoc/heap.h"
+
+/* Chunks are multiples of this where they may be: what drivers reserve memory in. */
+#define TIDEI_SUPPLY_CHUNK_BYTES (UINT64_C(2) << 20)
+
+/* The most bytes of a request, and of the sizes of a constructor. */
+#define TIDEI_SUPPLY_BYTES_MAX (UINT64_C(1) << 47)
+
+struct tidei_supply;
+
+struct tidei_supply_options {
+    const char *name; /* of the layer, for messages */
+    uint64_t granule;
+    uint64_t growth_bytes;
+    uint64_t maximum_bytes;           /* UINT64_MAX: no bound */
+    uint64_t release_threshold_bytes; /* UINT64_MAX: what was reserved at most */
+    uint64_t class_bytes;             /* pieces up to this size are told their size class, for caches */
+    /* Have what is held in front of the supply, such as caches, be freed here. Called without the lock. */
+    void (*gather)(struct tidei_supply *supply);
+};
+
+struct tidei_supply {
+    struct tide_resource *upstream; /* borrowed: of the resource that this is a part of */
+    struct tidei_supply_options options;
+    struct tidei_lock lock; /* guards what follows; never held over a call of upstream */
+    uint64_t used_bytes;    /* as asked for, of what was handed out and taken back here */
+    uint64_t peak_bytes;    /* the most that `held` has been */
+    uint64_t grown, returned, taken_over, orders;
+    uint32_t leaving;         /* chunks on their way to upstream, or back where that refuses */
+    uint32_t asking;          /* threads that ask upstream for a chunk */
+    uint64_t left;            /* what became of those that were on their way */
+    uint64_t answered;        /* and of those that asked */
+    uint64_t leaving_bytes;   /* of chunks on their way */
+    uint32_t entered, waited; /* of late: threads that took the lock for a request, and those that had to wait for it */
+    uint32_t crowd;           /* how often there were too many of these */
+    uint32_t forks;           /* tidei_lock_forks when the two were counted */
+    _Atomic uint64_t held;    /* bytes of all chunks; written with the lock */
+    _Atomic uint64_t reserved; /* bytes of all chunks, and of those that upstream is asked for */
+    struct tidei_heap heap;
+};
+
+enum tide_status tidei_supply_init(struct tidei_supply *supply, struct tide_resource *upstream,
+                                   const struct tidei_supply_options *options);
+
+/* Give all chunks back, behind all work of the device; what is out is nobody's from then on. */
+void tidei_supply_fini(struct tidei_supply *supply);
+
+/* So many that enter are looked at, and so many of them that wait are too many; `crowd` counts up to its most. */
+#define TIDEI_SUPPLY_ENTERED    1024
+#define TIDEI_SUPPLY_WAITED     (TIDEI_SUPPLY_ENTERED / 8)
+#define TIDEI_SUPPLY_CROWD_MOST 16
+
+/* Take the lock for a request, and count whether others are in the way: for caches, which can be larger then. */
+void tidei_supply_enter(struct tidei_supply *supply);
+
+/* Begin to count anew. With the lock. */
+void tidei_supply_forget_crowd(struct tidei_supply *supply);
+
+/* Take the first chunk, which stays. */
+enum tide_status tidei_supply_begin(struct tidei_supply *supply, uint64_t bytes);
+
+/* A piece for 1 to TIDEI_SUPPLY_BYTES_MAX bytes, LIVE. */
+enum tide_status tidei_supply_allocate(struct tidei_supply *supply, size_t bytes, size_t alignment, tide_stream stream,
+                                       struct tidei_piece **out);
+
+/*
+ * The same out of what is free here, and of what other threads are getting from upstream: it is not asked for more.
+ * Errors: TIDE_ENOMEM, with the error text set; TIDE_ECAPACITY, without.
+ */
+enum tide_status tidei_supply_allocate_free(struct tidei_supply *supply, size_t bytes, size_t alignment,
+                                            tide_stream stream, struct tidei_piece **out);
+
+/* Take back what is LIVE with just these bytes and alignment. Errors: TIDE_EPOINTER, TIDE_EMISMATCH, TIDE_ENOMEM. */
+enum tide_status tidei_supply_deallocate(struct tidei_supply *supply, void *pointer, size_t bytes, size_t alignment,
+                                         tide_stream stream);
+
+/*
+ * Free a piece that the caller has made CACHED, and that has been counted as taken back. Where the host has no memory
+ * to note its stream, it is LIVE again with these bytes and this alignment, and counted.
+ */
+enum tide_status tidei_supply_put(struct tidei_supply *supply, struct tidei_piece *piece, size_t bytes,
+                                  size_t alignment, tide_stream stream);
+
+/* Give free chunks back while more than the threshold is reserved, where there is one. */
+void tidei_supply_keep_threshold(struct tidei_supply *supply);
+
+/* Give all chunks back to upstream that are free; those that other threads are about to give back are there, too. */
+void tidei_supply_release(struct tidei_supply *supply);
+
+/* Whether the pointer lies in one of its chunks. */
+bool tidei_supply_owns(struct tidei_supply *supply, const void *pointer);
+
+/*
+ * Where one wait for all streams serves several supplies: what is free before the first is free on stream 0 after the
+ * second, once stream 0 has been ordered behind all in between. The first has what the second wants.
+ */
+uint64_t tidei_supply_order_begin(struct tidei_supply *supply);
+enum tide_status tidei_supply_order_end(struct tidei_supply *supply, uint64_t epoch);
+
+/* Gather, and wait for all streams: what is free is free on stream 0 afterwards. */
+enum tide_status tidei_supply_order_all(struct tidei_supply *supply);
+
+/* Give free chunks back as long as `keep_bytes` stay. Streams that memory was freed on before are ordered. */
+void tidei_supply_shrink(struct tidei_supply *supply, uint64_t keep_bytes);
+
+/* Both. */
+enum tide_status tidei_supply_trim(struct tidei_supply *supply, uint64_t keep_bytes);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * Labelled points in race windows. In the library they are nothing; in the copy of it that tests link
+ * (TIDEI_TEST_POINTS) a test sets a function that stops, kills or counts there.
+ */
+#ifndef TIDEI_SYNC_TESTPOINT_H
+#define TIDEI_SYNC_TESTPOINT_H
+
+#ifdef TIDEI_TEST_POINTS
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef void (*tidei_test_point_function)(const char *label);
+extern _Atomic(tidei_test_point_function) tidei_test_point;
+
+#define TIDEI_TEST_POINT(label)                                                                                        \
+    do {                                                                                                               \
+        tidei_test_point_function function_ = atomic_load_explicit(&tidei_test_point, memory_order_acquire);           \
+        if (function_ != NULL)                                                                                         \
+            function_(label);                                                                                          \
+    } while (0)
+
+/* Limits that a test may set; 0 leaves them. */
+extern _Atomic uint64_t tidei_test_patience_ns; /* how long a record that was begun holds up all others */
+extern _Atomic uint64_t tidei_test_busy_ns;     /* how long the writer waits for another's lock */
+extern _Atomic uint64_t tidei_test_sample_ns;   /* between two times that a base is asked what it holds */
+extern _Atomic uint64_t tidei_test_quiet_ns;    /* how long it is asked behind the last event */
+
+#define TIDEI_TEST_LIMIT(name, limit)                                                                                  \
+    (atomic_load_explicit(&tidei_test_##name, memory_order_relaxed) != 0                                               \
+         ? atomic_load_explicit(&tidei_test_##name, memory_order_relaxed)                                              \
+         : (limit))
+
+/* What a test has in place of CLOCK_MONOTONIC as ticks, such as a clock that is coarse; NULL leaves it. */
+typedef uint64_t (*tidei_test_clock_function)(void);
+extern _Atomic(tidei_test_clock_function) tidei_test_clock;
+#else
+#define TIDEI_TEST_POINT(label)       ((void)0)
+#define TIDEI_TEST_LIMIT(name, limit) (limit)
+#endif
+
+#endif

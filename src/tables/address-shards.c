@@ -1,0 +1,130 @@
+/* A table from live addresses to numbers that many threads use. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/tables/address-shards.h"
+#include "src/sync/lock.h"
+#include "src/resource/resource.h"
+#include "src/tables/addressmap.h"
+
+struct shard {
+    _Alignas(128) struct tidei_lock lock;
+    struct tidei_address_map map; /* guarded by the lock */
+    _Atomic uint64_t count;       /* of the map; written with the lock */
+    _Atomic uint64_t noted;       /* that were ever put, but for those put again; written with the lock */
+};
+
+struct tidei_address_shards {
+    struct shard shards[TIDEI_ADDRESS_SHARDS];
+    unsigned made; /* shards with a lock */
+};
+
+static struct shard *
+shards_of(struct tidei_address_shards *shards, const void *address)
+{
+    /* Fibonacci hashing, as in the tables, from other bits of the product. */
+    return &shards->shards[((uintptr_t)address * 0x9e3779b97f4a7c15u >> 20) % TIDEI_ADDRESS_SHARDS];
+}
+
+enum tide_status
+tidei_address_shards_create(struct tidei_address_shards **out)
+{
+    struct tidei_address_shards *shards = aligned_alloc(_Alignof(struct tidei_address_shards), sizeof(*shards));
+    enum tide_status status = TIDE_OK;
+
+    *out = NULL;
+    if (shards == NULL)
+        return tide_error_set(TIDE_ENOMEM, "no host memory for a table of addresses");
+    memset(shards, 0, sizeof(*shards));
+    while (status == TIDE_OK && shards->made < TIDEI_ADDRESS_SHARDS) {
+        struct shard *shard = &shards->shards[shards->made];
+
+        status = tidei_lock_init(&shard->lock);
+        if (status != TIDE_OK)
+            break;
+        shards->made++;
+        if (!tidei_address_map_init(&shard->map))
+            status = tide_error_set(TIDE_ENOMEM, "no host memory for a table of addresses");
+    }
+    if (status == TIDE_OK)
+        *out = shards;
+    else
+        tidei_address_shards_destroy(shards);
+    return status;
+}
+
+void
+tidei_address_shards_destroy(struct tidei_address_shards *shards)
+{
+    for (unsigned i = 0; shards != NULL && i < shards->made; i++) {
+        tidei_lock_fini(&shards->shards[i].lock);
+        tidei_address_map_fini(&shards->shards[i].map);
+    }
+    free(shards);
+}
+
+/* Add to a number that is written with the lock alone. Relaxed: it orders nothing. */
+static void
+shard_add(_Atomic uint64_t *number, uint64_t change)
+{
+    atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + change, memory_order_relaxed);
+}
+
+static bool
+shards_put(struct tidei_address_shards *shards, const void *address, uint32_t value, bool again)
+{
+    struct shard *shard = shards_of(shards, address);
+    bool done;
+
+    tidei_lock_take(&shard->lock);
+    done = tidei_address_map_insert(&shard->map, (uintptr_t)address, 0, value);
+    shard_add(&shard->count, done);
+    shard_add(&shard->noted, done && !again);
+    tidei_lock_give(&shard->lock);
+    return done;
+}
+
+bool
+tidei_address_shards_put(struct tidei_address_shards *shards, const void *address, uint32_t value)
+{
+    return shards_put(shards, address, value, false);
+}
+
+bool
+tidei_address_shards_put_again(struct tidei_address_shards *shards, const void *address, uint32_t value)
+{
+    return shards_put(shards, address, value, true);
+}
+
+uint64_t
+tidei_address_shards_noted(const struct tidei_address_shards *shards)
+{
+    uint64_t noted = 0;
+
+    for (unsigned i = 0; i < TIDEI_ADDRESS_SHARDS; i++)
+        noted += atomic_load_explicit(&shards->shards[i].noted, memory_order_relaxed); /* a figure: orders nothing */
+    return noted;
+}
+
+uint32_t
+tidei_address_shards_take(struct tidei_address_shards *shards, const void *address)
+{
+    struct shard *shard = shards_of(shards, address);
+    uint32_t value = 0;
+    size_t index;
+
+    /* Relaxed: who takes an address that was put was told of it by who did, and sees that count or a later one. */
+    if (atomic_load_explicit(&shard->count, memory_order_relaxed) == 0)
+        return 0;
+    tidei_lock_take(&shard->lock);
+    index = tidei_address_map_first(&shard->map, (uintptr_t)address, 0);
+    if (index != TIDEI_ADDRESS_NONE) {
+        value = shard->map.entries[index].value;
+        tidei_address_map_remove(&shard->map, index);
+        shard_add(&shard->count, UINT64_MAX);
+    }
+    tidei_lock_give(&shard->lock);
+    return value;
+}

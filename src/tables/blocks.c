@@ -1,0 +1,272 @@
+/* Keeps track of memory blocks on the host: by address, and the idle ones by stream. */
+#include <stdlib.h>
+
+#include "src/tables/blocks.h"
+
+#define BLOCKS_NONE           TIDEI_BLOCK_NONE
+#define BLOCKS_FIRST_CAPACITY 16
+
+/* The high half of a product with 2^64 / golden ratio spreads addresses and handles, whose low bits are alike. */
+static uint32_t
+blocks_bucket(const struct tidei_blocks *table, uintptr_t key)
+{
+    return (uint32_t)(((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (table->capacity - 1);
+}
+
+void
+tidei_blocks_init(struct tidei_blocks *table)
+{
+    *table = (struct tidei_blocks){
+        .unused_block = BLOCKS_NONE, .unused_group = BLOCKS_NONE, .oldest = BLOCKS_NONE, .newest = BLOCKS_NONE
+    };
+}
+
+void
+tidei_blocks_fini(struct tidei_blocks *table)
+{
+    free(table->blocks);
+    free(table->groups);
+    free(table->block_buckets);
+    free(table->group_buckets);
+    tidei_blocks_init(table);
+}
+
+/* Enter everything into the buckets anew, after their number has changed. */
+static void
+blocks_rehash(struct tidei_blocks *table)
+{
+    for (uint32_t i = 0; i < table->capacity; i++)
+        table->block_buckets[i] = table->group_buckets[i] = BLOCKS_NONE;
+    for (uint32_t i = 0; i < table->capacity; i++) {
+        struct tidei_block *block = &table->blocks[i];
+
+        if (block->used) {
+            uint32_t *bucket = &table->block_buckets[blocks_bucket(table, block->address)];
+
+            block->bucket_next = *bucket;
+            *bucket = i;
+        }
+    }
+    for (uint32_t i = table->oldest; i != BLOCKS_NONE; i = table->groups[i].newer) {
+        uint32_t *bucket = &table->group_buckets[blocks_bucket(table, table->groups[i].stream)];
+
+        table->groups[i].bucket_next = *bucket;
+        *bucket = i;
+    }
+}
+
+/* Grow the arrays. What has grown stays so when another one cannot: `capacity` says how much of them counts. */
+static bool
+blocks_grow(struct tidei_blocks *table, uint32_t capacity)
+{
+    struct tidei_block *blocks = reallocarray(table->blocks, capacity, sizeof(*blocks));
+    struct tidei_block_group *groups = reallocarray(table->groups, capacity, sizeof(*groups));
+    uint32_t *block_buckets = reallocarray(table->block_buckets, capacity, sizeof(*block_buckets));
+    uint32_t *group_buckets = reallocarray(table->group_buckets, capacity, sizeof(*group_buckets));
+
+    if (blocks != NULL)
+        table->blocks = blocks;
+    if (groups != NULL)
+        table->groups = groups;
+    if (block_buckets != NULL)
+        table->block_buckets = block_buckets;
+    if (group_buckets != NULL)
+        table->group_buckets = group_buckets;
+    return blocks != NULL && groups != NULL && block_buckets != NULL && group_buckets != NULL;
+}
+
+bool
+tidei_blocks_reserve(struct tidei_blocks *table, uint64_t count)
+{
+    uint32_t before = table->capacity;
+    uint32_t capacity = before != 0 ? before : BLOCKS_FIRST_CAPACITY;
+
+    if (count <= before)
+        return true;
+    if (count > TIDEI_BLOCKS_MAX)
+        return false;
+    while (capacity < count)
+        capacity *= 2;
+    if (!blocks_grow(table, capacity))
+        return false;
+    for (uint32_t i = capacity; i > before; i--) {
+        table->blocks[i - 1] = (struct tidei_block){ .next = table->unused_block };
+        table->unused_block = i - 1;
+        table->groups[i - 1] = (struct tidei_block_group){ .bucket_next = table->unused_group };
+        table->unused_group = i - 1;
+    }
+    table->capacity = capacity;
+    blocks_rehash(table);
+    return true;
+}
+
+uint32_t
+tidei_blocks_add(struct tidei_blocks *table, void *pointer, tide_stream stream)
+{
+    uint32_t number = table->unused_block;
+    struct tidei_block *block = &table->blocks[number];
+    uint32_t *bucket = &table->block_buckets[blocks_bucket(table, (uintptr_t)pointer)];
+
+    table->unused_block = block->next;
+    table->count++;
+    *block = (struct tidei_block){
+        .address = (uintptr_t)pointer, .stream = stream, .out = true, .used = true, .bucket_next = *bucket
+    };
+    *bucket = number;
+    return number;
+}
+
+void
+tidei_blocks_remove(struct tidei_blocks *table, uint32_t number)
+{
+    struct tidei_block *block = &table->blocks[number];
+    uint32_t *link = &table->block_buckets[blocks_bucket(table, block->address)];
+
+    while (*link != number)
+        link = &table->blocks[*link].bucket_next;
+    *link = block->bucket_next;
+    *block = (struct tidei_block){ .next = table->unused_block };
+    table->unused_block = number;
+    table->count--;
+}
+
+uint32_t
+tidei_blocks_find(const struct tidei_blocks *table, const void *pointer)
+{
+    uint32_t number;
+
+    if (table->capacity == 0)
+        return BLOCKS_NONE;
+    number = table->block_buckets[blocks_bucket(table, (uintptr_t)pointer)];
+    while (number != BLOCKS_NONE && table->blocks[number].address != (uintptr_t)pointer)
+        number = table->blocks[number].bucket_next;
+    return number;
+}
+
+static uint32_t
+group_find(const struct tidei_blocks *table, tide_stream stream)
+{
+    uint32_t number;
+
+    if (table->capacity == 0)
+        return BLOCKS_NONE;
+    number = table->group_buckets[blocks_bucket(table, stream)];
+    while (number != BLOCKS_NONE && table->groups[number].stream != stream)
+        number = table->groups[number].bucket_next;
+    return number;
+}
+
+/* A new group, empty so far; there is room, since each group has a block at least. */
+static uint32_t
+group_begin(struct tidei_blocks *table, tide_stream stream)
+{
+    uint32_t number = table->unused_group;
+    struct tidei_block_group *group = &table->groups[number];
+    uint32_t *bucket = &table->group_buckets[blocks_bucket(table, stream)];
+
+    table->unused_group = group->bucket_next;
+    *group = (struct tidei_block_group){
+        .stream = stream, .first = BLOCKS_NONE, .bucket_next = *bucket, .older = table->newest, .newer = BLOCKS_NONE
+    };
+    *bucket = number;
+    if (table->newest != BLOCKS_NONE)
+        table->groups[table->newest].newer = number;
+    else
+        table->oldest = number;
+    table->newest = number;
+    return number;
+}
+
+static void
+group_end(struct tidei_blocks *table, uint32_t number)
+{
+    struct tidei_block_group *group = &table->groups[number];
+    uint32_t *link = &table->group_buckets[blocks_bucket(table, group->stream)];
+
+    while (*link != number)
+        link = &table->groups[*link].bucket_next;
+    *link = group->bucket_next;
+    *(group->older != BLOCKS_NONE ? &table->groups[group->older].newer : &table->oldest) = group->newer;
+    *(group->newer != BLOCKS_NONE ? &table->groups[group->newer].older : &table->newest) = group->older;
+    group->bucket_next = table->unused_group;
+    table->unused_group = number;
+}
+
+static uint32_t
+group_take(struct tidei_blocks *table, uint32_t number)
+{
+    uint32_t taken = table->groups[number].first;
+    struct tidei_block *block = &table->blocks[taken];
+
+    block->out = true;
+    table->groups[number].first = block->next;
+    if (block->next == BLOCKS_NONE)
+        group_end(table, number);
+    return taken;
+}
+
+void
+tidei_blocks_put(struct tidei_blocks *table, uint32_t number, tide_stream stream)
+{
+    struct tidei_block *block = &table->blocks[number];
+    uint32_t group = group_find(table, stream);
+
+    if (group == BLOCKS_NONE)
+        group = group_begin(table, stream);
+    block->out = false;
+    block->stream = stream;
+    block->epoch = table->epoch;
+    block->next = table->groups[group].first;
+    table->groups[group].first = number;
+}
+
+uint32_t
+tidei_blocks_take(struct tidei_blocks *table, tide_stream stream)
+{
+    uint32_t group = group_find(table, stream);
+
+    return group != BLOCKS_NONE ? group_take(table, group) : BLOCKS_NONE;
+}
+
+uint32_t
+tidei_blocks_take_any(struct tidei_blocks *table)
+{
+    return table->oldest != BLOCKS_NONE ? group_take(table, table->oldest) : BLOCKS_NONE;
+}
+
+uint32_t
+tidei_blocks_epoch_end(struct tidei_blocks *table)
+{
+    return table->epoch++;
+}
+
+/* Last freed first: from some block on, all of a group were freed early enough. */
+static void
+group_settle(struct tidei_blocks *table, uint32_t number, uint32_t epoch, tide_stream stream)
+{
+    uint32_t *link = &table->groups[number].first;
+    uint32_t settled, next;
+
+    while (*link != BLOCKS_NONE && table->blocks[*link].epoch > epoch)
+        link = &table->blocks[*link].next;
+    settled = *link;
+    *link = BLOCKS_NONE;
+    if (table->groups[number].first == BLOCKS_NONE)
+        group_end(table, number); /* before another begins: there are no more groups than blocks */
+    for (; settled != BLOCKS_NONE; settled = next) {
+        next = table->blocks[settled].next;
+        tidei_blocks_put(table, settled, stream);
+    }
+}
+
+void
+tidei_blocks_settle(struct tidei_blocks *table, uint32_t epoch, tide_stream stream)
+{
+    uint32_t newer;
+
+    for (uint32_t i = table->oldest; i != BLOCKS_NONE; i = newer) {
+        newer = table->groups[i].newer;
+        if (table->groups[i].stream != stream)
+            group_settle(table, i, epoch, stream);
+    }
+}

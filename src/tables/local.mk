@@ -1,0 +1,8 @@
+# Maps of addresses and ids.
+libtidemark_la_SOURCES += \
+	src/tables/address-shards.c \
+	src/tables/address-shards.h \
+	src/tables/addressmap.c \
+	src/tables/addressmap.h \
+	src/tables/blocks.c \
+	src/tables/blocks.h

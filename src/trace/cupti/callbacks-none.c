@@ -1,0 +1,56 @@
+/* In a build without CUPTI's header: calls.h says so. */
+#include "config.h"
+
+#ifndef HAVE_CUPTI_H
+
+#include <string.h>
+
+#include "src/resource/resource.h"
+#include "src/trace/cupti/callbacks.h"
+
+enum tide_status
+tidei_calls_attach(struct tidei_inbox *inbox, const struct tidei_recorder *recorder, bool tsc, bool memory)
+{
+    memset(inbox, 0, sizeof(*inbox));
+    pthread_mutex_init(&inbox->lock, NULL);
+    inbox->recorder = recorder;
+    inbox->tsc = tsc;
+    (void)memory;
+    return tide_error_set(TIDE_EUNSUPPORTED, "cupti: this build has none (configure found no cupti.h)");
+}
+
+void
+tidei_calls_detach(struct tidei_inbox *inbox)
+{
+    (void)inbox;
+}
+
+void
+tidei_calls_flush(void)
+{
+}
+
+void
+tidei_calls_forked(void)
+{
+}
+
+uint64_t
+tidei_calls_imported(void)
+{
+    return 0;
+}
+
+uint64_t
+tidei_calls_exited(void)
+{
+    return 0;
+}
+
+uint64_t
+tidei_calls_overflown(void)
+{
+    return 0;
+}
+
+#endif

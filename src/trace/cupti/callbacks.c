@@ -1,0 +1,470 @@
+/* Follows the driver's calls through CUPTI, and collects its records of memory. */
+#include "config.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "src/cuda/cupti-table.h"
+#include "src/resource/resource.h"
+#include "src/trace/cupti/buffer.h"
+#include "src/trace/cupti/callbacks.h"
+#include "src/trace/ring/capture.h"
+#include "src/trace/ring/clock.h"
+#include "src/trace/ring/function.h"
+
+#ifdef HAVE_CUPTI_H
+
+/* Numbers of the functions of a domain that are looked up. */
+#define CALLS_MOST_CBIDS 1024
+
+/* How many events are handed over at once. */
+#define CALLS_EVENTS 32
+
+/* The function of the trace (function.h) for a number of CUPTI's; 0: none. Constant. */
+#define CALLS_DRIVER(number, function, frees)  [CUPTI_DRIVER_TRACE_CBID_##function] = (number),
+#define CALLS_RUNTIME(number, function, frees) [CUPTI_RUNTIME_TRACE_CBID_##function] = (number),
+#define CALLS_NONE(number, function, frees)
+static const uint8_t calls_driver_functions[CALLS_MOST_CBIDS] = { TIDEI_FUNCTIONS(CALLS_DRIVER, CALLS_NONE) };
+static const uint8_t calls_runtime_functions[CALLS_MOST_CBIDS] = { TIDEI_FUNCTIONS(CALLS_NONE, CALLS_RUNTIME) };
+
+/* Attaching, detaching and flushing, one at a time; calls_pid is read without. */
+static pthread_mutex_t calls_control = PTHREAD_MUTEX_INITIALIZER;
+static const struct tidei_cupti *calls_cupti;
+static CUpti_SubscriberHandle calls_subscriber;
+static unsigned calls_users;
+static unsigned calls_memory_users;
+static _Atomic pid_t calls_pid; /* whose CUPTI it is; 0: nobody's yet */
+static bool calls_tsc;          /* the clock of all traces */
+static bool calls_registered;   /* callbacks are registered once in a process */
+static bool calls_ended;        /* the process exits: CUPTI is not called any more */
+
+/* Read by the callback. */
+static _Atomic unsigned calls_generation; /* of CUPTI's use: what a thread has begun in one of before never ends */
+static _Atomic bool calls_memory;         /* a trace wants all calls */
+static _Atomic uint64_t calls_imported;   /* ticks at which the first pointer of another process was; 0: none was */
+static _Atomic uint64_t calls_overflown;
+static _Atomic uint64_t calls_exited; /* ticks from which on the process exits, and no memory is recorded; 0: none */
+
+static uint64_t
+calls_timestamp_tsc(void)
+{
+    return tidei_clock_ticks(true);
+}
+
+static uint64_t
+calls_timestamp_monotonic(void)
+{
+    return tidei_clock_ticks(false);
+}
+
+/* A call has returned that a trace wants of which no log tells, or of which CUPTI does before the log. */
+static __attribute__((noinline)) void
+calls_tell(struct tidei_call_slot *slot, const struct tidei_call_part *part)
+{
+    if (slot->os_tid == 0)
+        slot->os_tid = (uint32_t)syscall(SYS_gettid);
+    tidei_inbox_put_call(slot, part);
+}
+
+/* A call that is not the first of an event, or of which a trace of all memory is to hear. */
+static __attribute__((noinline)) void
+calls_end_otherwise(struct tidei_call_slot *slot, struct tidei_call_part *part, const CUpti_CallbackData *data)
+{
+    if (atomic_load_explicit(&calls_memory, memory_order_relaxed)) {
+        part->correlation = data->correlationId;
+        calls_tell(slot, part);
+    }
+    if (slot->armed != 0 && !tidei_call_slot_add(slot, part))
+        atomic_fetch_add_explicit(&calls_overflown, 1, memory_order_relaxed);
+}
+
+/* The outermost call of this thread has returned. Fields go where they stay: see tidei_front_fill. */
+static inline __attribute__((always_inline)) void
+calls_end(struct tidei_call_slot *slot, uint8_t function, const CUpti_CallbackData *data, bool memory, bool tsc)
+{
+    int32_t result = data->functionReturnValue != NULL ? *(const int32_t *)data->functionReturnValue : 0;
+    struct tidei_call_part *part = &slot->first;
+
+    if (__builtin_expect(memory || slot->count != 0 || slot->armed != 1, 0)) {
+        struct tidei_call_part other = { .start = slot->count == 0 ? part->start : slot->entered,
+                                         .end = tidei_clock_ticks(tsc),
+                                         .result = result,
+                                         .function = function };
+
+        calls_end_otherwise(slot, &other, data);
+        return;
+    }
+    /* Where it has failed layers above may wait for long. */
+    part->end = tsc && slot->joined != NULL && result == 0 ? tidei_call_slot_open(slot) : tidei_clock_ticks(tsc);
+    part->correlation = 0;
+    part->result = result;
+    part->function = function;
+    slot->count = 1;
+}
+
+static inline __attribute__((always_inline)) void
+calls_enter(struct tidei_call_slot *slot, bool tsc)
+{
+    if (slot->count == 0) {
+        slot->first.start = tidei_clock_ticks(tsc);
+    } else {
+        tidei_call_slot_close(slot);
+        slot->entered = tidei_clock_ticks(tsc);
+    }
+}
+
+/*
+ * With MEMORY2 on, CUPTI 13.0 crashes where a pointer that was imported is freed (seen on an H200). So it goes off for
+ * good before there is one.
+ */
+static __attribute__((noinline)) void
+calls_import(uint64_t now)
+{
+    uint64_t none = 0;
+
+    /*
+     * Sequentially consistent, as in calls_enable_memory: one of the two sees the other, and MEMORY2 is off in the end.
+     */
+    atomic_compare_exchange_strong(&calls_imported, &none, now);
+    if (atomic_load(&calls_memory))
+        calls_cupti->activity_disable(CUPTI_ACTIVITY_KIND_MEMORY2);
+}
+
+/*
+ * Called by CUPTI on the thread that makes the call, at its beginning and at its end. A function of the runtime makes
+ * calls of the driver; where both are followed the outer one counts, whose number the records of memory have.
+ */
+static inline __attribute__((always_inline)) void
+calls_called(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const CUpti_CallbackData *data, bool tsc)
+{
+    const uint8_t *functions = calls_driver_functions;
+    struct tidei_call_slot *slot = &tidei_call_slot;
+    bool memory = atomic_load_explicit(&calls_memory, memory_order_relaxed);
+
+    if (domain != CUPTI_CB_DOMAIN_DRIVER_API) {
+        if (domain != CUPTI_CB_DOMAIN_RUNTIME_API)
+            return; /* whoever asked for it */
+        functions = calls_runtime_functions;
+    } else if (cbid == CUPTI_DRIVER_TRACE_CBID_cuMemPoolImportPointer) {
+        calls_import(tidei_clock_ticks(tsc));
+        return;
+    }
+    if ((slot->armed == 0 && !memory) || cbid >= CALLS_MOST_CBIDS || functions[cbid] == 0)
+        return;
+    if (slot->generation != atomic_load_explicit(&calls_generation, memory_order_relaxed)) {
+        slot->generation = atomic_load_explicit(&calls_generation, memory_order_relaxed);
+        slot->depth = 0;
+    }
+    if (data->callbackSite == CUPTI_API_ENTER) {
+        if (slot->depth++ == 0)
+            calls_enter(slot, tsc);
+    } else if (slot->depth != 0 && --slot->depth == 0) {
+        calls_end(slot, functions[cbid], data, memory, tsc);
+    }
+}
+
+static void
+calls_callback_tsc(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)
+{
+    (void)userdata;
+    calls_called(domain, cbid, data, true);
+}
+
+static void
+calls_callback_monotonic(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)
+{
+    (void)userdata;
+    calls_called(domain, cbid, data, false);
+}
+
+/* Read what a buffer has. No lock is held while CUPTI is called. */
+static void
+calls_read(uint8_t *buffer, size_t valid)
+{
+    struct tidei_device_event events[CALLS_EVENTS];
+    CUpti_Activity *record = NULL;
+    size_t count = 0;
+
+    while (valid > 0 && calls_cupti->activity_get_next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
+        if (tidei_activity_parse(record, calls_cupti->version, &events[count]))
+            count++;
+        if (count == CALLS_EVENTS) {
+            tidei_inbox_put_events(events, count);
+            count = 0;
+        }
+    }
+    tidei_inbox_put_events(events, count);
+}
+
+static void
+calls_count_dropped(CUcontext context, uint32_t stream)
+{
+    size_t dropped = 0;
+
+    if (calls_cupti->activity_get_dropped(context, stream, &dropped) == CUPTI_SUCCESS && dropped != 0)
+        tidei_inbox_put_dropped(dropped);
+}
+
+/* Called by CUPTI's thread, or by the one that flushes. */
+static void
+calls_buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid)
+{
+    (void)bytes;
+    calls_read(buffer, valid);
+    calls_count_dropped(context, stream);
+    tidei_buffer_give_back(buffer);
+}
+
+static enum tide_status
+calls_error(const char *function, CUptiResult result)
+{
+    const char *text = "unknown";
+
+    calls_cupti->get_result_string(result, &text);
+    return tide_error_set(TIDE_EUNSUPPORTED, "cupti: %s: %s", function, text);
+}
+
+/* One subscriber only: where there is another, no further call is made. */
+static enum tide_status
+calls_subscribe(bool tsc)
+{
+    CUpti_CallbackFunc callback = tsc ? calls_callback_tsc : calls_callback_monotonic;
+    char holder[128] = "";
+    CUptiResult result;
+
+    if (calls_cupti->subscribe_v2 != NULL) {
+        CUpti_SubscriberParams params = { .structSize = CUpti_SubscriberParams_STRUCT_SIZE,
+                                          .subscriberName = "tidemark",
+                                          .oldSubscriberName = holder,
+                                          .oldSubscriberSize = sizeof(holder) };
+
+        result = calls_cupti->subscribe_v2(&calls_subscriber, callback, NULL, &params);
+    } else {
+        result = calls_cupti->subscribe(&calls_subscriber, callback, NULL);
+    }
+    if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
+        return tide_error_set(TIDE_EUNSUPPORTED, "cupti: another tool has it%s%s", holder[0] != '\0' ? ": " : "",
+                              holder);
+    return result == CUPTI_SUCCESS ? TIDE_OK : calls_error("cuptiSubscribe", result);
+}
+
+/* Follow the functions of a domain. Numbers that this library does not know are refused, which is fine. */
+static bool
+calls_follow(CUpti_CallbackDomain domain, const uint8_t *functions, uint32_t enable)
+{
+    bool one = false;
+
+    for (CUpti_CallbackId cbid = 1; cbid < CALLS_MOST_CBIDS; cbid++) {
+        if (functions[cbid] != 0)
+            one |= calls_cupti->enable_callback(enable, calls_subscriber, domain, cbid) == CUPTI_SUCCESS;
+    }
+    return one;
+}
+
+static enum tide_status
+calls_enable(void)
+{
+    atomic_fetch_add_explicit(&calls_generation, 1, memory_order_relaxed);
+    if (!calls_follow(CUPTI_CB_DOMAIN_DRIVER_API, calls_driver_functions, 1))
+        return tide_error_set(TIDE_EUNSUPPORTED, "cupti: cuptiEnableCallback follows no function");
+    calls_cupti->enable_callback(1, calls_subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
+                                 CUPTI_DRIVER_TRACE_CBID_cuMemPoolImportPointer);
+    return TIDE_OK;
+}
+
+static void
+calls_disable_memory(void)
+{
+    atomic_store_explicit(&calls_memory, false, memory_order_relaxed);
+    calls_follow(CUPTI_CB_DOMAIN_RUNTIME_API, calls_runtime_functions, 0);
+    calls_cupti->activity_disable(CUPTI_ACTIVITY_KIND_MEMORY_POOL);
+    calls_cupti->activity_disable(CUPTI_ACTIVITY_KIND_MEMORY2);
+}
+
+static enum tide_status
+calls_enable_memory(bool tsc)
+{
+    uint8_t zeroed = 1;
+    size_t bytes = sizeof(zeroed);
+    CUptiResult result =
+        calls_cupti->activity_register_timestamp(tsc ? calls_timestamp_tsc : calls_timestamp_monotonic);
+
+    if (result != CUPTI_SUCCESS)
+        return calls_error("cuptiActivityRegisterTimestampCallback", result);
+    if (!calls_registered) {
+        calls_cupti->activity_set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &bytes, &zeroed);
+        result = calls_cupti->activity_register_callbacks(tidei_buffer_take, calls_buffer_completed);
+        if (result != CUPTI_SUCCESS)
+            return calls_error("cuptiActivityRegisterCallbacks", result);
+        calls_registered = true;
+    }
+    /* First: an event is never without its call. Those that have begun are of before. */
+    atomic_fetch_add_explicit(&calls_generation, 1, memory_order_relaxed);
+    atomic_store(&calls_memory, true);
+    calls_follow(CUPTI_CB_DOMAIN_RUNTIME_API, calls_runtime_functions, 1);
+    result = calls_cupti->activity_enable(CUPTI_ACTIVITY_KIND_MEMORY2);
+    if (result == CUPTI_SUCCESS)
+        result = calls_cupti->activity_enable(CUPTI_ACTIVITY_KIND_MEMORY_POOL);
+    if (result == CUPTI_SUCCESS && atomic_load(&calls_imported) == 0)
+        return TIDE_OK;
+    calls_disable_memory();
+    if (result == CUPTI_SUCCESS)
+        return tide_error_set(TIDE_EUNSUPPORTED, "cupti: " TIDEI_CALLS_IMPORTED);
+    return calls_error("cuptiActivityEnable", result);
+}
+
+static void
+calls_disable(void)
+{
+    calls_follow(CUPTI_CB_DOMAIN_DRIVER_API, calls_driver_functions, 0);
+    calls_cupti->enable_callback(0, calls_subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
+                                 CUPTI_DRIVER_TRACE_CBID_cuMemPoolImportPointer);
+    calls_cupti->unsubscribe(calls_subscriber);
+}
+
+/*
+ * The process exits with traces open: they get what CUPTI has of memory while it is there. Registered after CUPTI was
+ * loaded, so that this comes before its own end; the traces themselves are completed later, by the recorder. Calls are
+ * followed on: CUPTI 13.0 calls back up to the end of the driver, which makes none from then on (seen on an H200).
+ */
+static void
+calls_at_exit(void)
+{
+    if (calls_pid != getpid())
+        return;
+    pthread_mutex_lock(&calls_control);
+    if (calls_memory_users > 0) {
+        /* First: whatever is of before is handed over. */
+        atomic_store_explicit(&calls_exited, tidei_clock_ticks(calls_tsc), memory_order_release);
+        calls_cupti->activity_flush_all(1);
+        calls_disable_memory();
+    }
+    calls_ended = true;
+    pthread_mutex_unlock(&calls_control);
+}
+
+/* The first user switches CUPTI on. calls_control is held. */
+static enum tide_status
+calls_begin(bool tsc)
+{
+    bool is_first = calls_pid == 0;
+    enum tide_status status;
+
+    /* First: a child that is forked off from here on leaves CUPTI alone. */
+    calls_pid = getpid();
+    calls_tsc = tsc;
+    status = tidei_cupti_get(&calls_cupti);
+    if (status == TIDE_OK)
+        status = calls_subscribe(tsc);
+    if (status == TIDE_OK) {
+        status = calls_enable();
+        if (status != TIDE_OK)
+            calls_disable();
+    }
+    if (status == TIDE_OK && is_first)
+        atexit(calls_at_exit);
+    else if (status != TIDE_OK && is_first)
+        calls_pid = 0;
+    return status;
+}
+
+/* A trace that wants events, too. calls_control is held. */
+static void
+calls_begin_memory(struct tidei_inbox *inbox)
+{
+    inbox->memory = calls_memory_users > 0 || calls_enable_memory(inbox->tsc) == TIDE_OK;
+    if (inbox->memory)
+        calls_memory_users++;
+}
+
+enum tide_status
+tidei_calls_attach(struct tidei_inbox *inbox, const struct tidei_recorder *recorder, bool tsc, bool memory)
+{
+    enum tide_status status = TIDE_OK;
+
+    memset(inbox, 0, sizeof(*inbox));
+    pthread_mutex_init(&inbox->lock, NULL);
+    inbox->recorder = recorder;
+    inbox->tsc = tsc;
+    /* A child of a process that has used CUPTI, or was about to, leaves it alone. */
+    if (calls_pid != 0 && calls_pid != getpid())
+        return tide_error_set(TIDE_EUNSUPPORTED, "cupti: not in a child of fork() whose parent has used it");
+    pthread_mutex_lock(&calls_control);
+    TIDEI_TEST_POINT("calls.locked");
+    if (calls_ended)
+        status = tide_error_set(TIDE_EUNSUPPORTED, "cupti: the process exits");
+    else if (calls_users > 0 && !tidei_inbox_has_clock(tsc))
+        status = tide_error_set(TIDE_EUNSUPPORTED, "cupti: another trace of this process has another clock");
+    else if (calls_users == 0)
+        status = calls_begin(tsc);
+    if (status == TIDE_OK) {
+        calls_users++;
+        if (memory)
+            calls_begin_memory(inbox);
+        tidei_inbox_open(inbox);
+    }
+    pthread_mutex_unlock(&calls_control);
+    return status;
+}
+
+void
+tidei_calls_flush(void)
+{
+    if (calls_pid != getpid())
+        return;
+    pthread_mutex_lock(&calls_control);
+    if (!calls_ended && calls_memory_users > 0)
+        calls_cupti->activity_flush_all(0);
+    pthread_mutex_unlock(&calls_control);
+}
+
+void
+tidei_calls_detach(struct tidei_inbox *inbox)
+{
+    if (calls_pid != getpid())
+        return;
+    pthread_mutex_lock(&calls_control);
+    if (!calls_ended && inbox->memory)
+        calls_cupti->activity_flush_all(1);
+    tidei_inbox_shut(inbox);
+    calls_users--;
+    if (inbox->memory && --calls_memory_users == 0 && !calls_ended)
+        calls_disable_memory();
+    if (calls_users == 0 && !calls_ended)
+        calls_disable();
+    pthread_mutex_unlock(&calls_control);
+}
+
+void
+tidei_calls_forked(void)
+{
+    atomic_store_explicit(&calls_memory, false, memory_order_relaxed);
+    /*
+     * Whoever held it is not in this process. It is taken here only where nobody in the parent had begun to use CUPTI
+     * (calls_pid is 0, and is set first): all that it guards is as it was at the start.
+     */
+    pthread_mutex_init(&calls_control, NULL);
+}
+
+uint64_t
+tidei_calls_imported(void)
+{
+    return atomic_load_explicit(&calls_imported, memory_order_relaxed);
+}
+
+uint64_t
+tidei_calls_exited(void)
+{
+    return atomic_load_explicit(&calls_exited, memory_order_acquire);
+}
+
+uint64_t
+tidei_calls_overflown(void)
+{
+    return atomic_load_explicit(&calls_overflown, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,332 @@
+/*
+ * Makes one row of each event of memory and pools.
+ *
+ * With several contexts CUPTI tells the same event once for each, in records that differ in context and time alone.
+ * Events wait until everything from before them has been handed over; then they and the calls are sorted by CUPTI's
+ * number of the call and run through side by side. CUPTI counts only calls that somebody follows: what others do has
+ * the number of one that is followed, and is told from it by the time.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/tables/addressmap.h"
+#include "src/trace/cupti/device-events.h"
+#include "src/trace/ring/function.h"
+#include "src/trace/database/database.h"
+
+#define DEVICES_ROUNDS_MOST 100
+
+struct devices_call {
+    uint64_t start, end;    /* ticks */
+    uint64_t allocation_id; /* 0: none */
+    uint32_t correlation;
+    uint32_t os_tid; /* 0: not known */
+    uint8_t function;
+    uint8_t rounds; /* how long it has waited */
+    bool waits;     /* a log records it, and has not told yet for what */
+};
+
+struct devices_list {
+    void *items;
+    size_t count, capacity;
+};
+
+struct tidei_devices {
+    struct devices_list events;       /* struct tidei_device_event */
+    struct devices_list calls;        /* struct devices_call */
+    struct devices_list rows;         /* struct tidei_device_row */
+    struct devices_list outside;      /* struct tidei_outside_row */
+    struct tidei_address_map threads; /* from os_tid to thread_id */
+    uint64_t dropped;
+};
+
+struct tidei_devices *
+tidei_devices_new(void)
+{
+    struct tidei_devices *devices = calloc(1, sizeof(*devices));
+
+    if (devices != NULL && !tidei_address_map_init(&devices->threads)) {
+        free(devices);
+        return NULL;
+    }
+    return devices;
+}
+
+void
+tidei_devices_free(struct tidei_devices *devices)
+{
+    if (devices == NULL)
+        return;
+    free(devices->events.items);
+    free(devices->calls.items);
+    free(devices->rows.items);
+    free(devices->outside.items);
+    tidei_address_map_fini(&devices->threads);
+    free(devices);
+}
+
+/* Put `count` items behind the last; where host memory is short they are lost, and counted. */
+static void
+devices_put(struct tidei_devices *devices, struct devices_list *list, const void *items, size_t count,
+            size_t item_bytes)
+{
+    size_t larger = list->capacity == 0 ? 256 : list->capacity;
+    void *moved;
+
+    if (count == 0)
+        return;
+    while (larger < list->count + count)
+        larger *= 2;
+    if (larger != list->capacity) {
+        moved = realloc(list->items, larger * item_bytes);
+        if (moved == NULL) {
+            devices->dropped += count;
+            return;
+        }
+        list->items = moved;
+        list->capacity = larger;
+    }
+    memcpy((char *)list->items + list->count * item_bytes, items, count * item_bytes);
+    list->count += count;
+}
+
+void
+tidei_devices_add_thread(struct tidei_devices *devices, uint32_t thread_id, uint32_t os_tid)
+{
+    size_t known = tidei_address_map_first(&devices->threads, os_tid, 0);
+
+    /* The system gives a number again: it means the latest thread. */
+    if (known != TIDEI_ADDRESS_NONE)
+        devices->threads.entries[known].value = thread_id;
+    else
+        tidei_address_map_insert(&devices->threads, os_tid, 0, thread_id);
+}
+
+void
+tidei_devices_add_events(struct tidei_devices *devices, const struct tidei_device_event *items, size_t count)
+{
+    devices_put(devices, &devices->events, items, count, sizeof(*items));
+}
+
+/* A row for a call that no log has seen. */
+static void
+devices_add_outside(struct tidei_devices *devices, const struct tidei_store *store, const struct tidei_call *call)
+{
+    size_t thread = tidei_address_map_first(&devices->threads, call->os_tid, 0);
+    struct tidei_outside_row row = { .start_ns = tidei_store_ns(store, call->part.start), .part = call->part };
+
+    row.duration_ns = tidei_store_ns(store, call->part.end) - row.start_ns;
+    if (thread != TIDEI_ADDRESS_NONE)
+        row.thread_id = devices->threads.entries[thread].value;
+    devices_put(devices, &devices->outside, &row, 1, sizeof(row));
+}
+
+void
+tidei_devices_add_calls(struct tidei_devices *devices, const struct tidei_store *store, const struct tidei_call *items,
+                        size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct devices_call call = { .start = items[i].part.start,
+                                     .end = items[i].part.end,
+                                     .correlation = items[i].part.correlation,
+                                     .os_tid = items[i].os_tid,
+                                     .function = items[i].part.function,
+                                     .waits = items[i].waits };
+
+        devices_put(devices, &devices->calls, &call, 1, sizeof(call));
+        if (!call.waits)
+            devices_add_outside(devices, store, &items[i]);
+    }
+}
+
+void
+tidei_devices_add_own(struct tidei_devices *devices, const struct tidei_event_call *own)
+{
+    struct devices_call call = { .start = own->part.start,
+                                 .end = own->part.end,
+                                 .allocation_id = own->allocation_id,
+                                 .correlation = own->part.correlation,
+                                 .function = own->part.function };
+
+    devices_put(devices, &devices->calls, &call, 1, sizeof(call));
+}
+
+/* What makes two records one event. */
+static int
+devices_order(const struct tidei_device_event *a, const struct tidei_device_event *b)
+{
+    if (a->correlation != b->correlation)
+        return a->correlation < b->correlation ? -1 : 1;
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    if (a->address != b->address)
+        return a->address < b->address ? -1 : 1;
+    return (a->pool_address > b->pool_address) - (a->pool_address < b->pool_address);
+}
+
+/*
+ * Whether `b`, told later, is what `a` was, from another context. Without a number there is nothing to tell it from
+ * another by; and the same context tells nothing twice: the memory was released and allocated again in between.
+ */
+static bool
+devices_is_same(const struct tidei_device_event *a, const struct tidei_device_event *b)
+{
+    return a->correlation != 0 && devices_order(a, b) == 0 && a->context != b->context;
+}
+
+static int
+devices_events_by_call(const void *left, const void *right)
+{
+    const struct tidei_device_event *a = left, *b = right;
+    int order = devices_order(a, b);
+
+    return order != 0 ? order : (a->ticks > b->ticks) - (a->ticks < b->ticks);
+}
+
+static int
+devices_calls_by_number(const void *left, const void *right)
+{
+    const struct devices_call *a = left, *b = right;
+
+    return (a->correlation > b->correlation) - (a->correlation < b->correlation);
+}
+
+static int
+devices_rows_by_time(const void *left, const void *right)
+{
+    const struct tidei_device_row *a = left, *b = right;
+
+    return (a->event.ticks > b->event.ticks) - (a->event.ticks < b->event.ticks);
+}
+
+/*
+ * Whether an event with the number of a call is the call's: see above. Pools are made and trimmed by calls of any kind.
+ */
+static bool
+devices_is_of(const struct tidei_device_event *event, const struct devices_call *call)
+{
+    if (event->ticks < call->start || event->ticks > call->end)
+        return false;
+    return event->kind > TIDEI_DEVICE_RELEASE ||
+           (event->kind == TIDEI_DEVICE_RELEASE) == tidei_function_is_free(call->function);
+}
+
+/*
+ * What the calls from `number` on, those with the number of an event, say of it. The call of a log is there twice: as
+ * CUPTI told it, and as the log did.
+ */
+static void
+devices_look_up(const struct tidei_devices *devices, size_t number, const struct tidei_device_event *event,
+                struct devices_call *out)
+{
+    const struct devices_call *calls = devices->calls.items;
+    bool first = true;
+
+    memset(out, 0, sizeof(*out));
+    for (; number < devices->calls.count && calls[number].correlation == event->correlation; number++) {
+        const struct devices_call *call = &calls[number];
+
+        if (!devices_is_of(event, call))
+            continue;
+        out->waits = (first || out->waits) && call->waits;
+        out->function = call->function;
+        if (call->allocation_id != 0)
+            out->allocation_id = call->allocation_id;
+        if (call->os_tid != 0)
+            out->os_tid = call->os_tid;
+        first = false;
+    }
+}
+
+static void
+devices_row(struct tidei_devices *devices, const struct tidei_store *store, const struct tidei_device_event *event,
+            const struct devices_call *call)
+{
+    struct tidei_device_row row = { .event = *event,
+                                    .ns = tidei_store_ns(store, event->ticks),
+                                    .allocation_id = call->allocation_id,
+                                    .function = tidei_function_name(call->function),
+                                    .os_tid = call->os_tid };
+
+    devices_put(devices, &devices->rows, &row, 1, sizeof(row));
+}
+
+/* Calls whose events all have their rows go, as does one that has waited for too long. */
+static void
+devices_forget_calls(struct tidei_devices *devices, uint64_t until)
+{
+    struct devices_call *calls = devices->calls.items;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < devices->calls.count; i++) {
+        struct devices_call call = calls[i];
+        bool is_told = i + 1 < devices->calls.count && calls[i + 1].correlation == call.correlation;
+
+        /* Sorted, so that the two of a log's call stand side by side; the latter is the one to stay, if any. */
+        if (kept > 0 && calls[kept - 1].correlation == call.correlation)
+            is_told = true;
+        if (call.end >= until || (call.waits && !is_told && ++call.rounds < DEVICES_ROUNDS_MOST))
+            calls[kept++] = call;
+    }
+    devices->calls.count = kept;
+}
+
+void
+tidei_devices_run(struct tidei_devices *devices, const struct tidei_store *store, uint64_t until)
+{
+    struct tidei_device_event *events = devices->events.items;
+    const struct devices_call *calls = devices->calls.items;
+    size_t kept = 0, number = 0, first_row = devices->rows.count;
+    struct devices_call call;
+
+    if (devices->events.count > 1)
+        qsort(events, devices->events.count, sizeof(*events), devices_events_by_call);
+    if (devices->calls.count > 1)
+        qsort(devices->calls.items, devices->calls.count, sizeof(*calls), devices_calls_by_number);
+    for (size_t i = 0; i < devices->events.count; i++) {
+        struct tidei_device_event event = events[i];
+
+        while (i + 1 < devices->events.count && devices_is_same(&event, &events[i + 1]))
+            i++;
+        while (number < devices->calls.count && calls[number].correlation < event.correlation)
+            number++;
+        devices_look_up(devices, number, &event, &call);
+        if (until != UINT64_MAX && (event.ticks >= until || call.waits))
+            events[kept++] = event;
+        else
+            devices_row(devices, store, &event, &call);
+    }
+    devices->events.count = kept;
+    devices_forget_calls(devices, until);
+    if (devices->rows.count > first_row + 1)
+        qsort((struct tidei_device_row *)devices->rows.items + first_row, devices->rows.count - first_row,
+              sizeof(struct tidei_device_row), devices_rows_by_time);
+}
+
+uint64_t
+tidei_devices_dropped(const struct tidei_devices *devices)
+{
+    return devices->dropped;
+}
+
+const struct tidei_device_row *
+tidei_devices_rows(const struct tidei_devices *devices, size_t *count)
+{
+    *count = devices->rows.count;
+    return devices->rows.items;
+}
+
+const struct tidei_outside_row *
+tidei_devices_outside(const struct tidei_devices *devices, size_t *count)
+{
+    *count = devices->outside.count;
+    return devices->outside.items;
+}
+
+void
+tidei_devices_written(struct tidei_devices *devices)
+{
+    devices->rows.count = devices->outside.count = 0;
+}

@@ -1,0 +1,265 @@
+/* Attaches a trace to CUPTI, and has what that tells made rows. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "src/resource/resource.h"
+#include "src/trace/ring/clock.h"
+#include "src/trace/cupti/driver-calls.h"
+#include "src/trace/database/database.h"
+
+/* Between two times that CUPTI is asked for what it has: no buffer is lost by it, but a new one begun. */
+#define DRIVERCALLS_FLUSH_NS 250000000u
+
+struct tidei_driver_calls {
+    struct tidei_devices *devices;
+    const struct tidei_recorder *recorder; /* never followed */
+    struct tidei_inbox inbox;
+    struct tidei_inbox taken; /* the inbox's other buffers; the writer's */
+    uint64_t flushed_ns;      /* when CUPTI was last asked; the writer's */
+    uint64_t flushed_ticks;
+    uint64_t overflown; /* of the process before this trace */
+    bool tsc;
+
+    pthread_mutex_t lock; /* for the fields below */
+    _Atomic bool attached;
+    _Atomic bool memory; /* set before `attached` */
+    bool tried;
+    bool ended;   /* no more events of memory come */
+    bool changed; /* the text has not been asked for */
+    char text[256];
+};
+
+struct tidei_driver_calls *
+tidei_driver_calls_new(const struct tidei_recorder *recorder, bool tsc)
+{
+    struct tidei_driver_calls *calls = calloc(1, sizeof(*calls));
+
+    if (calls == NULL)
+        return NULL;
+    calls->devices = tidei_devices_new();
+    if (calls->devices == NULL) {
+        free(calls);
+        return NULL;
+    }
+    calls->recorder = recorder;
+    calls->tsc = tsc;
+    pthread_mutex_init(&calls->lock, NULL);
+    return calls;
+}
+
+void
+tidei_driver_calls_free(struct tidei_driver_calls *calls)
+{
+    if (calls == NULL)
+        return;
+    if (calls->attached)
+        tidei_calls_detach(&calls->inbox);
+    if (calls->tried)
+        pthread_mutex_destroy(&calls->inbox.lock);
+    tidei_devices_free(calls->devices);
+    free(calls->inbox.calls);
+    free(calls->inbox.events);
+    free(calls->taken.calls);
+    free(calls->taken.events);
+    pthread_mutex_destroy(&calls->lock);
+    free(calls);
+}
+
+struct tidei_devices *
+tidei_driver_calls_devices(struct tidei_driver_calls *calls)
+{
+    return calls->devices;
+}
+
+/* The lock is held. */
+static void
+drivercalls_attach(struct tidei_driver_calls *calls, bool memory)
+{
+    bool attached = tidei_calls_attach(&calls->inbox, calls->recorder, calls->tsc, memory) == TIDE_OK;
+
+    calls->tried = calls->changed = true;
+    calls->overflown = tidei_calls_overflown();
+    if (!attached)
+        snprintf(calls->text, sizeof(calls->text), "off: %s", tide_error_text());
+    else if (memory && !calls->inbox.memory)
+        snprintf(calls->text, sizeof(calls->text), "calls: no memory: %s", tide_error_text());
+    else
+        snprintf(calls->text, sizeof(calls->text), "%s", memory ? "memory" : "calls");
+    calls->memory = attached && calls->inbox.memory;
+    calls->attached = attached;
+}
+
+bool
+tidei_driver_calls_watch(struct tidei_driver_calls *calls, bool memory)
+{
+    pthread_mutex_lock(&calls->lock);
+    if (!calls->tried)
+        drivercalls_attach(calls, memory);
+    pthread_mutex_unlock(&calls->lock);
+    return calls->attached;
+}
+
+void
+tidei_driver_calls_leave(struct tidei_driver_calls *calls)
+{
+    pthread_mutex_lock(&calls->lock);
+    if (!calls->tried && calls->text[0] == '\0') {
+        calls->changed = true;
+        snprintf(calls->text, sizeof(calls->text), "off: cupti=off");
+    }
+    pthread_mutex_unlock(&calls->lock);
+}
+
+bool
+tidei_driver_calls_watched(struct tidei_driver_calls *calls)
+{
+    return calls->attached;
+}
+
+void
+tidei_driver_calls_slice(struct tidei_driver_calls *calls, const struct tidei_pair *pair)
+{
+    struct tidei_event_calls walk = { 0 };
+    struct tidei_event_call call;
+
+    if (!calls->memory)
+        return;
+    while (tidei_event_calls_next(&walk, pair, &call)) {
+        if (call.part.correlation != 0)
+            tidei_devices_add_own(calls->devices, &call);
+    }
+}
+
+/* Change the inbox's buffers for the other ones, and pass on what was in them. */
+static void
+drivercalls_take(struct tidei_driver_calls *calls, const struct tidei_store *store)
+{
+    struct tidei_inbox *inbox = &calls->inbox, *taken = &calls->taken;
+    struct tidei_inbox full;
+
+    pthread_mutex_lock(&inbox->lock);
+    full = *inbox;
+    inbox->calls = taken->calls;
+    inbox->call_capacity = taken->call_capacity;
+    inbox->events = taken->events;
+    inbox->event_capacity = taken->event_capacity;
+    inbox->call_count = inbox->event_count = 0;
+    pthread_mutex_unlock(&inbox->lock);
+    taken->calls = full.calls;
+    taken->call_capacity = full.call_capacity;
+    taken->events = full.events;
+    taken->event_capacity = full.event_capacity;
+    tidei_devices_add_calls(calls->devices, store, full.calls, full.call_count);
+    tidei_devices_add_events(calls->devices, full.events, full.event_count);
+}
+
+/* From `ticks` on there are no events of memory: the trace says so once. */
+static void
+drivercalls_say_end(struct tidei_driver_calls *calls, const struct tidei_store *store, uint64_t ticks, const char *why)
+{
+    pthread_mutex_lock(&calls->lock);
+    if (!calls->ended) {
+        calls->ended = calls->changed = true;
+        snprintf(calls->text, sizeof(calls->text), "memory: up to %" PRIu64 " ns: cupti: %s",
+                 tidei_store_ns(store, ticks), why);
+    }
+    pthread_mutex_unlock(&calls->lock);
+}
+
+/* Where the process has imported a pointer, the trace says from when on events are missing. */
+static void
+drivercalls_look_for_import(struct tidei_driver_calls *calls, const struct tidei_store *store)
+{
+    uint64_t imported = tidei_calls_imported();
+
+    if (imported != 0)
+        drivercalls_say_end(calls, store, imported, TIDEI_CALLS_IMPORTED);
+}
+
+void
+tidei_driver_calls_look(struct tidei_driver_calls *calls, const struct tidei_store *store,
+                        const struct tidei_pair *pair)
+{
+    uint64_t exited = calls->attached && calls->memory ? tidei_calls_exited() : 0;
+
+    if (exited != 0 && tidei_event_calls_any_after(pair, exited))
+        drivercalls_say_end(calls, store, exited, TIDEI_CALLS_EXITED);
+}
+
+/* An event has its row two rounds after it: until then all records and calls of it have come. */
+static void
+drivercalls_collect(struct tidei_driver_calls *calls, const struct tidei_store *store, uint64_t now)
+{
+    uint64_t until = calls->flushed_ticks;
+
+    calls->flushed_ns = now;
+    calls->flushed_ticks = tidei_clock_ticks(calls->tsc);
+    tidei_calls_flush();
+    drivercalls_take(calls, store);
+    tidei_devices_run(calls->devices, store, until);
+}
+
+bool
+tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_store *store, bool at_once)
+{
+    uint64_t now = tidei_monotonic_ns();
+    size_t rows, outside;
+
+    if (!calls->memory || !calls->attached)
+        return false;
+    drivercalls_look_for_import(calls, store);
+    if (at_once)
+        drivercalls_collect(calls, store, now);
+    if (at_once || now - calls->flushed_ns >= DRIVERCALLS_FLUSH_NS)
+        drivercalls_collect(calls, store, now);
+    tidei_devices_rows(calls->devices, &rows);
+    tidei_devices_outside(calls->devices, &outside);
+    return rows != 0 || outside != 0;
+}
+
+void
+tidei_driver_calls_end(struct tidei_driver_calls *calls, const struct tidei_store *store)
+{
+    if (!calls->attached)
+        return;
+    if (calls->memory)
+        drivercalls_look_for_import(calls, store);
+    tidei_calls_detach(&calls->inbox);
+    calls->attached = false;
+    drivercalls_take(calls, store);
+    tidei_devices_run(calls->devices, store, UINT64_MAX);
+}
+
+bool
+tidei_driver_calls_state(struct tidei_driver_calls *calls, char *text, size_t capacity)
+{
+    bool changed;
+
+    pthread_mutex_lock(&calls->lock);
+    changed = calls->changed;
+    if (changed)
+        snprintf(text, capacity, "%s", calls->text);
+    calls->changed = false;
+    pthread_mutex_unlock(&calls->lock);
+    return changed;
+}
+
+uint64_t
+tidei_driver_calls_dropped(struct tidei_driver_calls *calls)
+{
+    uint64_t dropped = tidei_devices_dropped(calls->devices);
+
+    pthread_mutex_lock(&calls->lock);
+    if (calls->tried) {
+        pthread_mutex_lock(&calls->inbox.lock);
+        dropped += calls->inbox.dropped + tidei_calls_overflown() - calls->overflown;
+        pthread_mutex_unlock(&calls->inbox.lock);
+    }
+    pthread_mutex_unlock(&calls->lock);
+    return dropped;
+}

@@ -1,0 +1,10 @@
+# Records in the order of time, paired.
+libtidemark_la_SOURCES += \
+	src/trace/events/event-calls.c \
+	src/trace/events/event-calls.h \
+	src/trace/events/merge.c \
+	src/trace/events/merge.h \
+	src/trace/events/pair.c \
+	src/trace/events/pair.h \
+	src/trace/events/sampler.c \
+	src/trace/events/sampler.h

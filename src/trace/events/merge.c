@@ -1,0 +1,354 @@
+/*
+ * Takes records from the rings, in the order of their times, into the filling half of the backlog.
+ *
+ * A kill between any two instructions must leave each record in exactly one place. The truth is `published`, one
+ * word that says how many records the filling half has. For each ring that gives records, the number of the coming
+ * publication and the tail after it are written first (in that order), then `published`, then the tail itself.
+ * Who comes after the process takes next_tail where its publication has happened, else tail.
+ */
+#include "config.h"
+
+#include <linux/membarrier.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/sync/testpoint.h"
+#include "src/trace/events/merge.h"
+
+struct tidei_merge *
+tidei_merge_new(struct tidei_ringfile *file, bool tsc)
+{
+    struct tidei_merge *merge = calloc(1, sizeof(*merge));
+
+    if (merge == NULL)
+        return NULL;
+    merge->file = file;
+    merge->tsc = tsc;
+    return merge;
+}
+
+void
+tidei_merge_free(struct tidei_merge *merge)
+{
+    free(merge);
+}
+
+bool
+tidei_merge_register_barrier(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+bool
+tidei_merge_barrier(void)
+{
+    const struct timespec pause = { 0, 2000000 };
+
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0)
+        return true;
+    nanosleep(&pause, NULL);
+    tidei_clock_settle();
+    atomic_thread_fence(memory_order_seq_cst);
+    return false;
+}
+
+/* Where the writer goes on in a ring: the tail, or the one that a publication has made good. */
+static uint64_t
+merge_tail(const struct tidei_merge *merge, const struct tidei_ring *ring)
+{
+    uint64_t published = atomic_load_explicit(&merge->file->header->published, memory_order_relaxed);
+
+    if (merge->post_mortem)
+        return tidei_ring_left_tail(ring, TIDEI_PUBLISHED_NUMBER(published));
+    return atomic_load_explicit(&ring->tail, memory_order_relaxed);
+}
+
+/*
+ * The earliest tick that the ring can still bring, as far as `open` tells; a record that has been open for too long
+ * is not waited for, and will be late.
+ */
+static uint64_t
+merge_bound(struct tidei_merge *merge, uint32_t index, uint64_t open, uint64_t now)
+{
+    uint64_t ns;
+
+    if (open == 0) {
+        merge->open_seen[index] = 0;
+        return now;
+    }
+    ns = tidei_monotonic_ns();
+    if (merge->open_seen[index] != open) {
+        merge->open_seen[index] = open;
+        merge->open_since_ns[index] = ns;
+    }
+    if (ns - merge->open_since_ns[index] > TIDEI_TEST_LIMIT(patience_ns, TIDEI_MERGE_PATIENCE_NS))
+        return now;
+    /* The record may have the very tick at which its call began, and `open` is one more where that was even. */
+    return open - 1 < now ? open - 1 : now;
+}
+
+static void
+merge_barrier(struct tidei_merge *merge)
+{
+    if (merge->membarrier) {
+        merge->barrier_refused = !tidei_merge_barrier() || merge->barrier_refused;
+        return;
+    }
+    tidei_clock_settle();
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* Find the rings that have records, and the tick up to which they may be merged. Returns how many rings. */
+static uint32_t
+merge_look(struct tidei_merge *merge)
+{
+    uint32_t found = 0, rings;
+    uint64_t now;
+
+    TIDEI_TEST_POINT("merge.look");
+    now = merge->post_mortem ? UINT64_MAX : tidei_clock_ticks(merge->tsc);
+    merge->watermark = now;
+    /* See front.h: a thread that is seen with open == 0 behind this barrier reads its clock after `now`. */
+    merge_barrier(merge);
+    /* Behind the barrier, too: a ring that is not counted yet gets its first record after `now`. */
+    rings = atomic_load_explicit(&merge->file->header->ring_count, memory_order_acquire);
+    for (uint32_t i = 0; i < rings; i++) {
+        struct tidei_ring *ring = merge->file->rings[i];
+        /* Pair with the releases in front.h, in the reverse of their order: open, head. */
+        uint64_t open = merge->post_mortem ? 0 : atomic_load_explicit(&ring->open, memory_order_acquire);
+        uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
+        uint64_t tail = merge_tail(merge, ring);
+        uint64_t bound = merge_bound(merge, i, open, now);
+        struct tidei_merge_cursor *cursor = &merge->cursors[found];
+
+        if (bound < merge->watermark)
+            merge->watermark = bound;
+        if (head == tail)
+            continue;
+        cursor->ring = ring;
+        cursor->position = tail;
+        cursor->head = head;
+        found++;
+    }
+    return found;
+}
+
+static struct tidei_record *
+merge_at_offset(const struct tidei_merge *merge, const struct tidei_merge_cursor *cursor, uint64_t offset)
+{
+    uint64_t mask = merge->file->header->ring_bytes / sizeof(struct tidei_record) - 1;
+
+    return &tidei_ring_records(cursor->ring)[(cursor->position + offset) & mask];
+}
+
+static struct tidei_record *
+merge_at(const struct tidei_merge *merge, const struct tidei_merge_cursor *cursor)
+{
+    return merge_at_offset(merge, cursor, 0);
+}
+
+/* The record's tick. Below the watermark of a recovery, also in a damaged file: it must come to an end. */
+static uint64_t
+merge_ticks(const struct tidei_merge *merge, const struct tidei_merge_cursor *cursor)
+{
+    uint64_t ticks = merge_at(merge, cursor)->ticks;
+
+    return ticks < INT64_MAX ? ticks : INT64_MAX;
+}
+
+/* Restore the heap below `i`: the cursor with the earliest record stands at 0. */
+static void
+merge_sift(struct tidei_merge *merge, uint32_t i, uint32_t count)
+{
+    struct tidei_merge_cursor *cursors = merge->cursors;
+    struct tidei_merge_cursor moving = cursors[i];
+
+    for (;;) {
+        uint32_t child = 2 * i + 1;
+
+        if (child >= count)
+            break;
+        if (child + 1 < count && cursors[child + 1].ticks < cursors[child].ticks)
+            child++;
+        if (cursors[child].ticks >= moving.ticks)
+            break;
+        cursors[i] = cursors[child];
+        i = child;
+    }
+    cursors[i] = moving;
+}
+
+/* Make room for `records` more in the half. */
+static bool
+merge_room(struct tidei_merge *merge, uint64_t records)
+{
+    struct tidei_ringfile *file = merge->file;
+
+    while (merge->count + records > file->half_chunks[merge->half] * TIDEI_CHUNK_RECORDS) {
+        if (tidei_ringfile_add_chunk(file, merge->half) != TIDE_OK)
+            return false;
+    }
+    return true;
+}
+
+/* Copy the record at the cursor, with its text. False where the half is full. */
+static inline bool
+merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
+{
+    struct tidei_record *from = merge_at(merge, cursor);
+    uint64_t records = 1;
+    struct tidei_record *to;
+
+    /* In a damaged file there may be less than was said. */
+    while (records <= from->text_records && records < cursor->head - cursor->position &&
+           merge_at_offset(merge, cursor, records)->kind == TIDEI_RECORD_TEXT)
+        records++;
+    if (!merge_room(merge, records))
+        return false;
+    to = tidei_half_record(merge->file, merge->half, merge->count);
+    *to = *from;
+    to->text_records = (uint16_t)(records - 1);
+    to->ticks = cursor->ticks;
+    if (to->ticks < merge->last_ticks) {
+        /* When its call began stays, by which frees are paired. */
+        to->duration_ticks += merge->last_ticks - to->ticks;
+        to->ticks = merge->last_ticks;
+        merge->late++;
+    }
+    merge->last_ticks = to->ticks;
+    cursor->position++;
+    for (uint64_t i = 1; i < records; i++) {
+        *tidei_half_record(merge->file, merge->half, merge->count + i) = *merge_at(merge, cursor);
+        cursor->position++;
+    }
+    merge->count += records;
+    return true;
+}
+
+/*
+ * Copy from the first cursor as long as it has the earliest record and that is before the watermark. False where
+ * nothing more can be merged.
+ */
+static bool
+merge_run(struct tidei_merge *merge, uint32_t *count)
+{
+    struct tidei_merge_cursor *first = &merge->cursors[0];
+    uint64_t until = merge->watermark;
+
+    for (uint32_t i = 1; i < 3 && i < *count; i++) {
+        if (merge->cursors[i].ticks < until)
+            until = merge->cursors[i].ticks + 1;
+    }
+    if (first->ticks >= until)
+        return false;
+    while (first->ticks < until) {
+        if (!merge_copy(merge, first)) {
+            merge->full = true;
+            return false;
+        }
+        if (first->position == first->head)
+            break;
+        first->ticks = merge_ticks(merge, first);
+    }
+    if (first->position == first->head) {
+        struct tidei_merge_cursor spent = *first;
+
+        *first = merge->cursors[--*count];
+        merge->cursors[*count] = spent;
+    }
+    merge_sift(merge, 0, *count);
+    return *count != 0;
+}
+
+/* Make good what was copied; see the top of this file. */
+static void
+merge_publish(struct tidei_merge *merge, uint32_t rings)
+{
+    struct tidei_ring_header *header = merge->file->header;
+
+    merge->number++;
+    for (uint32_t i = 0; i < rings; i++) {
+        struct tidei_merge_cursor *cursor = &merge->cursors[i];
+
+        cursor->ring->next_publish = merge->number;
+        atomic_signal_fence(memory_order_seq_cst); /* a kill sees this thread's stores in program order */
+        TIDEI_TEST_POINT("merge.between");
+        cursor->ring->next_tail = cursor->position;
+    }
+    TIDEI_TEST_POINT("merge.before-publish");
+    atomic_store_explicit(&header->published, TIDEI_PUBLISHED(merge->number, merge->half, merge->count),
+                          memory_order_release);
+    TIDEI_TEST_POINT("merge.after-publish");
+    for (uint32_t i = 0; i < rings; i++) {
+        struct tidei_merge_cursor *cursor = &merge->cursors[i];
+
+        /* Pairs with the acquire in front_has_room. */
+        atomic_store_explicit(&cursor->ring->tail, cursor->position, memory_order_release);
+    }
+}
+
+void
+tidei_merge_take_up(struct tidei_merge *merge)
+{
+    const struct tidei_ring_header *header = merge->file->header;
+    uint64_t published = atomic_load_explicit(&header->published, memory_order_acquire);
+
+    merge->post_mortem = true;
+    merge->half = TIDEI_PUBLISHED_HALF(published);
+    merge->count = TIDEI_PUBLISHED_COUNT(published);
+    merge->number = TIDEI_PUBLISHED_NUMBER(published);
+    for (uint64_t i = merge->count; i-- > 0;) {
+        const struct tidei_record *record = tidei_half_record(merge->file, merge->half, i);
+
+        if (record->kind != TIDEI_RECORD_TEXT) {
+            merge->last_ticks = record->ticks;
+            break;
+        }
+    }
+}
+
+uint64_t
+tidei_merge_drain(struct tidei_merge *merge)
+{
+    uint32_t rings = merge_look(merge);
+    uint32_t active = rings;
+    uint64_t before = merge->count;
+
+    merge->full = false;
+    if (rings == 0)
+        return 0;
+    for (uint32_t i = 0; i < rings; i++)
+        merge->cursors[i].ticks = merge_ticks(merge, &merge->cursors[i]);
+    for (uint32_t i = rings / 2; i-- > 0;)
+        merge_sift(merge, i, rings);
+    while (merge_run(merge, &active))
+        ;
+    if (merge->count != before)
+        merge_publish(merge, rings);
+    return merge->count - before;
+}
+
+uint64_t
+tidei_merge_seal(struct tidei_merge *merge)
+{
+    struct tidei_ring_header *header = merge->file->header;
+    unsigned full = merge->half;
+    unsigned next = 1 - full;
+    uint64_t epoch = header->halves[full].epoch;
+
+    /* In this order: a half is never taken for filled with records of an older epoch. */
+    header->halves[full].count = merge->count;
+    header->halves[next].count = 0;
+    atomic_signal_fence(memory_order_seq_cst);
+    header->halves[next].epoch = epoch + 1;
+    TIDEI_TEST_POINT("merge.before-seal");
+    merge->half = next;
+    merge->count = 0;
+    merge->number++;
+    atomic_store_explicit(&header->published, TIDEI_PUBLISHED(merge->number, next, 0), memory_order_release);
+    TIDEI_TEST_POINT("merge.after-seal");
+    return epoch;
+}

@@ -1,0 +1,159 @@
+/* Keeps what resources held when it had changed. */
+#include "config.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "src/sync/testpoint.h"
+#include "src/trace/ring/clock.h"
+#include "src/trace/events/sampler.h"
+
+#define SAMPLER_PERIOD_NS 1000000u
+#define SAMPLER_MOST      65536u /* between two transactions */
+
+struct sampler_watch {
+    struct tide_resource *resource; /* borrowed */
+    uint32_t layer_id;
+    uint64_t used_bytes; /* as last sampled */
+    uint64_t reserved_bytes;
+};
+
+struct sampler_list {
+    struct tidei_pool_sample *items;
+    size_t count;
+    size_t capacity;
+};
+
+struct tidei_sampler {
+    pthread_mutex_t lock; /* for the watches and `samples` */
+    struct sampler_watch *watches;
+    size_t watch_count;
+    struct sampler_list samples; /* taken since the last transaction */
+    struct sampler_list written; /* in the transaction that is under way; the writer's */
+    uint64_t sampled_ns;         /* the writer's */
+};
+
+struct tidei_sampler *
+tidei_sampler_new(void)
+{
+    struct tidei_sampler *sampler = calloc(1, sizeof(*sampler));
+
+    if (sampler != NULL)
+        pthread_mutex_init(&sampler->lock, NULL);
+    return sampler;
+}
+
+void
+tidei_sampler_free(struct tidei_sampler *sampler)
+{
+    if (sampler == NULL)
+        return;
+    pthread_mutex_destroy(&sampler->lock);
+    free(sampler->watches);
+    free(sampler->samples.items);
+    free(sampler->written.items);
+    free(sampler);
+}
+
+/* Ask one resource, and keep the answer where it has changed. The lock is held. */
+static void
+sampler_ask(struct tidei_sampler *sampler, struct sampler_watch *watch, uint64_t now_ns)
+{
+    struct sampler_list *list = &sampler->samples;
+    uint64_t used, reserved;
+
+    if (tide_query(watch->resource, TIDE_QUERY_BYTES_USED, &used) != TIDE_OK ||
+        tide_query(watch->resource, TIDE_QUERY_BYTES_RESERVED, &reserved) != TIDE_OK)
+        return;
+    if (used == watch->used_bytes && reserved == watch->reserved_bytes)
+        return;
+    if (list->count == list->capacity) {
+        size_t larger = list->capacity == 0 ? 256 : list->capacity * 2;
+        struct tidei_pool_sample *moved = NULL;
+
+        if (larger <= SAMPLER_MOST)
+            moved = realloc(list->items, larger * sizeof(*moved));
+        if (moved == NULL)
+            return;
+        list->items = moved;
+        list->capacity = larger;
+    }
+    watch->used_bytes = used;
+    watch->reserved_bytes = reserved;
+    list->items[list->count++] = (struct tidei_pool_sample){
+        .ns = now_ns, .layer_id = watch->layer_id, .used_bytes = used, .reserved_bytes = reserved
+    };
+}
+
+void
+tidei_sampler_watch(struct tidei_sampler *sampler, struct tide_resource *resource, uint32_t layer_id)
+{
+    struct sampler_watch *moved;
+
+    pthread_mutex_lock(&sampler->lock);
+    moved = realloc(sampler->watches, (sampler->watch_count + 1) * sizeof(*moved));
+    if (moved != NULL) {
+        sampler->watches = moved;
+        moved[sampler->watch_count++] = (struct sampler_watch){ .resource = resource, .layer_id = layer_id };
+    }
+    pthread_mutex_unlock(&sampler->lock);
+}
+
+void
+tidei_sampler_unwatch(struct tidei_sampler *sampler, struct tide_resource *resource)
+{
+    pthread_mutex_lock(&sampler->lock);
+    for (size_t i = 0; i < sampler->watch_count; i++) {
+        if (sampler->watches[i].resource == resource) {
+            sampler_ask(sampler, &sampler->watches[i], tidei_monotonic_ns());
+            sampler->watches[i] = sampler->watches[--sampler->watch_count];
+            break;
+        }
+    }
+    pthread_mutex_unlock(&sampler->lock);
+}
+
+void
+tidei_sampler_sample(struct tidei_sampler *sampler, uint64_t now_ns, bool at_once)
+{
+    if (!at_once && now_ns - sampler->sampled_ns < TIDEI_TEST_LIMIT(sample_ns, SAMPLER_PERIOD_NS))
+        return;
+    sampler->sampled_ns = now_ns;
+    pthread_mutex_lock(&sampler->lock);
+    for (size_t i = 0; i < sampler->watch_count; i++)
+        sampler_ask(sampler, &sampler->watches[i], now_ns);
+    pthread_mutex_unlock(&sampler->lock);
+}
+
+bool
+tidei_sampler_has(struct tidei_sampler *sampler)
+{
+    bool has;
+
+    pthread_mutex_lock(&sampler->lock);
+    has = sampler->samples.count != 0;
+    pthread_mutex_unlock(&sampler->lock);
+    return has || sampler->written.count != 0;
+}
+
+const struct tidei_pool_sample *
+tidei_sampler_take(struct tidei_sampler *sampler, size_t *count)
+{
+    struct sampler_list taken;
+
+    if (sampler->written.count == 0) {
+        pthread_mutex_lock(&sampler->lock);
+        taken = sampler->samples;
+        sampler->samples = sampler->written;
+        pthread_mutex_unlock(&sampler->lock);
+        sampler->written = taken;
+    }
+    *count = sampler->written.count;
+    return sampler->written.items;
+}
+
+void
+tidei_sampler_written(struct tidei_sampler *sampler)
+{
+    sampler->written.count = 0;
+}

@@ -1,0 +1,166 @@
+/* Calls of the driver beyond an event's first, and logs that wait for calls one within the other. */
+#include "config.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "src/trace/ring/capture.h"
+
+_Alignas(64) TIDEI_TLS struct tidei_call_slot tidei_call_slot;
+
+/* The most logs that wait, one within the other: the lowest one of each trace that a call passes through. */
+#define CALLSLOT_WAITS_MOST 8
+
+/* A log within others that wait. */
+struct callslot_wait {
+    const struct tidei_recorder *recorder; /* never followed */
+    unsigned first;                        /* of the calls that came after it began */
+};
+
+struct tidei_call_more {
+    struct tidei_call_part calls[TIDEI_CALLS_MOST - 1]; /* behind the first */
+    unsigned seen;                                      /* of all calls: they have their `taken` */
+    uint8_t taken[TIDEI_CALLS_MOST];                    /* a bit for each wait that has one of its trace within it */
+    struct callslot_wait waits[CALLSLOT_WAITS_MOST];    /* the outermost one is not here */
+};
+
+_Static_assert(offsetof(struct tidei_call_slot, entered) == 64, "what every event needs is one cache line");
+_Static_assert(CALLSLOT_WAITS_MOST <= 8, "each wait has a bit of `taken`");
+
+/* NULL where host memory is short. */
+static struct tidei_call_more *
+callslot_more(struct tidei_call_slot *slot)
+{
+    if (slot->more == NULL)
+        slot->more = calloc(1, sizeof(*slot->more));
+    return slot->more;
+}
+
+static unsigned
+callslot_levels(const struct tidei_call_slot *slot)
+{
+    return slot->armed & (TIDEI_CALL_WITHIN - 1);
+}
+
+/* A wait that is known, the outermost one as 0. */
+static struct callslot_wait
+callslot_wait(const struct tidei_call_slot *slot, unsigned level)
+{
+    return level != 0 ? slot->more->waits[level] : (struct callslot_wait){ slot->recorder, 0 };
+}
+
+/* How many waits are known: calls of those beyond have nobody. */
+static unsigned
+callslot_known(const struct tidei_call_slot *slot)
+{
+    unsigned levels = callslot_levels(slot);
+
+    if (slot->more == NULL)
+        return levels != 0;
+    return levels < CALLSLOT_WAITS_MOST ? levels : CALLSLOT_WAITS_MOST;
+}
+
+void
+tidei_call_slot_arm_within(struct tidei_call_slot *slot, const struct tidei_recorder *recorder)
+{
+    struct tidei_call_more *more = callslot_more(slot);
+    unsigned level = callslot_levels(slot);
+
+    if (more != NULL && (slot->armed & TIDEI_CALL_WITHIN) == 0)
+        more->seen = 0;
+    if (more != NULL && level < CALLSLOT_WAITS_MOST)
+        more->waits[level] = (struct callslot_wait){ recorder, slot->count };
+    slot->armed = (slot->armed | TIDEI_CALL_WITHIN) + 1;
+    slot->depth = 0;
+}
+
+/* The calls of the innermost wait stay for those around it, but for the ones of the same trace. */
+static void
+callslot_pass_on(struct tidei_call_slot *slot, unsigned level)
+{
+    struct tidei_call_more *more = slot->more;
+    struct callslot_wait wait = callslot_wait(slot, level);
+    uint8_t same = 0;
+
+    for (unsigned i = 0; i < level; i++) {
+        if (callslot_wait(slot, i).recorder == wait.recorder)
+            same |= (uint8_t)(1u << i);
+    }
+    if (same == (1u << level) - 1)
+        slot->count = (uint16_t)wait.first; /* there is no other trace */
+    if (more->seen > slot->count)
+        more->seen = slot->count;
+    for (; more->seen < slot->count; more->seen++)
+        more->taken[more->seen] = 0;
+    for (unsigned i = wait.first; i < slot->count; i++)
+        more->taken[i] |= same;
+}
+
+void
+tidei_call_slot_disarm_within(struct tidei_call_slot *slot)
+{
+    unsigned level = callslot_levels(slot) - 1;
+
+    if (callslot_levels(slot) == 0)
+        return; /* forgotten */
+    if (level == 0) {
+        slot->armed = 0;
+        slot->count = 0;
+        return;
+    }
+    if (level < callslot_known(slot))
+        callslot_pass_on(slot, level);
+    slot->armed--;
+}
+
+bool
+tidei_call_slot_waits(const struct tidei_call_slot *slot, const struct tidei_recorder *recorder)
+{
+    unsigned known = callslot_known(slot);
+
+    for (unsigned i = 0; i < known; i++) {
+        if (callslot_wait(slot, i).recorder == recorder)
+            return true;
+    }
+    return false;
+}
+
+bool
+tidei_call_slot_add(struct tidei_call_slot *slot, const struct tidei_call_part *call)
+{
+    if (slot->count == 0) {
+        slot->first = *call;
+    } else {
+        if (slot->count == TIDEI_CALLS_MOST || callslot_more(slot) == NULL)
+            return false;
+        slot->more->calls[slot->count - 1] = *call;
+    }
+    slot->count++;
+    return true;
+}
+
+unsigned
+tidei_call_slot_take(const struct tidei_call_slot *slot, struct tidei_call_part out[TIDEI_CALLS_MOST])
+{
+    bool within = (slot->armed & TIDEI_CALL_WITHIN) != 0 && slot->more != NULL;
+    unsigned level = callslot_levels(slot) - 1, count = 0;
+
+    if (level >= callslot_known(slot))
+        return 0;
+    for (unsigned i = callslot_wait(slot, level).first; i < slot->count; i++) {
+        if (!within || i >= slot->more->seen || (slot->more->taken[i] & 1u << level) == 0)
+            out[count++] = i == 0 ? slot->first : slot->more->calls[i - 1];
+    }
+    return count;
+}
+
+void
+tidei_call_slot_forget(void)
+{
+    struct tidei_call_slot *slot = &tidei_call_slot;
+
+    slot->armed = 0;
+    slot->count = 0;
+    free(slot->more);
+    slot->more = NULL;
+}

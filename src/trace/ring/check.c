@@ -1,0 +1,131 @@
+/*
+ * Says whether a ring file that was left behind can be what a recorder has written. It may come from anywhere, and
+ * what reads it relies on what is checked here.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "src/resource/resource.h"
+#include "src/trace/ring/ringfile.h"
+
+/* More than any counter of events or nanoseconds reaches. */
+#define RINGCHECK_COUNTER_MOST ((uint64_t)1 << 56)
+
+static enum tide_status
+ringcheck_damaged(const struct tidei_ringfile *file, const char *what)
+{
+    return tide_error_set(TIDE_EFORMAT, "%s: damaged ring file: %s", file->path, what);
+}
+
+static int
+ringcheck_by_offset(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+/*
+ * Each segment begins where another ends, as they were allocated. So no two share a byte, and what is read from a ring
+ * is never what is being written to the backlog.
+ */
+static enum tide_status
+ringcheck_segments(const struct tidei_ringfile *file)
+{
+    uint32_t rings = atomic_load_explicit(&file->header->ring_count, memory_order_relaxed);
+    uint32_t chunks = atomic_load_explicit(&file->header->chunk_count, memory_order_relaxed);
+    size_t count = (size_t)rings + chunks;
+    uint64_t *offsets = malloc((count + 1) * sizeof(*offsets));
+    uint64_t end = TIDEI_RING_PREFIX_BYTES;
+    bool follow = true;
+
+    if (offsets == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    /* Bit 0 says that it is a ring: offsets are multiples of a page. */
+    for (uint32_t i = 0; i < rings; i++)
+        offsets[i] = file->directory->rings[i] | 1;
+    for (uint32_t i = 0; i < chunks; i++)
+        offsets[rings + i] = file->directory->chunks[i] & ~(uint64_t)1;
+    qsort(offsets, count, sizeof(*offsets), ringcheck_by_offset);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t offset = offsets[i] & ~(uint64_t)1;
+
+        follow = follow && offset == end;
+        end = offset + ((offsets[i] & 1) != 0 ? TIDEI_PAGE + file->header->ring_bytes : TIDEI_CHUNK_BYTES);
+    }
+    free(offsets);
+    return follow ? TIDE_OK : ringcheck_damaged(file, "its segments do not follow each other");
+}
+
+static enum tide_status
+ringcheck_clock(const struct tidei_ringfile *file)
+{
+    const struct tidei_ring_header *header = file->header;
+    const struct tidei_clock_line *line = tidei_ring_line(header);
+    double rate = line->ns_per_tick;
+
+    /* From a counter of 10 THz to one of 1 MHz; not a number fails both. */
+    if (!(rate >= 1e-4 && rate <= 1e3))
+        return ringcheck_damaged(file, "the clock's rate is impossible");
+    if (header->start_ns > INT64_MAX || header->first.ns > INT64_MAX || line->base.ns > INT64_MAX)
+        return ringcheck_damaged(file, "the clock's time is impossible");
+    return TIDE_OK;
+}
+
+static enum tide_status
+ringcheck_ring(const struct tidei_ringfile *file, const struct tidei_ring *ring, uint64_t number)
+{
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+
+    if (head - tidei_ring_left_tail(ring, number) > file->header->ring_bytes / sizeof(struct tidei_record))
+        return ringcheck_damaged(file, "a ring holds more records than it has room for");
+    if (atomic_load_explicit(&ring->state, memory_order_relaxed) > TIDEI_RING_TAKEN ||
+        ring->waits > RINGCHECK_COUNTER_MOST || ring->longest_wait_ns > RINGCHECK_COUNTER_MOST ||
+        ring->dropped_allocs > RINGCHECK_COUNTER_MOST || ring->dropped_frees > RINGCHECK_COUNTER_MOST ||
+        ring->dropped_marks > RINGCHECK_COUNTER_MOST)
+        return ringcheck_damaged(file, "a ring's header is impossible");
+    return TIDE_OK;
+}
+
+enum tide_status
+tidei_ringfile_check(const struct tidei_ringfile *file)
+{
+    const struct tidei_ring_header *header = file->header;
+    uint64_t published = atomic_load_explicit(&header->published, memory_order_relaxed);
+    uint32_t rings = atomic_load_explicit(&header->ring_count, memory_order_relaxed);
+    unsigned half = TIDEI_PUBLISHED_HALF(published);
+    enum tide_status status;
+
+    if (TIDEI_PUBLISHED_COUNT(published) > file->half_chunks[half] * TIDEI_CHUNK_RECORDS)
+        return ringcheck_damaged(file, "the half that fills is fuller than it can be");
+    if (header->halves[1 - half].count > file->half_chunks[1 - half] * TIDEI_CHUNK_RECORDS)
+        return ringcheck_damaged(file, "the sealed half is fuller than it can be");
+    if (header->lost_allocs > RINGCHECK_COUNTER_MOST || header->lost_frees > RINGCHECK_COUNTER_MOST)
+        return ringcheck_damaged(file, "its counts of lost events are impossible");
+    status = ringcheck_clock(file);
+    if (status == TIDE_OK)
+        status = ringcheck_segments(file);
+    for (uint32_t i = 0; status == TIDE_OK && i < rings; i++)
+        status = ringcheck_ring(file, file->rings[i], TIDEI_PUBLISHED_NUMBER(published));
+    return status;
+}
+
+enum tide_status
+tidei_ringfile_check_epochs(const struct tidei_ringfile *file, uint64_t epoch, uint64_t records)
+{
+    uint64_t published = atomic_load_explicit(&file->header->published, memory_order_relaxed);
+    const struct tidei_half *filling = &file->header->halves[TIDEI_PUBLISHED_HALF(published)];
+    const struct tidei_half *sealed = &file->header->halves[1 - TIDEI_PUBLISHED_HALF(published)];
+    /* Killed while it was sealing: the other half, all of it committed, has a new number, or no count any more. */
+    bool sealing = sealed->epoch == filling->epoch + 1 && sealed->count == 0;
+
+    if (filling->epoch == 0 || filling->epoch > INT64_MAX || (sealed->epoch != filling->epoch - 1 && !sealing))
+        return ringcheck_damaged(file, "its halves do not follow each other");
+    if (epoch != filling->epoch - 1 && (epoch + 2 != filling->epoch || sealing))
+        return tide_error_set(TIDE_EFORMAT, "%s: is of another moment than its trace: that is at %llu, this at %llu",
+                              file->path, (unsigned long long)epoch, (unsigned long long)filling->epoch);
+    if (epoch == sealed->epoch && records > sealed->count && sealed->count != 0)
+        return ringcheck_damaged(file, "the trace has more of the sealed half than there is");
+    return TIDE_OK;
+}

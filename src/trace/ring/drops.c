@@ -1,0 +1,68 @@
+/* Keeps the addresses whose allocations were dropped, until they are freed. */
+#include "config.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "src/tables/addressmap.h"
+#include "src/trace/ring/drops.h"
+
+struct tidei_drops {
+    pthread_mutex_t lock;
+    struct tidei_address_map map;
+    _Atomic size_t count; /* written under the lock */
+};
+
+struct tidei_drops *
+tidei_drops_new(void)
+{
+    struct tidei_drops *drops = calloc(1, sizeof(*drops));
+
+    if (drops == NULL)
+        return NULL;
+    if (!tidei_address_map_init(&drops->map)) {
+        free(drops);
+        return NULL;
+    }
+    pthread_mutex_init(&drops->lock, NULL);
+    return drops;
+}
+
+void
+tidei_drops_free(struct tidei_drops *drops)
+{
+    if (drops == NULL)
+        return;
+    tidei_address_map_fini(&drops->map);
+    pthread_mutex_destroy(&drops->lock);
+    free(drops);
+}
+
+void
+tidei_drops_add(struct tidei_drops *drops, uint16_t layer, uint64_t address)
+{
+    pthread_mutex_lock(&drops->lock);
+    if (tidei_address_map_insert(&drops->map, address, layer, 1)) {
+        /* Relaxed: who frees the address has it from the thread that got it, which orders the two. */
+        atomic_store_explicit(&drops->count, drops->map.count, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&drops->lock);
+}
+
+bool
+tidei_drops_take(struct tidei_drops *drops, uint16_t layer, uint64_t address)
+{
+    size_t index;
+
+    if (atomic_load_explicit(&drops->count, memory_order_relaxed) == 0)
+        return false;
+    pthread_mutex_lock(&drops->lock);
+    index = tidei_address_map_first(&drops->map, address, layer);
+    if (index != TIDEI_ADDRESS_NONE) {
+        tidei_address_map_remove(&drops->map, index);
+        atomic_store_explicit(&drops->count, drops->map.count, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&drops->lock);
+    return index != TIDEI_ADDRESS_NONE;
+}

@@ -1,0 +1,48 @@
+/*
+ * The functions of CUDA whose calls a trace keeps, by number. The numbers are part of the ring file's format: a new
+ * function gets the next one.
+ */
+#ifndef TIDEI_TRACE_RING_FUNCTION_H
+#define TIDEI_TRACE_RING_FUNCTION_H
+
+#include <stdbool.h>
+
+/* D(number, name, whether it frees) for the driver's, R for those of the runtime; names as CUPTI has them. */
+#define TIDEI_FUNCTIONS(D, R)                                                                                          \
+    D(1, cuMemAllocFromPoolAsync, false)                                                                               \
+    D(2, cuMemAllocFromPoolAsync_ptsz, false)                                                                          \
+    D(3, cuMemAllocAsync, false)                                                                                       \
+    D(4, cuMemAllocAsync_ptsz, false)                                                                                  \
+    D(5, cuMemFreeAsync, true)                                                                                         \
+    D(6, cuMemFreeAsync_ptsz, true)                                                                                    \
+    D(7, cuMemAlloc_v2, false)                                                                                         \
+    D(8, cuMemAllocPitch_v2, false)                                                                                    \
+    D(9, cuMemAllocManaged, false)                                                                                     \
+    D(10, cuMemFree_v2, true)                                                                                          \
+    D(11, cuMemAllocHost_v2, false)                                                                                    \
+    D(12, cuMemHostAlloc, false)                                                                                       \
+    D(13, cuMemFreeHost, true)                                                                                         \
+    R(64, cudaMalloc_v3020, false)                                                                                     \
+    R(65, cudaMallocPitch_v3020, false)                                                                                \
+    R(66, cudaMalloc3D_v3020, false)                                                                                   \
+    R(67, cudaMallocManaged_v6000, false)                                                                              \
+    R(68, cudaMallocHost_v3020, false)                                                                                 \
+    R(69, cudaHostAlloc_v3020, false)                                                                                  \
+    R(70, cudaFree_v3020, true)                                                                                        \
+    R(71, cudaFreeHost_v3020, true)                                                                                    \
+    R(72, cudaMallocAsync_v11020, false)                                                                               \
+    R(73, cudaMallocAsync_ptsz_v11020, false)                                                                          \
+    R(74, cudaMallocFromPoolAsync_v11020, false)                                                                       \
+    R(75, cudaMallocFromPoolAsync_ptsz_v11020, false)                                                                  \
+    R(76, cudaFreeAsync_v11020, true)                                                                                  \
+    R(77, cudaFreeAsync_ptsz_v11020, true)
+
+#define TIDEI_FUNCTION_MOST 256
+
+/* The name (static); NULL: there is none of that number. */
+const char *tidei_function_name(unsigned number);
+
+/* Whether it frees. */
+bool tidei_function_is_free(unsigned number);
+
+#endif

@@ -1,0 +1,17 @@
+# Records, rings, the calling side.
+libtidemark_la_SOURCES += \
+	src/trace/ring/capture.c \
+	src/trace/ring/capture.h \
+	src/trace/ring/check.c \
+	src/trace/ring/clock.c \
+	src/trace/ring/clock.h \
+	src/trace/ring/drops.c \
+	src/trace/ring/drops.h \
+	src/trace/ring/function.c \
+	src/trace/ring/function.h \
+	src/trace/ring/producer-calls.c \
+	src/trace/ring/producer.c \
+	src/trace/ring/producer.h \
+	src/trace/ring/record.h \
+	src/trace/ring/ringfile.c \
+	src/trace/ring/ringfile.h

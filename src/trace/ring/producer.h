@@ -1,0 +1,187 @@
+/*
+ * The front of the recorder: what a calling thread does for an event. Wait-free while its ring has room: no lock, no
+ * system call, nothing that another thread writes but the ring's tail.
+ *
+ * The order that makes the merge exact: `open` is set before the clock is read for the record, and cleared after
+ * the record is published. The writer reads its own clock, has every thread pass a barrier, and then reads `open`
+ * of each ring. A thread that it sees with open == 0 reads its clock later than the writer did; so the writer may
+ * merge everything up to its own reading. The barrier is membarrier(2) on the writer's side, which costs this side
+ * nothing; where the kernel has none, this side pays a full fence.
+ */
+#ifndef TIDEI_TRACE_RING_PRODUCER_H
+#define TIDEI_TRACE_RING_PRODUCER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "src/sync/testpoint.h"
+#include "src/trace/session/recorder.h"
+#include "src/trace/ring/ringfile.h"
+
+/* What one thread has of one recorder. Private to the thread. */
+struct tidei_front {
+    struct tidei_record *records;
+    struct tidei_ring *ring;
+    uint64_t head;
+    uint64_t tail; /* as last seen */
+    uint64_t mask;
+    uint32_t thread_id;
+    bool tsc;
+    bool fence;
+    bool drop;
+    bool plain; /* tsc, and neither fence nor drop: nothing more to ask in the course of an event */
+    bool has_events;
+    uint64_t serial;
+    struct tidei_recorder *recorder;
+    struct tidei_front *next;
+};
+
+/* A thread's fronts by the recorder's slot; right only where the serials agree. */
+#define TIDEI_FRONT_SLOTS 8
+
+struct tidei_front_slot {
+    uint64_t serial; /* never 0 */
+    struct tidei_front *front;
+};
+
+/* Initial-exec: one load instead of a call to __tls_get_addr for each event. */
+#define TIDEI_TLS _Thread_local __attribute__((tls_model("initial-exec")))
+
+extern TIDEI_TLS struct tidei_front_slot tidei_front_slots[TIDEI_FRONT_SLOTS];
+
+/* The tag that this thread's allocations carry; 0: none. */
+extern TIDEI_TLS uint32_t tidei_tag_current;
+
+/* The slow side of the functions below. */
+struct tidei_front *tidei_front_find(struct tidei_recorder *recorder);
+bool tidei_front_room(struct tidei_front *front, uint64_t records);
+void tidei_front_dropped(struct tidei_front *front, uint64_t address, uint64_t word);
+bool tidei_front_drops_free(struct tidei_front *front, uint16_t layer, uint64_t address);
+void tidei_front_drops_again(struct tidei_front *front, uint16_t layer, uint64_t address);
+
+/* This thread's front of a recorder; NULL where the recorder records no more. */
+static inline struct tidei_front *
+tidei_front_get(struct tidei_recorder *recorder)
+{
+    struct tidei_front_slot *slot = &tidei_front_slots[recorder->slot];
+
+    if (__builtin_expect(slot->serial == atomic_load_explicit(&recorder->serial, memory_order_relaxed), 1))
+        return slot->front;
+    return tidei_front_find(recorder);
+}
+
+/* The same for what is no event: definitions and marks. */
+struct tidei_front *tidei_front_for_text(struct tidei_recorder *recorder);
+
+/* The same again where no forked process may begin a trace of its own: the registry's lock is held. */
+struct tidei_front *tidei_front_get_recording(struct tidei_recorder *recorder);
+
+/* In these functions `plain` is front->plain: a constant in the code of a caller that has asked once for all. */
+static inline uint64_t
+tidei_front_ticks(const struct tidei_front *front, bool plain)
+{
+    return tidei_clock_ticks(plain || front->tsc);
+}
+
+/*
+ * The moment at which a free begins: after the allocation, whichever thread that was made on. While one thread alone
+ * records there is nothing to wait for: its own readings are in order, and front_share stops it before another's
+ * first event.
+ */
+static inline uint64_t
+tidei_front_ticks_settled(const struct tidei_front *front, bool plain)
+{
+    if ((plain || front->tsc) && atomic_load_explicit(&front->recorder->many, memory_order_relaxed))
+        tidei_clock_settle();
+    return tidei_front_ticks(front, plain);
+}
+
+/* Have the record at `head` begin: nothing later than `since` is merged until tidei_front_publish. */
+static inline void
+tidei_front_open(const struct tidei_front *front, struct tidei_ring *ring, uint64_t since, bool plain)
+{
+    /* Read by the merge with acquire; ordered before the clock by the writer's membarrier or by this fence. */
+    atomic_store_explicit(&ring->open, since | 1, memory_order_relaxed);
+    if (!plain && front->fence) {
+        atomic_thread_fence(memory_order_seq_cst);
+        tidei_clock_settle();
+    } else {
+        atomic_signal_fence(memory_order_seq_cst);
+    }
+}
+
+static inline void
+tidei_front_publish(struct tidei_front *front, struct tidei_ring *ring, uint64_t records)
+{
+    TIDEI_TEST_POINT("front.before-publish");
+    front->head += records;
+    /* Pairs with the acquire of head in the merge: the records are there before they are counted. */
+    atomic_store_explicit(&ring->head, front->head, memory_order_release);
+    TIDEI_TEST_POINT("front.before-close");
+    /* Pairs with the acquire of open in the merge: who sees 0 sees the head of before. */
+    atomic_store_explicit(&ring->open, 0, memory_order_release);
+}
+
+/*
+ * What is known of an event before its time. Each field is stored once, in place: a record that is put together on the
+ * stack and copied is slower on a Xeon, which waits for narrow stores to be done before it loads them as one vector.
+ */
+static inline __attribute__((always_inline)) void
+tidei_front_fill(const struct tidei_front *front, struct tidei_record *record, uint64_t address, uint64_t size,
+                 uint64_t stream, uint64_t word, uint32_t callstack)
+{
+    record->address = address;
+    record->size = size;
+    record->stream = stream;
+    record->tag = tidei_tag_current;
+    record->callstack = callstack;
+    memcpy(&record->layer, &word, sizeof(word));
+    record->thread = front->thread_id;
+}
+
+/*
+ * Record an allocation or a free whose call began at `begin` and has just returned; `word` is tidei_record_word of it,
+ * `callstack` 0 where it has none. An allocation is `settled`: its life begins after the free that gave its address
+ * back, on whichever thread.
+ */
+static inline __attribute__((always_inline)) void
+tidei_front_event(struct tidei_front *front, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,
+                  uint64_t word, uint32_t callstack, bool settled, bool plain)
+{
+    struct tidei_ring *ring = front->ring;
+    struct tidei_record *record;
+    uint64_t now;
+
+    if (__builtin_expect(front->head - front->tail > front->mask, 0) && !tidei_front_room(front, 1)) {
+        tidei_front_dropped(front, address, word);
+        return;
+    }
+    record = &front->records[front->head & front->mask];
+    tidei_front_fill(front, record, address, size, stream, word, callstack);
+    tidei_front_open(front, ring, begin, plain);
+    TIDEI_TEST_POINT("front.open");
+    now = settled ? tidei_front_ticks_settled(front, plain) : tidei_front_ticks(front, plain);
+    record->ticks = now;
+    record->duration_ticks = now - begin;
+    tidei_front_publish(front, ring, 1);
+}
+
+/* What a pool held at the moment that is now. */
+void tidei_front_sample(struct tidei_front *front, uint32_t layer_id, uint64_t used_bytes, uint64_t reserved_bytes);
+
+/*
+ * Record something with text; it waits for room also where events are dropped. Text that the ring has no room for is
+ * cut where a character of UTF-8 ends. False where the recording has ended.
+ */
+bool tidei_front_text(struct tidei_front *front, struct tidei_record *record, const char *text, size_t length);
+
+/* The most bytes of a longer text, up to `most`, that end where a character of UTF-8 does. */
+size_t tidei_utf8_cut(const char *text, size_t most);
+
+/* This process was forked off: its only thread lets go of what it had of the parent's recorders. */
+void tidei_front_forked(void);
+
+#endif

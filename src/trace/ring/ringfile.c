@@ -1,0 +1,500 @@
+/* Creates, opens, grows and locks the file of the rings. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/resource/resource.h"
+#include "src/trace/database/filelimit.h"
+#include "src/trace/ring/ringfile.h"
+
+static enum tide_status
+ringfile_error(const char *path, const char *what, int error)
+{
+    return tide_error_set(TIDE_EIO, "log: %s: %s: %s", path, what, strerror(error));
+}
+
+/*
+ * Lock the file for this process as long as it has the descriptor. A record lock of POSIX: it goes with the process's
+ * descriptors, at once when that is killed, and a child has no part in it. A lock of the open file description would
+ * stay as long as the kernel takes to tear down the mappings (100 ms and more were seen on Linux 6.18). The price:
+ * this process must never open the file of a recorder of its own, since closing it would drop the lock; who might
+ * asks tidei_recorder_owns first.
+ *
+ * A recorder locks all bytes below RINGFILE_RECOVERY, who opens what was left that byte first, and then the others. So
+ * it finds one that has the file for the same reason, as no recorder.
+ */
+#define RINGFILE_RECOVERY ((off_t)1 << 62)
+
+static bool
+ringfile_try_lock(int fd, off_t first, uint32_t *pid)
+{
+    struct flock lock = {
+        .l_type = F_WRLCK,
+        .l_whence = SEEK_SET,
+        .l_start = first,
+        .l_len = first == 0 ? RINGFILE_RECOVERY : 1,
+    };
+
+    if (fcntl(fd, F_SETLK, &lock) == 0)
+        return true;
+    if (errno == EACCES)
+        errno = EAGAIN;
+    if (errno == EAGAIN && fcntl(fd, F_GETLK, &lock) == 0) {
+        *pid = lock.l_type == F_UNLCK ? 0 : (uint32_t)lock.l_pid;
+        errno = EAGAIN;
+    }
+    return false;
+}
+
+/*
+ * Where the holder's process is gone or has just let go, its lock is too in a moment. 0, EAGAIN where another process
+ * has it (*pid; 0: not known), or why it cannot be had at all.
+ */
+static int
+ringfile_lock(int fd, off_t first, uint32_t *pid)
+{
+    const struct timespec pause = { 0, 5000000 };
+
+    *pid = 0;
+    for (int tries = 0; tries < 200; tries++) {
+        if (ringfile_try_lock(fd, first, pid))
+            return 0;
+        if (errno != EAGAIN)
+            return errno;
+        if (*pid != 0 && (kill((pid_t)*pid, 0) == 0 || errno != ESRCH))
+            break;
+        nanosleep(&pause, NULL);
+    }
+    return EAGAIN;
+}
+
+/* Another process has the file, or it cannot be locked. */
+static enum tide_status
+ringfile_lock_error(const char *path, int error, uint32_t pid, const char *what)
+{
+    if (error != EAGAIN)
+        return ringfile_error(path, "lock", error);
+    return tide_error_set(TIDE_EBUSY, "log: %s: process %u %s", path, pid, what);
+}
+
+/* Allocate blocks for [offset, offset + bytes). */
+static int
+ringfile_allocate(int fd, uint64_t offset, uint64_t bytes)
+{
+    sigset_t before;
+    int error;
+
+    tidei_filelimit_hold(&before);
+    do {
+        error = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
+    } while (error == EINTR);
+    tidei_filelimit_let_go(&before);
+    return error;
+}
+
+static void *
+ringfile_map(int fd, uint64_t offset, uint64_t bytes)
+{
+    void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+
+    return address == MAP_FAILED ? NULL : address;
+}
+
+/* Allocate and map a new segment at the end of the file. The file's lock is held. */
+static enum tide_status
+ringfile_add_segment(struct tidei_ringfile *file, uint64_t bytes, uint64_t *offset, void **address)
+{
+    int error = ringfile_allocate(file->fd, file->size, bytes);
+
+    *offset = 0;
+    *address = NULL;
+    if (error != 0)
+        return ringfile_error(file->path, "no space for another segment", error);
+    *offset = file->size;
+    *address = ringfile_map(file->fd, file->size, bytes);
+    if (*address == NULL)
+        return ringfile_error(file->path, "mmap", errno);
+    file->size += bytes;
+    return TIDE_OK;
+}
+
+enum tide_status
+tidei_ringfile_add_ring(struct tidei_ringfile *file, struct tidei_ring **out)
+{
+    enum tide_status status = TIDE_ENOMEM;
+    uint64_t offset;
+    void *address = NULL;
+    uint32_t count;
+
+    pthread_mutex_lock(&file->lock);
+    count = atomic_load_explicit(&file->header->ring_count, memory_order_relaxed);
+    if (count == TIDEI_MAX_RINGS) {
+        tide_error_set(status, "log: %s: more than %d threads record at once", file->path, TIDEI_MAX_RINGS);
+        goto out;
+    }
+    status = ringfile_add_segment(file, TIDEI_PAGE + file->header->ring_bytes, &offset, &address);
+    if (status != TIDE_OK)
+        goto out;
+    file->directory->rings[count] = offset;
+    file->rings[count] = address;
+    /* Pairs with the acquire in the merge and in tidei_ringfile_open: the ring is there before it is counted. */
+    atomic_store_explicit(&file->header->ring_count, count + 1, memory_order_release);
+out:
+    pthread_mutex_unlock(&file->lock);
+    *out = address;
+    return status;
+}
+
+enum tide_status
+tidei_ringfile_add_chunk(struct tidei_ringfile *file, unsigned half)
+{
+    enum tide_status status = TIDE_ENOMEM;
+    uint64_t offset;
+    void *address;
+    uint32_t count;
+
+    count = atomic_load_explicit(&file->header->chunk_count, memory_order_relaxed);
+    if (file->half_chunks[half] >= file->half_chunks_max || count >= TIDEI_MAX_CHUNKS)
+        return tide_error_set(status, "log: %s: the backlog is as large as it may be", file->path);
+    pthread_mutex_lock(&file->lock);
+    status = ringfile_add_segment(file, TIDEI_CHUNK_BYTES, &offset, &address);
+    if (status == TIDE_OK) {
+        file->directory->chunks[count] = offset | half;
+        file->chunks[half][file->half_chunks[half]++] = address;
+        /* Pairs with the acquire in tidei_ringfile_open. */
+        atomic_store_explicit(&file->header->chunk_count, count + 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&file->lock);
+    return status;
+}
+
+static struct tidei_ringfile *
+ringfile_new(const char *path)
+{
+    struct tidei_ringfile *file = calloc(1, sizeof(*file));
+
+    if (file == NULL)
+        return NULL;
+    file->fd = -1;
+    pthread_mutex_init(&file->lock, NULL);
+    file->path = strdup(path);
+    if (file->path == NULL) {
+        tidei_ringfile_close(file, false);
+        return NULL;
+    }
+    return file;
+}
+
+/* Map header and directory. */
+static enum tide_status
+ringfile_map_prefix(struct tidei_ringfile *file)
+{
+    char *address = ringfile_map(file->fd, 0, TIDEI_RING_PREFIX_BYTES);
+
+    if (address == NULL)
+        return ringfile_error(file->path, "mmap", errno);
+    file->header = (struct tidei_ring_header *)address;
+    file->directory = (struct tidei_ring_directory *)(address + TIDEI_PAGE);
+    return TIDE_OK;
+}
+
+bool
+tidei_ringfile_is_at(const struct tidei_ringfile *file)
+{
+    struct stat here, there;
+
+    return fstat(file->fd, &here) == 0 && lstat(file->path, &there) == 0 && here.st_dev == there.st_dev &&
+           here.st_ino == there.st_ino;
+}
+
+/* What has the name is a ring file, or was to be one; anything else is somebody's and stays. */
+static bool
+ringfile_may_go(int fd)
+{
+    char magic[sizeof(TIDEI_RING_MAGIC) - 1] = "";
+    struct stat info;
+
+    return fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && pread(fd, magic, sizeof(magic), 0) >= 0 &&
+           (memcmp(magic, TIDEI_RING_MAGIC, sizeof(magic)) == 0 || memcmp(magic, "\0\0\0\0\0\0\0", sizeof(magic)) == 0);
+}
+
+/*
+ * As open(), never as one of the first three descriptors: where the program has closed its standard output, whatever
+ * it prints would go into the rings.
+ */
+static int
+ringfile_open_high(const char *path, int flags)
+{
+    int fd = open(path, flags | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int high, error;
+
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    error = errno;
+    close(fd);
+    errno = error;
+    return high;
+}
+
+/* Open the name anew and lock it; what a dead process left under it goes, to `aside` where that is not NULL. */
+static enum tide_status
+ringfile_claim(struct tidei_ringfile *file, const char *aside)
+{
+    uint32_t pid = 0;
+    int error;
+
+    for (int tries = 0; tries < 100; tries++) {
+        bool created = true;
+
+        file->fd = ringfile_open_high(file->path, O_RDWR | O_CREAT | O_EXCL);
+        if (file->fd < 0 && errno == EEXIST) {
+            created = false;
+            file->fd = ringfile_open_high(file->path, O_RDWR | O_NONBLOCK);
+            if (file->fd < 0 && errno == ENOENT)
+                continue;
+        }
+        if (file->fd < 0)
+            return ringfile_error(file->path, "open", errno);
+        if (!created && !ringfile_may_go(file->fd))
+            return tide_error_set(TIDE_EEXIST, "log: %s exists and is no ring file: it stays", file->path);
+        error = ringfile_lock(file->fd, 0, &pid);
+        if (error != 0 && error != EAGAIN && created)
+            unlink(file->path);
+        if (error != 0)
+            return ringfile_lock_error(file->path, error, pid, "records there");
+        if (tidei_ringfile_is_at(file)) {
+            if (created)
+                return TIDE_OK;
+            if ((aside != NULL ? rename(file->path, aside) : unlink(file->path)) != 0)
+                return ringfile_error(file->path, aside != NULL ? "rename" : "unlink", errno);
+        }
+        close(file->fd);
+        file->fd = -1;
+    }
+    return tide_error_set(TIDE_EBUSY, "log: %s: other processes keep creating it", file->path);
+}
+
+/* Where nobody has made a new one by now. */
+static void
+ringfile_put_back(const char *aside, const char *path)
+{
+    if (aside != NULL && link(aside, path) == 0)
+        unlink(aside);
+}
+
+enum tide_status
+tidei_ringfile_create(const char *path, const char *aside, uint64_t ring_bytes, uint64_t backlog_bytes,
+                      struct tidei_ringfile **out)
+{
+    struct tidei_ringfile *file = ringfile_new(path);
+    enum tide_status status;
+    bool claimed;
+    int error;
+
+    *out = NULL;
+    if (file == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    status = ringfile_claim(file, aside);
+    claimed = status == TIDE_OK;
+    if (claimed) {
+        error = ringfile_allocate(file->fd, 0, TIDEI_RING_PREFIX_BYTES);
+        status = error == 0 ? ringfile_map_prefix(file) : ringfile_error(path, "no space", error);
+    }
+    if (status != TIDE_OK) {
+        tidei_ringfile_close(file, claimed);
+        ringfile_put_back(aside, path);
+        return status;
+    }
+    file->size = TIDEI_RING_PREFIX_BYTES;
+    file->half_chunks_max = (uint32_t)(backlog_bytes / 2 / TIDEI_CHUNK_BYTES);
+    if (file->half_chunks_max == 0)
+        file->half_chunks_max = 1;
+    memcpy(file->header->magic, TIDEI_RING_MAGIC, sizeof(file->header->magic));
+    file->header->format = TIDEI_RING_FORMAT;
+    file->header->pid = (uint32_t)getpid();
+    file->header->ring_bytes = ring_bytes;
+    *out = file;
+    return TIDE_OK;
+}
+
+static enum tide_status
+ringfile_damaged(const struct tidei_ringfile *file, const char *what)
+{
+    return tide_error_set(TIDE_EFORMAT, "%s: %s", file->path, what);
+}
+
+static enum tide_status
+ringfile_check_header(const struct tidei_ringfile *file)
+{
+    const struct tidei_ring_header *header = file->header;
+
+    if (memcmp(header->magic, TIDEI_RING_MAGIC, sizeof(header->magic)) != 0)
+        return ringfile_damaged(file, "no ring file of a trace");
+    if (header->format != TIDEI_RING_FORMAT)
+        return tide_error_set(TIDE_EFORMAT, "%s: ring file of format %u, this version reads format %d", file->path,
+                              header->format, TIDEI_RING_FORMAT);
+    if (!tidei_is_power_of_two(header->ring_bytes) || header->ring_bytes < TIDEI_PAGE ||
+        header->ring_bytes > (uint64_t)1 << 30)
+        return ringfile_damaged(file, "damaged ring file: the size of its rings is impossible");
+    if (header->ring_count > TIDEI_MAX_RINGS || header->chunk_count > TIDEI_MAX_CHUNKS)
+        return ringfile_damaged(file, "damaged ring file: the number of its segments is impossible");
+    if (header->ready > 1 || (header->ready == 0 && header->ring_count != 0))
+        return ringfile_damaged(file, "damaged ring file: it is and is not ready");
+    return TIDE_OK;
+}
+
+/*
+ * Map one segment that the directory names, if it lies in the file. Its blocks are allocated where they are not: a copy
+ * of a ring file may have holes, and a store into one is a signal where the disk is full.
+ */
+static enum tide_status
+ringfile_map_segment(struct tidei_ringfile *file, uint64_t offset, uint64_t bytes, void *out)
+{
+    void *address;
+    int error;
+
+    if (offset % TIDEI_PAGE != 0 || offset < TIDEI_RING_PREFIX_BYTES || offset > file->size ||
+        bytes > file->size - offset)
+        return ringfile_damaged(file, "damaged ring file: a segment lies outside of it");
+    error = ringfile_allocate(file->fd, offset, bytes);
+    if (error != 0)
+        return ringfile_error(file->path, "no space", error);
+    address = ringfile_map(file->fd, offset, bytes);
+    if (address == NULL)
+        return ringfile_error(file->path, "mmap", errno);
+    memcpy(out, &address, sizeof(address));
+    return TIDE_OK;
+}
+
+static enum tide_status
+ringfile_map_segments(struct tidei_ringfile *file)
+{
+    uint32_t rings = atomic_load_explicit(&file->header->ring_count, memory_order_acquire);
+    uint32_t chunks = atomic_load_explicit(&file->header->chunk_count, memory_order_acquire);
+    enum tide_status status = TIDE_OK;
+
+    for (uint32_t i = 0; status == TIDE_OK && i < rings; i++)
+        status = ringfile_map_segment(file, file->directory->rings[i], TIDEI_PAGE + file->header->ring_bytes,
+                                      &file->rings[i]);
+    for (uint32_t i = 0; status == TIDE_OK && i < chunks; i++) {
+        unsigned half = file->directory->chunks[i] & 1;
+
+        status = ringfile_map_segment(file, file->directory->chunks[i] & ~(uint64_t)1, TIDEI_CHUNK_BYTES,
+                                      &file->chunks[half][file->half_chunks[half]]);
+        file->half_chunks[half] += status == TIDE_OK;
+    }
+    file->half_chunks_max = TIDEI_MAX_CHUNKS / 2;
+    /* Not the file's end: a kill may have left a segment there that the directory does not have. It is used again. */
+    file->size = TIDEI_RING_PREFIX_BYTES + rings * (TIDEI_PAGE + file->header->ring_bytes) + chunks * TIDEI_CHUNK_BYTES;
+    return status;
+}
+
+/* Nothing was recorded: the process was killed before the header was there, and then there are no segments. */
+static bool
+ringfile_is_unborn(const struct tidei_ringfile *file)
+{
+    char magic[8] = "";
+
+    return file->size <= TIDEI_RING_PREFIX_BYTES && pread(file->fd, magic, sizeof(magic), 0) >= 0 &&
+           memcmp(magic, "\0\0\0\0\0\0\0", sizeof(magic)) == 0;
+}
+
+/* Lock what was left, or say which process has it and what it does with it. */
+static enum tide_status
+ringfile_lock_left(const struct tidei_ringfile *file, struct tidei_ring_holder *holder)
+{
+    int error = ringfile_lock(file->fd, RINGFILE_RECOVERY, &holder->pid);
+
+    holder->recovers = error == EAGAIN;
+    if (error == 0)
+        error = ringfile_lock(file->fd, 0, &holder->pid);
+    if (error == 0)
+        return TIDE_OK;
+    return ringfile_lock_error(file->path, error, holder->pid, holder->recovers ? "is recovering it" : "records there");
+}
+
+static enum tide_status
+ringfile_open_locked(struct tidei_ringfile *file)
+{
+    enum tide_status status;
+    struct stat info;
+
+    if (fstat(file->fd, &info) != 0)
+        return ringfile_error(file->path, "fstat", errno);
+    file->size = (uint64_t)info.st_size;
+    if (ringfile_is_unborn(file))
+        return TIDE_OK;
+    if (file->size < TIDEI_RING_PREFIX_BYTES)
+        return ringfile_damaged(file, "damaged ring file: it is cut off");
+    status = ringfile_map_prefix(file);
+    if (status == TIDE_OK)
+        status = ringfile_check_header(file);
+    return status == TIDE_OK ? ringfile_map_segments(file) : status;
+}
+
+enum tide_status
+tidei_ringfile_open(const char *path, struct tidei_ringfile **out, struct tidei_ring_holder *holder)
+{
+    struct tidei_ringfile *file = ringfile_new(path);
+    enum tide_status status;
+    struct stat info;
+
+    *out = NULL;
+    *holder = (struct tidei_ring_holder){ 0 };
+    if (file == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    /* Not blocking: what has the name may be a pipe. */
+    file->fd = ringfile_open_high(path, O_RDWR | O_NONBLOCK);
+    if (file->fd < 0 || fstat(file->fd, &info) != 0)
+        status = ringfile_error(path, "open", errno);
+    else if (!S_ISREG(info.st_mode))
+        status = ringfile_damaged(file, "no regular file");
+    else
+        status = ringfile_lock_left(file, holder);
+    if (status == TIDE_OK)
+        status = ringfile_open_locked(file);
+    if (status != TIDE_OK) {
+        tidei_ringfile_close(file, false);
+        return status;
+    }
+    *out = file;
+    return TIDE_OK;
+}
+
+void
+tidei_ringfile_unlink(struct tidei_ringfile *file)
+{
+    if (file->fd >= 0 && tidei_ringfile_is_at(file))
+        unlink(file->path);
+}
+
+void
+tidei_ringfile_close(struct tidei_ringfile *file, bool unlink_it)
+{
+    uint64_t ring_bytes = file->header != NULL ? TIDEI_PAGE + file->header->ring_bytes : 0;
+
+    if (unlink_it)
+        tidei_ringfile_unlink(file);
+    for (size_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++)
+        munmap(file->rings[i], ring_bytes);
+    for (unsigned half = 0; half < 2; half++) {
+        for (uint32_t i = 0; i < file->half_chunks[half]; i++)
+            munmap(file->chunks[half][i], TIDEI_CHUNK_BYTES);
+    }
+    if (file->header != NULL)
+        munmap(file->header, TIDEI_RING_PREFIX_BYTES);
+    if (file->fd >= 0)
+        close(file->fd);
+    pthread_mutex_destroy(&file->lock);
+    free(file->path);
+    free(file);
+}

@@ -1,0 +1,223 @@
+/*
+ * Writes the backlog: halves in slices, each paired and then one transaction, also what a killed process left behind.
+ */
+#include "config.h"
+
+#include <time.h>
+
+#include "src/resource/resource.h"
+#include "src/sync/testpoint.h"
+#include "src/trace/session/writer-parts.h"
+
+#define COMMIT_SLICE_MOST 1048576u
+
+/*
+ * How many records the next transaction takes. Few, so that what is written is still in the processor's cache when
+ * SQLite copies it into its log: 20% were measured between 32,768 and a million. More where many lives are longer
+ * than a slice, since each of them costs a second row.
+ */
+static void
+commit_adapt(struct tidei_writer *writer)
+{
+    const struct tidei_pair *pair = writer->pair;
+
+    if (pair->closing_count * 4 > pair->row_count && writer->slice < COMMIT_SLICE_MOST)
+        writer->slice *= 2;
+    else if (pair->closing_count * 16 < pair->row_count && writer->slice > TIDEI_SLICE_LEAST)
+        writer->slice /= 2;
+}
+
+static enum tide_status
+commit_no_memory(struct tidei_writer *writer)
+{
+    writer->pair->no_memory = true;
+    return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->store->path);
+}
+
+/* Write the slice that is paired. */
+static enum tide_status
+commit_write(struct tidei_writer *writer)
+{
+    struct tidei_sealed *sealed = &writer->sealed;
+    struct tidei_pair *pair = writer->pair;
+    const struct tidei_pool_sample *taken;
+    enum tide_status status;
+    size_t sample_count;
+
+    TIDEI_TEST_POINT("writer.before-write");
+    tidei_driver_calls_look(writer->calls, writer->store, pair);
+    if (tidei_driver_calls_state(writer->calls, writer->cupti, sizeof(writer->cupti)))
+        writer->store->cupti = writer->cupti;
+    if (tidei_driver_calls_watched(writer->calls))
+        writer->store->has_calls = true;
+    taken = tidei_sampler_take(writer->sampler, &sample_count);
+    tidei_gate_enter(&writer->gate);
+    status = tidei_store_write(writer->store, sealed->epoch, sealed->paired, taken, sample_count);
+    tidei_gate_leave(&writer->gate);
+    if (status != TIDE_OK)
+        return status;
+    TIDEI_TEST_POINT("writer.after-write");
+    tidei_driver_calls_slice(writer->calls, pair);
+    sealed->done = sealed->paired;
+    tidei_sampler_written(writer->sampler);
+    commit_adapt(writer);
+    tidei_pair_forget_closed(pair);
+    if (!tidei_feed_keep_live(writer->store))
+        return commit_no_memory(writer);
+    if (pair->row_count != 0) {
+        const struct tidei_record *last =
+            tidei_half_record(pair->file, pair->half, pair->rows[pair->row_count - 1].alloc);
+        uint64_t ns = tidei_store_ns(writer->store, last->ticks);
+
+        if (ns > writer->store->floor_ns)
+            writer->store->floor_ns = ns;
+    }
+    return TIDE_OK;
+}
+
+static bool
+commit_is_together(const struct tidei_record *record, const struct tidei_record *next)
+{
+    return next->kind == TIDEI_RECORD_TEXT || (record->kind != TIDEI_RECORD_TEXT && record->ticks == next->ticks);
+}
+
+/* Where a slice that begins at `from` ends: never between a record and its text, or two records of one tick. */
+static uint64_t
+commit_slice_end(const struct tidei_writer *writer, uint64_t from)
+{
+    const struct tidei_sealed *sealed = &writer->sealed;
+    uint64_t end = from + writer->slice;
+
+    if (end >= sealed->count)
+        return sealed->count;
+    while (end < sealed->count && commit_is_together(tidei_half_record(writer->file, sealed->half, end - 1),
+                                                     tidei_half_record(writer->file, sealed->half, end)))
+        end++;
+    return end;
+}
+
+/* Pair and write what is left of the sealed half; after a failure this goes on where that was. */
+static enum tide_status
+commit_sealed(struct tidei_writer *writer)
+{
+    struct tidei_sealed *sealed = &writer->sealed;
+    enum tide_status status = TIDE_OK;
+
+    do {
+        if (sealed->paired == sealed->done) {
+            sealed->paired = commit_slice_end(writer, sealed->done);
+            if (!tidei_pair_run(writer->pair, sealed->half, sealed->done, sealed->paired))
+                return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->store->path);
+        }
+        status = commit_write(writer);
+    } while (status == TIDE_OK && sealed->done < sealed->count);
+    sealed->pending = status != TIDE_OK;
+    return status;
+}
+
+/* The clock of the filling that ends now, from where that of before ended; the next one goes on from there. */
+static void
+commit_set_line(struct tidei_writer *writer)
+{
+    struct tidei_ring_header *header = writer->file->header;
+    struct tidei_clock_line before = *tidei_ring_line(header);
+    struct tidei_clock_sample now = tidei_clock_sample_now(writer->tsc);
+    double rate = tidei_clock_line_between(header->first, now, before.ns_per_tick).ns_per_tick;
+
+    tidei_store_set_line(writer->store, tidei_clock_line_between(before.base, now, before.ns_per_tick));
+    tidei_ring_set_line(header, (struct tidei_clock_line){ .base = now, .ns_per_tick = rate });
+}
+
+enum tide_status
+tidei_writer_commit(struct tidei_writer *writer)
+{
+    if (writer->merge->full && writer->merge->count == 0)
+        return TIDE_EIO; /* not even one: the half has no chunk and gets none, as tidei_ringfile_add_chunk has said */
+    if (!writer->merge->post_mortem)
+        commit_set_line(writer);
+    writer->sealed =
+        (struct tidei_sealed){ .half = writer->merge->half, .count = writer->merge->count, .pending = true };
+    writer->sealed.epoch = tidei_merge_seal(writer->merge);
+    writer->first_ns = 0;
+    return commit_sealed(writer);
+}
+
+enum tide_status
+tidei_writer_settle(struct tidei_writer *writer)
+{
+    /* Past now: a record may have the very tick that is read here. */
+    uint64_t until = tidei_clock_ticks_settled(writer->tsc) + 1;
+    const struct timespec pause = { 0, 100000 };
+    enum tide_status status = TIDE_OK;
+
+    do {
+        if (tidei_merge_drain(writer->merge) == 0 && writer->merge->watermark < until)
+            nanosleep(&pause, NULL);
+        if (writer->merge->full)
+            status = tidei_writer_commit(writer);
+    } while (status == TIDE_OK && (writer->merge->full || writer->merge->watermark < until));
+    if (status == TIDE_OK && (writer->merge->count != 0 || tidei_sampler_has(writer->sampler)))
+        status = tidei_writer_commit(writer);
+    return status;
+}
+
+enum tide_status
+tidei_writer_write_rest(struct tidei_writer *writer)
+{
+    enum tide_status status = TIDE_OK;
+
+    /* Without memory a half was not paired: whoever opens the trace takes it up from the ring file. */
+    if (writer->pair->no_memory || writer->store->no_memory)
+        return tide_error_set(TIDE_ENOMEM, "%s", writer->failure);
+    if (writer->sealed.pending)
+        status = commit_sealed(writer);
+    if (status == TIDE_OK)
+        status = tidei_writer_settle(writer);
+    /* What bases have said while that was written. */
+    if (status == TIDE_OK && tidei_sampler_has(writer->sampler))
+        status = tidei_writer_commit(writer);
+    return status;
+}
+
+/* The half that was being written, where the trace does not have all of it. */
+static enum tide_status
+commit_take_up_sealed(struct tidei_writer *writer, unsigned half, uint64_t epoch, uint64_t done, uint64_t *events)
+{
+    const struct tidei_half *written = &writer->file->header->halves[half];
+    struct tidei_sealed *sealed = &writer->sealed;
+
+    if (written->epoch < epoch)
+        return TIDE_OK;
+    *sealed = (struct tidei_sealed){ .half = half, .epoch = written->epoch };
+    sealed->count = written->count;
+    sealed->done = sealed->paired = written->epoch == epoch && done <= sealed->count ? done : 0;
+    *events += sealed->count - sealed->done;
+    /* An empty one too, so that epochs follow each other. */
+    return sealed->done < sealed->count || sealed->epoch == epoch + 1 ? commit_sealed(writer) : TIDE_OK;
+}
+
+enum tide_status
+tidei_writer_take_up(struct tidei_writer *writer, uint64_t *events)
+{
+    struct tidei_merge *merge = writer->merge;
+    enum tide_status status;
+    int64_t epoch, done;
+
+    *events = 0;
+    tidei_merge_take_up(merge);
+    status = tidei_store_meta_read(writer->store, "epoch", &epoch);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_read(writer->store, "epoch_records", &done);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_has(writer->store, "failure", &writer->had_failed);
+    if (status == TIDE_OK)
+        status = commit_take_up_sealed(writer, 1 - merge->half, (uint64_t)epoch, (uint64_t)done, events);
+    while (status == TIDE_OK) {
+        tidei_merge_drain(merge);
+        if (merge->count == 0 && !merge->full)
+            break;
+        *events += merge->count;
+        status = tidei_writer_commit(writer);
+    }
+    return status;
+}

@@ -1,0 +1,333 @@
+/* Makes the files of a new trace, and describes the process in its table meta. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tidemark/tidemark.h>
+
+#include "src/resource/resource.h"
+#include "src/sync/testpoint.h"
+#include "src/trace/database/replaced.h"
+#include "src/trace/session/create.h"
+#include "src/trace/database/filelimit.h"
+#include "src/trace/database/path.h"
+#include "src/trace/database/schema.h"
+#include "src/trace/session/writer.h"
+
+/*
+ * The file is a trace, by the application id in SQLite's header (file format, 1.3), or empty: all that is there of a
+ * trace whose process was killed before the id was.
+ */
+static bool
+create_is_trace(const char *path)
+{
+    static const unsigned char id[4] = { TIDEI_TRACE_APPLICATION_ID >> 24 & 255, TIDEI_TRACE_APPLICATION_ID >> 16 & 255,
+                                         TIDEI_TRACE_APPLICATION_ID >> 8 & 255, TIDEI_TRACE_APPLICATION_ID & 255 };
+    unsigned char header[100];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t length;
+
+    if (fd < 0)
+        return false;
+    length = pread(fd, header, sizeof(header), 0);
+    close(fd);
+    if (length == 0)
+        return true;
+    return length == (ssize_t)sizeof(header) && memcmp(header, "SQLite format 3", 16) == 0 &&
+           memcmp(header + 68, id, sizeof(id)) == 0;
+}
+
+/* A trace that is there stays unless it may be overwritten, and whatever else is there stays. */
+static enum tide_status
+create_check_existing(const struct tidei_recorder *recorder, mode_t mode)
+{
+    const char *path = recorder->path;
+
+    if (S_ISLNK(mode))
+        return tide_error_set(TIDE_EEXIST, "log: %s exists and is a symbolic link: it is not followed", path);
+    if (!S_ISREG(mode) || !create_is_trace(path))
+        return tide_error_set(TIDE_EEXIST, "log: %s exists and is no trace: it is not overwritten", path);
+    if (!recorder->options.overwrite)
+        return tide_error_set(TIDE_EEXIST, "log: %s exists; overwrite=true replaces it", path);
+    return TIDE_OK;
+}
+
+/* Where the trace that is replaced is kept meanwhile: one that is there was left by a killed process. */
+static enum tide_status
+create_name_aside(struct tidei_recorder *recorder)
+{
+    struct stat info;
+
+    recorder->aside = tidei_trace_path_beside(recorder->path, TIDEI_ASIDE_SUFFIX);
+    if (recorder->aside == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    if (lstat(recorder->aside, &info) == 0 && (!S_ISREG(info.st_mode) || !create_is_trace(recorder->aside)))
+        return tide_error_set(TIDE_EEXIST, "log: %s exists and is no trace: it is not overwritten", recorder->aside);
+    return TIDE_OK;
+}
+
+/* May a trace be made at this path? recorder->aside is set where one is to be replaced. */
+static enum tide_status
+create_check(struct tidei_recorder *recorder, const char *rings)
+{
+    struct tidei_ringfile *file;
+    enum tide_status status;
+    struct stat info;
+    struct tidei_ring_holder holder;
+
+    if (tidei_recorder_owns_locked(rings))
+        return tide_error_set(TIDE_EBUSY, "log: %s: this process is still completing it", recorder->path);
+    if (lstat(recorder->path, &info) != 0) {
+        if (errno == ENOENT)
+            return TIDE_OK;
+        return tide_error_set(TIDE_EIO, "log: %s: %s", recorder->path, strerror(errno));
+    }
+    status = tidei_ringfile_open(rings, &file, &holder);
+    if (status == TIDE_OK)
+        tidei_ringfile_close(file, false);
+    if (status == TIDE_EBUSY)
+        return tide_error_set(TIDE_EBUSY, "log: %s: process %u %s", recorder->path, holder.pid,
+                              holder.recovers ? "is recovering it" : "records there");
+    status = create_check_existing(recorder, info.st_mode);
+    return status == TIDE_OK ? create_name_aside(recorder) : status;
+}
+
+/* Lock the ring file, then rename what is to be replaced: nothing of it is lost until the new trace is kept. */
+static enum tide_status
+create_claim(struct tidei_recorder *recorder, const char *rings)
+{
+    const struct tide_log_options *options = &recorder->options;
+    char *rings_aside = NULL;
+    enum tide_status status;
+
+    if (recorder->aside != NULL) {
+        tidei_aside_drop(recorder->aside, true);
+        rings_aside = tidei_trace_path_beside(recorder->aside, TIDEI_RINGS_SUFFIX);
+        if (rings_aside == NULL)
+            return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    }
+    status = tidei_ringfile_create(rings, rings_aside, options->ring_bytes, options->backlog_bytes, &recorder->file);
+    free(rings_aside);
+    if (status != TIDE_OK)
+        return status;
+    if (recorder->aside != NULL)
+        status = tidei_aside_take(recorder->path, recorder->aside);
+    else if (options->overwrite)
+        tidei_aside_drop(recorder->path, false); /* what stands beside a trace that somebody has removed */
+    if (status != TIDE_OK) {
+        tidei_aside_restore_rings(recorder->path, recorder->aside);
+        tidei_ringfile_close(recorder->file, false);
+        recorder->file = NULL;
+    }
+    return status;
+}
+
+/* Both clocks at the start, and a first idea of the rate: it is refined with each transaction. */
+static void
+create_clock(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
+{
+    struct tidei_ring_header *header = recorder->file->header;
+    const struct timespec pause = { 0, 2000000 };
+    struct timespec unix_now;
+    struct tidei_clock_line line = { .ns_per_tick = 1 };
+
+    header->tsc = recorder->tsc;
+    line.base = header->first = tidei_clock_sample_now(recorder->tsc);
+    clock_gettime(CLOCK_REALTIME, &unix_now);
+    *start_unix_ns = (uint64_t)unix_now.tv_sec * 1000000000u + (uint64_t)unix_now.tv_nsec;
+    header->start_ns = header->first.ns;
+    if (recorder->tsc) {
+        nanosleep(&pause, NULL);
+        line = tidei_clock_line_between(header->first, tidei_clock_sample_now(true), 1);
+    }
+    tidei_ring_set_line(header, line);
+}
+
+/* The command line, blanks between its words. */
+static void
+create_command_line(char *text, size_t capacity)
+{
+    FILE *file = fopen("/proc/self/cmdline", "re");
+    size_t length = 0;
+
+    if (file != NULL) {
+        length = fread(text, 1, capacity - 1, file);
+        fclose(file);
+    }
+    while (length > 0 && text[length - 1] == '\0')
+        length--;
+    text[length] = '\0';
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '\0')
+            text[i] = ' ';
+    }
+}
+
+static enum tide_status
+create_meta_texts(struct tidei_store *store, const struct tidei_recorder *recorder)
+{
+    char hostname[HOST_NAME_MAX + 1] = "", command[4096], versions[128];
+    enum tide_status status;
+
+    gethostname(hostname, sizeof(hostname) - 1);
+    create_command_line(command, sizeof(command));
+    snprintf(versions, sizeof(versions), "tidemark %s, sqlite %s", tide_version(), sqlite3_libversion());
+    status = tidei_store_meta_text(store, "hostname", hostname);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_text(store, "command", command);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_text(store, "versions", versions);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_text(store, "devices", "");
+    if (status == TIDE_OK)
+        status = tidei_store_meta_text(store, "stack", "");
+    if (status == TIDE_OK)
+        status = tidei_store_meta_text(store, "clock", recorder->tsc ? "tsc" : "monotonic");
+    return status;
+}
+
+static enum tide_status
+create_meta(struct tidei_store *store, const struct tidei_recorder *recorder, uint64_t start_unix_ns)
+{
+    const struct {
+        const char *key;
+        int64_t value;
+    } numbers[] = {
+        { "format_version", TIDEI_TRACE_FORMAT },
+        { "start_unix_ns", (int64_t)start_unix_ns },
+        { "complete", 0 },
+        { "pid", getpid() },
+        { "trace_id", (int64_t)recorder->file->header->trace_id },
+        { "epoch", 0 },
+        { "epoch_records", 0 },
+    };
+    enum tide_status status = tidei_store_begin(store);
+
+    if (status != TIDE_OK)
+        return status;
+    for (size_t i = 0; status == TIDE_OK && i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        status = tidei_store_meta_number(store, numbers[i].key, numbers[i].value);
+    if (status == TIDE_OK)
+        status = create_meta_texts(store, recorder);
+    return tidei_store_end(store, status);
+}
+
+static enum tide_status
+create_header(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
+{
+    struct tidei_ring_header *header = recorder->file->header;
+    enum tide_status status;
+
+    /* A chunk for each half: a disk that has no room for them is known now. */
+    status = tidei_ringfile_add_chunk(recorder->file, 0);
+    if (status == TIDE_OK)
+        status = tidei_ringfile_add_chunk(recorder->file, 1);
+    if (status != TIDE_OK)
+        return status;
+    if (getrandom(&header->trace_id, sizeof(header->trace_id), 0) != (ssize_t)sizeof(header->trace_id))
+        header->trace_id = tidei_monotonic_ns();
+    header->trace_id &= INT64_MAX;
+    header->halves[0].epoch = 1;
+    create_clock(recorder, start_unix_ns);
+    return TIDE_OK;
+}
+
+/* The SQLite file is closed, the ring file still locked: what was there before comes back. `ours`: the trace is. */
+static void
+create_undo(struct tidei_recorder *recorder, bool ours)
+{
+    recorder->file->header->ready = 0; /* who finds it from here on takes nothing from it */
+    if (ours || recorder->aside != NULL)
+        tidei_aside_restore(recorder->path, recorder->aside);
+    tidei_aside_restore_rings(recorder->path, recorder->aside);
+    free(recorder->aside);
+    recorder->aside = NULL;
+}
+
+static enum tide_status
+create_files(struct tidei_recorder *recorder)
+{
+    char *rings = tidei_trace_path_beside(recorder->path, TIDEI_RINGS_SUFFIX);
+    struct tidei_store *store = NULL;
+    enum tide_status status;
+    uint64_t start_unix_ns = 0;
+
+    if (rings == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    status = create_check(recorder, rings);
+    if (status == TIDE_OK)
+        status = create_claim(recorder, rings);
+    free(rings);
+    if (status != TIDE_OK)
+        return status;
+    TIDEI_TEST_POINT("create.ring-file");
+    status = tidei_store_create(recorder->path, &store);
+    TIDEI_TEST_POINT("create.store");
+    if (status == TIDE_OK)
+        status = create_header(recorder, &start_unix_ns);
+    if (status == TIDE_OK)
+        status = create_meta(store, recorder, start_unix_ns);
+    TIDEI_TEST_POINT("create.meta");
+    if (status == TIDE_OK) {
+        recorder->writer = tidei_writer_new(recorder, recorder->file, store, recorder->tsc);
+        if (recorder->writer == NULL)
+            status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    }
+    TIDEI_TEST_POINT("create.writer");
+    if (status == TIDE_OK) {
+        store = NULL; /* the writer's */
+        recorder->fence = !tidei_merge_register_barrier();
+        atomic_store_explicit(&recorder->many, recorder->fence, memory_order_relaxed);
+        recorder->writer->merge->membarrier = !recorder->fence;
+        recorder->file->header->ready = 1;
+        status = tidei_writer_start(recorder->writer);
+    }
+    if (status != TIDE_OK) {
+        bool ours = store != NULL || recorder->writer != NULL;
+
+        if (recorder->writer != NULL)
+            tidei_writer_abandon(recorder->writer);
+        tidei_store_close(store);
+        create_undo(recorder, ours);
+        if (recorder->writer != NULL)
+            tidei_writer_free(recorder->writer);
+        else
+            tidei_ringfile_close(recorder->file, false);
+        recorder->writer = NULL;
+        recorder->file = NULL;
+    }
+    return status;
+}
+
+enum tide_status
+tidei_recorder_create_files(struct tidei_recorder *recorder)
+{
+    enum tide_status status;
+    sigset_t before;
+
+    tidei_filelimit_hold(&before);
+    status = create_files(recorder);
+    tidei_filelimit_let_go(&before);
+    return status;
+}
+
+void
+tidei_recorder_discard_files(struct tidei_recorder *recorder)
+{
+    sigset_t before;
+
+    tidei_filelimit_hold(&before);
+    tidei_recorder_files_lock();
+    tidei_writer_abandon(recorder->writer);
+    create_undo(recorder, true);
+    tidei_recorder_files_unlock();
+    tidei_filelimit_let_go(&before);
+}

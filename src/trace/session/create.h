@@ -1,0 +1,20 @@
+/* Makes the files of a new trace. */
+#ifndef TIDEI_TRACE_SESSION_CREATE_H
+#define TIDEI_TRACE_SESSION_CREATE_H
+
+#include "src/trace/session/recorder.h"
+
+/* The suffix of the ring file beside a trace. */
+#define TIDEI_RINGS_SUFFIX "-rings"
+
+/*
+ * Create trace and ring file at recorder->path, describe the process in meta, and start the writer. A trace that is
+ * replaced is kept at recorder->aside (owned) until tidei_recorder_keep.
+ * Errors: as tide_log_create. On failure all is as it was before.
+ */
+enum tide_status tidei_recorder_create_files(struct tidei_recorder *recorder);
+
+/* Stop the writer and have all as it was before: what stood there comes back. The writer is still to be freed. */
+void tidei_recorder_discard_files(struct tidei_recorder *recorder);
+
+#endif

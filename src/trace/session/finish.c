@@ -1,0 +1,195 @@
+/* Ends a recording: the last transaction, what meta and loss say of it, one file. */
+#include "config.h"
+
+#include "src/resource/resource.h"
+#include "src/sync/testpoint.h"
+#include "src/trace/database/filelimit.h"
+#include "src/trace/session/recorder.h"
+#include "src/trace/session/writer-parts.h"
+
+/*
+ * How long a lock that keeps the log from being folded in is waited for: who holds it, or opens the trace next, does.
+ */
+#define FINISH_LOCK_LIMIT_NS 100000000u
+
+/* What the rings' threads have dropped and not yet told. */
+static enum tide_status
+finish_write_losses(struct tidei_writer *writer)
+{
+    struct tidei_ring_header *header = writer->file->header;
+    uint32_t rings = atomic_load_explicit(&header->ring_count, memory_order_acquire);
+    struct tidei_store *store = writer->store;
+    enum tide_status status = TIDE_OK;
+
+    for (uint32_t i = 0; status == TIDE_OK && i < rings; i++) {
+        struct tidei_ring *ring = writer->file->rings[i];
+
+        if (ring->told != 0 && ring->head >= ring->told)
+            continue; /* the record is among those that were written */
+        status = tidei_store_loss(store, ring->thread_id, "dropped allocation", ring->dropped_allocs);
+        if (status == TIDE_OK)
+            status = tidei_store_loss(store, ring->thread_id, "dropped free", ring->dropped_frees);
+        if (status == TIDE_OK)
+            status = tidei_store_loss(store, ring->thread_id, "dropped mark", ring->dropped_marks);
+    }
+    if (status == TIDE_OK)
+        status = tidei_store_loss(store, 0, "allocation after the recording ended", header->lost_allocs);
+    if (status == TIDE_OK)
+        status = tidei_store_loss(store, 0, "free after the recording ended", header->lost_frees);
+    return status;
+}
+
+/* NULL where the trace has everything, or where it says already what it has not. */
+static const char *
+finish_why_incomplete(const struct tidei_writer *writer)
+{
+    const struct tidei_ring_header *header = writer->file->header;
+
+    if (writer->failure[0] != '\0')
+        return writer->failure;
+    if (!writer->had_failed && (header->lost_allocs != 0 || header->lost_frees != 0))
+        return "there was no room for the rings of some threads";
+    return NULL;
+}
+
+static enum tide_status
+finish_write_figures(struct tidei_writer *writer, const char *ended)
+{
+    uint32_t rings = atomic_load_explicit(&writer->file->header->ring_count, memory_order_acquire);
+    struct tidei_store *store = writer->store;
+    uint64_t waits = 0, longest = 0;
+    const char *failure;
+    enum tide_status status;
+
+    for (uint32_t i = 0; i < rings; i++) {
+        uint64_t wait = atomic_load_explicit(&writer->file->rings[i]->longest_wait_ns, memory_order_relaxed);
+
+        waits += atomic_load_explicit(&writer->file->rings[i]->waits, memory_order_relaxed);
+        longest = wait > longest ? wait : longest;
+    }
+    status = tidei_store_meta_number(store, "ring_waits", (int64_t)waits);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_number(store, "ring_longest_wait_ns", (int64_t)longest);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_number(store, "late_records", (int64_t)writer->merge->late);
+    if (status == TIDE_OK && !writer->merge->post_mortem)
+        status =
+            tidei_store_meta_number(store, "end_ns", (int64_t)tidei_store_since_start(store, tidei_monotonic_ns()));
+    if (status == TIDE_OK)
+        status = tidei_store_meta_text(store, "ended", ended);
+    failure = finish_why_incomplete(writer);
+    if (status == TIDE_OK && failure != NULL)
+        status = tidei_store_meta_text(store, "failure", failure);
+    if (status == TIDE_OK)
+        status = tidei_store_meta_number(store, "complete", failure == NULL && !writer->had_failed);
+    return status;
+}
+
+/* The last of what CUPTI has told, and what is to be said of it. Within a transaction. */
+static enum tide_status
+finish_write_calls(struct tidei_writer *writer)
+{
+    enum tide_status status = tidei_store_write_devices(writer->store);
+
+    if (tidei_driver_calls_state(writer->calls, writer->cupti, sizeof(writer->cupti)))
+        writer->store->cupti = writer->cupti;
+    if (status == TIDE_OK && writer->store->cupti != NULL)
+        status = tidei_store_meta_text(writer->store, "cupti", writer->store->cupti);
+    if (status == TIDE_OK && writer->merge->post_mortem)
+        status = tidei_store_devices_cut_off(writer->store);
+    if (status == TIDE_OK)
+        status =
+            tidei_store_loss(writer->store, 0, "record dropped by CUPTI", tidei_driver_calls_dropped(writer->calls));
+    return status;
+}
+
+/* The last transaction. */
+static enum tide_status
+finish_complete(struct tidei_writer *writer, const char *ended)
+{
+    enum tide_status status;
+
+    tidei_driver_calls_end(writer->calls, writer->store);
+    tidei_gate_enter(&writer->gate);
+    status = tidei_store_begin(writer->store);
+    if (status == TIDE_OK) {
+        status = finish_write_calls(writer);
+        if (status == TIDE_OK)
+            status = finish_write_losses(writer);
+        if (status == TIDE_OK)
+            status = finish_write_figures(writer, ended);
+        TIDEI_TEST_POINT("writer.before-complete");
+        status = tidei_store_end(writer->store, status);
+    }
+    tidei_gate_leave(&writer->gate);
+    return status;
+}
+
+/* Without a gate: the sink has locks of its own, which a thread that forks may have. */
+static void
+finish_tell_log_stays(const struct tidei_writer *writer)
+{
+    if (writer->recorder == NULL)
+        tidei_gate_leave(tidei_recorder_recovery_gate());
+    tidei_message(TIDE_WARNING, "%s; its write-ahead log stays beside it for now", tide_error_text());
+    if (writer->recorder == NULL)
+        tidei_gate_enter(tidei_recorder_recovery_gate());
+}
+
+/* What is left, the last transaction, one file. */
+static enum tide_status
+finish_all(struct tidei_writer *writer, const char *ended)
+{
+    enum tide_status status = tidei_writer_write_rest(writer);
+
+    if (status == TIDE_OK)
+        status = finish_complete(writer, ended);
+    if (status != TIDE_OK) {
+        tidei_writer_fail(writer);
+        return status;
+    }
+    TIDEI_TEST_POINT("writer.before-finish");
+    writer->busy_limit_ns = FINISH_LOCK_LIMIT_NS;
+    tidei_gate_enter(&writer->gate);
+    status = tidei_store_finish(writer->store);
+    tidei_gate_leave(&writer->gate);
+    if (status != TIDE_OK)
+        finish_tell_log_stays(writer);
+    /* Last: as long as the ring file is there, whoever opens the trace sees to the write-ahead log, too. */
+    TIDEI_TEST_POINT("writer.before-unlink");
+    tidei_ringfile_unlink(writer->file);
+    TIDEI_TEST_POINT("writer.after-unlink");
+    return TIDE_OK;
+}
+
+static void
+finish_close(struct tidei_writer *writer)
+{
+    tidei_gate_enter(&writer->gate);
+    tidei_store_close(writer->store);
+    writer->store = NULL;
+    tidei_gate_leave(&writer->gate);
+}
+
+enum tide_status
+tidei_writer_stop(struct tidei_writer *writer, const char *ended)
+{
+    enum tide_status status;
+    sigset_t before;
+
+    tidei_writer_join(writer);
+    /* This thread is the application's. */
+    tidei_filelimit_hold(&before);
+    status = finish_all(writer, ended);
+    finish_close(writer);
+    tidei_filelimit_let_go(&before);
+    return status;
+}
+
+void
+tidei_writer_abandon(struct tidei_writer *writer)
+{
+    tidei_writer_join(writer);
+    tidei_driver_calls_end(writer->calls, writer->store);
+    finish_close(writer);
+}

@@ -1,0 +1,220 @@
+/* Takes over what a process that is gone has left in its rings. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tidemark/trace.h>
+
+#include "src/resource/resource.h"
+#include "src/sync/testpoint.h"
+#include "src/trace/session/create.h"
+#include "src/trace/database/filelimit.h"
+#include "src/trace/database/path.h"
+#include "src/trace/session/recorder.h"
+#include "src/trace/session/writer.h"
+
+/* For how many steps of 5 ms another process may take over what is to be had: 10 s. */
+#define RECOVER_TRIES 2000
+
+#define RECOVER_LOCK_LIMIT_NS 10000000000u
+
+/* Wait for a reader that has just come; others may fork meanwhile. */
+static bool
+recover_poll(void *context, uint64_t waited_ns)
+{
+    (void)context;
+    tidei_gate_open(tidei_recorder_recovery_gate());
+    return waited_ns < RECOVER_LOCK_LIMIT_NS;
+}
+
+/* Which trace this is, and whether it has everything already. */
+static enum tide_status
+recover_check(struct tidei_store *store, const struct tidei_ringfile *file, bool *closed)
+{
+    enum tide_status status;
+    int64_t trace_id, epoch, records;
+
+    *closed = false;
+    status = tidei_store_meta_read(store, "trace_id", &trace_id);
+    if (status != TIDE_OK)
+        return status;
+    if ((uint64_t)trace_id != file->header->trace_id)
+        return tide_error_set(TIDE_EFORMAT, "%s: belongs to another trace than %s", file->path, store->path);
+    status = tidei_store_meta_has(store, "ended", closed);
+    if (status == TIDE_OK && !*closed)
+        status = tidei_store_meta_read(store, "epoch", &epoch);
+    if (status == TIDE_OK && !*closed)
+        status = tidei_store_meta_read(store, "epoch_records", &records);
+    if (status == TIDE_OK && !*closed)
+        status = tidei_ringfile_check_epochs(file, (uint64_t)epoch, (uint64_t)records);
+    return status;
+}
+
+/* Everything but the file names: the trace is open. *folded is false where its write-ahead log stays. */
+static enum tide_status
+recover_store(struct tidei_store *store, struct tidei_ringfile *file, struct tide_trace_recovery *out, bool *folded)
+{
+    struct tidei_writer *writer;
+    enum tide_status status;
+    bool closed;
+
+    status = recover_check(store, file, &closed);
+    if (status != TIDE_OK || closed) {
+        if (closed) {
+            /* Killed between the last transaction and this. */
+            *folded = tidei_store_finish(store) == TIDE_OK;
+            tidei_ringfile_unlink(file);
+            out->state = TIDE_TRACE_RECOVERED;
+        }
+        tidei_store_close(store);
+        tidei_ringfile_close(file, false);
+        return status;
+    }
+    writer = tidei_writer_new(NULL, file, store, file->header->tsc != 0);
+    if (writer == NULL) {
+        tidei_store_close(store);
+        tidei_ringfile_close(file, false);
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    }
+    TIDEI_TEST_POINT("recover.opened");
+    status = tidei_store_load(store);
+    TIDEI_TEST_POINT("recover.loaded");
+    if (status == TIDE_OK)
+        status = tidei_writer_take_up(writer, &out->events);
+    TIDEI_TEST_POINT("recover.before-stop");
+    if (status == TIDE_OK)
+        status = tidei_writer_stop(writer, "recovered");
+    if (status == TIDE_OK)
+        out->state = TIDE_TRACE_RECOVERED;
+    tidei_writer_free(writer);
+    return status;
+}
+
+/* The process was killed while it made the files: no call of it had returned, there is nothing to be had. */
+static bool
+recover_was_never_ready(struct tidei_ringfile *file)
+{
+    if (file->header != NULL && file->header->ready != 0)
+        return false;
+    tidei_ringfile_unlink(file);
+    tidei_ringfile_close(file, false);
+    return true;
+}
+
+/* The ring file is open, and nobody else's. */
+static enum tide_status
+recover_opened(const char *path, struct tidei_ringfile *file, struct tide_trace_recovery *out)
+{
+    struct tidei_store *store;
+    enum tide_status status;
+    bool folded = true;
+
+    if (recover_was_never_ready(file))
+        return TIDE_OK;
+    out->pid = file->header->pid;
+    status = tidei_ringfile_check(file);
+    if (status == TIDE_OK && access(path, F_OK) != 0)
+        status = tide_error_set(TIDE_EIO, "%s: %s", path, strerror(errno));
+    tidei_gate_enter(tidei_recorder_recovery_gate());
+    if (status == TIDE_OK)
+        status = tidei_store_open(path, recover_poll, &store);
+    if (status == TIDE_OK)
+        status = recover_store(store, file, out, &folded);
+    else
+        tidei_ringfile_close(file, false);
+    tidei_gate_leave(tidei_recorder_recovery_gate());
+    if (!folded)
+        tidei_message(TIDE_WARNING, "%s", tide_error_text());
+    return status;
+}
+
+/* Open the ring file, once another process that is recovering it has done so. NULL: there is none (any more). */
+static enum tide_status
+recover_open(const char *rings, struct tidei_ringfile **file, struct tidei_ring_holder *holder)
+{
+    const struct timespec pause = { 0, 5000000 };
+    enum tide_status status;
+    struct stat info;
+
+    *file = NULL;
+    *holder = (struct tidei_ring_holder){ 0 };
+    for (int tries = 0; tries < RECOVER_TRIES; tries++) {
+        if (lstat(rings, &info) != 0)
+            return errno == ENOENT ? TIDE_OK : tide_error_set(TIDE_EIO, "%s: %s", rings, strerror(errno));
+        status = tidei_ringfile_open(rings, file, holder);
+        if (status == TIDE_OK && tidei_ringfile_is_at(*file))
+            return TIDE_OK;
+        if (status == TIDE_OK) {
+            /* Recovered or replaced between open and lock. */
+            tidei_ringfile_close(*file, false);
+            *file = NULL;
+        } else if (status != TIDE_EBUSY && lstat(rings, &info) != 0 && errno == ENOENT) {
+            return TIDE_OK; /* it went in between */
+        } else if (status != TIDE_EBUSY || !holder->recovers) {
+            return status;
+        } else {
+            nanosleep(&pause, NULL);
+        }
+    }
+    return TIDE_EBUSY;
+}
+
+static enum tide_status
+recover_files(const char *path, const char *rings, struct tide_trace_recovery *out)
+{
+    struct tidei_ring_holder holder;
+    struct tidei_ringfile *file;
+    enum tide_status status;
+
+    if (tidei_recorder_owns(rings)) {
+        out->state = TIDE_TRACE_RECORDING;
+        out->pid = (uint32_t)getpid();
+        return TIDE_OK;
+    }
+    status = recover_open(rings, &file, &holder);
+    if (status == TIDE_OK)
+        return file != NULL ? recover_opened(path, file, out) : TIDE_OK;
+    out->pid = holder.pid;
+    if (status != TIDE_EBUSY || holder.recovers)
+        return status;
+    out->state = TIDE_TRACE_RECORDING;
+    return TIDE_OK;
+}
+
+enum tide_status
+tide_trace_recover(const char *path, struct tide_trace_recovery *out)
+{
+    enum tide_status status;
+    char *rings, *real;
+    sigset_t before;
+    int cancel;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "trace: no place for what was found");
+    *out = (struct tide_trace_recovery){ .state = TIDE_TRACE_CLOSED };
+    if (path == NULL)
+        return tide_error_set(TIDE_EINVAL, "trace: the path is NULL");
+    /* The ring file lies beside the file that SQLite opens. */
+    real = realpath(path, NULL);
+    rings = tidei_trace_path_beside(real != NULL ? real : path, TIDEI_RINGS_SUFFIX);
+    if (rings == NULL) {
+        free(real);
+        return tide_error_set(TIDE_ENOMEM, "trace: no host memory");
+    }
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    tidei_filelimit_hold(&before);
+    tidei_recorder_files_lock();
+    status = recover_files(real != NULL ? real : path, rings, out);
+    tidei_recorder_files_unlock();
+    tidei_filelimit_let_go(&before);
+    pthread_setcancelstate(cancel, NULL);
+    free(rings);
+    free(real);
+    return status;
+}

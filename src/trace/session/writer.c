@@ -1,0 +1,308 @@
+/*
+ * The writer's thread: merges the rings, and has what they gave written to SQLite.
+ *
+ * A half of the backlog is written when it is full, when its oldest record has waited for half a second, or on
+ * demand. While SQLite works, the rings are drained into the other half every few milliseconds (feed_poll), so that
+ * a burst finds room without a second thread.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "src/resource/resource.h"
+#include "src/sync/testpoint.h"
+#include "src/trace/session/recorder.h"
+#include "src/trace/session/writer-parts.h"
+
+#define WRITER_COMMIT_NS     500000000u   /* a quiet program's events are in the file within this and a little */
+#define WRITER_BUSY_NS       1000000u     /* between two looks at rings that gave something */
+#define WRITER_IDLE_NS       10000000u    /* and at rings that did not */
+#define WRITER_QUIET_NS      1000000000u  /* how long after the last event bases are asked what they hold */
+#define WRITER_LOCK_LIMIT_NS 10000000000u /* how long a lock that another holds on the trace is waited for */
+
+static bool
+writer_poll(void *context, uint64_t waited_ns)
+{
+    struct tidei_writer *writer = context;
+
+    tidei_gate_open(writer->recorder != NULL ? &writer->gate : tidei_recorder_recovery_gate());
+    if (!writer->merge->post_mortem) {
+        tidei_merge_drain(writer->merge);
+        /* A transaction may take long, and what bases hold changes meanwhile. */
+        tidei_sampler_sample(writer->sampler, tidei_monotonic_ns(), false);
+    }
+    return waited_ns < writer->busy_limit_ns;
+}
+
+/* The line that the ring file has; in one that was left behind, behind the line of the half that was being written. */
+static void
+writer_first_line(struct tidei_store *store, const struct tidei_ring_header *header)
+{
+    const struct tidei_clock_line *line = tidei_ring_line(header);
+    const struct tidei_clock_line *before = &header->lines[line == &header->lines[0]];
+
+    store->line = *line;
+    if (before->ns_per_tick > 0 && before->base.ticks < line->base.ticks && before->base.ns < line->base.ns) {
+        store->line = tidei_clock_line_between(before->base, line->base, line->ns_per_tick);
+        tidei_store_set_line(store, *line);
+    }
+}
+
+struct tidei_writer *
+tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, struct tidei_store *store, bool tsc)
+{
+    struct tidei_writer *writer = calloc(1, sizeof(*writer));
+    pthread_condattr_t monotonic;
+
+    if (writer == NULL)
+        return NULL;
+    writer->merge = tidei_merge_new(file, tsc);
+    writer->pair = tidei_pair_new(file);
+    writer->sampler = tidei_sampler_new();
+    writer->calls = tidei_driver_calls_new(recorder, tsc);
+    if (writer->merge == NULL || writer->pair == NULL || writer->sampler == NULL || writer->calls == NULL) {
+        tidei_merge_free(writer->merge);
+        tidei_pair_free(writer->pair);
+        tidei_sampler_free(writer->sampler);
+        tidei_driver_calls_free(writer->calls);
+        free(writer);
+        return NULL;
+    }
+    pthread_mutex_init(&writer->lock, NULL);
+    pthread_mutex_init(&writer->gate.lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&writer->wake, &monotonic);
+    pthread_cond_init(&writer->flushed, NULL);
+    pthread_condattr_destroy(&monotonic);
+    writer->recorder = recorder;
+    writer->file = file;
+    writer->store = store;
+    writer->tsc = tsc;
+    writer->busy_limit_ns = TIDEI_TEST_LIMIT(busy_ns, WRITER_LOCK_LIMIT_NS);
+    writer->slice = TIDEI_SLICE_LEAST;
+    store->pair = writer->pair;
+    store->devices = recorder != NULL ? tidei_driver_calls_devices(writer->calls) : NULL;
+    store->has_calls = recorder == NULL;
+    store->start_ns = file->header->start_ns;
+    writer_first_line(store, file->header);
+    store->poll = writer_poll;
+    store->poll_context = writer;
+    return writer;
+}
+
+/* Say in the trace why it ends here, where that can still be written. Waits for nobody's lock. */
+static void
+writer_note_failure(struct tidei_writer *writer)
+{
+    writer->busy_limit_ns = 0;
+    tidei_gate_enter(&writer->gate);
+    if (tidei_store_begin(writer->store) == TIDE_OK)
+        tidei_store_end(writer->store, tidei_store_meta_text(writer->store, "failure", writer->failure));
+    tidei_gate_leave(&writer->gate);
+}
+
+void
+tidei_writer_fail(struct tidei_writer *writer)
+{
+    if (writer->failure[0] != '\0')
+        return;
+    snprintf(writer->failure, sizeof(writer->failure), "%s", tide_error_text());
+    /* A recovery that fails can be run again: its caller hears of it, and the trace stays as it is. */
+    if (writer->recorder == NULL)
+        return;
+    tidei_recorder_fail(writer->recorder);
+    /* Nobody takes any more what CUPTI tells. */
+    tidei_driver_calls_end(writer->calls, writer->store);
+    writer_note_failure(writer);
+    pthread_mutex_lock(&writer->lock);
+    writer->failed = true;
+    writer->flush_done = writer->flush_wanted;
+    pthread_cond_broadcast(&writer->flushed);
+    pthread_mutex_unlock(&writer->lock);
+    tidei_message(TIDE_ERROR, "%s; the recording has ended, the program goes on", writer->failure);
+}
+
+/* Sleep until there may be something to do. Returns whether to stop. */
+static bool
+writer_sleep(struct tidei_writer *writer, uint64_t ns, bool *flush)
+{
+    struct timespec until;
+    bool stop;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)ns;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_mutex_lock(&writer->lock);
+    while (!writer->awake && !writer->stop && writer->flush_wanted == writer->flush_done) {
+        if (pthread_cond_timedwait(&writer->wake, &writer->lock, &until) == ETIMEDOUT)
+            break;
+    }
+    writer->awake = false;
+    stop = writer->stop;
+    *flush = writer->flush_wanted != writer->flush_done;
+    pthread_mutex_unlock(&writer->lock);
+    return stop;
+}
+
+static enum tide_status
+writer_flush_now(struct tidei_writer *writer)
+{
+    enum tide_status status;
+    uint64_t wanted;
+
+    pthread_mutex_lock(&writer->lock);
+    wanted = writer->flush_wanted;
+    pthread_mutex_unlock(&writer->lock);
+    tidei_sampler_sample(writer->sampler, tidei_monotonic_ns(), true);
+    status = tidei_writer_settle(writer);
+    /* Behind the events, which say whose the calls are. */
+    if (status == TIDE_OK && tidei_driver_calls_round(writer->calls, writer->store, true))
+        status = tidei_writer_commit(writer);
+    pthread_mutex_lock(&writer->lock);
+    if (status == TIDE_OK) {
+        writer->flush_done = wanted;
+        pthread_cond_broadcast(&writer->flushed);
+    }
+    pthread_mutex_unlock(&writer->lock);
+    return status;
+}
+
+/* One round while the recording goes on. */
+static enum tide_status
+writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
+{
+    uint64_t moved = tidei_merge_drain(writer->merge);
+    uint64_t now = tidei_monotonic_ns();
+
+    if (moved != 0)
+        writer->moved_ns = now;
+    /* Behind the last event, too: a pool may give memory back when its streams are waited for. */
+    if (now - writer->moved_ns < TIDEI_TEST_LIMIT(quiet_ns, WRITER_QUIET_NS))
+        tidei_sampler_sample(writer->sampler, now, false);
+    if ((tidei_driver_calls_round(writer->calls, writer->store, false) || writer->merge->count != 0 ||
+         tidei_sampler_has(writer->sampler)) &&
+        writer->first_ns == 0)
+        writer->first_ns = now;
+    *pause = moved != 0 ? WRITER_BUSY_NS : WRITER_IDLE_NS;
+    if (flush)
+        return writer_flush_now(writer);
+    if (writer->merge->full || (writer->first_ns != 0 && now - writer->first_ns >= WRITER_COMMIT_NS)) {
+        *pause = 0;
+        return tidei_writer_commit(writer);
+    }
+    return TIDE_OK;
+}
+
+/* Tell once, where no lock is held: the sink may be any function. */
+static void
+writer_tell_barrier(struct tidei_writer *writer)
+{
+    if (!writer->merge->barrier_refused || writer->told_barrier)
+        return;
+    writer->told_barrier = true;
+    tidei_message(TIDE_WARNING, "log: %s: membarrier(2) is refused by now; each look at the rings takes 2 ms longer",
+                  writer->store->path);
+}
+
+static void *
+writer_main(void *argument)
+{
+    struct tidei_writer *writer = argument;
+    uint64_t pause = WRITER_BUSY_NS;
+    bool flush = false;
+
+    while (!writer_sleep(writer, pause, &flush)) {
+        if (writer->failure[0] != '\0') {
+            pause = WRITER_COMMIT_NS;
+            continue;
+        }
+        if (writer_round(writer, flush, &pause) != TIDE_OK)
+            tidei_writer_fail(writer);
+        writer_tell_barrier(writer);
+    }
+    return NULL;
+}
+
+enum tide_status
+tidei_writer_start(struct tidei_writer *writer)
+{
+    sigset_t all, before;
+    int error;
+
+    /* The thread takes no signal of the application's, and a file size limit is an error to it and no signal. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&writer->thread, NULL, writer_main, writer);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return tide_error_set(TIDE_ENOMEM, "log: %s: no thread: %s", writer->store->path, strerror(error));
+    writer->running = true;
+    return TIDE_OK;
+}
+
+void
+tidei_writer_wake(struct tidei_writer *writer)
+{
+    pthread_mutex_lock(&writer->lock);
+    if (!writer->awake) {
+        writer->awake = true;
+        pthread_cond_signal(&writer->wake);
+    }
+    pthread_mutex_unlock(&writer->lock);
+}
+
+enum tide_status
+tidei_writer_flush(struct tidei_writer *writer)
+{
+    uint64_t mine;
+    bool failed;
+
+    pthread_mutex_lock(&writer->lock);
+    mine = ++writer->flush_wanted;
+    if (writer->failed)
+        writer->flush_done = mine;
+    pthread_cond_signal(&writer->wake);
+    while (writer->flush_done < mine && !writer->failed)
+        pthread_cond_wait(&writer->flushed, &writer->lock);
+    failed = writer->failed;
+    pthread_mutex_unlock(&writer->lock);
+    return failed ? tide_error_set(TIDE_EIO, "log: %s: the recording has ended", writer->store->path) : TIDE_OK;
+}
+
+void
+tidei_writer_join(struct tidei_writer *writer)
+{
+    if (!writer->running)
+        return;
+    pthread_mutex_lock(&writer->lock);
+    writer->stop = true;
+    pthread_cond_signal(&writer->wake);
+    pthread_mutex_unlock(&writer->lock);
+    pthread_join(writer->thread, NULL);
+    writer->running = false;
+}
+
+void
+tidei_writer_free(struct tidei_writer *writer)
+{
+    tidei_store_close(writer->store);
+    tidei_merge_free(writer->merge);
+    tidei_pair_free(writer->pair);
+    tidei_sampler_free(writer->sampler);
+    tidei_driver_calls_free(writer->calls);
+    tidei_ringfile_close(writer->file, false);
+    pthread_mutex_destroy(&writer->lock);
+    pthread_mutex_destroy(&writer->gate.lock);
+    pthread_cond_destroy(&writer->wake);
+    pthread_cond_destroy(&writer->flushed);
+    free(writer);
+}

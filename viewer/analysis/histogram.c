@@ -1,0 +1,124 @@
+/* How sizes and lifetimes are spread. */
+#include "config.h"
+
+#include <string.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/analysis/histogram.h"
+
+unsigned
+histogram_time_bin(uint64_t ns)
+{
+    unsigned bin = 0;
+
+    for (; ns > 0; ns /= 10)
+        bin++;
+    return bin < HISTOGRAM_TIMES ? bin : HISTOGRAM_TIMES - 1;
+}
+
+uint64_t
+histogram_time_begin(unsigned bin)
+{
+    uint64_t ns = 1;
+
+    if (bin == 0)
+        return 0;
+    while (--bin > 0)
+        ns *= 10;
+    return ns;
+}
+
+static int
+histogram_begin(void *context)
+{
+    struct histogram *histogram = context;
+
+    tallies_clear(&histogram->exact);
+    memset(histogram->classes, 0, sizeof(histogram->classes));
+    memset(histogram->times, 0, sizeof(histogram->times));
+    memset(histogram->events, 0, sizeof(histogram->events));
+    return COMMAND_FINE;
+}
+
+static void
+histogram_attach(void *context, const struct scan *scan)
+{
+    ((struct histogram *)context)->scan = scan;
+}
+
+static int
+histogram_alloc(void *context, const struct scan_life *life)
+{
+    struct histogram *histogram = context;
+
+    if (life->status == 0)
+        tally_alloc(&histogram->classes[groups_class(life->size)], life);
+    return life->status == 0 ? tallies_alloc(&histogram->exact, life) : COMMAND_FINE;
+}
+
+static void
+histogram_add(struct histogram_bin *bin, const struct scan_life *life)
+{
+    uint64_t ns = (uint64_t)life->free_ns - (uint64_t)life->alloc_ns;
+
+    bin->count++;
+    bin->bytes += life->size;
+    bin->byte_ns += (unsigned __int128)life->size * ns;
+}
+
+static int
+histogram_release(void *context, const struct scan_life *life)
+{
+    struct histogram *histogram = context;
+    uint64_t ns = (uint64_t)life->free_ns - (uint64_t)life->alloc_ns;
+
+    tally_free(&histogram->classes[groups_class(life->size)], life);
+    histogram_add(&histogram->times[histogram_time_bin(ns)], life);
+    /* scan_events has this free: the events between the two are those behind `event`, less both of them. */
+    histogram_add(&histogram->events[groups_class(scan_events(histogram->scan) - life->event - 2)], life);
+    return tallies_release(&histogram->exact, life);
+}
+
+static int
+histogram_end(void *context, int64_t last_ns)
+{
+    struct histogram *histogram = context;
+    struct tally *all = &histogram->exact.all;
+    unsigned __int128 freed_byte_ns = 0;
+
+    tallies_finish(&histogram->exact, last_ns);
+    for (size_t i = 0; i < HISTOGRAM_CLASSES; i++)
+        tally_end(&histogram->classes[i], histogram->exact.end_ns);
+    for (size_t i = 0; i < HISTOGRAM_TIMES; i++)
+        freed_byte_ns += histogram->times[i].byte_ns;
+    histogram->live = (struct histogram_bin){ all->live_count, all->live_bytes, all->byte_ns - freed_byte_ns };
+    return COMMAND_FINE;
+}
+
+static const struct scan_unit histogram_unit = {
+    .attach = histogram_attach,
+    .begin = histogram_begin,
+    .alloc = histogram_alloc,
+    .free = histogram_release,
+    .end = histogram_end,
+};
+
+int
+histogram_make(struct view *view, struct histogram *out)
+{
+    struct scan_pass pass = { &histogram_unit, out };
+    int status;
+
+    memset(out, 0, sizeof(*out));
+    tallies_begin(&out->exact, view, GROUPS_SIZE);
+    status = view_scan(view, &pass, 1);
+    if (status != COMMAND_FINE)
+        histogram_free(out);
+    return status;
+}
+
+void
+histogram_free(struct histogram *histogram)
+{
+    tallies_free(&histogram->exact);
+}

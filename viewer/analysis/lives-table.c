@@ -1,0 +1,40 @@
+/* A table of single allocations. */
+#include "config.h"
+
+#include "viewer/analysis/groups.h"
+#include "viewer/analysis/lives-table.h"
+
+void
+lives_table(struct view *view, const struct top_lives *lives)
+{
+    static const struct report_column columns[] = {
+        { "allocation_id", "ALLOCATION", REPORT_COUNT },
+        { "size", "SIZE", REPORT_SIZE },
+        { "address", "ADDRESS", REPORT_ADDRESS },
+        { "alloc_ns", "ALLOCATED", REPORT_TIME },
+        { "free_ns", "FREED", REPORT_TIME },
+        { "tag", "TAG", REPORT_NAME },
+        { "callstack", "CALL STACK", REPORT_STACK },
+        { "thread", "THREAD", REPORT_TEXT },
+        { "stream", "STREAM", REPORT_TEXT },
+    };
+
+    report_table(&view->report, "blocks", "Largest allocations", columns, 9);
+    report_spare(&view->report, "thread stream address");
+    for (size_t i = 0; i < lives->count; i++) {
+        const struct scan_life *life = &lives->lives[i];
+        char tag[GROUPS_NAME], stack[GROUPS_NAME], thread[GROUPS_NAME], stream[GROUPS_NAME];
+        const struct names *names = &view->names;
+
+        report_row(&view->report,
+                   (struct report_cell[]){
+                       cell_signed(life->allocation_id), cell_unsigned(life->size), cell_unsigned(life->address),
+                       cell_signed(life->alloc_ns), life->freed ? cell_signed(life->free_ns) : cell_none(),
+                       life->tag_id != 0 ? cell_text(names_tag(names, life->tag_id, tag, sizeof(tag))) : cell_none(),
+                       life->callstack_id != 0
+                           ? cell_text(names_callstack(names, life->callstack_id, stack, sizeof(stack)))
+                           : cell_none(),
+                       cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
+                       cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))) });
+    }
+}

@@ -1,0 +1,333 @@
+/* How high the live bytes went, what stood there then, and what the peak would have been without it. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/analysis/peak.h"
+#include "viewer/read/turns.h"
+
+static int
+peak_no_memory(const struct peak *peak)
+{
+    return trace_broken(&peak->view->trace, "no memory for its groups");
+}
+
+/* The first pass: the peak, its rivals, and the peak without each group. */
+
+static int
+find_begin(void *context)
+{
+    struct peak *peak = context;
+
+    counterfactual_free(&peak->rest);
+    summits_free(&peak->summits);
+    peak->summits = (struct summits){ 0 };
+    levels_free(&peak->levels);
+    peak->bytes = peak->count = peak->peak_count = 0;
+    peak->near_bytes = 1;
+    peak->allocation_id = 0;
+    return COMMAND_FINE;
+}
+
+/* From where on it is near the peak. */
+static uint64_t
+peak_near(const struct peak *peak)
+{
+    uint64_t margin = peak->within < 1 ? (uint64_t)((double)peak->bytes * peak->within) : peak->bytes;
+
+    return peak->bytes > margin ? peak->bytes - margin : 1;
+}
+
+static int
+find_alloc(void *context, const struct scan_life *life)
+{
+    struct peak *peak = context;
+    uint32_t group;
+
+    if (life->status != 0)
+        return COMMAND_FINE;
+    group = groups_of(&peak->groups, life);
+    if (peak->rest.live_bytes > (uint64_t)INT64_MAX - life->size)
+        return trace_broken(&peak->view->trace, "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes",
+                            life->allocation_id);
+    if (group == GROUPS_FULL || !counterfactual_alloc(&peak->rest, group, life->size))
+        return peak_no_memory(peak);
+    if (life->size > 0 && !summits_rise(&peak->summits, peak->rest.live_bytes, life->alloc_ns))
+        return peak_no_memory(peak);
+    peak->count++;
+    if (peak->rest.live_bytes > peak->bytes) {
+        peak->bytes = peak->rest.live_bytes;
+        peak->peak_count = peak->count;
+        peak->ns = life->alloc_ns;
+        peak->allocation_id = life->allocation_id;
+        peak->near_bytes = peak_near(peak);
+        counterfactual_mark(&peak->rest);
+    }
+    levels_add(&peak->levels, life->alloc_ns, peak->rest.live_bytes, peak->near_bytes);
+    return COMMAND_FINE;
+}
+
+static int
+find_free(void *context, const struct scan_life *life)
+{
+    struct peak *peak = context;
+
+    peak->count--;
+    if (!counterfactual_release(&peak->rest, groups_of(&peak->groups, life), life->size))
+        return peak_no_memory(peak);
+    if (life->size > 0)
+        summits_fall(&peak->summits, peak->rest.live_bytes);
+    levels_add(&peak->levels, life->free_ns, peak->rest.live_bytes, peak->near_bytes);
+    return COMMAND_FINE;
+}
+
+static int
+find_end(void *context, int64_t last_ns)
+{
+    struct peak *peak = context;
+
+    summits_end(&peak->summits);
+    peak->end_ns = last_ns;
+    return COMMAND_FINE;
+}
+
+/*
+ * The second pass, where there has to be one: what is live at another moment than the peak, single allocations, and how
+ * long it stayed near a peak that it was near for too many events to keep.
+ */
+
+static void
+look_attach(void *context, const struct scan *scan)
+{
+    ((struct peak *)context)->scan = scan;
+}
+
+static int
+look_begin(void *context)
+{
+    struct peak *peak = context;
+
+    peak->live_bytes = 0;
+    peak->looked = peak->near = false;
+    peak->plateau_count = 0;
+    peak->near_ns = 0;
+    return COMMAND_FINE;
+}
+
+static void
+look_add(void *context, const struct scan_life *life)
+{
+    struct peak *peak = context;
+    struct peak_group *group = &peak->at_groups[groups_of(&peak->groups, life)];
+
+    group->bytes += life->size;
+    group->count++;
+    peak->at_bytes += life->size;
+    peak->at_count++;
+    top_lives_add(&peak->at_lives, life);
+}
+
+/* Look at what is live, and at `besides`, which is not counted among it (NULL: nothing). */
+static void
+look_now(struct peak *peak, const struct scan_life *besides)
+{
+    peak->looked = true;
+    peak->at_bytes = peak->at_count = 0;
+    peak->at_lives.count = 0;
+    memset(peak->at_groups, 0, peak->groups.count * sizeof(*peak->at_groups));
+    scan_each_live(peak->scan, look_add, peak);
+    if (besides != NULL)
+        look_add(peak, besides);
+}
+
+static void
+look_keep_plateau(struct peak *peak)
+{
+    const struct peak_plateau *plateau = &peak->plateau;
+    size_t at = peak->plateau_count < PEAK_PLATEAUS_MAX ? peak->plateau_count : PEAK_PLATEAUS_MAX;
+    int64_t lasted = plateau->end_ns - plateau->begin_ns;
+
+    peak->near_ns += lasted;
+    if (peak->plateau_count++ >= PEAK_PLATEAUS_MAX) {
+        const struct peak_plateau *shortest = &peak->plateaus[--at];
+
+        if (lasted <= shortest->end_ns - shortest->begin_ns)
+            return;
+    }
+    for (; at > 0 && lasted > peak->plateaus[at - 1].end_ns - peak->plateaus[at - 1].begin_ns; at--)
+        peak->plateaus[at] = peak->plateaus[at - 1];
+    peak->plateaus[at] = *plateau;
+}
+
+static void
+look_level(struct peak *peak, int64_t ns)
+{
+    bool near = peak->live_bytes >= peak->near_bytes;
+
+    if (near && !peak->near)
+        peak->plateau = (struct peak_plateau){ .begin_ns = ns };
+    if (near && peak->live_bytes > peak->plateau.most_bytes)
+        peak->plateau.most_bytes = peak->live_bytes;
+    if (!near && peak->near) {
+        peak->plateau.end_ns = ns;
+        look_keep_plateau(peak);
+    }
+    peak->near = near;
+}
+
+static int
+look_alloc(void *context, const struct scan_life *life)
+{
+    struct peak *peak = context;
+
+    if (!peak->looked && !peak->at_peak && life->alloc_ns > peak->at_ns)
+        look_now(peak, NULL);
+    if (life->status != 0)
+        return COMMAND_FINE;
+    peak->live_bytes += life->size;
+    look_level(peak, life->alloc_ns);
+    if (peak->at_peak && life->allocation_id == peak->allocation_id)
+        look_now(peak, life);
+    return COMMAND_FINE;
+}
+
+static int
+look_free(void *context, const struct scan_life *life)
+{
+    struct peak *peak = context;
+
+    /* At one time allocations come first, and what is freed then lived until then. */
+    if (!peak->looked && !peak->at_peak && life->free_ns >= peak->at_ns)
+        look_now(peak, life);
+    peak->live_bytes -= life->size;
+    look_level(peak, life->free_ns);
+    return COMMAND_FINE;
+}
+
+static int
+look_end(void *context, int64_t last_ns)
+{
+    struct peak *peak = context;
+
+    /* A peak that has not come by now is none: nothing had any bytes. */
+    if (!peak->looked && !peak->at_peak)
+        look_now(peak, NULL);
+    if (peak->near) {
+        peak->plateau.end_ns = last_ns;
+        look_keep_plateau(peak);
+    }
+    top_lives_sort(&peak->at_lives);
+    return peak->at_lives.failed ? peak_no_memory(peak) : COMMAND_FINE;
+}
+
+/* Without a second pass: what every group had at the peak, and the plateaus, are known from the first. */
+static int
+peak_conclude(struct peak *peak)
+{
+    peak->at_groups = calloc(peak->groups.count + 1, sizeof(*peak->at_groups));
+    if (peak->at_groups == NULL)
+        return peak_no_memory(peak);
+    for (uint32_t i = 0; i < peak->groups.count; i++)
+        counterfactual_marked(&peak->rest, i, &peak->at_groups[i].bytes, &peak->at_groups[i].count);
+    peak->at_bytes = peak->bytes;
+    peak->at_count = peak->peak_count;
+    for (size_t i = 0; i < peak->levels.count; i++) {
+        peak->live_bytes = peak->levels.list[i].bytes;
+        look_level(peak, peak->levels.list[i].ns);
+    }
+    if (peak->near) {
+        peak->plateau.end_ns = peak->end_ns;
+        look_keep_plateau(peak);
+    }
+    return COMMAND_FINE;
+}
+
+static void
+peak_find(struct peak *peak)
+{
+    peak->unit = (struct scan_unit){
+        .needs = groups_needs(peak->groups.by),
+        .begin = find_begin,
+        .alloc = find_alloc,
+        .free = find_free,
+        .end = find_end,
+    };
+}
+
+static int
+peak_look(struct peak *peak)
+{
+    peak->unit = (struct scan_unit){
+        .needs = groups_needs(peak->groups.by) | SCAN_LIVE,
+        .attach = look_attach,
+        .begin = look_begin,
+        .alloc = look_alloc,
+        .free = look_free,
+        .end = look_end,
+    };
+    if (peak->at_lives.limit > 0)
+        peak->unit.needs |= SCAN_ORIGIN | SCAN_CALLER | SCAN_PLACE;
+    peak->at_groups = calloc(peak->groups.count + 1, sizeof(*peak->at_groups));
+    return peak->at_groups != NULL ? COMMAND_FINE : peak_no_memory(peak);
+}
+
+int
+peak_begin(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
+           struct peak *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->view = view;
+    out->within = within;
+    out->at_peak = at->kind == MOMENT_PEAK;
+    groups_begin(&out->groups, by, &view->names);
+    top_lives_begin(&out->at_lives, lives);
+    return out->at_peak ? COMMAND_FINE : filter_moment(&view->trace, at, &out->at_ns);
+}
+
+int
+peak_next(void *context, struct scan_pass *pass)
+{
+    struct peak *peak = context;
+    unsigned turn = peak->turn++;
+
+    if (turn == 0)
+        peak_find(peak);
+    if (turn == 1 && peak->at_peak) {
+        peak->at_ns = peak->ns;
+        if (peak->bytes > 0 && peak->at_lives.limit == 0 && !peak->levels.overflowed)
+            return peak_conclude(peak);
+    }
+    if (turn == 1 && peak_look(peak) != COMMAND_FINE)
+        return COMMAND_WRONG;
+    if (turn < 2)
+        pass->unit = &peak->unit;
+    return COMMAND_FINE;
+}
+
+int
+peak_make(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
+          struct peak *out)
+{
+    int status = peak_begin(view, by, at, within, lives, out);
+
+    if (status == COMMAND_FINE)
+        status = turns_run_one(view, peak_next, out);
+    if (status != COMMAND_FINE)
+        peak_free(out);
+    return status;
+}
+
+void
+peak_free(struct peak *peak)
+{
+    groups_end(&peak->groups);
+    counterfactual_free(&peak->rest);
+    summits_free(&peak->summits);
+    levels_free(&peak->levels);
+    top_lives_free(&peak->at_lives);
+    free(peak->at_groups);
+    peak->at_groups = NULL;
+}

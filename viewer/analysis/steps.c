@@ -1,0 +1,293 @@
+/* The steps that a program went through. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/analysis/steps.h"
+
+/* Fewer steps show no growth. */
+#define STEPS_LEAST 3
+
+/* More turns than this are no rhythm that anybody asks about. */
+#define SWINGS_MAX ((size_t)1 << 20)
+
+void
+swings_free(struct swings *self)
+{
+    free(self->turns);
+    *self = (struct swings){ 0 };
+}
+
+static void
+swings_turn(struct swings *self)
+{
+    if (self->count == self->capacity) {
+        size_t capacity = self->capacity == 0 ? 64 : 2 * self->capacity;
+        struct steps_turn *grown = capacity <= SWINGS_MAX ? realloc(self->turns, capacity * sizeof(*grown)) : NULL;
+
+        if (grown == NULL) {
+            self->failed = true;
+            return;
+        }
+        self->turns = grown;
+        self->capacity = capacity;
+    }
+    self->turns[self->count++] = self->last;
+    self->falling = !self->falling;
+}
+
+void
+swings_level(struct swings *self, int64_t ns, uint64_t bytes, uint64_t swing)
+{
+    uint64_t low = self->falling ? self->last.bytes : bytes;
+    uint64_t high = self->falling ? bytes : self->last.bytes;
+
+    if (high > low && high - low >= swing && !self->failed)
+        swings_turn(self);
+    else if (self->falling ? bytes >= self->last.bytes : bytes <= self->last.bytes)
+        return;
+    self->last = (struct steps_turn){ ns, bytes };
+}
+
+/* The unit that looks for a rhythm. */
+struct rhythm {
+    struct swings swings;
+    uint64_t live_bytes;
+    uint64_t peak_bytes;
+};
+
+/* What a swing is at least. */
+static uint64_t
+rhythm_swing(uint64_t peak_bytes)
+{
+    return peak_bytes / 4 + 1;
+}
+
+static int
+rhythm_begin(void *context)
+{
+    struct rhythm *rhythm = context;
+
+    swings_free(&rhythm->swings);
+    rhythm->live_bytes = rhythm->peak_bytes = 0;
+    return COMMAND_FINE;
+}
+
+static int
+rhythm_alloc(void *context, const struct scan_life *life)
+{
+    struct rhythm *rhythm = context;
+
+    if (life->status != 0 || life->size > (uint64_t)INT64_MAX - rhythm->live_bytes)
+        return COMMAND_FINE;
+    rhythm->live_bytes += life->size;
+    if (rhythm->live_bytes > rhythm->peak_bytes)
+        rhythm->peak_bytes = rhythm->live_bytes;
+    /* While the peak is not known, smaller swings are kept, too. */
+    swings_level(&rhythm->swings, life->alloc_ns, rhythm->live_bytes, rhythm_swing(rhythm->peak_bytes));
+    return COMMAND_FINE;
+}
+
+static int
+rhythm_free(void *context, const struct scan_life *life)
+{
+    struct rhythm *rhythm = context;
+
+    rhythm->live_bytes -= life->size < rhythm->live_bytes ? life->size : rhythm->live_bytes;
+    swings_level(&rhythm->swings, life->free_ns, rhythm->live_bytes, rhythm_swing(rhythm->peak_bytes));
+    return COMMAND_FINE;
+}
+
+static int
+rhythm_end(void *context, int64_t last_ns)
+{
+    (void)context;
+    (void)last_ns;
+    return COMMAND_FINE;
+}
+
+static const struct scan_unit rhythm_unit = {
+    .begin = rhythm_begin,
+    .alloc = rhythm_alloc,
+    .free = rhythm_free,
+    .end = rhythm_end,
+};
+
+static int
+steps_compare(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left;
+    int64_t b = *(const int64_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+/* Whether three quarters of the steps last between half and twice as long as the one in the middle. */
+static bool
+steps_are_regular(const struct steps *steps)
+{
+    size_t count = steps->count - 1;
+    size_t regular = 0;
+    int64_t middle;
+    int64_t *lasted = calloc(count, sizeof(*lasted));
+
+    if (lasted == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        lasted[i] = steps->ends[i + 1] - steps->ends[i];
+    qsort(lasted, count, sizeof(*lasted), steps_compare);
+    middle = lasted[count / 2];
+    for (size_t i = 0; i < count; i++)
+        regular += lasted[i] >= middle - middle / 2 && lasted[i] / 2 <= middle;
+    free(lasted);
+    return regular * 4 >= count * 3;
+}
+
+/* The lows between two highs that are a swing of the whole peak apart. */
+static int
+steps_from_swings(const struct view *view, const struct rhythm *rhythm, struct steps *out)
+{
+    struct swings wide = { 0 };
+
+    for (size_t i = 0; i < rhythm->swings.count; i++)
+        swings_level(&wide, rhythm->swings.turns[i].ns, rhythm->swings.turns[i].bytes,
+                     rhythm_swing(rhythm->peak_bytes));
+    /* The last one of the first kind may be a turn of the second kind, too. */
+    swings_level(&wide, rhythm->swings.last.ns, rhythm->swings.last.bytes, rhythm_swing(rhythm->peak_bytes));
+    out->ends = calloc(wide.count + 1, sizeof(*out->ends));
+    if (out->ends == NULL) {
+        swings_free(&wide);
+        return trace_broken(&view->trace, "no memory for its steps");
+    }
+    for (size_t i = 1; i < wide.count; i += 2)
+        out->ends[out->count++] = wide.turns[i].ns;
+    swings_free(&wide);
+    return COMMAND_FINE;
+}
+
+static int
+steps_from_rhythm(struct view *view, struct steps *out)
+{
+    struct rhythm rhythm = { 0 };
+    struct scan_pass pass = { &rhythm_unit, &rhythm };
+    int status = view_scan(view, &pass, 1);
+
+    if (status == COMMAND_FINE && !rhythm.swings.failed)
+        status = steps_from_swings(view, &rhythm, out);
+    swings_free(&rhythm.swings);
+    if (status == COMMAND_FINE && out->count > STEPS_LEAST && steps_are_regular(out))
+        out->source = STEPS_RHYTHM;
+    return status;
+}
+
+/* The text that most marks have, without what numbers them. */
+static int
+steps_common_text(const struct view *view, char **out)
+{
+    static const char sql[] = "SELECT rtrim(text, '0123456789') AS word FROM mark"
+                              " WHERE kind = 'mark' AND typeof(text) = 'text' AND ns BETWEEN ? AND ?"
+                              " GROUP BY word HAVING count(*) > ? ORDER BY count(*) DESC, word LIMIT 1";
+    sqlite3_stmt *statement = NULL;
+    int code;
+
+    *out = NULL;
+    if (sqlite3_prepare_v2(view->trace.db, sql, -1, &statement, NULL) != SQLITE_OK)
+        return trace_failed(&view->trace);
+    sqlite3_bind_int64(statement, 1, view->filter.from_ns);
+    sqlite3_bind_int64(statement, 2, view->filter.to_ns);
+    sqlite3_bind_int64(statement, 3, STEPS_LEAST);
+    code = sqlite3_step(statement);
+    if (code == SQLITE_ROW)
+        *out = strdup((const char *)sqlite3_column_text(statement, 0));
+    sqlite3_finalize(statement);
+    return code == SQLITE_ROW || code == SQLITE_DONE ? COMMAND_FINE : trace_failed(&view->trace);
+}
+
+static int
+steps_read_marks(const struct view *view, const char *pattern, const char *text, struct steps *out)
+{
+    static const char sql[] = "SELECT ns FROM mark WHERE kind = 'mark' AND typeof(text) = 'text' AND typeof(ns) ="
+                              " 'integer' AND ns BETWEEN ?1 AND ?2 AND CASE WHEN ?3 IS NULL THEN"
+                              " rtrim(text, '0123456789') = ?4 ELSE text GLOB ?3 END ORDER BY ns, rowid";
+    sqlite3_stmt *statement = NULL;
+    size_t capacity = 0;
+    int code;
+
+    if (sqlite3_prepare_v2(view->trace.db, sql, -1, &statement, NULL) != SQLITE_OK)
+        return trace_failed(&view->trace);
+    sqlite3_bind_int64(statement, 1, view->filter.from_ns);
+    sqlite3_bind_int64(statement, 2, view->filter.to_ns);
+    sqlite3_bind_text(statement, 3, pattern, -1, SQLITE_STATIC);
+    sqlite3_bind_text(statement, 4, text, -1, SQLITE_STATIC);
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+        if (out->count == capacity) {
+            int64_t *grown = realloc(out->ends, (capacity = 2 * capacity + 64) * sizeof(*grown));
+
+            if (grown == NULL)
+                break;
+            out->ends = grown;
+        }
+        out->ends[out->count++] = sqlite3_column_int64(statement, 0);
+    }
+    sqlite3_finalize(statement);
+    if (code == SQLITE_ROW)
+        return trace_broken(&view->trace, "no memory for its steps");
+    return code == SQLITE_DONE ? COMMAND_FINE : trace_failed(&view->trace);
+}
+
+static int
+steps_from_marks(const struct view *view, const char *pattern, struct steps *out)
+{
+    int status = pattern == NULL ? steps_common_text(view, &out->text) : COMMAND_FINE;
+
+    if (status != COMMAND_FINE || (pattern == NULL && out->text == NULL))
+        return status;
+    if (pattern != NULL) {
+        out->text = strdup(pattern);
+        if (out->text == NULL)
+            return trace_broken(&view->trace, "no memory for its steps");
+    }
+    status = steps_read_marks(view, pattern, out->text, out);
+    if (status == COMMAND_FINE && pattern != NULL && out->count < 2)
+        return trace_broken(&view->trace, "%zu mark%s this text: steps take two", out->count,
+                            out->count == 1 ? " has" : "s have");
+    if (out->count > 1)
+        out->source = STEPS_MARKS;
+    return status;
+}
+
+int
+steps_find(struct view *view, const char *pattern, struct steps *out)
+{
+    bool has_marks = trace_has(&view->trace, "mark", "ns kind text");
+    int status = COMMAND_FINE;
+
+    memset(out, 0, sizeof(*out));
+    if (pattern != NULL && strcmp(pattern, STEPS_OFF) == 0)
+        return COMMAND_FINE;
+    if (pattern != NULL && strcmp(pattern, STEPS_RHYTHM_ALONE) == 0) {
+        pattern = NULL;
+        has_marks = false;
+    }
+    if (pattern != NULL && !has_marks)
+        return trace_broken(&view->trace, "it has no marks");
+    if (has_marks)
+        status = steps_from_marks(view, pattern, out);
+    if (status == COMMAND_FINE && out->source == STEPS_NONE)
+        status = steps_from_rhythm(view, out);
+    if (status != COMMAND_FINE)
+        steps_free(out);
+    else if (out->source == STEPS_NONE)
+        out->count = 0;
+    return status;
+}
+
+void
+steps_free(struct steps *steps)
+{
+    free(steps->ends);
+    free(steps->text);
+    *steps = (struct steps){ 0 };
+}

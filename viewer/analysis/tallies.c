@@ -1,0 +1,171 @@
+/* A tally for each group of allocations. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/analysis/driver-calls.h"
+#include "viewer/analysis/tallies.h"
+
+void
+tallies_begin(struct tallies *tallies, struct view *view, enum groups_by by)
+{
+    *tallies = (struct tallies){ .view = view };
+    groups_begin(&tallies->groups, by, &view->names);
+}
+
+void
+tallies_free(struct tallies *tallies)
+{
+    groups_end(&tallies->groups);
+    free(tallies->list);
+    tallies->list = NULL;
+    tallies->capacity = 0;
+}
+
+void
+tallies_clear(struct tallies *tallies)
+{
+    if (tallies->list != NULL)
+        memset(tallies->list, 0, tallies->capacity * sizeof(*tallies->list));
+    tallies->all = (struct tally){ 0 };
+}
+
+/* The tally of a group; NULL: no memory. */
+static struct tally *
+tallies_at(struct tallies *tallies, uint32_t group)
+{
+    if (group == GROUPS_FULL)
+        return NULL;
+    if (group >= tallies->capacity) {
+        size_t capacity = tallies->capacity == 0 ? 64 : 2 * tallies->capacity;
+        struct tally *grown = realloc(tallies->list, capacity * sizeof(*grown));
+
+        if (grown == NULL)
+            return NULL;
+        memset(grown + tallies->capacity, 0, (capacity - tallies->capacity) * sizeof(*grown));
+        tallies->list = grown;
+        tallies->capacity = capacity;
+    }
+    return &tallies->list[group];
+}
+
+static struct tally *
+tallies_of(struct tallies *tallies, const struct scan_life *life)
+{
+    return tallies_at(tallies, groups_of(&tallies->groups, life));
+}
+
+int
+tallies_alloc(struct tallies *tallies, const struct scan_life *life)
+{
+    struct tally *tally = tallies_of(tallies, life);
+
+    if (tally == NULL)
+        return trace_broken(&tallies->view->trace, "no memory for its groups");
+    if (life->status == 0 && tallies->all.bytes > (uint64_t)INT64_MAX - life->size)
+        return trace_broken(&tallies->view->trace, "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes",
+                            life->allocation_id);
+    tally_alloc(tally, life);
+    tally_alloc(&tallies->all, life);
+    return COMMAND_FINE;
+}
+
+int
+tallies_release(struct tallies *tallies, const struct scan_life *life)
+{
+    tally_free(tallies_of(tallies, life), life);
+    tally_free(&tallies->all, life);
+    return COMMAND_FINE;
+}
+
+void
+tallies_finish(struct tallies *tallies, int64_t last_ns)
+{
+    int64_t to_ns = tallies->view->filter.to_ns;
+
+    tallies->end_ns = to_ns < INT64_MAX ? to_ns : last_ns;
+    for (size_t i = 0; i < tallies->groups.count; i++)
+        tally_end(&tallies->list[i], tallies->end_ns);
+    tally_end(&tallies->all, tallies->end_ns);
+}
+
+static int
+tallies_unit_begin(void *context)
+{
+    tallies_clear(context);
+    return COMMAND_FINE;
+}
+
+static int
+tallies_unit_alloc(void *context, const struct scan_life *life)
+{
+    return tallies_alloc(context, life);
+}
+
+static int
+tallies_unit_free(void *context, const struct scan_life *life)
+{
+    return tallies_release(context, life);
+}
+
+static int
+tallies_unit_end(void *context, int64_t last_ns)
+{
+    tallies_finish(context, last_ns);
+    return COMMAND_FINE;
+}
+
+/* Have each group know the driver's calls that were made for it. */
+static int
+tallies_add_calls(struct tallies *tallies, const struct driver_calls *calls)
+{
+    for (size_t i = 0; i < calls->groups.count && i < calls->capacity; i++) {
+        const struct driver_sum *sum = &calls->sums[i];
+        struct tally *tally;
+
+        if (sum->calls == 0)
+            continue;
+        tally = tallies_at(tallies, groups_number(&tallies->groups, calls->groups.keys[i]));
+        if (tally == NULL)
+            return trace_broken(&tallies->view->trace, "no memory for its groups");
+        tally->driver_ns = sum->ns;
+        tally->driver_calls = sum->calls;
+        tallies->all.driver_ns += sum->ns;
+        tallies->all.driver_calls += sum->calls;
+    }
+    return COMMAND_FINE;
+}
+
+int
+tallies_make(struct view *view, enum groups_by by, struct tallies *out)
+{
+    struct scan_unit unit = {
+        .needs = groups_needs(by) | SCAN_DURATION,
+        .begin = tallies_unit_begin,
+        .alloc = tallies_unit_alloc,
+        .free = tallies_unit_free,
+        .end = tallies_unit_end,
+    };
+    struct scan_pass pass = { &unit, out };
+    struct scan_part parts[2] = { { &view->filter, &pass, 1 } };
+    struct driver_calls calls;
+    bool has_calls;
+    int status = driver_calls_open(view, by, &calls, &has_calls);
+
+    if (status != COMMAND_FINE)
+        return status;
+    tallies_begin(out, view, by);
+    if (has_calls)
+        parts[1] = driver_calls_part(&calls);
+    status = scan_run_parts(&view->trace, parts, has_calls ? 2 : 1);
+    if (status == COMMAND_FINE && has_calls)
+        status = tallies_add_calls(out, &calls);
+    if (has_calls)
+        driver_calls_close(&calls);
+    if (status != COMMAND_FINE)
+        tallies_free(out);
+    return status;
+}

@@ -1,0 +1,88 @@
+/* What a set of allocations comes to: counts, bytes, time. */
+#ifndef VIEWER_ANALYSIS_TALLY_H
+#define VIEWER_ANALYSIS_TALLY_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "viewer/read/scan.h"
+
+struct tally {
+    uint64_t allocations; /* that succeeded */
+    uint64_t frees;
+    uint64_t failures;
+    uint64_t bytes; /* of the allocations */
+    uint64_t live_bytes;
+    uint64_t live_count;
+    uint64_t peak_bytes; /* of this set alone */
+    uint64_t time_ns;    /* in the calls; where the scan has the durations */
+    uint64_t driver_ns;  /* in the driver's calls among them */
+    uint64_t driver_calls;
+    unsigned __int128 lived_ns; /* of what was freed */
+    unsigned __int128 byte_ns;  /* sizes times lives; of what is live to the end that is given to tally_end */
+};
+
+/* Take in an allocation, which may have failed. */
+static inline void
+tally_alloc(struct tally *tally, const struct scan_life *life)
+{
+    if (!life->clipped) /* else it was called before the time that is looked at */
+        tally->time_ns += (uint64_t)life->alloc_duration_ns;
+    if (life->status != 0) {
+        tally->failures++;
+        return;
+    }
+    tally->allocations++;
+    tally->bytes += life->size;
+    tally->live_bytes += life->size;
+    tally->live_count++;
+    if (tally->live_bytes > tally->peak_bytes)
+        tally->peak_bytes = tally->live_bytes;
+    /* The end of what is never freed is not known yet; modulo 2^128 the difference is right. */
+    tally->byte_ns -= (unsigned __int128)life->size * (unsigned __int128)life->alloc_ns;
+}
+
+static inline void
+tally_free(struct tally *tally, const struct scan_life *life)
+{
+    tally->time_ns += (uint64_t)life->free_duration_ns;
+    tally->frees++;
+    tally->live_bytes -= life->size;
+    tally->live_count--;
+    tally->lived_ns += (uint64_t)life->free_ns - (uint64_t)life->alloc_ns;
+    tally->byte_ns += (unsigned __int128)life->size * (unsigned __int128)life->free_ns;
+}
+
+/* What is live lived until `ns`. */
+static inline void
+tally_end(struct tally *tally, int64_t ns)
+{
+    tally->byte_ns += (unsigned __int128)tally->live_bytes * (unsigned __int128)ns;
+}
+
+/* Bytes times seconds. */
+static inline double
+tally_byte_seconds(const struct tally *tally)
+{
+    return (double)tally->byte_ns / 1e9;
+}
+
+/* The same as a number that orders: the bits of a positive double grow with it. */
+static inline uint64_t
+tally_byte_order(const struct tally *tally)
+{
+    double real = (double)tally->byte_ns;
+    uint64_t bits;
+
+    memcpy(&bits, &real, sizeof(bits));
+    return bits;
+}
+
+/* How long an allocation that was freed lived on average. */
+static inline int64_t
+tally_mean_life(const struct tally *tally)
+{
+    return tally->frees > 0 ? (int64_t)(tally->lived_ns / tally->frees) : 0;
+}
+
+#endif

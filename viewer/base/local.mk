@@ -1,0 +1,20 @@
+# Exit codes, units, ids, text, progress, pager.
+libviewer_la_SOURCES += \
+	viewer/base/due-queue.c \
+	viewer/base/due-queue.h \
+	viewer/base/id-map.c \
+	viewer/base/id-map.h \
+	viewer/base/nearest.c \
+	viewer/base/nearest.h \
+	viewer/base/order.c \
+	viewer/base/order.h \
+	viewer/base/output.c \
+	viewer/base/output.h \
+	viewer/base/pager.c \
+	viewer/base/pager.h \
+	viewer/base/parse.c \
+	viewer/base/parse.h \
+	viewer/base/progress.c \
+	viewer/base/progress.h \
+	viewer/base/range-set.c \
+	viewer/base/range-set.h

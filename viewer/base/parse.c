@@ -1,0 +1,139 @@
+/* Sizes, shares, durations and moments as people type them. */
+#include "config.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "viewer/base/parse.h"
+
+struct parse_unit {
+    const char *name;
+    double factor;
+};
+
+static const struct parse_unit size_units[] = {
+    { "", 1 },       { "B", 1 },        { "K", 0x1p10 }, { "KiB", 0x1p10 }, { "M", 0x1p20 },   { "MiB", 0x1p20 },
+    { "G", 0x1p30 }, { "GiB", 0x1p30 }, { "T", 0x1p40 }, { "TiB", 0x1p40 }, { "PiB", 0x1p50 },
+};
+
+static const struct parse_unit time_units[] = {
+    { "", 1 }, { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "min", 60e9 }, { "h", 3600e9 },
+};
+
+/* Digits with at most one point, and where they end; no sign, exponent, infinity or hexadecimal, as strtod has. */
+static bool
+parse_decimal(const char *text, double *out, const char **end)
+{
+    size_t digits = strspn(text, "0123456789");
+    size_t length = digits;
+
+    if (text[digits] == '.')
+        length += 1 + strspn(text + digits + 1, "0123456789");
+    if (length == 0 || (length == 1 && digits == 0))
+        return false;
+    *out = strtod(text, NULL);
+    *end = text + length;
+    return true;
+}
+
+bool
+parse_count(const char *text, uint64_t *out)
+{
+    uint64_t value = 0;
+
+    if (*text == '\0')
+        return false;
+    for (; *text != '\0'; text++) {
+        if (!isdigit((unsigned char)*text) || value > (UINT64_MAX - 9) / 10)
+            return false;
+        value = 10 * value + (uint64_t)(*text - '0');
+    }
+    *out = value;
+    return true;
+}
+
+/* A whole number is taken as it is, since a double has 53 bits; one with a unit or a point goes through a double. */
+static bool
+parse_with_unit(const char *text, const struct parse_unit *units, size_t unit_count, int64_t *out)
+{
+    uint64_t whole;
+    double value;
+    const char *end;
+
+    if (parse_count(text, &whole)) {
+        if (whole > INT64_MAX)
+            return false;
+        *out = (int64_t)whole;
+        return true;
+    }
+    if (!parse_decimal(text, &value, &end))
+        return false;
+    end += strspn(end, " ");
+    for (size_t i = 0; i < unit_count; i++) {
+        if (strcasecmp(end, units[i].name) == 0 && value * units[i].factor < 0x1p63) {
+            *out = (int64_t)(value * units[i].factor + 0.5);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+parse_size(const char *text, uint64_t *out)
+{
+    int64_t value;
+
+    if (!parse_with_unit(text, size_units, sizeof(size_units) / sizeof(size_units[0]), &value))
+        return false;
+    *out = (uint64_t)value;
+    return true;
+}
+
+bool
+parse_duration(const char *text, int64_t *out)
+{
+    return parse_with_unit(text, time_units, sizeof(time_units) / sizeof(time_units[0]), out);
+}
+
+bool
+parse_share(const char *text, double *out)
+{
+    double value;
+    const char *end;
+
+    if (!parse_decimal(text, &value, &end))
+        return false;
+    if (strcmp(end, "%") == 0)
+        value /= 100;
+    else if (*end != '\0')
+        return false;
+    *out = value;
+    return true;
+}
+
+bool
+parse_moment(const char *text, struct moment *out)
+{
+    struct moment moment = { 0 };
+    uint64_t number;
+
+    if (strcmp(text, "peak") == 0) {
+        moment.kind = MOMENT_PEAK;
+    } else if (text[0] == '#' && parse_count(text + 1, &number) && number <= INT64_MAX) {
+        moment.kind = MOMENT_EVENT;
+        moment.number = (int64_t)number;
+    } else if (strncmp(text, "mark:", 5) == 0) {
+        moment.kind = MOMENT_MARK;
+        moment.text = text + 5;
+    } else if (strchr(text, '%') != NULL && parse_share(text, &moment.share) && moment.share <= 1) {
+        moment.kind = MOMENT_SHARE;
+    } else if (parse_duration(text, &moment.number)) {
+        moment.kind = MOMENT_TIME;
+    } else {
+        return false;
+    }
+    *out = moment;
+    return true;
+}

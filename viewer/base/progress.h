@@ -1,0 +1,24 @@
+/* A progress line on standard error for a person who waits longer than a second. */
+#ifndef VIEWER_BASE_PROGRESS_H
+#define VIEWER_BASE_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+    const char *what; /* borrows: "reading" */
+    int64_t begin_ns;
+    int64_t next_ns;
+    bool enabled; /* standard error is a terminal */
+    bool shown;
+};
+
+void progress_begin(struct progress *progress, const char *what);
+
+/* `done` of `total` is behind; call it every millisecond or so. A total of 0 is not known. */
+void progress_update(struct progress *progress, uint64_t done, uint64_t total);
+
+/* Take the line away. */
+void progress_end(struct progress *progress);
+
+#endif

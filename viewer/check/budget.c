@@ -1,0 +1,231 @@
+/* Budgets that a trace has to keep to. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/check/budget.h"
+#include "viewer/cli/command.h"
+#include "viewer/base/output.h"
+#include "viewer/base/parse.h"
+
+enum budget_scope {
+    SCOPE_NONE,
+    SCOPE_LAYER,
+    SCOPE_TAG, /* or a layer */
+};
+
+enum budget_value {
+    VALUE_NONE,
+    VALUE_SIZE,
+    VALUE_COUNT,
+    VALUE_SHARE,
+    VALUE_PATH,
+};
+
+/* In the order of enum budget_kind. */
+static const struct budget_word {
+    const char *word;
+    enum budget_value value;
+    enum budget_scope scope;
+} budget_words[] = {
+    { "max-peak", VALUE_SIZE, SCOPE_TAG },
+    { "max-reserved", VALUE_SIZE, SCOPE_LAYER },
+    { "max-fragmentation", VALUE_SHARE, SCOPE_LAYER },
+    { "max-allocations", VALUE_COUNT, SCOPE_TAG },
+    { "max-failures", VALUE_COUNT, SCOPE_LAYER },
+    { "no-leaks", VALUE_NONE, SCOPE_NONE },
+    { "baseline", VALUE_PATH, SCOPE_NONE },
+};
+
+#define BUDGET_WORDS (sizeof(budget_words) / sizeof(budget_words[0]))
+
+static const char budget_no_memory[] = "more memory was expected";
+
+static char *
+budget_path(const char *path, const char *folder)
+{
+    char *joined;
+
+    if (folder == NULL || path[0] == '/')
+        return strdup(path);
+    return asprintf(&joined, "%s/%s", folder, path) < 0 ? NULL : joined;
+}
+
+/* Take "tag=NAME:" or "layer=N:" off the front of *value. */
+static const char *
+budget_take_scope(const struct budget_word *word, const char **value, struct budget *out)
+{
+    const char *colon = strrchr(*value, ':');
+    bool is_tag = strncmp(*value, "tag=", 4) == 0;
+    size_t prefix = is_tag ? 4 : 6;
+    char **name = is_tag ? &out->tag : &out->layer;
+
+    if (!is_tag && strncmp(*value, "layer=", 6) != 0)
+        return NULL;
+    if (word->scope == SCOPE_NONE || (is_tag && word->scope != SCOPE_TAG))
+        return is_tag ? "no tag was expected" : "no layer was expected";
+    if (colon == NULL || colon < *value + prefix)
+        return "a colon and a limit were expected behind the name";
+    *name = strndup(*value + prefix, (size_t)(colon - *value) - prefix);
+    *value = colon + 1;
+    return *name != NULL ? NULL : budget_no_memory;
+}
+
+static const char *
+budget_take_value(enum budget_value kind, const char *value, const char *folder, struct budget *out)
+{
+    switch (kind) {
+    case VALUE_NONE:
+        return value[0] == '\0' ? NULL : "no value was expected";
+    case VALUE_SIZE:
+        return parse_size(value, &out->limit) ? NULL : "a size was expected, as 4GiB";
+    case VALUE_COUNT:
+        return parse_count(value, &out->limit) ? NULL : "a number was expected";
+    case VALUE_SHARE:
+        return parse_share(value, &out->share) ? NULL : "a share was expected, as 10%";
+    case VALUE_PATH:
+        if (value[0] == '\0')
+            return "the path of a trace was expected";
+        out->path = budget_path(value, folder);
+        return out->path != NULL ? NULL : budget_no_memory;
+    }
+    return NULL;
+}
+
+static void
+budget_free(struct budget *budget)
+{
+    free(budget->tag);
+    free(budget->layer);
+    free(budget->path);
+}
+
+static const char *
+budgets_add(struct budgets *self, size_t kind, const char *value, const char *folder)
+{
+    struct budget *grown = realloc(self->list, (self->count + 1) * sizeof(*grown));
+    struct budget added = { .kind = (enum budget_kind)kind };
+    const char *wrong;
+
+    if (grown == NULL)
+        return budget_no_memory;
+    self->list = grown;
+    wrong = budget_take_scope(&budget_words[kind], &value, &added);
+    if (wrong == NULL)
+        wrong = budget_take_value(budget_words[kind].value, value, folder, &added);
+    if (wrong != NULL)
+        budget_free(&added);
+    else
+        self->list[self->count++] = added;
+    return wrong;
+}
+
+const char *
+budgets_set(struct budgets *self, const char *word, const char *value, const char *folder)
+{
+    for (size_t i = 0; i < BUDGET_WORDS; i++) {
+        if (strcmp(budget_words[i].word, word) == 0)
+            return budgets_add(self, i, value, folder);
+    }
+    if (strcmp(word, "tolerance") == 0)
+        return parse_share(value, &self->tolerance) ? NULL : "a share was expected, as 2%";
+    if (strcmp(word, "suppressions") == 0) {
+        free(self->suppressions);
+        self->suppressions = budget_path(value, folder);
+        return self->suppressions != NULL ? NULL : budget_no_memory;
+    }
+    return "a budget was expected: max-peak, max-reserved, max-fragmentation, max-allocations, max-failures, no-leaks"
+           " or baseline; or suppressions or tolerance";
+}
+
+/* A line: a word, and behind blanks or "=" its value. It is taken apart. */
+static const char *
+budgets_line(struct budgets *self, char *line, const char *folder)
+{
+    char *value;
+    size_t length = strlen(line);
+
+    while (length > 0 && strchr(" \t\r\n", line[length - 1]) != NULL)
+        line[--length] = '\0';
+    line += strspn(line, " \t");
+    if (line[0] == '\0' || line[0] == '#')
+        return NULL;
+    value = line + strcspn(line, " \t=");
+    if (value[0] != '\0') {
+        *value++ = '\0';
+        value += strspn(value, " \t=");
+    }
+    return budgets_set(self, line, value, folder);
+}
+
+static int
+budgets_read_lines(struct budgets *self, FILE *file, const char *path, const char *folder)
+{
+    size_t capacity = 0;
+    char *line = NULL;
+    int status = COMMAND_FINE;
+
+    for (size_t number = 1; status == COMMAND_FINE && getline(&line, &capacity, file) >= 0; number++) {
+        const char *wrong = budgets_line(self, line, folder);
+
+        if (wrong != NULL) {
+            fprintf(stderr, "%s:%zu: %s\n", path, number, wrong);
+            status = COMMAND_WRONG;
+        }
+    }
+    if (status == COMMAND_FINE && ferror(file)) {
+        fprintf(stderr, "%s: %s\n", path, strerror(errno));
+        status = COMMAND_WRONG;
+    }
+    free(line);
+    return status;
+}
+
+int
+budgets_read(struct budgets *self, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash != NULL ? strndup(path, (size_t)(slash - path)) : NULL;
+    FILE *file = fopen(path, "re");
+    int status = COMMAND_WRONG;
+
+    if (file == NULL)
+        fprintf(stderr, "%s: %s\n", path, strerror(errno));
+    else if (slash != NULL && folder == NULL)
+        fprintf(stderr, "%s: no memory\n", path);
+    else
+        status = budgets_read_lines(self, file, path, folder);
+    if (file != NULL)
+        fclose(file);
+    free(folder);
+    return status;
+}
+
+void
+budgets_free(struct budgets *self)
+{
+    for (size_t i = 0; i < self->count; i++)
+        budget_free(&self->list[i]);
+    free(self->list);
+    free(self->suppressions);
+    *self = (struct budgets){ 0 };
+}
+
+const char *
+budget_name(const struct budget *budget, char *buffer, size_t size)
+{
+    const char *word = budget_words[budget->kind].word;
+
+    if (budget->tag != NULL)
+        snprintf(buffer, size, "%s tag=%s", word, budget->tag);
+    else if (budget->layer != NULL)
+        snprintf(buffer, size, "%s layer=%s", word, budget->layer);
+    else if (budget->path != NULL)
+        snprintf(buffer, size, "%s %s", word, budget->path);
+    else
+        snprintf(buffer, size, "%s", word);
+    return buffer;
+}

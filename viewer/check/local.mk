@@ -1,0 +1,10 @@
+# Budgets, and whether a trace keeps to them.
+libviewer_la_SOURCES += \
+	viewer/check/budget.c \
+	viewer/check/budget.h \
+	viewer/check/check.c \
+	viewer/check/check.h \
+	viewer/check/explain.c \
+	viewer/check/explain.h \
+	viewer/check/write.c \
+	viewer/check/write.h

@@ -1,0 +1,326 @@
+/* The options of a command: parsed, explained and completed from one table. */
+#include "config.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/base/nearest.h"
+#include "viewer/cli/options.h"
+#include "viewer/base/output.h"
+
+#define OPTIONS_MAX 64
+
+#define AT(field) offsetof(struct view_options, field)
+
+static const struct option_def options_report[] = {
+    { "format", 'f', OPTION_CHOICE, "FORMAT", "table, json, jsonl, csv or md", AT(report.format), REPORT_FORMATS, 0 },
+    { "json", 'j', OPTION_SET, NULL, "the same as --format=json: bytes and nanoseconds", AT(report.format), NULL,
+      REPORT_JSON },
+    { "only", 0, OPTION_TEXT, "NAME", "print this table alone", AT(report.only), NULL, 0 },
+    { "color", 0, OPTION_CHOICE, "WHEN", "auto, always or never", AT(report.color), "auto|always|never", 0 },
+    { "no-pager", 0, OPTION_FLAG, NULL, "never through a pager", AT(report.no_pager), NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
+static const struct option_def options_limit[] = {
+    { "limit", 'n', OPTION_COUNT, "ROWS", "at most so many rows of a table; 0: all", AT(limit), NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
+static const struct option_def options_filter[] = {
+    { "layer", 'l', OPTION_LIST, "LAYER", "only of this log layer (number); else the outermost ones", AT(layers), NULL,
+      0 },
+    { "tag", 't', OPTION_LIST, "TAG", "only under this tag (path, or a pattern; none: without)", AT(tags), NULL, 0 },
+    { "thread", 0, OPTION_LIST, "THREAD", "only of this thread (number, or a pattern of its name)", AT(threads), NULL,
+      0 },
+    { "stream", 0, OPTION_LIST, "STREAM", "only on this stream (number, or its handle: 0x...)", AT(streams), NULL, 0 },
+    { "device", 0, OPTION_LIST, "DEVICE", "only on this device", AT(devices), NULL, 0 },
+    { "from", 0, OPTION_MOMENT, "MOMENT", "from there on: 1.5s, 50%, #ALLOCATION or mark:TEXT", AT(from), NULL, 0 },
+    { "to", 0, OPTION_MOMENT, "MOMENT", "up to there", AT(to), NULL, 0 },
+    { "min-size", 0, OPTION_SIZE, "SIZE", "only of at least this size", AT(min_size), NULL, 0 },
+    { "callstack", 0, OPTION_TEXT, "REGEX", "only where a frame of the call stack matches", AT(callstack), NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
+static const struct option_def options_window[] = {
+    { "layer", 'l', OPTION_LIST, "LAYER", "only of this log layer (number); else the outermost ones", AT(layers), NULL,
+      0 },
+    { "from", 0, OPTION_MOMENT, "MOMENT", "from there on: 1.5s, 50%, #ALLOCATION or mark:TEXT", AT(from), NULL, 0 },
+    { "to", 0, OPTION_MOMENT, "MOMENT", "up to there", AT(to), NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
+static const struct option_def options_always[] = {
+    { "help", 'h', OPTION_FLAG, NULL, "print this", 0, NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
+/* A table, and where what it fills stands. */
+struct options_table {
+    const struct option_def *defs;
+    void *base;
+};
+
+#define OPTIONS_TABLES 6
+
+static size_t
+options_tables(const struct command *self, void *own, struct view_options *common, struct options_table *tables)
+{
+    size_t count = 0;
+
+    if (self->options != NULL)
+        tables[count++] = (struct options_table){ self->options, own };
+    if (self->common & OPTIONS_LIMIT)
+        tables[count++] = (struct options_table){ options_limit, common };
+    if (self->common & OPTIONS_FILTER)
+        tables[count++] = (struct options_table){ options_filter, common };
+    if (self->common & OPTIONS_WINDOW)
+        tables[count++] = (struct options_table){ options_window, common };
+    if (self->common & OPTIONS_REPORT)
+        tables[count++] = (struct options_table){ options_report, common };
+    if (count > 0)
+        tables[count++] = (struct options_table){ options_always, NULL };
+    return count;
+}
+
+void
+options_defaults(struct view_options *common)
+{
+    memset(common, 0, sizeof(*common));
+    common->limit = 20;
+}
+
+/* The place of `word` among "a|b|c"; -1: none. */
+static int
+options_choice(const char *choices, const char *word)
+{
+    size_t length = strlen(word);
+
+    for (int place = 0; *choices != '\0'; place++) {
+        size_t each = strcspn(choices, "|");
+
+        if (each == length && strncmp(choices, word, each) == 0)
+            return place;
+        choices += each + (choices[each] == '|');
+    }
+    return -1;
+}
+
+static int
+options_set_choice(const struct command *self, const struct option_def *def, int *target, const char *value)
+{
+    struct nearest nearest;
+    char words[256];
+    char *rest = NULL;
+    int place = options_choice(def->choices, value);
+
+    if (place >= 0) {
+        *target = place;
+        return OPTIONS_GO;
+    }
+    snprintf(words, sizeof(words), "%s", def->choices);
+    nearest_begin(&nearest, value);
+    for (char *word = strtok_r(words, "|", &rest); word != NULL; word = strtok_r(NULL, "|", &rest))
+        nearest_try(&nearest, word);
+    if (nearest.word != NULL)
+        return command_misused(self, "--%s: \"%s\" is none of %s; did you mean \"%s\"?", def->name, value, def->choices,
+                               nearest.word);
+    return command_misused(self, "--%s: \"%s\" is none of %s", def->name, value, def->choices);
+}
+
+static int
+options_add_item(const struct command *self, const struct option_def *def, struct option_list *list, const char *value)
+{
+    if (list->count == OPTION_LIST_MAX)
+        return command_misused(self, "--%s: at most %d times", def->name, OPTION_LIST_MAX);
+    list->items[list->count++] = value;
+    return OPTIONS_GO;
+}
+
+/* Put `value` where it belongs. */
+static int
+options_set(const struct command *self, const struct option_def *def, void *base, const char *value)
+{
+    void *target = (char *)base + def->offset;
+    const char *wanted = NULL;
+
+    switch (def->kind) {
+    case OPTION_FLAG:
+        *(bool *)target = true;
+        break;
+    case OPTION_SET:
+        *(int *)target = def->value;
+        break;
+    case OPTION_TEXT:
+        *(const char **)target = value;
+        break;
+    case OPTION_LIST:
+        return options_add_item(self, def, target, value);
+    case OPTION_CHOICE:
+        return options_set_choice(self, def, target, value);
+    case OPTION_COUNT:
+        wanted = parse_count(value, target) ? NULL : "a number";
+        break;
+    case OPTION_SIZE:
+        wanted = parse_size(value, target) ? NULL : "a size, such as 4096, 64KiB or 1.5GiB";
+        break;
+    case OPTION_SHARE:
+        wanted = parse_share(value, target) ? NULL : "a share, such as 2% or 0.02";
+        break;
+    case OPTION_DURATION:
+        wanted = parse_duration(value, target) ? NULL : "a duration, such as 250us, 10ms or 1.5s";
+        break;
+    case OPTION_MOMENT:
+        wanted = parse_moment(value, target) ? NULL : "a moment, such as 1.5s, 50%, #123, mark:TEXT or peak";
+        break;
+    }
+    if (wanted != NULL)
+        return command_misused(self, "--%s: \"%s\" is not %s", def->name, value, wanted);
+    return OPTIONS_GO;
+}
+
+/* What getopt_long needs; `places` says which option a result is. */
+struct options_getopt {
+    struct option longs[OPTIONS_MAX + 1];
+    char shorts[2 * OPTIONS_MAX + 2];
+    const struct option_def *defs[OPTIONS_MAX];
+    void *bases[OPTIONS_MAX];
+    size_t count;
+};
+
+bool
+options_has_argument(const struct option_def *def)
+{
+    return def->kind != OPTION_FLAG && def->kind != OPTION_SET;
+}
+
+static void
+options_prepare(struct options_getopt *all, const struct options_table *tables, size_t table_count)
+{
+    size_t letters = 0;
+
+    memset(all, 0, sizeof(*all));
+    all->shorts[letters++] = ':';
+    for (size_t t = 0; t < table_count; t++) {
+        for (const struct option_def *def = tables[t].defs; def->name != NULL && all->count < OPTIONS_MAX; def++) {
+            int argument = options_has_argument(def) ? required_argument : no_argument;
+
+            all->longs[all->count] = (struct option){ def->name, argument, NULL, 256 + (int)all->count };
+            all->defs[all->count] = def;
+            all->bases[all->count++] = tables[t].base;
+            if (def->letter != 0)
+                all->shorts[letters++] = def->letter;
+            if (def->letter != 0 && argument == required_argument)
+                all->shorts[letters++] = ':';
+        }
+    }
+}
+
+static int
+options_unknown(const struct command *self, const struct options_getopt *all, const char *typed)
+{
+    struct nearest nearest;
+    char name[64];
+
+    if (strncmp(typed, "--", 2) != 0)
+        return command_misused(self, "there is no option -%c", optopt);
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(typed + 2, "="), typed + 2);
+    if (optopt >= 256)
+        return command_misused(self, "--%s takes no value", name);
+    nearest_begin(&nearest, name);
+    for (size_t i = 0; i < all->count; i++)
+        nearest_try(&nearest, all->defs[i]->name);
+    if (nearest.word != NULL)
+        return command_misused(self, "there is no option --%s; did you mean --%s?", name, nearest.word);
+    return command_misused(self, "there is no option --%s", name);
+}
+
+static size_t
+options_place(const struct options_getopt *all, int result)
+{
+    if (result >= 256)
+        return (size_t)result - 256;
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->defs[i]->letter == result)
+            return i;
+    }
+    return all->count;
+}
+
+int
+options_parse(const struct command *self, int argc, char **argv, void *own, struct view_options *common)
+{
+    struct options_table tables[OPTIONS_TABLES];
+    struct options_getopt all;
+    int status = OPTIONS_GO;
+    int result;
+
+    options_prepare(&all, tables, options_tables(self, own, common, tables));
+    opterr = 0;
+    while (status == OPTIONS_GO && (result = getopt_long(argc, argv, all.shorts, all.longs, NULL)) != -1) {
+        size_t place;
+
+        if (result == '?')
+            return options_unknown(self, &all, argv[optind - 1]);
+        place = options_place(&all, result == ':' ? optopt : result);
+        if (result == ':')
+            return command_misused(self, "--%s needs a value", all.defs[place]->name);
+        if (all.bases[place] == NULL)
+            return command_help(self);
+        status = options_set(self, all.defs[place], all.bases[place], optarg);
+    }
+    if (status == OPTIONS_GO && common->limit == 0)
+        common->limit = UINT64_MAX;
+    return status;
+}
+
+int
+options_parse_arguments(const struct command *self, int argc, char **argv, void *own, struct view_options *common,
+                        int count, const char *what)
+{
+    int status = options_parse(self, argc, argv, own, common);
+
+    if (status != OPTIONS_GO)
+        return status;
+    if (argc - optind < count)
+        return command_misused(self, "which %s?", what);
+    if (argc - optind > count)
+        return command_misused(self, count == 1 ? "one %s at a time" : "two of %s, no more", what);
+    return OPTIONS_GO;
+}
+
+void
+options_help(const struct command *command)
+{
+    struct options_table tables[OPTIONS_TABLES];
+    size_t count = options_tables(command, NULL, NULL, tables);
+
+    for (size_t t = 0; t < count; t++) {
+        for (const struct option_def *def = tables[t].defs; def->name != NULL; def++) {
+            char name[64];
+            const char *line = def->help;
+
+            snprintf(name, sizeof(name), "--%s%s%s", def->name, def->argument != NULL ? "=" : "",
+                     def->argument != NULL ? def->argument : "");
+            printf("  %c%c%c %-22s ", def->letter != 0 ? '-' : ' ', def->letter != 0 ? def->letter : ' ',
+                   def->letter != 0 ? ',' : ' ', name);
+            for (; strchr(line, '\n') != NULL; line = strchr(line, '\n') + 1)
+                printf("%.*s\n%29s", (int)strcspn(line, "\n"), line, "");
+            printf("%s\n", line);
+        }
+    }
+}
+
+void
+options_each(const struct command *command, void (*each)(void *context, const struct option_def *def), void *context)
+{
+    struct options_table tables[OPTIONS_TABLES];
+    size_t count = options_tables(command, NULL, NULL, tables);
+
+    for (size_t t = 0; t < count; t++) {
+        for (const struct option_def *def = tables[t].defs; def->name != NULL; def++)
+            each(context, def);
+    }
+}

@@ -1,0 +1,252 @@
+/* `tidemark check`: whether a trace keeps to its budgets, for tests that have to fail where it does not. */
+#include "config.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/check/write.h"
+#include "viewer/cli/command.h"
+#include "viewer/base/output.h"
+
+enum check_output {
+    CHECK_REPORT,
+    CHECK_TAP,
+    CHECK_JUNIT,
+};
+
+struct check_options {
+    struct option_list max_peak, max_reserved, max_fragmentation, max_allocations, max_failures, baselines, files;
+    bool no_leaks;
+    const char *suppressions;
+    const char *tolerance;
+    int output; /* enum check_output */
+};
+
+#define AT(field) offsetof(struct check_options, field)
+
+static const struct option_def check_option_defs[] = {
+    { "max-peak", 0, OPTION_LIST, "SIZE", "at most so many bytes live at a time", AT(max_peak), NULL, 0 },
+    { "max-reserved", 0, OPTION_LIST, "SIZE", "at most so many bytes reserved by pools", AT(max_reserved), NULL, 0 },
+    { "max-fragmentation", 0, OPTION_LIST, "SHARE", "at most so much of the reserved peak never given out",
+      AT(max_fragmentation), NULL, 0 },
+    { "max-allocations", 0, OPTION_LIST, "N", "at most so many allocations", AT(max_allocations), NULL, 0 },
+    { "max-failures", 0, OPTION_LIST, "N", "at most so many that failed", AT(max_failures), NULL, 0 },
+    { "no-leaks", 0, OPTION_FLAG, NULL, "nothing live at the end", AT(no_leaks), NULL, 0 },
+    { "suppressions", 0, OPTION_TEXT, "FILE", "no leak is what fits a pattern in FILE", AT(suppressions), NULL, 0 },
+    { "baseline", 0, OPTION_LIST, "TRACE", "a peak no higher than that of TRACE", AT(baselines), NULL, 0 },
+    { "tolerance", 0, OPTION_TEXT, "SHARE", "or no more than this share higher; 0%", AT(tolerance), NULL, 0 },
+    { "budget", 0, OPTION_LIST, "FILE", "also what FILE says: such options without --, one to a line", AT(files), NULL,
+      0 },
+    { "tap", 0, OPTION_SET, NULL, "print TAP", AT(output), NULL, CHECK_TAP },
+    { "junit", 0, OPTION_SET, NULL, "print JUnit's XML", AT(output), NULL, CHECK_JUNIT },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
+/* The budgets of one option, each as often as it was given. */
+static int
+check_take_list(const struct command *self, struct budgets *budgets, const char *word, const struct option_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const char *wrong = budgets_set(budgets, word, list->items[i], NULL);
+
+        if (wrong != NULL)
+            return command_misused(self, "--%s: %s", word, wrong);
+    }
+    return COMMAND_FINE;
+}
+
+static int
+check_take_text(const struct command *self, struct budgets *budgets, const char *word, const char *text)
+{
+    const struct option_list list = { { text }, text != NULL };
+
+    return check_take_list(self, budgets, word, &list);
+}
+
+/* Files first, so that a tolerance or suppressions on the command line win. */
+static int
+check_take(const struct command *self, const struct check_options *options, struct budgets *budgets)
+{
+    int status = COMMAND_FINE;
+
+    for (size_t i = 0; i < options->files.count && status == COMMAND_FINE; i++)
+        status = budgets_read(budgets, options->files.items[i]);
+    if (status == COMMAND_FINE)
+        status = check_take_list(self, budgets, "max-peak", &options->max_peak);
+    if (status == COMMAND_FINE)
+        status = check_take_list(self, budgets, "max-reserved", &options->max_reserved);
+    if (status == COMMAND_FINE)
+        status = check_take_list(self, budgets, "max-fragmentation", &options->max_fragmentation);
+    if (status == COMMAND_FINE)
+        status = check_take_list(self, budgets, "max-allocations", &options->max_allocations);
+    if (status == COMMAND_FINE)
+        status = check_take_list(self, budgets, "max-failures", &options->max_failures);
+    if (status == COMMAND_FINE)
+        status = check_take_text(self, budgets, "no-leaks", options->no_leaks ? "" : NULL);
+    if (status == COMMAND_FINE)
+        status = check_take_list(self, budgets, "baseline", &options->baselines);
+    if (status == COMMAND_FINE)
+        status = check_take_text(self, budgets, "suppressions", options->suppressions);
+    if (status == COMMAND_FINE)
+        status = check_take_text(self, budgets, "tolerance", options->tolerance);
+    if (status == COMMAND_FINE && budgets->count == 0)
+        status = command_misused(self, "which budget? --max-peak=4GiB, say, or --no-leaks");
+    return status;
+}
+
+static void
+check_report_row(struct report *report, const struct check_result *result)
+{
+    bool is_share = result->budget->kind == BUDGET_FRAGMENTATION;
+    char name[256], limit[64], seen[64];
+    char reason[2048] = "";
+    size_t length = 0;
+
+    for (size_t i = 0; i < result->line_count && length < sizeof(reason); i++)
+        length +=
+            (size_t)snprintf(reason + length, sizeof(reason) - length, "%s%s", i > 0 ? "\n" : "", result->lines[i]);
+    report_row(
+        report,
+        (struct report_cell[]){
+            cell_text(result->passed ? "ok" : "FAILED"), cell_text(budget_name(result->budget, name, sizeof(name))),
+            cell_flag(result->passed), cell_text(check_limit_words(result, limit, sizeof(limit))),
+            cell_text(check_seen_words(result, seen, sizeof(seen))),
+            is_share ? cell_none() : cell_unsigned(result->limit), is_share ? cell_none() : cell_unsigned(result->seen),
+            is_share ? cell_real(result->budget->share) : cell_none(),
+            is_share ? cell_real(result->seen_share) : cell_none(), result->passed ? cell_none() : cell_text(reason) });
+}
+
+/* Names in it may be anything. */
+static void
+check_report_line(struct report *report, const char *indent, const char *text, const char *end)
+{
+    char *clean = output_clean(text);
+
+    report_lines(report, "%s%s%s\n", indent, clean != NULL ? clean : "", end);
+    free(clean);
+}
+
+static void
+check_report_cause(struct report *report, const struct check_result *result)
+{
+    char name[256];
+
+    check_report_line(report, "", budget_name(result->budget, name, sizeof(name)), ":");
+    for (size_t i = 0; i < result->line_count; i++)
+        check_report_line(report, "  ", result->lines[i], "");
+}
+
+static void
+check_report(struct report *report, const struct check_result *results, size_t count, size_t failed)
+{
+    static const struct report_column passed = { "passed", NULL, REPORT_FLAG };
+    static const struct report_column failures = { "failed_count", NULL, REPORT_COUNT };
+    static const struct report_column columns[] = {
+        { NULL, "", REPORT_TEXT },       { "budget", "BUDGET", REPORT_TEXT },   { "passed", NULL, REPORT_FLAG },
+        { NULL, "LIMIT", REPORT_TEXT },  { NULL, "SEEN", REPORT_TEXT },         { "limit", NULL, REPORT_COUNT },
+        { "seen", NULL, REPORT_COUNT },  { "limit_share", NULL, REPORT_SHARE }, { "seen_share", NULL, REPORT_SHARE },
+        { "reason", NULL, REPORT_TEXT },
+    };
+
+    report_field(report, &passed, cell_flag(failed == 0));
+    report_field(report, &failures, cell_unsigned(failed));
+    report_table(report, "budgets", NULL, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; i < count; i++)
+        check_report_row(report, &results[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (!results[i].passed)
+            check_report_cause(report, &results[i]);
+    }
+}
+
+/* Print the results, and close the view. Returns the exit status. */
+static int
+check_finish(struct view *view, const struct check_options *options, const struct check_result *results, size_t count)
+{
+    const char *incomplete = view->trace.lost_events != 0 ? "it has lost events"
+                             : view->trace.in_progress    ? "it is in progress"
+                             : !view->trace.complete      ? "it was cut off"
+                                                          : NULL;
+    size_t failed = 0;
+    int status;
+
+    for (size_t i = 0; i < count; i++)
+        failed += !results[i].passed;
+    status = failed > 0 ? COMMAND_FINDING : COMMAND_FINE;
+    if (options->output == CHECK_REPORT) {
+        check_report(&view->report, results, count, failed);
+        return view_finish(view, status);
+    }
+    if ((options->output == CHECK_TAP ? check_write_tap(results, count, incomplete)
+                                      : check_write_junit(view->trace.path, results, count, incomplete)) != 0)
+        status = trace_broken(&view->trace, "no memory for the answer");
+    else if (trace_verdict(&view->trace) != COMMAND_FINE)
+        status = COMMAND_INCOMPLETE;
+    view_finish(view, COMMAND_WRONG);
+    return output_finish(status);
+}
+
+/* Judge all budgets, print, and free what was judged. */
+static int
+check_all(const struct check_options *options, const struct view_options *common, const struct budgets *budgets,
+          const char *path)
+{
+    struct check_result *results = calloc(budgets->count, sizeof(*results));
+    struct view view;
+    struct check check = { .path = path, .trace = &view.trace, .options = common, .budgets = budgets };
+    int status = view_open(&view, "check", common, path);
+
+    if (status == COMMAND_FINE && results == NULL)
+        status = view_finish(&view, trace_broken(&view.trace, "no memory for its budgets"));
+    if (status != COMMAND_FINE) {
+        free(results);
+        return status;
+    }
+    status = check_judge(&check, results);
+    if (status == COMMAND_FINE) {
+        status = check_finish(&view, options, results, budgets->count);
+        if (check.baseline_incomplete && status != COMMAND_WRONG)
+            status = COMMAND_INCOMPLETE;
+    } else {
+        view_finish(&view, status);
+    }
+    for (size_t i = 0; i < budgets->count; i++)
+        check_free(&results[i]);
+    free(results);
+    return status;
+}
+
+static int
+check_run(const struct command *self, int argc, char **argv)
+{
+    struct check_options options = { .output = CHECK_REPORT };
+    struct view_options common;
+    struct budgets budgets = { 0 };
+    int status;
+
+    options_defaults(&common);
+    status = options_parse_arguments(self, argc, argv, &options, &common, 1, "trace");
+    if (status != OPTIONS_GO)
+        return status;
+    status = check_take(self, &options, &budgets);
+    if (status == COMMAND_FINE)
+        status = check_all(&options, &common, &budgets, argv[optind]);
+    budgets_free(&budgets);
+    return status;
+}
+
+const struct command command_check = {
+    .name = "check",
+    .arguments = "BUDGET ... TRACE",
+    .purpose = "Whether a trace keeps to its budgets; 1 where it does not",
+    .help = "\n"
+            "A budget of a part of the allocations has layer=N: or tag=TAG: before its limit, as in\n"
+            "--max-peak=tag=train/forward:2GiB; where tags have no meaning, layers alone. All may be\n"
+            "given several times. Exit status: 0 all are kept, 1 one is not, 2 wrong use, 3 the trace\n"
+            "is incomplete.\n",
+    .options = check_option_defs,
+    .common = OPTIONS_REPORT | OPTIONS_WINDOW,
+    .run = check_run,
+};

@@ -1,0 +1,288 @@
+/* `tidemark completion`: what a shell needs to complete commands and options, from the tables that parse them. */
+#include "config.h"
+
+#include <ctype.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/cli/options.h"
+#include "viewer/base/output.h"
+
+/*
+ * The options of a command that parses its arguments itself: the words that begin with "--" in what it says of them,
+ * in `arguments` and `help`. With a value where a word in capitals follows.
+ */
+static const char *
+completion_next_word(const char *text, size_t *length, bool *has_value)
+{
+    const char *word = strstr(text, "--");
+    const char *end;
+
+    if (word == NULL)
+        return NULL;
+    end = word + 2;
+    while (islower((unsigned char)*end) || *end == '-')
+        end++;
+    *length = (size_t)(end - word);
+    *has_value = *end == '=' || (*end == ' ' && isupper((unsigned char)end[1]) && !islower((unsigned char)end[2]));
+    return word;
+}
+
+static void
+completion_each_word(const struct command *command, void (*each)(const char *word, size_t length, bool has_value))
+{
+    const char *const texts[] = { command->arguments, command->help };
+    const char *word = texts[0];
+    size_t length;
+    bool has_value;
+
+    if (command->options != NULL || command->common != 0)
+        return;
+    /* What stands in `arguments` may stand in `help` again. */
+    for (size_t i = 0; i < 2; i++) {
+        for (const char *text = texts[i]; (word = completion_next_word(text, &length, &has_value)) != NULL;
+             text = word + length) {
+            char name[64];
+
+            snprintf(name, sizeof(name), "%.*s", (int)length, word);
+            if (length > 2 && strcmp(name, "--help") != 0 && (i == 0 || strstr(texts[0], name) == NULL))
+                each(word, length, has_value);
+        }
+    }
+}
+
+/* Of a command that takes one of some words and nothing else: those, with "|" between them; else NULL. */
+static const char *
+completion_choices(const struct command *command)
+{
+    const char *end = command->arguments;
+
+    while (islower((unsigned char)*end) || *end == '|')
+        end++;
+    return *end == '\0' && end > command->arguments ? command->arguments : NULL;
+}
+
+/* The same with blanks between them, or nothing. */
+static void
+completion_put_choices(const struct command *command)
+{
+    const char *choices = completion_choices(command);
+
+    for (; choices != NULL && *choices != '\0'; choices++)
+        putchar(*choices == '|' ? ' ' : *choices);
+}
+
+/* For bash: the words, and in a second list those of options with a value from a list. */
+
+static void
+bash_word(const char *word, size_t length, bool has_value)
+{
+    printf(" %.*s%s", (int)length, word, has_value ? "=" : "");
+}
+
+static void
+bash_option(void *context, const struct option_def *def)
+{
+    (void)context;
+    printf(" --%s%s", def->name, options_has_argument(def) ? "=" : "");
+}
+
+static void
+bash_values(void *context, const struct option_def *def)
+{
+    (void)context;
+    for (const char *word = def->choices; word != NULL && *word != '\0';) {
+        size_t length = strcspn(word, "|");
+
+        printf(" --%s=%.*s", def->name, (int)length, word);
+        word += length + (word[length] == '|');
+    }
+}
+
+static void
+completion_bash(const struct command *const *commands, size_t count)
+{
+    puts("# bash completion for tidemark, made by `tidemark completion bash`.\n"
+         "_tidemark()\n"
+         "{\n"
+         "    local line=${COMP_LINE:0:COMP_POINT} options='' values='' choices=''\n"
+         "    local word=${line##*[[:space:]]}\n"
+         "    COMPREPLY=()\n"
+         "    if ((COMP_CWORD == 1)); then");
+    fputs("        COMPREPLY=($(compgen -W '--help --version help", stdout);
+    for (size_t i = 0; i < count; i++)
+        printf(" %s", commands[i]->name);
+    puts("' -- \"$word\"))\n"
+         "        return\n"
+         "    fi\n"
+         "    case ${COMP_WORDS[1]} in");
+    for (size_t i = 0; i < count; i++) {
+        printf("    %s)\n        options='", commands[i]->name);
+        options_each(commands[i], bash_option, NULL);
+        completion_each_word(commands[i], bash_word);
+        fputs("'\n        values='", stdout);
+        options_each(commands[i], bash_values, NULL);
+        fputs("'\n        choices='", stdout);
+        completion_put_choices(commands[i]);
+        puts("'\n        ;;");
+    }
+    puts("    help)\n"
+         "        COMPREPLY=($(compgen -W \"$(tidemark --help | sed -n 's/^  \\([a-z]*\\) .*/\\1/p')\" -- \"$word\"))\n"
+         "        return\n"
+         "        ;;\n"
+         "    esac\n"
+         "    case $word in\n"
+         "    --*=*)\n"
+         "        COMPREPLY=($(compgen -W \"$values\" -- \"$word\"))\n"
+         "        # Where \"=\" breaks words, bash wants what stands behind it.\n"
+         "        [[ $COMP_WORDBREAKS != *=* ]] || COMPREPLY=(\"${COMPREPLY[@]#*=}\")\n"
+         "        if [[ -z ${COMPREPLY[*]} ]]; then\n"
+         "            compopt -o filenames 2>/dev/null\n"
+         "            COMPREPLY=($(compgen -f -- \"${word#*=}\"))\n"
+         "        fi\n"
+         "        ;;\n"
+         "    -*)\n"
+         "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
+         "        [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null\n"
+         "        ;;\n"
+         "    *)\n"
+         "        if [[ -n $choices ]]; then\n"
+         "            COMPREPLY=($(compgen -W \"$choices\" -- \"$word\"))\n"
+         "            return\n"
+         "        fi\n"
+         "        compopt -o filenames 2>/dev/null\n"
+         "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
+         "        ;;\n"
+         "    esac\n"
+         "}\n"
+         "complete -F _tidemark tidemark");
+}
+
+/* For zsh: a line of _arguments for each option. */
+
+/* The first line of `text` inside '...[here]...' */
+static void
+zsh_text(const char *text)
+{
+    for (; *text != '\0' && *text != '\n'; text++) {
+        if (*text == '\'')
+            fputs("'\\''", stdout);
+        else if (strchr("[]:\\", *text) != NULL)
+            printf("\\%c", *text);
+        else
+            putchar(*text);
+    }
+}
+
+static void
+zsh_word(const char *word, size_t length, bool has_value)
+{
+    printf(" \\\n            '%.*s%s'", (int)length, word, has_value ? "=:value:_files" : "");
+}
+
+static void
+zsh_option(void *context, const struct option_def *def)
+{
+    (void)context;
+    printf(" \\\n            '%s--%s%s[", def->kind == OPTION_LIST ? "*" : "", def->name,
+           options_has_argument(def) ? "=" : "");
+    zsh_text(def->help);
+    putchar(']');
+    if (options_has_argument(def)) {
+        printf(":%s:", def->argument);
+        if (def->choices == NULL) {
+            fputs("_files", stdout);
+        } else {
+            putchar('(');
+            for (const char *c = def->choices; *c != '\0'; c++)
+                putchar(*c == '|' ? ' ' : *c);
+            putchar(')');
+        }
+    }
+    putchar('\'');
+}
+
+static void
+completion_zsh(const struct command *const *commands, size_t count)
+{
+    puts("#compdef tidemark\n"
+         "# zsh completion for tidemark, made by `tidemark completion zsh`.\n"
+         "_tidemark()\n"
+         "{\n"
+         "    local -a commands\n"
+         "    commands=(");
+    for (size_t i = 0; i < count; i++) {
+        printf("        '%s:", commands[i]->name);
+        zsh_text(commands[i]->purpose);
+        puts("'");
+    }
+    puts("    )\n"
+         "    if ((CURRENT == 2)); then\n"
+         "        _describe command commands\n"
+         "        return\n"
+         "    fi\n"
+         "    local command=$words[2]\n"
+         "    shift words\n"
+         "    ((CURRENT--))\n"
+         "    case $command in");
+    for (size_t i = 0; i < count; i++) {
+        printf("    %s)\n        _arguments", commands[i]->name);
+        options_each(commands[i], zsh_option, NULL);
+        completion_each_word(commands[i], zsh_word);
+        fputs(" \\\n            '", stdout);
+        if (completion_choices(commands[i]) == NULL) {
+            fputs("*:file:_files", stdout);
+        } else {
+            fputs("1:word:(", stdout);
+            completion_put_choices(commands[i]);
+            putchar(')');
+        }
+        puts("'\n        ;;");
+    }
+    puts("    help)\n"
+         "        _describe command commands\n"
+         "        ;;\n"
+         "    esac\n"
+         "}\n"
+         "_tidemark \"$@\"");
+}
+
+static int
+completion_run(const struct command *self, int argc, char **argv)
+{
+    struct view_options common;
+    const struct command *const *commands;
+    size_t count;
+    int status;
+
+    options_defaults(&common);
+    status = options_parse_arguments(self, argc, argv, NULL, &common, 1, "shell: bash or zsh");
+    if (status != OPTIONS_GO)
+        return status;
+    commands = command_list(&count);
+    if (strcmp(argv[optind], "bash") == 0)
+        completion_bash(commands, count);
+    else if (strcmp(argv[optind], "zsh") == 0)
+        completion_zsh(commands, count);
+    else
+        return command_misused(self, "no completion for this shell: bash and zsh have one");
+    return output_finish(COMMAND_FINE);
+}
+
+/* None but those of all commands. */
+static const struct option_def completion_option_defs[] = {
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
+const struct command command_completion = {
+    .name = "completion",
+    .arguments = "bash|zsh",
+    .purpose = "Print what a shell needs to complete commands and options",
+    .help = "\n"
+            "`make install` puts both where the shells look for them. By hand, for this shell:\n"
+            "  eval \"$(tidemark completion bash)\"\n",
+    .options = completion_option_defs,
+    .run = completion_run,
+};

@@ -1,0 +1,259 @@
+/* `tidemark diff`: whether the second of two traces is worse than the first, and what the change consists of. */
+#include "config.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/analysis/align.h"
+#include "viewer/cli/command.h"
+#include "viewer/base/output.h"
+
+struct diff_options {
+    int by; /* enum groups_by; -1: all that the traces have */
+    double tolerance;
+};
+
+#define AT(field) offsetof(struct diff_options, field)
+
+static const struct option_def diff_option_defs[] = {
+    { "by", 'b', OPTION_CHOICE, "WHAT",
+      "align by tag, callstack, size, class (of sizes, powers of two), stream,\n"
+      "thread, layer or device alone; else by call stack, tag and size",
+      AT(by), GROUPS_CHOICES, 0 },
+    { "tolerance", 0, OPTION_SHARE, "SHARE", "how much higher a peak is not worse yet; 0%", AT(tolerance), NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
+/* What is compared. */
+struct diff {
+    struct view a_view;
+    struct view b_view;
+    struct snapshot a;
+    struct snapshot b;
+    double tolerance;
+    bool worse;
+    char why[128]; /* what is worse, for a sentence */
+};
+
+/* One figure of both, as programs and as people call it. `judged`: more of it is worse. */
+static void
+diff_report_figure(struct diff *diff, const char *name, const char *words, enum report_kind kind, bool judged,
+                   uint64_t a, uint64_t b)
+{
+    bool worse = judged && snapshot_exceeds(a, b, diff->tolerance);
+    char texts[3][64];
+    const struct report_column columns[3] = { { NULL, "", kind }, { NULL, "", kind }, { NULL, "", REPORT_CHANGE } };
+    const struct report_cell cells[3] = { cell_unsigned(a), cell_unsigned(b), cell_unsigned(b - a) };
+    struct report_cell change = kind == REPORT_TIME || a == b ? cell_none() : cell_text(texts[2]);
+
+    for (size_t i = 0; i < 3; i++)
+        report_words(&columns[i], &cells[i], texts[i], sizeof(texts[i]));
+    if (kind == REPORT_COUNT)
+        snprintf(texts[2], sizeof(texts[2]), "%+" PRId64, (int64_t)(b - a));
+    report_row(&diff->b_view.report, (struct report_cell[]){ cell_text(name), cell_text(words), cell_text(texts[0]),
+                                                             cell_text(texts[1]), change, cells[0], cells[1], cells[2],
+                                                             cell_share((double)b - (double)a, (double)a),
+                                                             judged ? cell_flag(worse) : cell_none() });
+    if (worse) {
+        size_t length = strlen(diff->why);
+
+        snprintf(diff->why + length, sizeof(diff->why) - length, "%s%s %s", diff->worse ? ", " : "", words, texts[2]);
+        diff->worse = true;
+    }
+}
+
+static void
+diff_report_figures(struct diff *diff)
+{
+    static const struct report_column columns[] = {
+        { "figure", NULL, REPORT_TEXT },   { NULL, "", REPORT_TEXT },         { NULL, "A", REPORT_FIGURE },
+        { NULL, "B", REPORT_FIGURE },      { NULL, "CHANGE", REPORT_FIGURE }, { "a", NULL, REPORT_COUNT },
+        { "b", NULL, REPORT_COUNT },       { "change", NULL, REPORT_COUNT },  { "change_share", "", REPORT_SHARE },
+        { "worse", "WORSE", REPORT_FLAG },
+    };
+    const struct snapshot *a = &diff->a, *b = &diff->b;
+
+    report_table(&diff->b_view.report, "figures", NULL, columns, sizeof(columns) / sizeof(columns[0]));
+    diff_report_figure(diff, "peak_bytes", "peak", REPORT_SIZE, true, a->peak_bytes, b->peak_bytes);
+    if (a->has_reserved && b->has_reserved)
+        diff_report_figure(diff, "reserved_peak_bytes", "most reserved", REPORT_SIZE, true, a->reserved_peak_bytes,
+                           b->reserved_peak_bytes);
+    diff_report_figure(diff, "failures", "failures", REPORT_COUNT, true, a->failures, b->failures);
+    diff_report_figure(diff, "live_bytes", "live at the end", REPORT_SIZE, false, a->live_bytes, b->live_bytes);
+    diff_report_figure(diff, "live_count", "in allocations", REPORT_COUNT, false, a->live_count, b->live_count);
+    diff_report_figure(diff, "allocations", "allocations", REPORT_COUNT, false, a->allocations, b->allocations);
+    diff_report_figure(diff, "total_bytes", "allocated", REPORT_SIZE, false, a->total_bytes, b->total_bytes);
+    diff_report_figure(diff, "duration_ns", "recorded", REPORT_TIME, false, (uint64_t)a->end_ns, (uint64_t)b->end_ns);
+}
+
+static void
+diff_note_verdict(struct diff *diff)
+{
+    char allowed[48] = "";
+
+    if (diff->tolerance > 0)
+        snprintf(allowed, sizeof(allowed), ", with a tolerance of %.3g%%", 100 * diff->tolerance);
+    if (diff->worse)
+        report_note(&diff->b_view.report, "B is worse than A%s: %s.", allowed, diff->why);
+    else
+        report_note(&diff->b_view.report, "B is no worse than A%s.", allowed);
+}
+
+/* What the peak changed by most. */
+static void
+diff_note_change(struct diff *diff, const struct align *align, enum groups_by by)
+{
+    struct report *report = &diff->b_view.report;
+    uint64_t a = diff->a.peak_bytes, b = diff->b.peak_bytes;
+    struct output_figure change_figure, own_figure;
+    const struct align_row *most = NULL;
+    char name[GROUPS_NAME];
+    int64_t change;
+
+    for (size_t i = 0; i < align->count && most == NULL; i++) {
+        if ((align_change(&align->rows[i]) > 0) == (b > a))
+            most = &align->rows[i];
+    }
+    if (a == b || most == NULL)
+        return;
+    change = align_change(most);
+    report_note(report, "The peak is %s %s; %s %s has %s %s at it.", output_size(&change_figure, b > a ? b - a : a - b),
+                b > a ? "higher" : "lower", groups_word(by), align_brief(most, by, name, sizeof(name)),
+                output_size(&own_figure, change < 0 ? (uint64_t)-change : (uint64_t)change),
+                change < 0 ? "less" : "more");
+}
+
+static int
+diff_report_groups(struct diff *diff, size_t by, bool first)
+{
+    static const char *const names[] = { "tags",    "callstacks", "sizes",  "classes",
+                                         "streams", "threads",    "layers", "devices" };
+    /* One for each thing to group by, as titles are borrowed until all is printed. */
+    static struct report_column columns[SNAPSHOT_GROUPS][7];
+    static const struct report_column common[7] = {
+        { "name", "", REPORT_NAME },
+        { "size", NULL, REPORT_COUNT },
+        { "change_bytes", "CHANGE", REPORT_CHANGE },
+        { "a_bytes", "A", REPORT_SIZE },
+        { "b_bytes", "B", REPORT_SIZE },
+        { "a_count", "IN A", REPORT_COUNT },
+        { "b_count", "IN B", REPORT_COUNT },
+    };
+    enum groups_by what = diff->a.by[by].groups.by;
+    struct report *report = &diff->b_view.report;
+    uint64_t limit = diff->b_view.options->limit;
+    struct output_figure figure;
+    struct align align;
+    int64_t left = 0;
+    size_t shown = 0;
+
+    if (align_make(&diff->a, &diff->b, by, &align) != COMMAND_FINE)
+        return COMMAND_WRONG;
+    memcpy(columns[by], common, sizeof(common));
+    columns[by][0] = groups_column(what);
+    report_table(report, names[what], first ? "What was live at the two peaks" : NULL, columns[by], 7);
+    report_spare(report, "a_count b_count");
+    for (size_t i = 0; i < align.count; i++) {
+        const struct align_row *row = &align.rows[i];
+        char name[GROUPS_NAME];
+
+        if (align_change(row) == 0)
+            continue;
+        if (shown >= limit) {
+            left += align_change(row);
+            continue;
+        }
+        shown++;
+        report_row(report, (struct report_cell[]){ cell_text(align_name(row, name, sizeof(name))),
+                                                   row->name == NULL ? cell_unsigned(row->size) : cell_none(),
+                                                   cell_signed(align_change(row)), cell_unsigned(row->a.bytes),
+                                                   cell_unsigned(row->b.bytes), cell_unsigned(row->a.count),
+                                                   cell_unsigned(row->b.count) });
+    }
+    if (left != 0)
+        report_note(report, "Those by %s that are not listed change it by %s%s.", groups_word(what),
+                    left < 0 ? "-" : "+", output_size(&figure, left < 0 ? (uint64_t)-left : (uint64_t)left));
+    if (first)
+        diff_note_change(diff, &align, what);
+    align_free(&align);
+    return COMMAND_FINE;
+}
+
+static int
+diff_compare(struct diff *diff, const struct diff_options *options)
+{
+    static const struct report_column a = { "a", "A", REPORT_TEXT };
+    static const struct report_column b = { "b", "B", REPORT_TEXT };
+    static const struct report_column of = { "of", "of", REPORT_TEXT };
+    enum groups_by by[SNAPSHOT_GROUPS];
+    size_t count = 0;
+    char *subject = view_subject(&diff->b_view);
+    int status;
+
+    if (options->by >= 0)
+        by[count++] = (enum groups_by)options->by;
+    else
+        count = snapshot_groups_default(&diff->a_view.names, &diff->b_view.names, by);
+    diff->tolerance = options->tolerance;
+    report_field(&diff->b_view.report, &a, cell_text(diff->a_view.trace.path));
+    report_field(&diff->b_view.report, &b, cell_text(diff->b_view.trace.path));
+    report_field(&diff->b_view.report, &of, cell_text(subject));
+    free(subject);
+    status = snapshot_make(&diff->a_view, by, count, &diff->a);
+    if (status != COMMAND_FINE)
+        return status;
+    status = snapshot_make(&diff->b_view, by, count, &diff->b);
+    if (status == COMMAND_FINE) {
+        diff_report_figures(diff);
+        diff_note_verdict(diff);
+        for (size_t i = 0; i < count && status == COMMAND_FINE; i++)
+            status = diff_report_groups(diff, i, i == 0);
+        snapshot_free(&diff->b);
+    }
+    snapshot_free(&diff->a);
+    return status == COMMAND_FINE && diff->worse ? COMMAND_FINDING : status;
+}
+
+static int
+diff_run(const struct command *self, int argc, char **argv)
+{
+    struct diff_options options = { .by = -1 };
+    struct view_options common;
+    static struct diff diff;
+    int verdict, status;
+
+    options_defaults(&common);
+    status = options_parse_arguments(self, argc, argv, &options, &common, 2, "trace");
+    if (status != OPTIONS_GO)
+        return status;
+    status = view_open(&diff.a_view, self->name, &common, argv[optind]);
+    if (status != COMMAND_FINE)
+        return status;
+    status = view_open(&diff.b_view, self->name, &common, argv[optind + 1]);
+    if (status == COMMAND_FINE) {
+        status = diff_compare(&diff, &options);
+        verdict = status == COMMAND_WRONG ? COMMAND_FINE : trace_verdict(&diff.a_view.trace);
+        status = view_finish(&diff.b_view, status);
+        if (verdict != COMMAND_FINE && status != COMMAND_WRONG)
+            status = verdict;
+    }
+    view_finish(&diff.a_view, COMMAND_WRONG);
+    return status;
+}
+
+const struct command command_diff = {
+    .name = "diff",
+    .arguments = "[OPTIONS] A B",
+    .purpose = "Whether trace B is worse than trace A, and what the change in its peak consists of",
+    .help = "\n"
+            "It is worse where its peak, the peak of its reserved bytes or the number of its failures\n"
+            "is higher by more than the tolerance; the exit status is 1 then. The changes of all\n"
+            "groups, each what it had live at the peak of B less what it had at that of A, add up to\n"
+            "the change of the peak.\n",
+    .options = diff_option_defs,
+    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
+    .run = diff_run,
+};

@@ -1,0 +1,171 @@
+/* `tidemark failures`: each allocation that failed, and why. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/status.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/analysis/failures.h"
+#include "viewer/analysis/groups.h"
+#include "viewer/base/output.h"
+
+static const struct report_column failures_columns[] = {
+    { "allocation_id", "ALLOCATION", REPORT_COUNT },
+    { "ns", "AT", REPORT_TIME },
+    { "size", "SIZE", REPORT_SIZE },
+    { "status", NULL, REPORT_TEXT },
+    { "cause", "CAUSE", REPORT_TEXT },
+    { "live_bytes", "LIVE", REPORT_SIZE },
+    { "live_count", NULL, REPORT_COUNT },
+    { "reserved_bytes", "RESERVED", REPORT_SIZE },
+    { "free_bytes", "FREE", REPORT_SIZE },
+    { "largest_hole_bytes", "LARGEST HOLE", REPORT_SIZE },
+    { "tag", "TAG", REPORT_NAME },
+    { "callstack", "CALL STACK", REPORT_STACK },
+    { "stream", NULL, REPORT_TEXT },
+    { "thread", NULL, REPORT_TEXT },
+    { "pinned_by", "PINNED BY", REPORT_NAME },
+};
+
+static void
+failures_report_row(struct view *view, const struct failures *failures, const struct failure *failure)
+{
+    const struct scan_life *life = &failure->life;
+    const struct names *names = &view->names;
+    char tag[GROUPS_NAME], stack[GROUPS_NAME], stream[GROUPS_NAME], thread[GROUPS_NAME];
+    bool holes = failures->layers.lower.active;
+    const struct report_cell cells[] = {
+        cell_signed(life->allocation_id),
+        cell_signed(life->alloc_ns),
+        cell_unsigned(life->size),
+        cell_text(tide_status_name((enum tide_status)life->status)),
+        cell_text(failures_word(failure->cause)),
+        cell_unsigned(failure->live_bytes),
+        cell_unsigned(failure->live_count),
+        failure->has_space ? cell_unsigned(failure->reserved_bytes) : cell_none(),
+        failure->has_space ? cell_unsigned(failure->free_bytes) : cell_none(),
+        holes ? cell_unsigned(failure->largest_hole) : cell_none(),
+        life->tag_id != 0 ? cell_text(names_tag(names, life->tag_id, tag, sizeof(tag))) : cell_none(),
+        life->callstack_id != 0 ? cell_text(names_callstack(names, life->callstack_id, stack, sizeof(stack)))
+                                : cell_none(),
+        cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))),
+        cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
+        cell_text(failure->pinned_by),
+    };
+
+    report_row(&view->report, cells);
+}
+
+/* The limits below what is looked at, as stack text has them. */
+static void
+failures_note_limits(struct view *view)
+{
+    for (size_t i = 0; i < view->layers.count; i++) {
+        const struct trace_layer *layer = &view->layers.layers[i];
+
+        if (strcmp(layer->kind, "limit") == 0)
+            report_note(&view->report, "Layer %lld is limit(%s).", (long long)layer->layer_id, layer->config);
+    }
+}
+
+static void
+failures_report_causes(struct report *report, const struct failures *failures)
+{
+    static const struct report_column total = { "failures_count", "failures", REPORT_COUNT };
+    static const struct report_column bytes = { "failed_bytes", "requested", REPORT_SIZE };
+    static const struct report_column columns[] = {
+        { "cause", "CAUSE", REPORT_TEXT },
+        { "count", "COUNT", REPORT_COUNT },
+    };
+
+    report_field(report, &total, cell_unsigned(failures->total));
+    report_field(report, &bytes, cell_unsigned(failures->bytes));
+    report_table(report, "causes", NULL, columns, 2);
+    for (int cause = 0; cause < FAILURE_CAUSES; cause++) {
+        if (failures->by_cause[cause] > 0)
+            report_row(report, (struct report_cell[]){ cell_text(failures_word((enum failure_cause)cause)),
+                                                       cell_unsigned(failures->by_cause[cause]) });
+    }
+    if (failures->unexplained > 0)
+        report_note(report, "Why %llu of the later ones failed was not looked at.",
+                    (unsigned long long)failures->unexplained);
+    if (failures->total == 0)
+        report_note(report, "No allocation failed.");
+}
+
+/* Where reserved, free and holes come from. */
+static void
+failures_report_source(struct view *view, const struct failures *failures)
+{
+    static const struct report_column source = { "source", NULL, REPORT_TEXT };
+    static const struct report_column from = { NULL, "from", REPORT_TEXT };
+
+    report_field(&view->report, &source,
+                 cell_text(failures->layers.lower.active ? "layers"
+                           : failures->samples.count > 0 ? "samples"
+                                                         : "none"));
+    report_field(&view->report, &from,
+                 cell_text(failures->layers.lower.active ? "two recorded layers: the chunks are what the log below has"
+                           : failures->samples.count > 0 ? "pool samples, which do not say how large the holes are"
+                                                         : "this layer alone: nothing says what was free"));
+}
+
+static void
+failures_report_list(struct view *view, const struct failures *failures)
+{
+    size_t shown = failures->count < view->options->limit ? failures->count : (size_t)view->options->limit;
+
+    report_table(&view->report, "failures", NULL, failures_columns,
+                 sizeof(failures_columns) / sizeof(failures_columns[0]));
+    report_spare(&view->report, "live_bytes reserved_bytes ns");
+    for (size_t i = 0; i < shown; i++)
+        failures_report_row(view, failures, &failures->list[i]);
+    if (shown < failures->total)
+        report_note(&view->report, "These are the first %zu of %llu.", shown, (unsigned long long)failures->total);
+    if (failures->by_cause[FAILURE_LIMIT] > 0)
+        failures_note_limits(view);
+}
+
+static int
+failures_analyse(struct view *view, const void *own)
+{
+    static const struct report_column of = { "of", "of", REPORT_TEXT };
+    struct failures failures;
+    char *subject = view_subject(view);
+    int status = failures_make(view, &failures);
+
+    (void)own;
+    report_field(&view->report, &of, cell_text(subject));
+    free(subject);
+    if (status != COMMAND_FINE)
+        return status;
+    failures_report_source(view, &failures);
+    failures_report_causes(&view->report, &failures);
+    if (failures.total > 0)
+        failures_report_list(view, &failures);
+    failures_free(&failures);
+    return COMMAND_FINE;
+}
+
+static int
+failures_run(const struct command *self, int argc, char **argv)
+{
+    return view_run(self, argc, argv, NULL, failures_analyse);
+}
+
+const struct command command_failures = {
+    .name = "failures",
+    .arguments = "[OPTIONS] TRACE",
+    .purpose = "Each allocation that failed: what was free then, and why it failed",
+    .help = "\n"
+            "CAUSE is limit (a limit refused it), capacity (less was free than was asked for),\n"
+            "fragmentation (more was free, and no hole was large enough), unused hole (one was,\n"
+            "and the pool did not take it), request (no pool could have met it) or other. FREE and\n"
+            "LARGEST HOLE are those of the chunks that a log below the pool has recorded; without\n"
+            "one, FREE is of the pool sample before. PINNED BY: the blocks of the chunk that has\n"
+            "the least in use of those in which there would have been room.\n",
+    .common = OPTIONS_REPORT | OPTIONS_WINDOW | OPTIONS_LIMIT,
+    .run = failures_run,
+};

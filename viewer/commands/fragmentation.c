@@ -1,0 +1,388 @@
+/* `tidemark fragmentation`: how much of what is held is waste, of which kind, and what holds it. */
+#include "config.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/analysis/fragment.h"
+#include "viewer/analysis/groups.h"
+#include "viewer/base/order.h"
+#include "viewer/base/output.h"
+
+/* Chunks that are used at most to this share are "otherwise empty". */
+#define FRAGMENTATION_PINNED 0.25
+
+struct fragmentation_options {
+    struct moment at;
+    uint64_t request;
+    uint64_t page;
+    uint64_t moments;
+};
+
+#define AT(field) offsetof(struct fragmentation_options, field)
+
+static const struct option_def fragmentation_option_defs[] = {
+    { "at", 'a', OPTION_MOMENT, "MOMENT", "look at 1.5s, 50%, #ALLOCATION or mark:TEXT instead of the peak", AT(at),
+      NULL, 0 },
+    { "request", 'r', OPTION_SIZE, "SIZE", "the request of the unusable index; else the largest of the trace",
+      AT(request), NULL, 0 },
+    { "page", 0, OPTION_SIZE, "SIZE", "of the runs of pages, where no log is below; 2MiB", AT(page), NULL, 0 },
+    { "moments", 0, OPTION_COUNT, "N", "so many moments evenly over the time; 10", AT(moments), NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
+static const struct report_column fragmentation_columns[] = {
+    { "moment", "AT", REPORT_TEXT },
+    { "ns", "", REPORT_TIME },
+    { "requested_bytes", "REQUESTED", REPORT_SIZE },
+    { "rounded_bytes", NULL, REPORT_SIZE },
+    { "internal_bytes", NULL, REPORT_SIZE },
+    { "internal", "INTERNAL", REPORT_SHARE },
+    { "reserved_bytes", "RESERVED", REPORT_SIZE },
+    { "used_share", "USED", REPORT_SHARE },
+    { "free_bytes", "FREE", REPORT_SIZE },
+    { "largest_hole_bytes", "LARGEST", REPORT_SIZE },
+    { "holes", "HOLES", REPORT_COUNT },
+    { "external", "EXTERNAL", REPORT_SHARE },
+    { "unusable", "UNUSABLE", REPORT_SHARE },
+    { "empty_bytes", "EMPTY", REPORT_SIZE },
+    { "blocks", NULL, REPORT_COUNT },
+    { "chunks", NULL, REPORT_COUNT },
+    { "device_bytes", "DEVICE", REPORT_SIZE },
+};
+
+static void
+fragmentation_row(struct report *report, const char *moment, const struct fragment_figures *figures)
+{
+    double external = figures->free_bytes == 0 ? 0 : 1 - (double)figures->largest_hole / (double)figures->free_bytes;
+    const struct report_cell cells[] = {
+        cell_text(moment),
+        cell_signed(figures->ns),
+        cell_unsigned(figures->requested_bytes),
+        cell_unsigned(figures->rounded_bytes),
+        cell_unsigned(figures->rounded_bytes - figures->requested_bytes),
+        cell_share((double)(figures->rounded_bytes - figures->requested_bytes), (double)figures->rounded_bytes),
+        cell_unsigned(figures->reserved_bytes),
+        cell_share((double)figures->inside_bytes, (double)figures->reserved_bytes),
+        cell_unsigned(figures->free_bytes),
+        cell_unsigned(figures->largest_hole),
+        cell_unsigned(figures->holes),
+        cell_real(external),
+        cell_share((double)figures->unusable_bytes, (double)figures->free_bytes),
+        cell_unsigned(figures->empty_bytes),
+        cell_unsigned(figures->blocks),
+        cell_unsigned(figures->chunks),
+        figures->has_device ? cell_unsigned(figures->device_bytes) : cell_none(),
+    };
+
+    report_row(report, cells);
+}
+
+static void
+fragmentation_report_moments(struct view *view, const struct fragment *fragment)
+{
+    struct report *report = &view->report;
+
+    report_table(report, "moments", NULL, fragmentation_columns,
+                 sizeof(fragmentation_columns) / sizeof(fragmentation_columns[0]));
+    report_spare(report, "holes empty_bytes device_bytes unusable largest_hole_bytes used_share");
+    fragmentation_row(report, fragment->at.kind == MOMENT_PEAK ? "peak" : "there", &fragment->figures);
+    if (fragment->reserved_peak_id != 0)
+        fragmentation_row(report, "most reserved", &fragment->reserved_figures);
+    for (size_t i = 0; i < fragment->moments_done; i++)
+        fragmentation_row(report, "", &fragment->moments[i]);
+}
+
+/* From what was requested to what the device gave, at the moment. */
+static void
+fragmentation_report_waterfall(struct view *view, const struct fragment *fragment)
+{
+    static const struct report_column columns[] = {
+        { "step", "STEP", REPORT_TEXT },
+        { "bytes", "BYTES", REPORT_SIZE },
+        { "added_bytes", "ADDED", REPORT_CHANGE },
+        { "what", "WHAT IS ADDED", REPORT_NAME },
+    };
+    const struct fragment_figures *at = &fragment->figures;
+    bool lower = fragment->layers.lower.active;
+    const struct {
+        const char *step;
+        const char *what;
+        uint64_t bytes;
+        bool there;
+    } steps[] = {
+        { "requested", NULL, at->requested_bytes, true },
+        { "rounded", "rounding up to the alignment: internal fragmentation", at->rounded_bytes, true },
+        { "live in pool", "what lies outside of the chunks is less", at->inside_bytes, lower },
+        { "reserved", lower ? "free in chunks" : "free in pages that hold a block", at->reserved_bytes, true },
+        { "device",
+          at->device_bytes >= at->reserved_bytes ? "held by the base, and not by the layer above it"
+                                                 : "the pool sample is older than the moment",
+          at->device_bytes, at->has_device },
+    };
+    uint64_t before = 0;
+
+    report_table(&view->report, "waterfall", "From the request to the device", columns, 4);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        if (!steps[i].there)
+            continue;
+        report_row(&view->report,
+                   (struct report_cell[]){ cell_text(steps[i].step), cell_unsigned(steps[i].bytes),
+                                           i > 0 ? cell_signed((int64_t)(steps[i].bytes - before)) : cell_none(),
+                                           cell_text(steps[i].bytes != before ? steps[i].what : NULL) });
+        before = steps[i].bytes;
+    }
+}
+
+static uint64_t
+fragmentation_held(const void *context, uint32_t number)
+{
+    const struct space_chunk *chunk = &((const struct space *)context)->chunks[number];
+
+    return chunk->block_count > 0 ? chunk->size - chunk->used_bytes : 0;
+}
+
+static int
+fragmentation_report_pins(struct view *view, const struct fragment *fragment)
+{
+    static const struct report_column columns[] = {
+        { "chunk", "CHUNK", REPORT_ADDRESS },       { "chunk_bytes", "SIZE", REPORT_SIZE },
+        { "blocks", "BLOCKS", REPORT_COUNT },       { "used_bytes", "USED", REPORT_SIZE },
+        { "held_bytes", "HELD BACK", REPORT_SIZE }, { "pinned_by", "PINNED BY", REPORT_NAME },
+    };
+    const struct space *space = &fragment->space;
+    struct order *order = order_make(space->chunk_count, fragmentation_held, space);
+    struct output_figure figure;
+    uint64_t held = 0;
+    size_t shown = 0;
+
+    if (order == NULL)
+        return trace_broken(&view->trace, "no memory for the answer");
+    report_table(&view->report, "pins", "Blocks that pin chunks which are otherwise empty", columns, 6);
+    for (size_t i = 0; i < space->chunk_count; i++) {
+        const struct space_chunk *chunk = &space->chunks[order[i].number];
+        char text[512];
+
+        if (chunk->block_count == 0 || (double)chunk->used_bytes > FRAGMENTATION_PINNED * (double)chunk->size)
+            continue;
+        held += order[i].figure;
+        if (shown++ >= view->options->limit)
+            continue;
+        space_pins(view, space, chunk, text, sizeof(text));
+        report_row(&view->report,
+                   (struct report_cell[]){ cell_unsigned(chunk->address), cell_unsigned(chunk->size),
+                                           cell_unsigned(chunk->block_count), cell_unsigned(chunk->used_bytes),
+                                           cell_unsigned(order[i].figure), cell_text(text) });
+    }
+    free(order);
+    if (shown > 0)
+        report_note(&view->report, "%zu chunk%s at most a quarter full hold%s back %s.", shown, shown == 1 ? "" : "s",
+                    shown == 1 ? "s" : "", output_size(&figure, held));
+    return COMMAND_FINE;
+}
+
+static uint64_t
+fragmentation_free(const void *context, uint32_t number)
+{
+    const struct space_chunk *chunk = &((const struct space *)context)->chunks[number];
+
+    return chunk->size - chunk->used_bytes;
+}
+
+static int
+fragmentation_report_chunks(struct view *view, const struct fragment *fragment)
+{
+    static const struct report_column columns[] = {
+        { "chunk", "CHUNK", REPORT_ADDRESS },
+        { "chunk_bytes", "SIZE", REPORT_SIZE },
+        { "used_share", "USED", REPORT_SHARE },
+        { "free_bytes", "FREE", REPORT_SIZE },
+        { "largest_hole_bytes", "LARGEST", REPORT_SIZE },
+        { "holes", "HOLES", REPORT_COUNT },
+        { "external", "EXTERNAL", REPORT_SHARE },
+        { "blocks", "BLOCKS", REPORT_COUNT },
+    };
+    const struct space *space = &fragment->space;
+    struct order *order = order_make(space->chunk_count, fragmentation_free, space);
+
+    if (order == NULL)
+        return trace_broken(&view->trace, "no memory for the answer");
+    report_table(&view->report, "chunks", "Chunks with the most free bytes", columns, 8);
+    report_spare(&view->report, "holes used_share");
+    for (size_t i = 0; i < space->chunk_count && i < view->options->limit; i++) {
+        const struct space_chunk *chunk = &space->chunks[order[i].number];
+        uint64_t free_bytes = order[i].figure;
+
+        report_row(&view->report,
+                   (struct report_cell[]){
+                       cell_unsigned(chunk->address), cell_unsigned(chunk->size),
+                       cell_share((double)chunk->used_bytes, (double)chunk->size), cell_unsigned(free_bytes),
+                       cell_unsigned(chunk->largest_hole), cell_unsigned(chunk->holes),
+                       cell_real(free_bytes == 0 ? 0 : 1 - (double)chunk->largest_hole / (double)free_bytes),
+                       cell_unsigned(chunk->block_count) });
+    }
+    free(order);
+    return COMMAND_FINE;
+}
+
+/* What each stream has in the pool: the free bytes between blocks belong to none. */
+static int
+fragmentation_report_streams(struct view *view, const struct fragment *fragment)
+{
+    static const struct report_column columns[] = {
+        { "stream", "STREAM", REPORT_TEXT },           { "requested_bytes", "REQUESTED", REPORT_SIZE },
+        { "internal_bytes", "INTERNAL", REPORT_SIZE }, { "internal", "", REPORT_SHARE },
+        { "blocks", "BLOCKS", REPORT_COUNT },          { "chunks", "IN CHUNKS", REPORT_COUNT },
+    };
+    const struct space *space = &fragment->space;
+    size_t count = view->names.streams.count;
+    struct {
+        uint64_t requested, rounded, blocks, chunks, last_chunk;
+    } *sums = calloc(count + 1, sizeof(*sums));
+
+    if (sums == NULL)
+        return trace_broken(&view->trace, "no memory for the answer");
+    for (size_t i = 0; i < space->chunk_count; i++) {
+        for (size_t j = 0; j < space->chunks[i].block_count; j++) {
+            const struct space_block *block = &space->blocks[space->chunks[i].first_block + j];
+            const uint32_t *place = id_map_find(&view->names.streams.by_id, (uint64_t)block->stream_id);
+            size_t at = place != NULL ? *place : count;
+
+            sums[at].requested += block->size;
+            sums[at].rounded += block->rounded;
+            sums[at].blocks++;
+            sums[at].chunks += sums[at].last_chunk != i + 1;
+            sums[at].last_chunk = i + 1;
+        }
+    }
+    report_table(&view->report, "streams", "By stream", columns, 6);
+    for (size_t i = 0; i < count && i < view->options->limit; i++) {
+        char name[GROUPS_NAME];
+
+        if (sums[i].blocks == 0)
+            continue;
+        report_row(&view->report,
+                   (struct report_cell[]){
+                       cell_text(names_stream(&view->names, view->names.streams.names[i].id, name, sizeof(name))),
+                       cell_unsigned(sums[i].requested), cell_unsigned(sums[i].rounded - sums[i].requested),
+                       cell_share((double)(sums[i].rounded - sums[i].requested), (double)sums[i].rounded),
+                       cell_unsigned(sums[i].blocks), cell_unsigned(sums[i].chunks) });
+    }
+    free(sums);
+    return COMMAND_FINE;
+}
+
+/* Where the figures come from, which nobody should have to guess. */
+static void
+fragmentation_report_source(struct view *view, const struct fragment *fragment)
+{
+    static const struct report_column source = { "source", NULL, REPORT_TEXT };
+    static const struct report_column from = { NULL, "from", REPORT_TEXT };
+    struct output_figure figure;
+    char text[256];
+
+    report_field(&view->report, &source,
+                 cell_text(fragment->layers.lower.active ? "layers"
+                           : fragment->samples.count > 0 ? "samples"
+                                                         : "addresses"));
+    if (fragment->layers.lower.active)
+        snprintf(text, sizeof(text), "two recorded layers: the chunks are what the log below has live%s",
+                 fragment->samples.count > 0 ? "; the device from pool samples" : "");
+    else
+        snprintf(text, sizeof(text), "%sruns of %s pages that hold a block, by their addresses",
+                 fragment->samples.count > 0 ? "pool samples for utilisation and device; for holes, "
+                                             : "no log below and no pool samples: ",
+                 output_size(&figure, fragment->layers.page_bytes));
+    report_field(&view->report, &from, cell_text(text));
+}
+
+static void
+fragmentation_report_head(struct view *view, const struct fragment *fragment)
+{
+    static const struct report_column of = { "of", "of", REPORT_TEXT };
+    static const struct report_column peak = { "peak_bytes", "peak", REPORT_SIZE };
+    static const struct report_column rounded = { "rounded_peak_bytes", "peak, rounded", REPORT_SIZE };
+    static const struct report_column reserved = { "reserved_peak_bytes", "peak reserved", REPORT_SIZE };
+    static const struct report_column utilisation = { "utilisation", "utilisation", REPORT_SHARE };
+    static const struct report_column request = { "request_bytes", "request", REPORT_SIZE };
+    char *subject = view_subject(view);
+    double share = fragment_utilisation(fragment);
+    uint64_t reserved_bytes =
+        fragment->layers.lower.active ? fragment->reserved_peak_bytes : fragment->samples.reserved_peak_bytes;
+
+    report_field(&view->report, &of, cell_text(subject));
+    free(subject);
+    fragmentation_report_source(view, fragment);
+    report_field(&view->report, &peak, cell_unsigned(fragment->peak_bytes));
+    report_field(&view->report, &rounded, cell_unsigned(fragment->rounded_peak_bytes));
+    report_field(&view->report, &reserved, share >= 0 ? cell_unsigned(reserved_bytes) : cell_none());
+    report_field(&view->report, &utilisation, share >= 0 ? cell_real(share) : cell_none());
+    report_field(&view->report, &request, cell_unsigned(fragment->request_bytes));
+}
+
+static int
+fragmentation_analyse(struct view *view, const void *own)
+{
+    const struct fragmentation_options *options = own;
+    struct fragment fragment;
+    int status = fragment_make(view, &options->at, options->request, options->page, options->moments, &fragment);
+
+    if (status != COMMAND_FINE)
+        return status;
+    fragmentation_report_head(view, &fragment);
+    fragmentation_report_waterfall(view, &fragment);
+    fragmentation_report_moments(view, &fragment);
+    status = fragmentation_report_pins(view, &fragment);
+    if (status == COMMAND_FINE)
+        status = fragmentation_report_chunks(view, &fragment);
+    if (status == COMMAND_FINE)
+        status = fragmentation_report_streams(view, &fragment);
+    fragment_free(&fragment);
+    return status;
+}
+
+static int
+fragmentation_run(const struct command *self, int argc, char **argv)
+{
+    struct fragmentation_options options = { .at = { .kind = MOMENT_PEAK }, .page = SPACE_PAGE, .moments = 10 };
+    struct view_options common;
+    struct view view;
+    int status;
+
+    options_defaults(&common);
+    status = options_parse_arguments(self, argc, argv, &options, &common, 1, "trace");
+    if (status != OPTIONS_GO)
+        return status;
+    if (options.page == 0 || (options.page & (options.page - 1)) != 0)
+        return command_misused(self, "--page: a power of two");
+    status = view_open(&view, self->name, &common, argv[optind]);
+    return status == COMMAND_FINE ? view_finish(&view, fragmentation_analyse(&view, &options)) : status;
+}
+
+const struct command command_fragmentation = {
+    .name = "fragmentation",
+    .arguments = "[OPTIONS] TRACE",
+    .purpose = "How much of the memory that is held is waste, of which kind, and what holds it",
+    .help = "\n"
+            "REQUESTED    bytes that the program asked for and has not freed\n"
+            "INTERNAL     (rounded - requested) / rounded, each request rounded up to its alignment\n"
+            "RESERVED     chunks: what the log below has live; without one, the runs of pages that\n"
+            "             hold a block\n"
+            "USED         rounded bytes inside the chunks / reserved\n"
+            "FREE         reserved - those; LARGEST: the largest hole; EMPTY: in chunks with no block\n"
+            "EXTERNAL     1 - largest hole / free\n"
+            "UNUSABLE     the share of the free bytes in holes that are smaller than the request\n"
+            "DEVICE       what the bases below held, at the pool sample before\n"
+            "utilisation  most used / most reserved over the whole time: from the log below, or\n"
+            "             from pool samples\n"
+            "\n"
+            "A block pins a chunk that is at most a quarter full; HELD BACK is what is free in it.\n"
+            "What another stack would reserve for the same requests says\n"
+            "  tidemark replay --stack 'pool | sim' TRACE\n",
+    .options = fragmentation_option_defs,
+    .common = OPTIONS_REPORT | OPTIONS_WINDOW | OPTIONS_LIMIT,
+    .run = fragmentation_run,
+};

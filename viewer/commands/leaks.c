@@ -1,0 +1,276 @@
+/* `tidemark leaks`: what is live at the end, and what grew from step to step. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/analysis/leaks.h"
+#include "viewer/analysis/lives-table.h"
+#include "viewer/base/order.h"
+#include "viewer/base/output.h"
+
+struct leaks_options {
+    int by; /* enum groups_by; -1: what the trace has */
+    const char *steps;
+    const char *suppressions;
+    uint64_t blocks;
+};
+
+#define AT(field) offsetof(struct leaks_options, field)
+
+static const struct option_def leaks_option_defs[] = {
+    { "by", 'b', OPTION_CHOICE, "WHAT",
+      "group by tag, callstack, size, class (of sizes, powers of two), stream,\n"
+      "thread, layer or device; else by what the trace has",
+      AT(by), GROUPS_CHOICES, 0 },
+    { "steps", 0, OPTION_TEXT, "TEXT",
+      "the marks between steps, a pattern; rhythm: not by marks;\n"
+      "none: do not look for growth",
+      AT(steps), NULL, 0 },
+    { "suppressions", 0, OPTION_TEXT, "FILE", "leave out what fits a pattern in FILE", AT(suppressions), NULL, 0 },
+    { "blocks", 0, OPTION_COUNT, "N", "also the N largest allocations that are live", AT(blocks), NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
+/* What is live is no leak where the program had no chance to free it. */
+static void
+leaks_note_end(struct view *view)
+{
+    char *ended = trace_meta(&view->trace, "ended");
+
+    if (!view->trace.complete)
+        report_note(&view->report, "The recording did not come to its end: what is live may be in use.");
+    else if (ended != NULL && strcmp(ended, "recovered") == 0)
+        report_note(&view->report, "The program was killed: what is live was in use.");
+    else if (ended != NULL && strcmp(ended, "exit") == 0)
+        report_note(&view->report,
+                    "The program ended with its stack in use: what is live may have been meant to stay.");
+    free(ended);
+}
+
+static void
+leaks_report_head(struct view *view, const struct leaks *leaks)
+{
+    static const struct report_column of = { "of", "of", REPORT_TEXT };
+    static const struct report_column bytes = { "live_bytes", "live at the end", REPORT_SIZE };
+    static const struct report_column count = { "live_count", "allocations", REPORT_COUNT };
+    static const struct report_column end = { "end_ns", "last event at", REPORT_TIME };
+    static const struct report_column suppressed_bytes = { "suppressed_bytes", NULL, REPORT_SIZE };
+    static const struct report_column suppressed_count = { "suppressed_count", NULL, REPORT_COUNT };
+    char *subject = view_subject(view);
+
+    report_field(&view->report, &of, cell_text(subject));
+    free(subject);
+    report_field(&view->report, &bytes, cell_unsigned(leaks->live_bytes));
+    report_field(&view->report, &count, cell_unsigned(leaks->live_count));
+    report_field(&view->report, &end, cell_signed(leaks->end_ns));
+    report_field(&view->report, &suppressed_bytes, cell_unsigned(leaks->suppressed_bytes));
+    report_field(&view->report, &suppressed_count, cell_unsigned(leaks->suppressed_count));
+    if (leaks->live_count == 0)
+        report_note(&view->report, leaks->suppressed_count > 0 ? "Nothing but what is suppressed is live at the end."
+                                                               : "Nothing is live at the end.");
+    else if (view->options->to.kind == MOMENT_NONE)
+        leaks_note_end(view);
+}
+
+static uint64_t
+leaks_live_bytes(const void *context, uint32_t group)
+{
+    const struct leaks_group *at = &((const struct leaks *)context)->list[group];
+
+    /* What has 0 bytes is live, too; what has none at all stands last. */
+    return at->live_count > 0 ? at->live_bytes + 1 : 0;
+}
+
+static int
+leaks_report_groups(struct view *view, const struct leaks *leaks)
+{
+    static struct report_column columns[] = {
+        { "name", "", REPORT_NAME }, /* that of what they are grouped by */
+        { "bytes", "BYTES", REPORT_SIZE },     { "share", "SHARE", REPORT_SHARE },    { "count", "LIVE", REPORT_COUNT },
+        { "allocations", "OF", REPORT_COUNT }, { "oldest_ns", "SINCE", REPORT_TIME },
+    };
+    struct order *order = order_make(leaks->groups.count, leaks_live_bytes, leaks);
+    struct output_figure figure;
+    uint64_t left_bytes = 0, left = 0;
+
+    if (order == NULL)
+        return trace_broken(&view->trace, "no memory for the answer");
+    columns[0] = groups_column(leaks->groups.by);
+    report_table(&view->report, "groups", NULL, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; i < leaks->groups.count && order[i].figure > 0; i++) {
+        const struct leaks_group *group = &leaks->list[order[i].number];
+        char name[GROUPS_NAME];
+
+        if (i >= view->options->limit) {
+            left_bytes += group->live_bytes;
+            left++;
+            continue;
+        }
+        report_row(&view->report,
+                   (struct report_cell[]){ cell_text(groups_name(&leaks->groups, order[i].number, name, sizeof(name))),
+                                           cell_unsigned(group->live_bytes),
+                                           cell_share((double)group->live_bytes, (double)leaks->live_bytes),
+                                           cell_unsigned(group->live_count), cell_unsigned(group->allocations),
+                                           cell_signed(group->oldest_ns) });
+    }
+    free(order);
+    if (left > 0)
+        report_note(&view->report, "%llu more hold %s.", (unsigned long long)left, output_size(&figure, left_bytes));
+    return COMMAND_FINE;
+}
+
+static uint64_t
+leaks_grown_bytes(const void *context, uint32_t group)
+{
+    const struct leaks *leaks = context;
+
+    return leaks_grows(leaks, &leaks->list[group]) ? (uint64_t)leaks_growth(&leaks->list[group]) : 0;
+}
+
+/* A group that grew in all steps, or in all but a few. */
+static void
+leaks_note_growth(struct view *view, const struct leaks *leaks, uint32_t number)
+{
+    const struct leaks_group *group = &leaks->list[number];
+    size_t steps = leaks->steps.count - 1;
+    struct output_figure figure;
+    char name[GROUPS_NAME];
+
+    if (group->rose * 4 >= steps * 3)
+        report_note(&view->report, "%s %s grew in %u of %zu steps, by %s a step.", groups_word(leaks->groups.by),
+                    groups_brief(&leaks->groups, number, name, sizeof(name)), group->rose, steps,
+                    output_size(&figure, (uint64_t)leaks_growth(group) / steps));
+}
+
+static int
+leaks_report_growth(struct view *view, const struct leaks *leaks)
+{
+    static struct report_column columns[] = {
+        { "name", "", REPORT_NAME },
+        { "growth_bytes", "GROWTH", REPORT_CHANGE },
+        { "step_bytes", "PER STEP", REPORT_CHANGE },
+        { "first_bytes", "AFTER THE FIRST", REPORT_SIZE },
+        { "last_bytes", "AFTER THE LAST", REPORT_SIZE },
+        { "rose", "ROSE IN", REPORT_COUNT },
+        { "fell", "FELL IN", REPORT_COUNT },
+    };
+    struct order *order = order_make(leaks->groups.count, leaks_grown_bytes, leaks);
+    int64_t steps = (int64_t)leaks->steps.count - 1;
+
+    if (order == NULL)
+        return trace_broken(&view->trace, "no memory for the answer");
+    columns[0] = groups_column(leaks->groups.by);
+    report_table(&view->report, "growth", "Growth from step to step", columns, sizeof(columns) / sizeof(columns[0]));
+    report_spare(&view->report, "fell rose first_bytes");
+    for (size_t i = 0; i < leaks->groups.count && i < view->options->limit && order[i].figure > 0; i++) {
+        const struct leaks_group *group = &leaks->list[order[i].number];
+        char name[GROUPS_NAME];
+
+        report_row(&view->report,
+                   (struct report_cell[]){ cell_text(groups_name(&leaks->groups, order[i].number, name, sizeof(name))),
+                                           cell_signed(leaks_growth(group)), cell_signed(leaks_growth(group) / steps),
+                                           cell_unsigned(group->first_bytes), cell_unsigned(group->last_bytes),
+                                           cell_unsigned(group->rose), cell_unsigned(group->fell) });
+    }
+    for (size_t i = 0; i < leaks->groups.count && i < 3 && order[i].figure > 0; i++)
+        leaks_note_growth(view, leaks, order[i].number);
+    if (leaks->groups.count == 0 || order[0].figure == 0)
+        report_note(&view->report, "Nothing grew from step to step.");
+    free(order);
+    return COMMAND_FINE;
+}
+
+static int
+leaks_report_steps(struct view *view, const struct leaks *leaks)
+{
+    static const char *const words[] = { "none", "marks", "rhythm" };
+    static const struct report_column source = { "steps_source", NULL, REPORT_TEXT };
+    static const struct report_column text = { "steps_text", NULL, REPORT_TEXT };
+    static const struct report_column count = { "steps_count", NULL, REPORT_COUNT };
+    static const struct report_column shown = { NULL, "steps", REPORT_TEXT };
+    const struct steps *steps = &leaks->steps;
+    size_t number = steps->count > 0 ? steps->count - 1 : 0;
+    struct output_figure figure;
+    char line[256];
+
+    report_field(&view->report, &source, cell_text(words[steps->source]));
+    report_field(&view->report, &text, cell_text(steps->text));
+    report_field(&view->report, &count, cell_unsigned(number));
+    if (steps->source == STEPS_NONE)
+        return COMMAND_FINE;
+    if (steps->source == STEPS_MARKS)
+        snprintf(line, sizeof(line), "%zu, between marks \"%.100s\"", number, steps->text);
+    else
+        snprintf(line, sizeof(line), "%zu, by the rhythm of what is live: about %s each", number,
+                 output_time(&figure, (steps->ends[number] - steps->ends[0]) / (int64_t)number));
+    report_field(&view->report, &shown, cell_text(line));
+    return leaks_report_growth(view, leaks);
+}
+
+static void
+leaks_report_suppressions(struct view *view, const struct leaks *leaks)
+{
+    static const struct report_column columns[] = {
+        { "line", "LINE", REPORT_COUNT },
+        { "pattern", "PATTERN", REPORT_TEXT },
+        { "bytes", "BYTES", REPORT_SIZE },
+        { "count", "LIVE", REPORT_COUNT },
+    };
+
+    report_table(&view->report, "suppressions", "Suppressed", columns, 4);
+    for (size_t i = 0; i < leaks->suppress.count; i++) {
+        const struct suppression *suppression = &leaks->suppress.list[i];
+
+        report_row(&view->report,
+                   (struct report_cell[]){ cell_unsigned(suppression->line), cell_text(suppression->text),
+                                           cell_unsigned(suppression->bytes), cell_unsigned(suppression->count) });
+    }
+}
+
+static int
+leaks_analyse(struct view *view, const void *own)
+{
+    const struct leaks_options *options = own;
+    enum groups_by by = options->by >= 0 ? (enum groups_by)options->by : groups_default(&view->names);
+    struct leaks leaks;
+    int status = leaks_make(view, by, options->steps, options->suppressions, options->blocks, &leaks);
+
+    if (status != COMMAND_FINE)
+        return status;
+    leaks_report_head(view, &leaks);
+    status = leaks_report_groups(view, &leaks);
+    if (status == COMMAND_FINE)
+        status = leaks_report_steps(view, &leaks);
+    if (options->suppressions != NULL)
+        leaks_report_suppressions(view, &leaks);
+    if (options->blocks > 0)
+        lives_table(view, &leaks.lives);
+    leaks_free(&leaks);
+    return status;
+}
+
+static int
+leaks_run(const struct command *self, int argc, char **argv)
+{
+    struct leaks_options options = { .by = -1 };
+
+    return view_run(self, argc, argv, &options, leaks_analyse);
+}
+
+const struct command command_leaks = {
+    .name = "leaks",
+    .arguments = "[OPTIONS] TRACE",
+    .purpose = "What is live at the end, and what grows from step to step",
+    .help = "\n"
+            "LIVE is how many allocations of a group are live at the end, or at --to; OF how many it\n"
+            "made; SINCE when the oldest of those was made. Steps lie between marks that repeat, or\n"
+            "else between the lows of what is live, where it rises and falls in a rhythm. What grows\n"
+            "has more after the last step than after the first, rose in two steps and in an eighth of\n"
+            "them at least, and twice as often as it fell. A pattern to suppress is a line\n"
+            "tag:PATTERN, thread:PATTERN, callstack:REGEX or size:SIZE.\n",
+    .options = leaks_option_defs,
+    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
+    .run = leaks_run,
+};

@@ -1,0 +1,21 @@
+# main and one file a command.
+tidemark_SOURCES += \
+	viewer/commands/check.c \
+	viewer/commands/completion.c \
+	viewer/commands/devices.c \
+	viewer/commands/diff.c \
+	viewer/commands/export.c \
+	viewer/commands/failures.c \
+	viewer/commands/fragmentation.c \
+	viewer/commands/histogram.c \
+	viewer/commands/import.c \
+	viewer/commands/layers.c \
+	viewer/commands/leaks.c \
+	viewer/commands/main.c \
+	viewer/commands/peak.c \
+	viewer/commands/query.c \
+	viewer/commands/recover.c \
+	viewer/commands/replay.c \
+	viewer/commands/summary.c \
+	viewer/commands/timeline.c \
+	viewer/commands/top.c

@@ -1,0 +1,194 @@
+/* The `tidemark` command: finds the command that was asked for and runs it. */
+#include "config.h"
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <locale.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+#include <tidemark/tidemark.h>
+
+#include "src/trace/database/schema.h"
+#include "viewer/cli/command.h"
+#include "viewer/base/nearest.h"
+#include "viewer/base/output.h"
+
+/* In alphabetical order, one to a line. */
+/* clang-format off */
+static const struct command *const commands[] = {
+    &command_check,
+    &command_completion,
+    &command_devices,
+    &command_diff,
+    &command_export,
+    &command_failures,
+    &command_fragmentation,
+    &command_histogram,
+    &command_import,
+    &command_layers,
+    &command_leaks,
+    &command_peak,
+    &command_query,
+    &command_recover,
+    &command_replay,
+    &command_summary,
+    &command_timeline,
+    &command_top,
+};
+/* clang-format on */
+
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+const struct command *const *
+command_list(size_t *count)
+{
+    *count = COMMAND_COUNT;
+    return commands;
+}
+
+static void
+main_usage(FILE *out)
+{
+    fputs("Usage: tidemark COMMAND [OPTIONS] ...\n"
+          "Records GPU memory allocation and reads what was recorded.\n\n"
+          "Commands:\n",
+          out);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  %-13s %s\n", commands[i]->name, commands[i]->purpose);
+    fputs("\n`tidemark COMMAND --help` says more about one.\n"
+          "\nExit status: 0 fine, 1 a finding, 2 wrong use or unreadable input, 3 the trace is incomplete.\n",
+          out);
+}
+
+static int
+main_version(void)
+{
+    printf("tidemark %s (library %s, trace format %d, SQLite %s)\n", PACKAGE_VERSION, tide_version(),
+           TIDEI_TRACE_FORMAT, sqlite3_libversion());
+    return output_finish(COMMAND_FINE);
+}
+
+static const struct command *
+main_find(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    }
+    return NULL;
+}
+
+static int
+main_unknown(const char *name)
+{
+    struct nearest nearest;
+
+    nearest_begin(&nearest, name);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        nearest_try(&nearest, commands[i]->name);
+    fputs("tidemark: there is no command \"", stderr);
+    output_text(stderr, name, strlen(name));
+    if (nearest.word != NULL)
+        fprintf(stderr, "\"; did you mean \"%s\"?\n", nearest.word);
+    else
+        fputs("\"; `tidemark --help` lists them\n", stderr);
+    return COMMAND_WRONG;
+}
+
+static int
+main_help(const char *name)
+{
+    const struct command *command;
+
+    if (name == NULL) {
+        main_usage(stdout);
+        return output_finish(COMMAND_FINE);
+    }
+    command = main_find(name);
+    return command != NULL ? command_help(command) : main_unknown(name);
+}
+
+/* What the library has to say outside of any call: a recording that ends because the disk is full, say. */
+static void
+main_message(void *context, enum tide_severity severity, const char *text)
+{
+    atomic_bool *failed = context;
+
+    /* Relaxed: it carries nothing, and the recorder's thread is joined before main_run reads it. */
+    if (severity == TIDE_ERROR)
+        atomic_store_explicit(failed, true, memory_order_relaxed);
+    fprintf(stderr, "tidemark: %s%s\n", severity == TIDE_WARNING ? "warning: " : "", text);
+}
+
+static int
+main_run(const struct command *command, int argc, char **argv)
+{
+    static atomic_bool failed;
+    char name[64];
+    int status;
+
+    /* getopt_long begins its messages with argv[0]. */
+    snprintf(name, sizeof(name), "tidemark %s", command->name);
+    argv[0] = name;
+    optind = 0;
+    tide_message_sink_set(main_message, &failed);
+    status = command->run(command, argc, argv);
+    return status == COMMAND_FINE && atomic_load_explicit(&failed, memory_order_relaxed) ? COMMAND_INCOMPLETE : status;
+}
+
+/*
+ * A standard descriptor that was closed is taken, so that no file that is opened later gets what is printed. It cannot
+ * be read or written either, which is noticed as ever.
+ */
+static void
+main_take_descriptors(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_PATH);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+int
+main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },
+        { NULL, 0, NULL, 0 },
+    };
+    const struct command *command;
+    int option;
+
+    main_take_descriptors();
+    /* libdw would ask these servers for the debug information of whatever build id a trace names. */
+    unsetenv("DEBUGINFOD_URLS");
+    /* Of the locale only the characters: numbers are printed for programs too. */
+    setlocale(LC_CTYPE, "");
+    while ((option = getopt_long(argc, argv, "+hV", options, NULL)) != -1) {
+        if (option == 'h')
+            return main_help(NULL);
+        if (option == 'V')
+            return main_version();
+        return COMMAND_WRONG;
+    }
+    if (optind == argc) {
+        main_usage(stderr);
+        return COMMAND_WRONG;
+    }
+    if (strcmp(argv[optind], "help") == 0)
+        return main_help(argv[optind + 1]);
+    command = main_find(argv[optind]);
+    if (command == NULL)
+        return main_unknown(argv[optind]);
+    return main_run(command, argc - optind, argv + optind);
+}

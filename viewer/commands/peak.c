@@ -1,0 +1,244 @@
+/* `tidemark peak`: how high, why then, who, and what would have helped. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/analysis/lives-table.h"
+#include "viewer/base/order.h"
+#include "viewer/base/output.h"
+#include "viewer/analysis/peak.h"
+
+struct peak_options {
+    int by; /* enum groups_by; -1: what the trace has */
+    struct moment at;
+    double within;
+    double prominence;
+    uint64_t blocks;
+};
+
+#define AT(field) offsetof(struct peak_options, field)
+
+static const struct option_def peak_option_defs[] = {
+    { "by", 'b', OPTION_CHOICE, "WHAT",
+      "group by tag, callstack, size, class (of sizes, powers of two), stream,\n"
+      "thread, layer or device; else by what the trace has",
+      AT(by), GROUPS_CHOICES, 0 },
+    { "at", 'a', OPTION_MOMENT, "MOMENT", "look at 1.5s, 50%, #ALLOCATION or mark:TEXT instead of the peak", AT(at),
+      NULL, 0 },
+    { "within", 0, OPTION_SHARE, "SHARE", "how near to the peak a plateau is; 5%", AT(within), NULL, 0 },
+    { "prominence", 0, OPTION_SHARE, "SHARE", "the least prominence of a distinct peak, of the highest; 5%",
+      AT(prominence), NULL, 0 },
+    { "blocks", 0, OPTION_COUNT, "N", "also the N largest allocations that were live", AT(blocks), NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
+static const struct report_column peak_group_columns[] = {
+    { "name", "", REPORT_NAME }, /* that of what they are grouped by */
+    { "bytes", "BYTES", REPORT_SIZE },
+    { "share", "SHARE", REPORT_SHARE },
+    { "count", "COUNT", REPORT_COUNT },
+    { "peak_without_bytes", "PEAK WITHOUT", REPORT_SIZE },
+    { "saved_bytes", "SAVES", REPORT_SIZE },
+    { "saved_share", "", REPORT_SHARE },
+};
+
+#define PEAK_GROUP_COLUMNS (sizeof(peak_group_columns) / sizeof(peak_group_columns[0]))
+
+static uint64_t
+peak_order_figure(const void *context, uint32_t group)
+{
+    return ((const struct peak *)context)->at_groups[group].bytes;
+}
+
+static void
+peak_report_group(struct report *report, const struct peak *peak, uint32_t group)
+{
+    char buffer[GROUPS_NAME];
+    uint64_t without = counterfactual_without(&peak->rest, group);
+    const struct report_cell cells[PEAK_GROUP_COLUMNS] = {
+        cell_text(groups_name(&peak->groups, group, buffer, sizeof(buffer))),
+        cell_unsigned(peak->at_groups[group].bytes),
+        cell_share((double)peak->at_groups[group].bytes, (double)peak->at_bytes),
+        cell_unsigned(peak->at_groups[group].count),
+        cell_unsigned(without),
+        cell_unsigned(peak->bytes - without),
+        cell_share((double)(peak->bytes - without), (double)peak->bytes),
+    };
+
+    report_row(report, cells);
+}
+
+/* The group without which the peak would have been lowest. */
+static void
+peak_note_best(struct report *report, const struct peak *peak)
+{
+    struct output_figure without_figure;
+    char buffer[GROUPS_NAME];
+    uint64_t least = peak->bytes;
+    uint32_t best = 0;
+
+    for (uint32_t i = 0; i < peak->groups.count; i++) {
+        uint64_t without = counterfactual_without(&peak->rest, i);
+
+        if (without < least) {
+            least = without;
+            best = i;
+        }
+    }
+    if (peak->groups.count > 1 && least < peak->bytes)
+        report_note(report, "Without %s %s the peak would have been %s, %.1f%% lower.", groups_word(peak->groups.by),
+                    groups_brief(&peak->groups, best, buffer, sizeof(buffer)), output_size(&without_figure, least),
+                    100 * (double)(peak->bytes - least) / (double)peak->bytes);
+}
+
+static int
+peak_report_groups(struct view *view, const struct peak *peak)
+{
+    static struct report_column columns[PEAK_GROUP_COLUMNS];
+    struct order *order = order_make(peak->groups.count, peak_order_figure, peak);
+    struct output_figure figure;
+    uint64_t left_bytes = 0;
+    uint64_t left = 0;
+
+    if (order == NULL)
+        return trace_broken(&view->trace, "no memory for the answer");
+    memcpy(columns, peak_group_columns, sizeof(columns));
+    columns[0] = groups_column(peak->groups.by);
+    report_table(&view->report, "groups", NULL, columns, PEAK_GROUP_COLUMNS);
+    report_spare(&view->report, "saved_bytes count saved_share");
+    for (size_t i = 0; i < peak->groups.count; i++) {
+        if (i < view->options->limit && (order[i].figure > 0 || i == 0)) {
+            peak_report_group(&view->report, peak, order[i].number);
+        } else if (order[i].figure > 0) {
+            left_bytes += order[i].figure;
+            left++;
+        }
+    }
+    free(order);
+    if (left > 0)
+        report_note(&view->report, "%llu more hold %s.", (unsigned long long)left, output_size(&figure, left_bytes));
+    if (peak->at_peak)
+        peak_note_best(&view->report, peak);
+    return COMMAND_FINE;
+}
+
+static void
+peak_report_summits(struct view *view, const struct peak *peak, double share)
+{
+    static const struct report_column columns[] = {
+        { "ns", "AT", REPORT_TIME },
+        { "bytes", "BYTES", REPORT_SIZE },
+        { "share", "OF PEAK", REPORT_SHARE },
+        { "prominence_bytes", "PROMINENCE", REPORT_SIZE },
+    };
+
+    report_table(&view->report, "peaks", "Distinct peaks", columns, 4);
+    for (size_t i = 0; i < peak->summits.count && i < view->options->limit; i++) {
+        const struct summit *summit = &peak->summits.found[i];
+
+        if ((double)summit->prominence_bytes < share * (double)peak->bytes)
+            break;
+        report_row(&view->report, (struct report_cell[]){ cell_signed(summit->ns), cell_unsigned(summit->bytes),
+                                                          cell_share((double)summit->bytes, (double)peak->bytes),
+                                                          cell_unsigned(summit->prominence_bytes) });
+    }
+}
+
+static void
+peak_report_plateaus(struct view *view, const struct peak *peak, double within)
+{
+    static const struct report_column columns[] = {
+        { "begin_ns", "FROM", REPORT_TIME },
+        { "end_ns", "TO", REPORT_TIME },
+        { "duration_ns", "LASTED", REPORT_TIME },
+        { "most_bytes", "MOST", REPORT_SIZE },
+    };
+    static const struct report_column count = { "plateaus_count", NULL, REPORT_COUNT };
+    static const struct report_column near = { "near_peak_ns", NULL, REPORT_TIME };
+    struct output_figure figure;
+    size_t shown = peak->plateau_count < PEAK_PLATEAUS_MAX ? peak->plateau_count : PEAK_PLATEAUS_MAX;
+
+    report_field(&view->report, &count, cell_unsigned(peak->plateau_count));
+    report_field(&view->report, &near, cell_signed(peak->near_ns));
+    report_table(&view->report, "plateaus", "Longest plateaus near the peak", columns, 4);
+    for (size_t i = 0; i < shown && i < view->options->limit && i < 5; i++) {
+        const struct peak_plateau *plateau = &peak->plateaus[i];
+
+        report_row(&view->report, (struct report_cell[]){ cell_signed(plateau->begin_ns), cell_signed(plateau->end_ns),
+                                                          cell_signed(plateau->end_ns - plateau->begin_ns),
+                                                          cell_unsigned(plateau->most_bytes) });
+    }
+    report_note(&view->report, "Within %.3g%% of the peak %zu time%s, for %s in all.", 100 * within,
+                peak->plateau_count, peak->plateau_count == 1 ? "" : "s", output_time(&figure, peak->near_ns));
+}
+
+static void
+peak_report_head(struct view *view, const struct peak *peak)
+{
+    static const struct report_column of = { "of", "of", REPORT_TEXT };
+    static const struct report_column bytes = { "peak_bytes", "peak", REPORT_SIZE };
+    static const struct report_column ns = { "peak_ns", "reached at", REPORT_TIME };
+    static const struct report_column id = { "peak_allocation_id", "by allocation", REPORT_COUNT };
+    static const struct report_column at_ns = { "at_ns", "looked at", REPORT_TIME };
+    static const struct report_column at_bytes = { "at_bytes", "live there", REPORT_SIZE };
+    static const struct report_column count = { "at_count", "allocations", REPORT_COUNT };
+    char *subject = view_subject(view);
+
+    report_field(&view->report, &of, cell_text(subject));
+    free(subject);
+    report_field(&view->report, &bytes, cell_unsigned(peak->bytes));
+    report_field(&view->report, &ns, peak->allocation_id != 0 ? cell_signed(peak->ns) : cell_none());
+    report_field(&view->report, &id, peak->allocation_id != 0 ? cell_signed(peak->allocation_id) : cell_none());
+    if (!peak->at_peak) {
+        report_field(&view->report, &at_ns, cell_signed(peak->at_ns));
+        report_field(&view->report, &at_bytes, cell_unsigned(peak->at_bytes));
+    }
+    report_field(&view->report, &count, cell_unsigned(peak->at_count));
+}
+
+static int
+peak_analyse(struct view *view, const void *own)
+{
+    const struct peak_options *options = own;
+    enum groups_by by = options->by >= 0 ? (enum groups_by)options->by : groups_default(&view->names);
+    struct peak peak;
+    int status = peak_make(view, by, &options->at, options->within, options->blocks, &peak);
+
+    if (status != COMMAND_FINE)
+        return status;
+    peak_report_head(view, &peak);
+    if (peak.groups.count == 0)
+        report_note(&view->report, "No allocation is taken in: there is no peak.");
+    status = peak_report_groups(view, &peak);
+    peak_report_summits(view, &peak, options->prominence);
+    if (peak.bytes > 0)
+        peak_report_plateaus(view, &peak, options->within);
+    if (options->blocks > 0)
+        lives_table(view, &peak.at_lives);
+    peak_free(&peak);
+    return status;
+}
+
+static int
+peak_run(const struct command *self, int argc, char **argv)
+{
+    struct peak_options options = { .by = -1, .at = { .kind = MOMENT_PEAK }, .within = 0.05, .prominence = 0.05 };
+
+    return view_run(self, argc, argv, &options, peak_analyse);
+}
+
+const struct command command_peak = {
+    .name = "peak",
+    .arguments = "[OPTIONS] TRACE",
+    .purpose = "What was live at the peak, and what the peak would have been without it",
+    .help = "\n"
+            "BYTES is what a group had live at the peak (or at --at). PEAK WITHOUT is exact: the\n"
+            "most that all others together ever had live; SAVES is the difference. The prominence\n"
+            "of a peak is how far the bytes fell on both its sides before they rose above it.\n",
+    .options = peak_option_defs,
+    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
+    .run = peak_run,
+};

@@ -1,0 +1,162 @@
+/* `tidemark replay`: recorded allocator traffic through any stack. */
+#include "config.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/message.h>
+#include <tidemark/stack.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/replay/input.h"
+#include "viewer/replay/output.h"
+#include "viewer/replay/run.h"
+#include "viewer/replay/stack-report.h"
+#include "viewer/read/trace-open.h"
+
+#define REPLAY_STACK "statistics | sim"
+
+struct replay_options {
+    const char *stack;
+    int64_t layer_id;
+    bool json;
+    bool keep_live;
+};
+
+static int
+replay_read(const char *path, const struct replay_options *options, struct replay_input *input)
+{
+    if (strcmp(path, "-") != 0 && trace_is_sqlite(path))
+        return replay_read_trace(path, options->layer_id, input);
+    if (options->layer_id != 0) {
+        fprintf(stderr, "%s: no trace, and --layer is for traces\n", path);
+        return COMMAND_WRONG;
+    }
+    return replay_read_csv(path, input);
+}
+
+static int
+replay_make_stack(const struct replay_options *options, struct tide_resource **out)
+{
+    enum tide_status status =
+        options->stack != NULL ? tide_stack_parse(options->stack, out) : tide_stack_from_environment(REPLAY_STACK, out);
+
+    if (status == TIDE_OK)
+        return COMMAND_FINE;
+    fprintf(stderr, "tidemark replay: %s\n", tide_error_text());
+    return COMMAND_WRONG;
+}
+
+/* Replay, print, and give back what is left. The layers are asked before that: they show what the input came to. */
+static int
+replay_through(struct tide_resource *stack, const struct replay_input *input, const struct replay_options *options)
+{
+    struct replay replay;
+    struct stack_report report = { 0 };
+    int status = replay_run(&replay, input, stack);
+
+    if (status == COMMAND_FINE)
+        status = stack_report_make(stack, &report);
+    if (status == COMMAND_FINE) {
+        char *text = stack_text(stack);
+
+        if (!options->keep_live)
+            replay_free_left(&replay);
+        status =
+            options->json ? replay_output_json(&replay, &report, text) : replay_output_print(&replay, &report, text);
+        free(text);
+    }
+    if (replay.result.first_failure[0] != '\0')
+        fprintf(stderr, "tidemark replay: the first of the failures: %s\n", replay.result.first_failure);
+    stack_report_free(&report);
+    replay_finish(&replay);
+    return status;
+}
+
+static int
+replay_input_through(const char *path, const struct replay_options *options)
+{
+    struct replay_input input;
+    struct tide_resource *stack;
+    int status = replay_read(path, options, &input);
+
+    if (status != COMMAND_FINE)
+        return status;
+    /* Only now, so that a broken input leaves no trace behind. */
+    status = replay_make_stack(options, &stack);
+    if (status == COMMAND_FINE) {
+        status = replay_through(stack, &input, options);
+        tide_resource_release(stack);
+    }
+    if (status == COMMAND_FINE && input.incomplete)
+        status = COMMAND_INCOMPLETE;
+    replay_input_clear(&input);
+    return status;
+}
+
+static bool
+replay_layer_id(const char *text, int64_t *out)
+{
+    char *end;
+
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return errno == 0 && end != text && *end == '\0' && *out > 0;
+}
+
+static int
+replay_command(const struct command *self, int argc, char **argv)
+{
+    static const struct option names[] = {
+        { "help", no_argument, NULL, 'h' },        { "json", no_argument, NULL, 'j' },
+        { "keep-live", no_argument, NULL, 'k' },   { "layer", required_argument, NULL, 'l' },
+        { "stack", required_argument, NULL, 's' }, { NULL, 0, NULL, 0 },
+    };
+    struct replay_options options = { 0 };
+    int option;
+
+    while ((option = getopt_long(argc, argv, "hjkl:s:", names, NULL)) != -1) {
+        switch (option) {
+        case 'h':
+            return command_help(self);
+        case 'j':
+            options.json = true;
+            break;
+        case 'k':
+            options.keep_live = true;
+            break;
+        case 'l':
+            if (!replay_layer_id(optarg, &options.layer_id))
+                return command_misused(self, "--layer: expected the number of a layer, seen \"%s\"", optarg);
+            break;
+        case 's':
+            options.stack = optarg;
+            break;
+        default:
+            return COMMAND_WRONG;
+        }
+    }
+    if (argc - optind != 1)
+        return command_misused(self, "%s", argc == optind ? "what is to be replayed?" : "one input at a time");
+    return replay_input_through(argv[optind], &options);
+}
+
+const struct command command_replay = {
+    .name = "replay",
+    .arguments = "[--stack TEXT] [--layer N] [--keep-live] [--json] INPUT",
+    .purpose = "Replay recorded allocator traffic through a stack, as fast as it can",
+    .help = "INPUT is RMM's CSV (Thread,Time,Action,Pointer,Size,Stream), plain or gzip, or - for\n"
+            "standard input, or a Tidemark trace. Each recorded thread is one of the replay; the events\n"
+            "run in the recorded order.\n\n"
+            "  -s, --stack TEXT  the stack; else that of TIDEMARK_STACK, else \"" REPLAY_STACK "\"\n"
+            "  -l, --layer N     of a trace: the log layer to replay; else the outermost\n"
+            "  -k, --keep-live   do not free at the end what the input left live\n"
+            "  -j, --json        print one JSON object, in bytes and nanoseconds\n"
+            "  -h, --help        print this\n",
+    .run = replay_command,
+};

@@ -1,0 +1,200 @@
+/* `tidemark top`: which groups of allocations come and go most, take most, or cost most time. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/base/order.h"
+#include "viewer/analysis/tallies.h"
+
+/* In the order of TOP_SORTS. */
+enum top_sort {
+    TOP_CHURN,
+    TOP_BYTES,
+    TOP_PEAK,
+    TOP_LIVE,
+    TOP_BYTE_SECONDS,
+    TOP_FAILURES,
+    TOP_TIME,
+    TOP_DRIVER,
+};
+
+#define TOP_SORTS "churn|bytes|peak|live|byte-seconds|failures|time|driver"
+
+struct top_options {
+    int by;   /* enum groups_by; -1: what the trace has */
+    int sort; /* enum top_sort */
+};
+
+#define AT(field) offsetof(struct top_options, field)
+
+static const struct option_def top_option_defs[] = {
+    { "by", 'b', OPTION_CHOICE, "WHAT",
+      "group by tag, callstack, size, class (of sizes, powers of two), stream,\n"
+      "thread, layer or device; else by what the trace has",
+      AT(by), GROUPS_CHOICES, 0 },
+    { "sort", 's', OPTION_CHOICE, "FIGURE",
+      "the most first of churn (allocations and frees), bytes, peak, live,\n"
+      "byte-seconds, failures, time (in calls) or driver; churn",
+      AT(sort), TOP_SORTS, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
+struct top {
+    const struct tallies *tallies;
+    enum top_sort sort;
+};
+
+static uint64_t
+top_figure(const void *context, uint32_t number)
+{
+    const struct top *top = context;
+    const struct tally *tally = &top->tallies->list[number];
+
+    switch (top->sort) {
+    case TOP_CHURN:
+        return tally->allocations + tally->frees;
+    case TOP_BYTES:
+        return tally->bytes;
+    case TOP_PEAK:
+        return tally->peak_bytes;
+    case TOP_LIVE:
+        return tally->live_bytes;
+    case TOP_BYTE_SECONDS:
+        return tally_byte_order(tally);
+    case TOP_FAILURES:
+        return tally->failures;
+    case TOP_TIME:
+        return tally->time_ns;
+    case TOP_DRIVER:
+        return tally->driver_ns;
+    }
+    return 0;
+}
+
+static const struct report_column top_columns[] = {
+    { "name", "", REPORT_NAME }, /* that of what they are grouped by */
+    { "allocations", "ALLOCATIONS", REPORT_COUNT },
+    { "frees", "FREES", REPORT_COUNT },
+    { "failures", "FAILURES", REPORT_COUNT },
+    { "churn_share", "CHURN", REPORT_SHARE },
+    { "total_bytes", "TOTAL", REPORT_SIZE },
+    { "total_share", "", REPORT_SHARE },
+    { "peak_bytes", "PEAK", REPORT_SIZE },
+    { "live_bytes", "LIVE", REPORT_SIZE },
+    { "live_count", NULL, REPORT_COUNT },
+    { "mean_life_ns", "MEAN LIFE", REPORT_TIME },
+    { "byte_seconds", NULL, REPORT_REAL },
+    { "time_ns", "IN CALLS", REPORT_TIME },
+    { "time_share", "", REPORT_SHARE },
+    { "driver_ns", "IN DRIVER", REPORT_TIME },
+    { "driver_share", "", REPORT_SHARE },
+    { "driver_calls", "CALLS", REPORT_COUNT },
+};
+
+#define TOP_COLUMNS (sizeof(top_columns) / sizeof(top_columns[0]))
+
+static void
+top_row(struct report *report, const char *name, const struct tally *tally, const struct tally *all)
+{
+    bool driver = all->driver_calls > 0;
+    const struct report_cell cells[TOP_COLUMNS] = {
+        cell_text(name),
+        cell_unsigned(tally->allocations),
+        cell_unsigned(tally->frees),
+        cell_unsigned(tally->failures),
+        cell_share((double)(tally->allocations + tally->frees), (double)(all->allocations + all->frees)),
+        cell_unsigned(tally->bytes),
+        cell_share((double)tally->bytes, (double)all->bytes),
+        cell_unsigned(tally->peak_bytes),
+        cell_unsigned(tally->live_bytes),
+        cell_unsigned(tally->live_count),
+        tally->frees > 0 ? cell_signed(tally_mean_life(tally)) : cell_none(),
+        cell_real(tally_byte_seconds(tally)),
+        cell_unsigned(tally->time_ns),
+        cell_share((double)tally->time_ns, (double)all->time_ns),
+        driver ? cell_unsigned(tally->driver_ns) : cell_none(),
+        driver ? cell_share((double)tally->driver_ns, (double)all->driver_ns) : cell_none(),
+        driver ? cell_unsigned(tally->driver_calls) : cell_none(),
+    };
+
+    report_row(report, cells);
+}
+
+static int
+top_report(struct view *view, const struct tallies *tallies, enum top_sort sort)
+{
+    static const struct report_column of = { "of", "of", REPORT_TEXT };
+    static const struct report_column count = { "groups_count", NULL, REPORT_COUNT };
+    static struct report_column columns[TOP_COLUMNS];
+    struct top top = { tallies, sort };
+    struct order *order = order_make(tallies->groups.count, top_figure, &top);
+    char *subject = view_subject(view);
+    struct tally rest = { 0 };
+    char buffer[GROUPS_NAME];
+
+    if (order == NULL)
+        return trace_broken(&view->trace, "no memory for the answer");
+    for (size_t i = 0; i < TOP_COLUMNS; i++)
+        columns[i] = top_columns[i];
+    columns[0] = groups_column(tallies->groups.by);
+    report_field(&view->report, &of, cell_text(subject));
+    report_field(&view->report, &count, cell_unsigned(tallies->groups.count));
+    report_table(&view->report, "groups", NULL, columns, TOP_COLUMNS);
+    report_spare(&view->report,
+                 "frees total_share failures live_bytes driver_share driver_calls mean_life_ns time_share");
+    for (size_t i = 0; i < tallies->groups.count; i++) {
+        const struct tally *tally = &tallies->list[order[i].number];
+
+        if (i < view->options->limit)
+            top_row(&view->report, groups_name(&tallies->groups, order[i].number, buffer, sizeof(buffer)), tally,
+                    &tallies->all);
+        rest.allocations += i < view->options->limit ? 0 : tally->allocations;
+    }
+    if (tallies->groups.count > view->options->limit)
+        report_note(&view->report, "%llu more groups have %llu allocations.",
+                    (unsigned long long)(tallies->groups.count - view->options->limit),
+                    (unsigned long long)rest.allocations);
+    if (sort == TOP_DRIVER && tallies->all.driver_calls == 0)
+        report_note(&view->report, "The trace has no driver calls.");
+    free(order);
+    free(subject);
+    return COMMAND_FINE;
+}
+
+static int
+top_analyse(struct view *view, const void *own)
+{
+    const struct top_options *options = own;
+    enum groups_by by = options->by >= 0 ? (enum groups_by)options->by : groups_default(&view->names);
+    struct tallies tallies;
+    int status = tallies_make(view, by, &tallies);
+
+    if (status != COMMAND_FINE)
+        return status;
+    status = top_report(view, &tallies, (enum top_sort)options->sort);
+    tallies_free(&tallies);
+    return status;
+}
+
+static int
+top_run(const struct command *self, int argc, char **argv)
+{
+    struct top_options options = { .by = -1 };
+
+    return view_run(self, argc, argv, &options, top_analyse);
+}
+
+const struct command command_top = {
+    .name = "top",
+    .arguments = "[OPTIONS] TRACE",
+    .purpose = "Which allocations come and go most, take most, or cost most time",
+    .help = "\n"
+            "CHURN is the share of all allocations and frees. PEAK is the most that a group had live at\n"
+            "a time, whenever that was. IN CALLS is the time that the program spent in allocating and\n"
+            "freeing, IN DRIVER what of it went into the driver, as CUPTI timed it.\n",
+    .options = top_option_defs,
+    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
+    .run = top_run,
+};

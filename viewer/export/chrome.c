@@ -1,0 +1,426 @@
+/*
+ * Exports the trace event format that Perfetto and chrome://tracing read: a counter for each layer, the driver's calls
+ * as slices of their threads, failures and marks as instants and, where they are wanted, lifetimes.
+ *
+ * The events of one kind stand in the order of time, one kind after the other: both readers sort.
+ */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/export/export.h"
+
+struct chrome_layer {
+    char name[128]; /* of its counter */
+    uint64_t live_bytes;
+};
+
+struct chrome {
+    const struct export_job *export;
+    struct emit *out;
+    char pid[64];                /* what every event says of the process */
+    bool first;                  /* of the events */
+    struct chrome_layer *layers; /* owns */
+    size_t layer_count;
+    struct id_map layer_numbers; /* owns */
+    uint64_t stray_calls;        /* of threads that the trace does not know */
+};
+
+/* What every event begins with: its phase and its time. The name and what is particular to it follow. */
+static void
+chrome_begin_event(struct chrome *chrome, char phase, int64_t ns)
+{
+    if (!chrome->first)
+        emit_string(chrome->out, ",");
+    emit_string(chrome->out, "\n{\"ph\":\"");
+    emit_bytes(chrome->out, &phase, 1);
+    emit_string(chrome->out, chrome->pid);
+    emit_microseconds(chrome->out, ns);
+    chrome->first = false;
+}
+
+static void
+chrome_name(struct chrome *chrome, const char *name)
+{
+    emit_string(chrome->out, ",\"name\":");
+    emit_json(chrome->out, name);
+}
+
+/* A name for the process or a thread. */
+static void
+chrome_name_event(struct chrome *chrome, const char *kind, uint64_t thread, const char *name)
+{
+    chrome_begin_event(chrome, 'M', 0);
+    emit_string(chrome->out, ",\"tid\":");
+    emit_unsigned(chrome->out, thread);
+    chrome_name(chrome, kind);
+    emit_string(chrome->out, ",\"args\":{\"name\":");
+    emit_json(chrome->out, name);
+    emit_string(chrome->out, "}}");
+}
+
+static void
+chrome_head(struct chrome *chrome)
+{
+    const struct names *names = &chrome->export->view->names;
+    char *command = trace_meta(&chrome->export->view->trace, "command");
+
+    emit_string(chrome->out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+    chrome->first = true;
+    chrome_name_event(chrome, "process_name", 0, command != NULL && command[0] != '\0' ? command : "trace");
+    for (size_t i = 0; i < names->threads.count; i++) {
+        if (names->threads.names[i].text[0] != '\0')
+            chrome_name_event(chrome, "thread_name", (uint64_t)names->threads.names[i].number,
+                              names->threads.names[i].text);
+    }
+    free(command);
+}
+
+static int
+chrome_begin(void *context)
+{
+    struct chrome *chrome = context;
+
+    if (!emit_rewind(chrome->out))
+        return COMMAND_WRONG;
+    id_map_free(&chrome->layer_numbers);
+    chrome->layer_count = 0;
+    chrome_head(chrome);
+    return COMMAND_FINE;
+}
+
+static struct chrome_layer *
+chrome_layer(struct chrome *chrome, int64_t layer_id)
+{
+    const uint32_t *number = id_map_find(&chrome->layer_numbers, (uint64_t)layer_id);
+    struct chrome_layer *grown;
+    char buffer[96];
+
+    if (number != NULL)
+        return &chrome->layers[*number];
+    grown = realloc(chrome->layers, (chrome->layer_count + 1) * sizeof(*grown));
+    if (grown != NULL)
+        chrome->layers = grown;
+    if (grown == NULL || chrome->layer_count == UINT16_MAX ||
+        !id_map_add(&chrome->layer_numbers, (uint64_t)layer_id, (uint32_t)chrome->layer_count)) {
+        trace_broken(&chrome->export->view->trace, "more layers than can be taken in");
+        return NULL;
+    }
+    grown += chrome->layer_count++;
+    grown->live_bytes = 0;
+    snprintf(grown->name, sizeof(grown->name), "layer %s",
+             names_layer(&chrome->export->view->names, layer_id, buffer, sizeof(buffer)));
+    return grown;
+}
+
+static void
+chrome_counter(struct chrome *chrome, const struct chrome_layer *layer, int64_t ns)
+{
+    chrome_begin_event(chrome, 'C', ns);
+    chrome_name(chrome, layer->name);
+    emit_string(chrome->out, ",\"args\":{\"live_bytes\":");
+    emit_unsigned(chrome->out, layer->live_bytes);
+    emit_string(chrome->out, "}}");
+}
+
+/* A slice of its own track: `phase` is b or e. */
+static void
+chrome_lifetime(struct chrome *chrome, const struct scan_life *life, char phase, int64_t ns)
+{
+    const struct names *names = &chrome->export->view->names;
+    char buffer[96];
+
+    chrome_begin_event(chrome, phase, ns);
+    emit_string(chrome->out, ",\"cat\":\"allocation\",\"id\":");
+    emit_signed(chrome->out, life->allocation_id);
+    emit_string(chrome->out, ",\"tid\":");
+    emit_unsigned(chrome->out, export_thread(chrome->export, life->alloc_thread_id));
+    chrome_name(chrome, life->tag_id != 0 ? names_tag(names, life->tag_id, buffer, sizeof(buffer)) : "allocation");
+    if (phase == 'b') {
+        emit_string(chrome->out, ",\"args\":{\"bytes\":");
+        emit_unsigned(chrome->out, life->size);
+        emit_string(chrome->out, ",\"address\":\"");
+        emit_hexadecimal(chrome->out, life->address);
+        emit_string(chrome->out, "\",\"layer_id\":");
+        emit_signed(chrome->out, life->layer_id);
+        emit_string(chrome->out, "}");
+    }
+    emit_string(chrome->out, "}");
+}
+
+static void
+chrome_failure(struct chrome *chrome, const struct scan_life *life)
+{
+    chrome_begin_event(chrome, 'i', life->alloc_ns);
+    emit_string(chrome->out, ",\"s\":\"t\",\"tid\":");
+    emit_unsigned(chrome->out, export_thread(chrome->export, life->alloc_thread_id));
+    chrome_name(chrome, export_status(life->status));
+    emit_string(chrome->out, ",\"args\":{\"bytes\":");
+    emit_unsigned(chrome->out, life->size);
+    emit_string(chrome->out, "}}");
+}
+
+static int
+chrome_alloc(void *context, const struct scan_life *life)
+{
+    struct chrome *chrome = context;
+    struct chrome_layer *layer;
+
+    if (life->status != 0) {
+        chrome_failure(chrome, life);
+        return chrome->out->failed ? COMMAND_WRONG : COMMAND_FINE;
+    }
+    layer = chrome_layer(chrome, life->layer_id);
+    if (layer == NULL)
+        return COMMAND_WRONG;
+    if (layer->live_bytes > (uint64_t)INT64_MAX - life->size)
+        return trace_broken(&chrome->export->view->trace,
+                            "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes", life->allocation_id);
+    layer->live_bytes += life->size;
+    chrome_counter(chrome, layer, life->alloc_ns);
+    if (chrome->export->options->lifetimes)
+        chrome_lifetime(chrome, life, 'b', life->alloc_ns);
+    return chrome->out->failed ? COMMAND_WRONG : COMMAND_FINE;
+}
+
+static int
+chrome_free(void *context, const struct scan_life *life)
+{
+    struct chrome *chrome = context;
+    struct chrome_layer *layer = chrome_layer(chrome, life->layer_id);
+
+    if (layer == NULL)
+        return COMMAND_WRONG;
+    layer->live_bytes -= life->size;
+    chrome_counter(chrome, layer, life->free_ns);
+    if (chrome->export->options->lifetimes)
+        chrome_lifetime(chrome, life, 'e', life->free_ns);
+    return chrome->out->failed ? COMMAND_WRONG : COMMAND_FINE;
+}
+
+static int
+chrome_end(void *context, int64_t last_ns)
+{
+    (void)context;
+    (void)last_ns;
+    return COMMAND_FINE;
+}
+
+static const struct scan_unit chrome_unit = {
+    .needs = SCAN_PLACE | SCAN_ORIGIN | SCAN_CALLER,
+    .begin = chrome_begin,
+    .alloc = chrome_alloc,
+    .free = chrome_free,
+    .end = chrome_end,
+};
+
+static bool
+chrome_is_in_time(const struct chrome *chrome, int64_t ns)
+{
+    const struct filter *filter = &chrome->export->view->filter;
+
+    return ns >= filter->from_ns && ns <= filter->to_ns;
+}
+
+/* Whether the filters take a call: its own time and thread, and the allocation on whose behalf it was made. */
+static bool
+chrome_takes_call(const struct chrome *chrome, sqlite3_stmt *row)
+{
+    const struct filter *filter = &chrome->export->view->filter;
+
+    /* Calls are of the lowest log: one is left out for its layer only where a layer was asked for. */
+    return chrome_is_in_time(chrome, sqlite3_column_int64(row, 0)) &&
+           filter_set_has(&filter->threads, sqlite3_column_int64(row, 2)) &&
+           (uint64_t)sqlite3_column_int64(row, 6) >= filter->min_size &&
+           filter_set_has(&filter->tags, sqlite3_column_int64(row, 7)) &&
+           filter_set_has(&filter->callstacks, sqlite3_column_int64(row, 8)) &&
+           filter_set_has(&filter->streams, sqlite3_column_int64(row, 9)) &&
+           filter_set_has(&filter->device_streams, sqlite3_column_int64(row, 9)) &&
+           (chrome->export->view->options->layers.count == 0 ||
+            filter_has_layer(filter, sqlite3_column_int64(row, 10)));
+}
+
+/* What every event of a call has: its phase, its time and its name. */
+static void
+chrome_begin_call(struct chrome *chrome, char phase, int64_t ns, sqlite3_stmt *row)
+{
+    const char *function = (const char *)sqlite3_column_text(row, 3);
+
+    chrome_begin_event(chrome, phase, ns);
+    emit_string(chrome->out, ",\"cat\":\"driver\",\"tid\":");
+    emit_unsigned(chrome->out, export_thread(chrome->export, sqlite3_column_int64(row, 2)));
+    chrome_name(chrome, function != NULL ? function : "");
+    if (phase != 'X') {
+        emit_string(chrome->out, ",\"id\":");
+        emit_unsigned(chrome->out, chrome->stray_calls);
+    }
+}
+
+/*
+ * The columns of `calls` in chrome_tables. The slices of a thread have to nest; calls of threads that the trace does
+ * not know may overlap, so that each of those has a track of its own.
+ */
+static void
+chrome_call(struct chrome *chrome, sqlite3_stmt *row)
+{
+    int64_t start_ns = sqlite3_column_int64(row, 0);
+    int64_t duration_ns = sqlite3_column_int64(row, 1);
+    bool stray = sqlite3_column_type(row, 2) == SQLITE_NULL;
+
+    if (!chrome_takes_call(chrome, row) || duration_ns < 0)
+        return;
+    chrome->stray_calls += stray;
+    chrome_begin_call(chrome, stray ? 'b' : 'X', start_ns, row);
+    if (!stray) {
+        emit_string(chrome->out, ",\"dur\":");
+        emit_microseconds(chrome->out, duration_ns);
+    }
+    emit_string(chrome->out, ",\"args\":{\"result\":");
+    emit_signed(chrome->out, sqlite3_column_int64(row, 4));
+    if (sqlite3_column_type(row, 5) != SQLITE_NULL) {
+        emit_string(chrome->out, ",\"allocation_id\":");
+        emit_signed(chrome->out, sqlite3_column_int64(row, 5));
+    }
+    emit_string(chrome->out, "}}");
+    if (stray && !__builtin_add_overflow(start_ns, duration_ns, &start_ns)) {
+        chrome_begin_call(chrome, 'e', start_ns, row);
+        emit_string(chrome->out, "}");
+    }
+}
+
+/* ns, layer_id, used_bytes, reserved_bytes */
+static void
+chrome_sample(struct chrome *chrome, sqlite3_stmt *row)
+{
+    int64_t ns = sqlite3_column_int64(row, 0);
+    char name[128];
+    char buffer[96];
+
+    if (!chrome_is_in_time(chrome, ns))
+        return;
+    snprintf(name, sizeof(name), "pool of layer %s",
+             names_layer(&chrome->export->view->names, sqlite3_column_int64(row, 1), buffer, sizeof(buffer)));
+    chrome_begin_event(chrome, 'C', ns);
+    chrome_name(chrome, name);
+    emit_string(chrome->out, ",\"args\":{\"used_bytes\":");
+    emit_signed(chrome->out, sqlite3_column_int64(row, 2));
+    emit_string(chrome->out, ",\"reserved_bytes\":");
+    emit_signed(chrome->out, sqlite3_column_int64(row, 3));
+    emit_string(chrome->out, "}}");
+}
+
+/* ns, kind, device, pool_address, pool_used_bytes, pool_bytes: what CUPTI says of a pool of the driver's own. */
+static void
+chrome_pool(struct chrome *chrome, sqlite3_stmt *row)
+{
+    const char *kind = (const char *)sqlite3_column_text(row, 1);
+    char name[96];
+
+    if (!chrome_is_in_time(chrome, sqlite3_column_int64(row, 0)))
+        return;
+    snprintf(name, sizeof(name), "pool 0x%" PRIx64 " of device %" PRId64, (uint64_t)sqlite3_column_int64(row, 3),
+             (int64_t)sqlite3_column_int64(row, 2));
+    if (sqlite3_column_type(row, 5) != SQLITE_NULL) {
+        chrome_begin_event(chrome, 'C', sqlite3_column_int64(row, 0));
+        chrome_name(chrome, name);
+        emit_string(chrome->out, ",\"args\":{\"used_bytes\":");
+        emit_signed(chrome->out, sqlite3_column_int64(row, 4));
+        emit_string(chrome->out, ",\"reserved_bytes\":");
+        emit_signed(chrome->out, sqlite3_column_int64(row, 5));
+        emit_string(chrome->out, "}}");
+    }
+    if (kind == NULL || strncmp(kind, "pool_", 5) != 0)
+        return;
+    chrome_begin_event(chrome, 'i', sqlite3_column_int64(row, 0));
+    emit_string(chrome->out, ",\"s\":\"p\",\"tid\":0,\"cat\":");
+    emit_json(chrome->out, kind);
+    chrome_name(chrome, name);
+    emit_string(chrome->out, "}");
+}
+
+/* ns, thread_id, kind, text */
+static void
+chrome_mark(struct chrome *chrome, sqlite3_stmt *row)
+{
+    const char *kind = (const char *)sqlite3_column_text(row, 2);
+    const char *text = (const char *)sqlite3_column_text(row, 3);
+    int64_t ns = sqlite3_column_int64(row, 0);
+
+    if (!chrome_is_in_time(chrome, ns))
+        return;
+    chrome_begin_event(chrome, 'i', ns);
+    emit_string(chrome->out, ",\"s\":\"p\",\"tid\":");
+    emit_unsigned(chrome->out, export_thread(chrome->export, sqlite3_column_int64(row, 1)));
+    emit_string(chrome->out, ",\"cat\":");
+    emit_json(chrome->out, kind != NULL ? kind : "");
+    chrome_name(chrome, text != NULL ? text : kind != NULL ? kind : "");
+    emit_string(chrome->out, "}");
+}
+
+/* Put an event for each row of `sql`. */
+static int
+chrome_rows(struct chrome *chrome, const char *sql, void (*put)(struct chrome *chrome, sqlite3_stmt *row))
+{
+    const struct trace *trace = &chrome->export->view->trace;
+    sqlite3_stmt *row = NULL;
+    int code = sqlite3_prepare_v2(trace->db, sql, -1, &row, NULL);
+
+    while (code == SQLITE_OK && !chrome->out->failed && sqlite3_step(row) == SQLITE_ROW)
+        put(chrome, row);
+    code = sqlite3_finalize(row);
+    if (code != SQLITE_OK)
+        return trace_failed(trace);
+    return chrome->out->failed ? COMMAND_WRONG : COMMAND_FINE;
+}
+
+static int
+chrome_tables(struct chrome *chrome)
+{
+    /* What the allocation is like matters only where something is left out; to look it up takes most of the time. */
+    static const char calls[] = "SELECT start_ns, duration_ns, thread_id, function, result, allocation_id,"
+                                " NULL, NULL, NULL, NULL, NULL FROM driver_call";
+    static const char calls_filtered[] =
+        "SELECT start_ns, duration_ns, thread_id, function, result, driver_call.allocation_id, size, tag_id,"
+        " callstack_id, alloc_stream_id, layer_id FROM driver_call LEFT JOIN allocation USING (allocation_id)";
+    const struct view *view = chrome->export->view;
+    const struct trace *trace = &view->trace;
+    bool filtered = view->filter.active || view->options->layers.count > 0;
+    int status = COMMAND_FINE;
+
+    if (trace_has(trace, "driver_call", "start_ns duration_ns thread_id function result allocation_id"))
+        status = chrome_rows(chrome, filtered ? calls_filtered : calls, chrome_call);
+    if (status == COMMAND_FINE)
+        status = chrome_rows(chrome, "SELECT ns, layer_id, used_bytes, reserved_bytes FROM pool_sample", chrome_sample);
+    if (status == COMMAND_FINE &&
+        trace_has(trace, "device_event", "ns kind device pool_address pool_used_bytes pool_bytes"))
+        status = chrome_rows(chrome,
+                             "SELECT ns, kind, device, pool_address, pool_used_bytes, pool_bytes FROM device_event"
+                             " WHERE pool_address IS NOT NULL",
+                             chrome_pool);
+    if (status == COMMAND_FINE && trace_has(trace, "mark", "ns thread_id kind text"))
+        status = chrome_rows(chrome, "SELECT ns, thread_id, kind, text FROM mark", chrome_mark);
+    return status;
+}
+
+int
+export_chrome(const struct export_job *export)
+{
+    struct chrome chrome = { .export = export, .out = export->out };
+    struct scan_pass pass = { .unit = &chrome_unit, .context = &chrome };
+    int64_t pid = 0;
+    int status = trace_integer(&export->view->trace, "SELECT value FROM meta WHERE key = 'pid'", &pid);
+
+    snprintf(chrome.pid, sizeof(chrome.pid), "\",\"pid\":%" PRId64 ",\"ts\":", pid);
+    if (status == COMMAND_FINE)
+        status = view_scan(export->view, &pass, 1);
+    if (status == COMMAND_FINE)
+        status = chrome_tables(&chrome);
+    emit_string(export->out, "\n]}\n");
+    free(chrome.layers);
+    id_map_free(&chrome.layer_numbers);
+    return status;
+}

@@ -1,0 +1,124 @@
+/*
+ * What every import does: takes the events of another program's record in their order, pairs frees with their
+ * allocations, and writes a trace of them.
+ */
+#ifndef VIEWER_IMPORT_IMPORT_H
+#define VIEWER_IMPORT_IMPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "viewer/base/id-map.h"
+#include "viewer/import/trace-writer.h"
+
+/* More layers than these are no program's. */
+#define IMPORT_LAYERS_MAX 1024
+
+/* A log layer of the new trace. */
+struct import_layer {
+    int64_t layer_id;
+    int64_t device;     /* -1: none */
+    uint64_t alignment; /* of its allocations */
+    struct id_map live; /* owns; slots of import.lives by address */
+    uint32_t *nulls;    /* owns; live allocations at address 0, of which there may be any number */
+    size_t null_count;
+    size_t null_capacity;
+    struct id_map streams; /* owns; ids by handle */
+};
+
+/* One event. The times that an input has may be missing, equal or go back: see import_time. */
+struct import_event {
+    unsigned layer; /* from 0, as import_layer gave it */
+    uint64_t address;
+    uint64_t size; /* of a free: IMPORT_SIZE_UNKNOWN where the input does not say */
+    uint64_t thread;
+    uint64_t stream;
+    int64_t tag_id; /* 0: none */
+    int64_t duration_ns;
+};
+
+#define IMPORT_SIZE_UNKNOWN UINT64_MAX
+
+struct import {
+    struct trace_writer writer;
+    struct import_layer *layers; /* owns; IMPORT_LAYERS_MAX of them */
+    unsigned layer_count;
+    int64_t layer_ids;               /* rows of `layer` so far */
+    struct trace_writer_life *lives; /* owns; of what is live; by slot */
+    uint32_t *free_slots;            /* owns; a stack */
+    uint32_t slot_count;
+    uint32_t slot_capacity;
+    uint32_t free_count;
+    struct id_map threads; /* owns; ids by the input's */
+    int64_t stream_ids;
+    int64_t tag_ids;
+    int64_t allocation_ids;
+    int64_t last_ns;     /* of the last event */
+    int64_t latest_ns;   /* the latest time that the input named */
+    uint64_t events;     /* in all */
+    uint64_t guessed;    /* times that were missing, unreadable or went back */
+    uint64_t unmatched;  /* frees of what was not live */
+    uint64_t replaced;   /* allocations of an address that was live: a free between is missing */
+    uint64_t mismatched; /* frees that named another size */
+    uint64_t unreadable; /* records that are none */
+    uint64_t cut_off;    /* 1: the input ends in the middle */
+};
+
+/* Begin the trace `path`; see trace_writer_open. COMMAND_*; after another than COMMAND_FINE there is nothing to end. */
+int import_begin(struct import *import, const char *path, bool overwrite);
+
+/*
+ * Add a stack of a log layer and what is below it, all on `device` (-1: none): `kinds` has the kinds from the top down,
+ * blanks between them, and each `log` in it is a layer that events may name. The number of the first of them goes to
+ * *first, the others follow. `config` is that of the last kind.
+ */
+int import_layers(struct import *import, const char *kinds, const char *config, int64_t device, uint64_t alignment,
+                  unsigned *first);
+
+/* The row of `layer` that the base of the stack added last has. */
+int64_t import_base_id(const struct import *import);
+
+/*
+ * The time of the next event, for all that is added until this is called again: later than that of the event before by
+ * at least 1 ns, so that the order of the input is the order of the trace, in which allocations come before frees of
+ * the same time. What is not `known` is guessed to be right after the event before.
+ */
+void import_time(struct import *import, bool known, int64_t ns);
+
+/*
+ * Add an allocation, one that failed, or a free. *allocation_id (may be NULL): of the allocation; 0 where there is
+ * none.
+ */
+int import_alloc(struct import *import, const struct import_event *event, int64_t *allocation_id);
+int import_failure(struct import *import, const struct import_event *event, int64_t *allocation_id);
+int import_free(struct import *import, const struct import_event *event, int64_t *allocation_id);
+
+/* Whether the address is live on the layer. */
+bool import_is_live(const struct import *import, unsigned layer, uint64_t address);
+
+/*
+ * The trace's id of a thread of the input; name it where the first call for it names it (NULL: ""). 0: a message was
+ * printed.
+ */
+int64_t import_thread(struct import *import, uint64_t thread, const char *name);
+
+/* A tag below `parent` (0: none). 0: a message was printed. */
+int64_t import_tag(struct import *import, int64_t parent, const char *name);
+
+/*
+ * Write what is live, what was lost, and what the trace is; `from` names the format and `source` the input. Says on
+ * standard error what was skipped. COMMAND_FINE; COMMAND_INCOMPLETE where the trace lacks something of the input;
+ * COMMAND_WRONG after a message, and there is no trace.
+ */
+int import_finish(struct import *import, const char *from, const char *source, uint64_t start_unix_ns);
+
+/* There is no trace. */
+void import_abandon(struct import *import);
+
+/* The formats. Each is called between import_begin and the end, and ends the import itself. */
+int import_rmm(struct import *import, const char *path);
+int import_nsys(struct import *import, const char *path);
+int import_pytorch(struct import *import, const char *path);
+
+#endif

@@ -1,0 +1,314 @@
+/* Writes a new trace from whole rows. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tidemark/status.h>
+
+#include "src/trace/database/schema.h"
+#include "viewer/cli/command.h"
+#include "viewer/read/trace-open.h"
+#include "viewer/import/trace-writer.h"
+
+static const char *const writer_inserts[WRITER_INSERTS] = {
+    [WRITER_META] = "INSERT INTO meta(key, value) VALUES (?, ?)",
+    [WRITER_LAYER] = "INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (?, ?, ?, ?, ?)",
+    [WRITER_THREAD] = "INSERT INTO thread(thread_id, os_tid, name) VALUES (?, ?, ?)",
+    [WRITER_STREAM] = "INSERT INTO stream(stream_id, handle, device) VALUES (?, ?, ?)",
+    [WRITER_TAG] = "INSERT INTO tag(tag_id, parent_tag_id, name) VALUES (?, ?, ?)",
+    [WRITER_ALLOCATION] = "INSERT INTO allocation(allocation_id, layer_id, address, size, alignment, status, tag_id,"
+                          " alloc_ns, alloc_duration_ns, alloc_thread_id, alloc_stream_id, free_ns, free_duration_ns,"
+                          " free_thread_id, free_stream_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [WRITER_SAMPLE] = "INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (?, ?, ?, ?)",
+    [WRITER_CALL] =
+        "INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+    [WRITER_UNMATCHED] = "INSERT INTO unmatched_free(ns, layer_id, address, size, thread_id, stream_id)"
+                         " VALUES (?, ?, ?, ?, ?, ?)",
+    [WRITER_MARK] = "INSERT INTO mark(ns, thread_id, kind, text, value) VALUES (?, ?, ?, ?, ?)",
+    [WRITER_LOSS] = "INSERT INTO loss(thread_id, reason, events) VALUES (?, ?, ?)",
+};
+
+/* Files of SQLite and of the recorder that would be taken for a part of the new trace. */
+static const char *const writer_companions[] = { "-wal", "-journal", "-rings" };
+
+static int
+writer_failed(const struct trace_writer *writer)
+{
+    fprintf(stderr, "%s: cannot be written: %s\n", writer->path != NULL ? writer->path : "trace",
+            writer->db != NULL ? sqlite3_errmsg(writer->db) : "no memory");
+    return COMMAND_WRONG;
+}
+
+static int
+writer_refused(const char *path, const char *why)
+{
+    fprintf(stderr, "%s: %s\n", path, why);
+    return COMMAND_WRONG;
+}
+
+/* Whether the file at `path` has a trace's application id: the only files that are replaced. */
+static bool
+writer_is_trace(const char *path)
+{
+    unsigned char header[72];
+    bool is_trace = false;
+    int fd;
+
+    if (!trace_is_sqlite(path))
+        return false;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    if (pread(fd, header, sizeof(header), 0) == (ssize_t)sizeof(header))
+        is_trace = ((uint32_t)header[68] << 24 | (uint32_t)header[69] << 16 | (uint32_t)header[70] << 8 | header[71]) ==
+                   TIDEI_TRACE_APPLICATION_ID;
+    close(fd);
+    return is_trace;
+}
+
+static int
+writer_check(const char *path, bool overwrite)
+{
+    struct stat info;
+    char *beside = NULL;
+
+    for (size_t i = 0; i < sizeof(writer_companions) / sizeof(writer_companions[0]); i++) {
+        bool taken;
+
+        if (asprintf(&beside, "%s%s", path, writer_companions[i]) < 0)
+            return writer_refused(path, "no memory");
+        taken = lstat(beside, &info) == 0;
+        if (taken)
+            fprintf(stderr, "%s: %s stands beside it: a trace that is being recorded, or was left behind\n", path,
+                    beside);
+        free(beside);
+        if (taken)
+            return COMMAND_WRONG;
+    }
+    if (lstat(path, &info) != 0)
+        return errno == ENOENT ? COMMAND_FINE : writer_refused(path, strerror(errno));
+    if (!S_ISREG(info.st_mode) || !writer_is_trace(path))
+        return writer_refused(path, "exists and is no trace: it is not overwritten");
+    return overwrite ? COMMAND_FINE : writer_refused(path, "exists; --overwrite replaces it");
+}
+
+/* The file that becomes the trace: made here, so that SQLite never opens one that somebody else has put there. */
+static int
+writer_make_file(struct trace_writer *writer, const char *path)
+{
+    int fd;
+
+    writer->path = strdup(path);
+    if (writer->path == NULL || asprintf(&writer->temporary, "%s-import%ld", path, (long)getpid()) < 0) {
+        writer->temporary = NULL;
+        return writer_refused(path, "no memory");
+    }
+    fd = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        int error = errno;
+
+        fprintf(stderr, "%s: %s\n", writer->temporary, strerror(error));
+        free(writer->temporary);
+        writer->temporary = NULL;
+        return COMMAND_WRONG;
+    }
+    close(fd);
+    return COMMAND_FINE;
+}
+
+static int
+writer_fill_status(struct trace_writer *writer)
+{
+    sqlite3_stmt *insert = NULL;
+    int code = sqlite3_prepare_v2(writer->db, "INSERT INTO status VALUES (?, ?, ?)", -1, &insert, NULL);
+
+    for (int i = 0; code == SQLITE_OK && strcmp(tide_status_name(i), "TIDE_UNKNOWN") != 0; i++) {
+        sqlite3_bind_int(insert, 1, i);
+        sqlite3_bind_text(insert, 2, tide_status_name(i), -1, SQLITE_STATIC);
+        sqlite3_bind_text(insert, 3, tide_status_text(i), -1, SQLITE_STATIC);
+        sqlite3_step(insert);
+        code = sqlite3_reset(insert);
+    }
+    sqlite3_finalize(insert);
+    return code == SQLITE_OK ? COMMAND_FINE : writer_failed(writer);
+}
+
+/* Without a journal: what fails is removed as a whole. One transaction, of which SQLite keeps 32 MiB in memory. */
+static int
+writer_make_schema(struct trace_writer *writer)
+{
+    char pragmas[256];
+
+    snprintf(pragmas, sizeof(pragmas),
+             "PRAGMA page_size = 16384; PRAGMA application_id = %d; PRAGMA journal_mode = OFF;"
+             "PRAGMA synchronous = OFF; PRAGMA cache_size = -32768; PRAGMA locking_mode = EXCLUSIVE; BEGIN",
+             TIDEI_TRACE_APPLICATION_ID);
+    if (sqlite3_open_v2(writer->temporary != NULL ? writer->temporary : ":memory:", &writer->db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK ||
+        sqlite3_exec(writer->db, pragmas, NULL, NULL, NULL) != SQLITE_OK ||
+        sqlite3_exec(writer->db, tidei_trace_schema, NULL, NULL, NULL) != SQLITE_OK)
+        return writer_failed(writer);
+    for (int i = 0; i < WRITER_INSERTS; i++) {
+        if (sqlite3_prepare_v3(writer->db, writer_inserts[i], -1, SQLITE_PREPARE_PERSISTENT, &writer->inserts[i],
+                               NULL) != SQLITE_OK)
+            return writer_failed(writer);
+    }
+    return writer_fill_status(writer);
+}
+
+int
+trace_writer_open(struct trace_writer *writer, const char *path, bool overwrite)
+{
+    int status = COMMAND_FINE;
+
+    *writer = (struct trace_writer){ .overwrite = overwrite };
+    if (path != NULL)
+        status = writer_check(path, overwrite);
+    if (status == COMMAND_FINE && path != NULL)
+        status = writer_make_file(writer, path);
+    if (status == COMMAND_FINE)
+        status = writer_make_schema(writer);
+    if (status != COMMAND_FINE)
+        trace_writer_abandon(writer);
+    return status;
+}
+
+static int
+writer_run(struct trace_writer *writer, sqlite3_stmt *insert)
+{
+    sqlite3_step(insert);
+    return sqlite3_reset(insert) == SQLITE_OK ? COMMAND_FINE : writer_failed(writer);
+}
+
+static void
+writer_bind_id(sqlite3_stmt *insert, int column, int64_t id)
+{
+    if (id != 0)
+        sqlite3_bind_int64(insert, column, id);
+    else
+        sqlite3_bind_null(insert, column);
+}
+
+int
+trace_writer_row(struct trace_writer *writer, enum trace_writer_insert which, const char *types, ...)
+{
+    sqlite3_stmt *insert = writer->inserts[which];
+    va_list arguments;
+
+    va_start(arguments, types);
+    for (int column = 1; types[column - 1] != '\0'; column++) {
+        if (types[column - 1] == 's')
+            sqlite3_bind_text(insert, column, va_arg(arguments, const char *), -1, SQLITE_STATIC);
+        else if (types[column - 1] == 'n')
+            writer_bind_id(insert, column, va_arg(arguments, int64_t));
+        else
+            sqlite3_bind_int64(insert, column, va_arg(arguments, int64_t));
+    }
+    va_end(arguments);
+    return writer_run(writer, insert);
+}
+
+int
+trace_writer_life(struct trace_writer *writer, const struct trace_writer_life *life)
+{
+    sqlite3_stmt *insert = writer->inserts[WRITER_ALLOCATION];
+
+    sqlite3_bind_int64(insert, 1, life->allocation_id);
+    sqlite3_bind_int64(insert, 2, life->layer_id);
+    sqlite3_bind_int64(insert, 3, (int64_t)life->address);
+    sqlite3_bind_int64(insert, 4, (int64_t)life->size);
+    sqlite3_bind_int64(insert, 5, (int64_t)life->alignment);
+    sqlite3_bind_int(insert, 6, life->status);
+    writer_bind_id(insert, 7, life->tag_id);
+    sqlite3_bind_int64(insert, 8, life->alloc_ns);
+    sqlite3_bind_int64(insert, 9, life->alloc_duration_ns);
+    sqlite3_bind_int64(insert, 10, life->alloc_thread_id);
+    sqlite3_bind_int64(insert, 11, life->alloc_stream_id);
+    if (life->freed) {
+        sqlite3_bind_int64(insert, 12, life->free_ns);
+        sqlite3_bind_int64(insert, 13, life->free_duration_ns);
+        sqlite3_bind_int64(insert, 14, life->free_thread_id);
+        sqlite3_bind_int64(insert, 15, life->free_stream_id);
+    } else {
+        for (int column = 12; column <= 15; column++)
+            sqlite3_bind_null(insert, column);
+    }
+    return writer_run(writer, insert);
+}
+
+static int
+writer_close(struct trace_writer *writer)
+{
+    int code;
+
+    for (int i = 0; i < WRITER_INSERTS; i++) {
+        sqlite3_finalize(writer->inserts[i]);
+        writer->inserts[i] = NULL;
+    }
+    code = sqlite3_close(writer->db);
+    writer->db = NULL;
+    return code == SQLITE_OK ? COMMAND_FINE : writer_failed(writer);
+}
+
+static void
+writer_free(struct trace_writer *writer)
+{
+    free(writer->path);
+    free(writer->temporary);
+    writer->path = writer->temporary = NULL;
+}
+
+/* From here on the trace stands at its path. What has come there meanwhile stays where it may not be replaced. */
+static int
+writer_publish(struct trace_writer *writer)
+{
+    int failed = writer->overwrite ? rename(writer->temporary, writer->path)
+                                   : renameat2(AT_FDCWD, writer->temporary, AT_FDCWD, writer->path, RENAME_NOREPLACE);
+
+    /* A file system that cannot promise that no file is replaced. */
+    if (failed != 0 && !writer->overwrite && errno == EINVAL && access(writer->path, F_OK) != 0)
+        failed = rename(writer->temporary, writer->path);
+    if (failed == 0)
+        return COMMAND_FINE;
+    fprintf(stderr, "%s: %s\n", writer->path, strerror(errno));
+    unlink(writer->temporary);
+    return COMMAND_WRONG;
+}
+
+int
+trace_writer_finish(struct trace_writer *writer)
+{
+    int status = COMMAND_FINE;
+
+    if (sqlite3_exec(writer->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
+        status = writer_failed(writer);
+    if (status != COMMAND_FINE) {
+        trace_writer_abandon(writer);
+        return status;
+    }
+    status = writer_close(writer);
+    if (status == COMMAND_FINE && writer->temporary != NULL)
+        status = writer_publish(writer);
+    writer_free(writer);
+    return status;
+}
+
+void
+trace_writer_abandon(struct trace_writer *writer)
+{
+    for (int i = 0; i < WRITER_INSERTS; i++)
+        sqlite3_finalize(writer->inserts[i]);
+    sqlite3_close(writer->db);
+    if (writer->temporary != NULL)
+        unlink(writer->temporary);
+    writer_free(writer);
+    *writer = (struct trace_writer){ 0 };
+}

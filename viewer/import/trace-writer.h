@@ -1,0 +1,79 @@
+/*
+ * Writes a new trace from whole rows, for what was not recorded by this library but comes from elsewhere.
+ *
+ * The rows go into a file beside the trace that takes its place when it is complete: a trace is there whole or not at
+ * all. Whoever writes numbers the rows; nothing is checked here.
+ */
+#ifndef VIEWER_IMPORT_TRACE_WRITER_H
+#define VIEWER_IMPORT_TRACE_WRITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sqlite3.h>
+
+enum trace_writer_insert {
+    WRITER_META,
+    WRITER_LAYER,
+    WRITER_THREAD,
+    WRITER_STREAM,
+    WRITER_TAG,
+    WRITER_ALLOCATION,
+    WRITER_SAMPLE,
+    WRITER_CALL,
+    WRITER_UNMATCHED,
+    WRITER_MARK,
+    WRITER_LOSS,
+    WRITER_INSERTS
+};
+
+struct trace_writer {
+    sqlite3 *db;     /* owns */
+    char *path;      /* owns; NULL: in memory */
+    char *temporary; /* owns; until it takes the place of `path` */
+    bool overwrite;
+    sqlite3_stmt *inserts[WRITER_INSERTS];
+};
+
+/* One row of `allocation`; ids that are 0 are NULL in the trace. */
+struct trace_writer_life {
+    int64_t allocation_id;
+    int64_t layer_id;
+    uint64_t address;
+    uint64_t size;
+    uint64_t alignment;
+    int status;
+    int64_t tag_id;
+    int64_t alloc_ns;
+    int64_t alloc_duration_ns;
+    int64_t alloc_thread_id;
+    int64_t alloc_stream_id;
+    bool freed;
+    int64_t free_ns;
+    int64_t free_duration_ns;
+    int64_t free_thread_id;
+    int64_t free_stream_id;
+};
+
+/*
+ * Begin a trace that will stand at `path`; where a trace stands there, only `overwrite` replaces it, and anything else
+ * is never replaced. NULL: a trace in memory, for tests. COMMAND_FINE; or COMMAND_WRONG after a message, and there is
+ * nothing to abandon.
+ */
+int trace_writer_open(struct trace_writer *writer, const char *path, bool overwrite);
+
+/*
+ * Insert a row, one argument for each column: `types` has i for an int64_t, n for one that is NULL where it is 0,
+ * s for a text (borrowed; NULL is NULL). COMMAND_FINE, or COMMAND_WRONG after a message.
+ */
+int trace_writer_row(struct trace_writer *writer, enum trace_writer_insert insert, const char *types, ...);
+
+int trace_writer_life(struct trace_writer *writer, const struct trace_writer_life *life);
+
+/* Complete the trace and put it into its place. COMMAND_FINE; or COMMAND_WRONG after a message and nothing is left. */
+int trace_writer_finish(struct trace_writer *writer);
+
+/* Leave no trace. */
+void trace_writer_abandon(struct trace_writer *writer);
+
+#endif

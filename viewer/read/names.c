@@ -1,0 +1,262 @@
+/* What the ids of a trace are called. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/read/names.h"
+
+/* A file that has more is not believed. */
+#define NAMES_MAX 16777216
+
+/* Tags nest at most so deep; deeper, or in a circle, the outer ones are left out. */
+#define NAMES_TAG_DEPTH 64
+
+/* All paths of tags together; a million tags of a real program take some hundred MiB. */
+#define NAMES_PATHS_BYTES ((size_t)2 << 30)
+
+static int
+names_add(const struct trace *trace, struct name_list *list, sqlite3_stmt *row)
+{
+    const char *text = (const char *)sqlite3_column_text(row, 1);
+    struct name name = {
+        .id = sqlite3_column_int64(row, 0),
+        .text = strdup(text != NULL ? text : ""),
+        .number = sqlite3_column_int64(row, 2),
+        .device = sqlite3_column_type(row, 3) == SQLITE_NULL ? -1 : sqlite3_column_int64(row, 3),
+    };
+
+    if ((list->count & (list->count - 1)) == 0) {
+        size_t capacity = list->count == 0 ? 1 : 2 * list->count;
+        struct name *grown = capacity <= NAMES_MAX ? realloc(list->names, capacity * sizeof(*grown)) : NULL;
+
+        if (grown != NULL)
+            list->names = grown;
+        if (grown == NULL || name.text == NULL) {
+            free(name.text);
+            return trace_broken(trace, "more names than can be taken in");
+        }
+    }
+    if (name.text == NULL || !id_map_add(&list->by_id, (uint64_t)name.id, (uint32_t)list->count)) {
+        free(name.text);
+        return trace_broken(trace, "no memory for its names");
+    }
+    list->names[list->count++] = name;
+    return COMMAND_FINE;
+}
+
+/* Fill a list with rows of id, text, number and device. */
+static int
+names_list(const struct trace *trace, struct name_list *list, const char *sql)
+{
+    sqlite3_stmt *statement = NULL;
+    int status = COMMAND_FINE;
+    int code = SQLITE_DONE;
+
+    if (sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL) != SQLITE_OK)
+        return trace_failed(trace);
+    while (status == COMMAND_FINE && (code = sqlite3_step(statement)) == SQLITE_ROW)
+        status = names_add(trace, list, statement);
+    if (status == COMMAND_FINE && code != SQLITE_DONE)
+        status = trace_failed(trace);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+/* A tag and those around it, innermost first: how many, and the bytes that their path takes. */
+static size_t
+names_chain(const struct name_list *tags, const struct name *tag, const struct name **chain, size_t *bytes)
+{
+    size_t depth = 0;
+
+    *bytes = 0;
+    for (; tag != NULL && depth < NAMES_TAG_DEPTH; tag = tag->number != 0 ? names_find(tags, tag->number) : NULL) {
+        *bytes += strlen(tag->text) + 1;
+        chain[depth++] = tag;
+    }
+    return depth;
+}
+
+static char *
+names_make_path(const struct name_list *tags, const struct name *tag)
+{
+    const struct name *chain[NAMES_TAG_DEPTH];
+    size_t bytes;
+    size_t depth = names_chain(tags, tag, chain, &bytes);
+    char *path = malloc(bytes);
+
+    for (char *end = path; path != NULL && depth > 0; depth--)
+        end += sprintf(end, "%s%s", chain[depth - 1]->text, depth > 1 ? "/" : "");
+    return path;
+}
+
+/* Whether all paths together are within bounds: a small file can ask for very many long ones. */
+static bool
+names_paths_fit(const struct name_list *tags)
+{
+    const struct name *chain[NAMES_TAG_DEPTH];
+    size_t total = 0;
+    size_t bytes;
+
+    for (size_t i = 0; i < tags->count && total <= NAMES_PATHS_BYTES; i++) {
+        names_chain(tags, &tags->names[i], chain, &bytes);
+        total += bytes;
+    }
+    return total <= NAMES_PATHS_BYTES;
+}
+
+/* Turn the names of tags into paths; `number` is the parent. Parents may stand behind their children. */
+static int
+names_make_paths(const struct trace *trace, struct name_list *tags)
+{
+    char **paths;
+    bool failed;
+
+    if (!names_paths_fit(tags))
+        return trace_broken(trace, "longer names of tags than can be taken in");
+    paths = calloc(tags->count + 1, sizeof(*paths));
+    failed = paths == NULL;
+    for (size_t i = 0; i < tags->count && !failed; i++) {
+        paths[i] = names_make_path(tags, &tags->names[i]);
+        failed = paths[i] == NULL;
+    }
+    for (size_t i = 0; paths != NULL && i < tags->count; i++) {
+        if (!failed) {
+            free(tags->names[i].text);
+            tags->names[i].text = paths[i];
+        } else {
+            free(paths[i]);
+        }
+    }
+    free(paths);
+    return failed ? trace_broken(trace, "no memory for its tags") : COMMAND_FINE;
+}
+
+/*
+ * A row of `callstack` is one frame of a call stack, position 0 the innermost; a row of `frame` says what it is: its
+ * function where that is known, else its place in a module.
+ */
+static int
+names_callstacks(const struct trace *trace, struct name_list *list)
+{
+    static const char sql[] =
+        "SELECT callstack_id, group_concat(text, ' < '), 0, NULL FROM (SELECT callstack_id,"
+        " coalesce(nullif(function, ''), replace(path, rtrim(path, replace(path, '/', '')), '') ||"
+        " printf('+0x%x', address - base), printf('0x%x', address)) ||"
+        " iif(ifnull(file, '') = '', '', ' (' || file || iif(ifnull(line, 0) = 0, '', ':' || line) || ')') AS text"
+        " FROM callstack JOIN frame USING (frame_id) LEFT JOIN module USING (module_id)"
+        " ORDER BY callstack_id, position) GROUP BY callstack_id";
+
+    if (!trace_has(trace, "callstack", "callstack_id position frame_id") ||
+        !trace_has(trace, "frame", "frame_id address module_id function file line") ||
+        !trace_has(trace, "module", "module_id path base"))
+        return COMMAND_FINE;
+    return names_list(trace, list, sql);
+}
+
+int
+names_read(const struct trace *trace, const struct trace_layers *layers, struct names *out)
+{
+    int status = COMMAND_FINE;
+
+    *out = (struct names){ .trace = trace, .layers = layers };
+    if (trace_has(trace, "tag", "tag_id parent_tag_id name"))
+        status = names_list(trace, &out->tags, "SELECT tag_id, name, parent_tag_id, NULL FROM tag ORDER BY tag_id");
+    if (status == COMMAND_FINE)
+        status = names_make_paths(trace, &out->tags);
+    if (status == COMMAND_FINE)
+        status = names_list(trace, &out->threads, "SELECT thread_id, name, os_tid, NULL FROM thread ORDER BY 1");
+    if (status == COMMAND_FINE)
+        status = names_list(trace, &out->streams, "SELECT stream_id, '', handle, device FROM stream ORDER BY 1");
+    if (status == COMMAND_FINE)
+        status = names_callstacks(trace, &out->callstacks);
+    if (status != COMMAND_FINE)
+        names_free(out);
+    return status;
+}
+
+static void
+names_free_list(struct name_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->names[i].text);
+    free(list->names);
+    id_map_free(&list->by_id);
+}
+
+void
+names_free(struct names *names)
+{
+    names_free_list(&names->tags);
+    names_free_list(&names->threads);
+    names_free_list(&names->streams);
+    names_free_list(&names->callstacks);
+    memset(names, 0, sizeof(*names));
+}
+
+const struct name *
+names_find(const struct name_list *list, int64_t id)
+{
+    const uint32_t *place = id_map_find(&list->by_id, (uint64_t)id);
+
+    return place != NULL ? &list->names[*place] : NULL;
+}
+
+static const char *
+names_unknown(const char *what, int64_t id, char *buffer, size_t size)
+{
+    if (id == 0)
+        return "(none)";
+    snprintf(buffer, size, "%s %" PRId64, what, id);
+    return buffer;
+}
+
+const char *
+names_tag(const struct names *names, int64_t id, char *buffer, size_t size)
+{
+    const struct name *tag = names_find(&names->tags, id);
+
+    return tag != NULL ? tag->text : names_unknown("tag", id, buffer, size);
+}
+
+const char *
+names_callstack(const struct names *names, int64_t id, char *buffer, size_t size)
+{
+    const struct name *stack = names_find(&names->callstacks, id);
+
+    return stack != NULL ? stack->text : names_unknown("call stack", id, buffer, size);
+}
+
+const char *
+names_thread(const struct names *names, int64_t id, char *buffer, size_t size)
+{
+    const struct name *thread = names_find(&names->threads, id);
+
+    if (thread == NULL || thread->text[0] == '\0')
+        return names_unknown("thread", id, buffer, size);
+    snprintf(buffer, size, "%" PRId64 " %s", id, thread->text);
+    return buffer;
+}
+
+const char *
+names_stream(const struct names *names, int64_t id, char *buffer, size_t size)
+{
+    const struct name *stream = names_find(&names->streams, id);
+
+    if (stream == NULL)
+        return names_unknown("stream", id, buffer, size);
+    snprintf(buffer, size, "%" PRId64 " (0x%" PRIx64 ")", id, (uint64_t)stream->number);
+    return buffer;
+}
+
+const char *
+names_layer(const struct names *names, int64_t id, char *buffer, size_t size)
+{
+    const struct trace_layer *layer = trace_layers_find(names->layers, id);
+
+    snprintf(buffer, size, "%" PRId64 " %s", id, layer != NULL ? layer->kind : "");
+    return buffer;
+}

@@ -1,0 +1,51 @@
+/* What the ids of a trace are called: tags as paths, threads, streams, layers, call stacks. */
+#ifndef VIEWER_READ_NAMES_H
+#define VIEWER_READ_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "viewer/base/id-map.h"
+#include "viewer/read/trace-layers.h"
+#include "viewer/read/trace-open.h"
+
+/* One tag, thread, stream or call stack. */
+struct name {
+    int64_t id;
+    int64_t number; /* os_tid of a thread, handle of a stream */
+    int64_t device; /* of a stream; -1: none */
+    char *text;     /* owns; the path of a tag, innermost last; frames of a call stack, innermost first, by " < " */
+};
+
+struct name_list {
+    struct name *names; /* owns; in the order of ids */
+    size_t count;
+    struct id_map by_id; /* to the place in `names` */
+};
+
+struct names {
+    const struct trace *trace;         /* borrows */
+    const struct trace_layers *layers; /* borrows */
+    struct name_list tags;
+    struct name_list threads;
+    struct name_list streams;
+    struct name_list callstacks; /* empty where the trace has none */
+};
+
+/* Read the names of `trace` (borrowed, as `layers`, until names_free). COMMAND_FINE, or there is nothing to free. */
+int names_read(const struct trace *trace, const struct trace_layers *layers, struct names *out);
+
+void names_free(struct names *names);
+
+/* NULL where there is none of this id. */
+const struct name *names_find(const struct name_list *list, int64_t id);
+
+/* A name for people, in `buffer` or the list's own: "(none)" for id 0, "tag 7" for one that the trace does not know. */
+const char *names_tag(const struct names *names, int64_t id, char *buffer, size_t size);
+const char *names_thread(const struct names *names, int64_t id, char *buffer, size_t size);
+const char *names_stream(const struct names *names, int64_t id, char *buffer, size_t size);
+const char *names_layer(const struct names *names, int64_t id, char *buffer, size_t size);
+const char *names_callstack(const struct names *names, int64_t id, char *buffer, size_t size);
+
+#endif

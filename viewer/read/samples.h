@@ -1,0 +1,36 @@
+/* What the bases below a layer said of themselves: the samples of their pools, added up over several bases. */
+#ifndef VIEWER_READ_SAMPLES_H
+#define VIEWER_READ_SAMPLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "viewer/read/view.h"
+
+struct sample {
+    int64_t ns;
+    uint64_t used_bytes;
+    uint64_t reserved_bytes;
+};
+
+struct samples {
+    struct sample *list; /* owns; in the order of time */
+    size_t count;
+    size_t capacity;
+    uint64_t used_peak_bytes;
+    uint64_t reserved_peak_bytes;
+};
+
+/* Whether a base is below what `view` looks at. */
+bool samples_counts(const struct view *view, int64_t layer_id);
+
+/* Those of the bases below what `view` looks at, between its times. COMMAND_FINE, or there is nothing to free. */
+int samples_read(const struct view *view, struct samples *out);
+
+void samples_free(struct samples *samples);
+
+/* The last one at `ns` or before; NULL: there is none. */
+const struct sample *samples_at(const struct samples *samples, int64_t ns);
+
+#endif

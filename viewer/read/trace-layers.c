@@ -1,0 +1,274 @@
+/* The layers of a trace, each stack from its top down. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/read/trace-layers.h"
+
+/* More than any program has; a file that says otherwise is not believed. */
+#define TRACE_LAYERS_MAX 1024
+
+static char *
+layers_text(sqlite3_stmt *statement, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+
+    return strdup(text != NULL ? text : "");
+}
+
+const struct trace_layer *
+trace_layers_find(const struct trace_layers *layers, int64_t layer_id)
+{
+    for (size_t i = 0; i < layers->count; i++) {
+        if (layers->layers[i].layer_id == layer_id)
+            return &layers->layers[i];
+    }
+    return NULL;
+}
+
+static bool
+layers_add(struct trace_layers *layers, sqlite3_stmt *statement)
+{
+    struct trace_layer layer = {
+        .layer_id = sqlite3_column_int64(statement, 0),
+        .upstream_layer_id = sqlite3_column_int64(statement, 1),
+        .kind = layers_text(statement, 2),
+        .config = layers_text(statement, 3),
+    };
+
+    layers->layers[layers->count++] = layer;
+    return layer.kind != NULL && layer.config != NULL;
+}
+
+/* An edge that leads nowhere is left out. */
+static bool
+layers_add_edge(struct trace_layers *layers, sqlite3_stmt *statement)
+{
+    const struct trace_layer *from = trace_layers_find(layers, sqlite3_column_int64(statement, 0));
+    const struct trace_layer *to = trace_layers_find(layers, sqlite3_column_int64(statement, 1));
+
+    if (from != NULL && to != NULL)
+        layers->edges[layers->edge_count++] =
+            (struct trace_edge){ .from = (size_t)(from - layers->layers), .to = (size_t)(to - layers->layers) };
+    return true;
+}
+
+/* Run `add` on every row of `sql`. */
+static int
+layers_each(const struct trace *trace, const char *sql, bool (*add)(struct trace_layers *, sqlite3_stmt *),
+            struct trace_layers *layers)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL);
+    int status = COMMAND_FINE;
+    size_t rows = 0;
+
+    while (status == COMMAND_FINE && (code == SQLITE_OK || code == SQLITE_ROW)) {
+        code = sqlite3_step(statement);
+        if (code == SQLITE_ROW && (++rows > TRACE_LAYERS_MAX || !add(layers, statement)))
+            status = trace_broken(trace, "more layers than can be taken in (%d)", TRACE_LAYERS_MAX);
+    }
+    if (status == COMMAND_FINE && code != SQLITE_DONE)
+        status = trace_failed(trace);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+/* Put the layers below `at` and then `at` itself in front of what stands in `order` from *first on. */
+static void
+layers_visit(struct trace_layers *layers, size_t at, size_t *order, size_t *first)
+{
+    layers->layers[at].visited = true;
+    for (size_t i = 0; i < layers->edge_count; i++) {
+        if (layers->edges[i].from == at && !layers->layers[layers->edges[i].to].visited)
+            layers_visit(layers, layers->edges[i].to, order, first);
+    }
+    order[--*first] = at;
+}
+
+static bool
+layers_is_top(const struct trace_layers *layers, size_t at)
+{
+    for (size_t i = 0; i < layers->edge_count; i++) {
+        if (layers->edges[i].to == at)
+            return false;
+    }
+    return true;
+}
+
+static int
+layers_compare_edges(const void *a, const void *b)
+{
+    const struct trace_edge *one = a;
+    const struct trace_edge *other = b;
+
+    return one->from < other->from ? -1 : one->from > other->from;
+}
+
+/* A topological order, from the back: layers in a circle, which only a broken file has, come first of all. */
+static void
+layers_sort(struct trace_layers *layers)
+{
+    struct trace_layer sorted[TRACE_LAYERS_MAX];
+    size_t order[TRACE_LAYERS_MAX];
+    size_t place[TRACE_LAYERS_MAX];
+    size_t first = layers->count;
+
+    for (size_t i = layers->count; i-- > 0;) {
+        if (layers_is_top(layers, i))
+            layers_visit(layers, i, order, &first);
+    }
+    for (size_t i = layers->count; i-- > 0;) {
+        if (!layers->layers[i].visited)
+            layers_visit(layers, i, order, &first);
+    }
+    for (size_t i = 0; i < layers->count; i++) {
+        sorted[i] = layers->layers[order[i]];
+        place[order[i]] = i;
+    }
+    memcpy(layers->layers, sorted, layers->count * sizeof(sorted[0]));
+    for (size_t i = 0; i < layers->edge_count; i++)
+        layers->edges[i] = (struct trace_edge){ place[layers->edges[i].from], place[layers->edges[i].to] };
+    qsort(layers->edges, layers->edge_count, sizeof(layers->edges[0]), layers_compare_edges);
+}
+
+static bool
+layers_has_bit(const struct trace_layers *layers, const uint64_t *rows, size_t row, size_t bit)
+{
+    return rows[row * layers->words + bit / 64] >> bit % 64 & 1;
+}
+
+static void
+layers_set_bit(const struct trace_layers *layers, uint64_t *rows, size_t row, size_t bit)
+{
+    rows[row * layers->words + bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
+/* Edges stand in the order of their upper ends, and that is from the top down: backwards one pass sees every path. */
+static void
+layers_find_below(struct trace_layers *layers)
+{
+    for (size_t i = 0; i < layers->count; i++)
+        layers_set_bit(layers, layers->below, i, i);
+    for (size_t i = layers->edge_count; i-- > 0;) {
+        const struct trace_edge *edge = &layers->edges[i];
+
+        for (size_t word = 0; word < layers->words; word++)
+            layers->below[edge->from * layers->words + word] |= layers->below[edge->to * layers->words + word];
+    }
+}
+
+/* Of the logs below the log at `above` those next under it: those that are below none of the others. */
+static void
+layers_find_next_logs(struct trace_layers *layers, size_t above)
+{
+    uint64_t *next = &layers->next_logs[above * layers->words];
+    uint64_t covered[TRACE_LAYERS_MAX / 64] = { 0 };
+
+    for (size_t i = 0; i < layers->count; i++) {
+        if (i == above || strcmp(layers->layers[i].kind, "log") != 0 ||
+            !layers_has_bit(layers, layers->below, above, i))
+            continue;
+        layers_set_bit(layers, layers->next_logs, above, i);
+        for (size_t word = 0; word < layers->words; word++)
+            covered[word] |= layers->below[i * layers->words + word] & ~(word == i / 64 ? UINT64_C(1) << i % 64 : 0);
+    }
+    for (size_t word = 0; word < layers->words; word++)
+        next[word] &= ~covered[word];
+}
+
+/* Who is below whom, once for all who ask: a file of a thousand layers is asked a million times. */
+static int
+layers_relate(const struct trace *trace, struct trace_layers *layers)
+{
+    layers->words = (layers->count + 63) / 64;
+    layers->below = calloc(layers->count * layers->words + 1, sizeof(*layers->below));
+    layers->next_logs = calloc(layers->count * layers->words + 1, sizeof(*layers->next_logs));
+    if (layers->below == NULL || layers->next_logs == NULL)
+        return trace_broken(trace, "no memory for its layers");
+    layers_find_below(layers);
+    for (size_t i = 0; i < layers->count; i++) {
+        if (strcmp(layers->layers[i].kind, "log") == 0)
+            layers_find_next_logs(layers, i);
+    }
+    return COMMAND_FINE;
+}
+
+int
+trace_layers_read(const struct trace *trace, struct trace_layers *out)
+{
+    int status;
+
+    memset(out, 0, sizeof(*out));
+    out->layers = calloc(TRACE_LAYERS_MAX, sizeof(*out->layers));
+    out->edges = calloc(2 * TRACE_LAYERS_MAX, sizeof(*out->edges));
+    if (out->layers == NULL || out->edges == NULL) {
+        trace_layers_free(out);
+        return trace_broken(trace, "no memory for its layers");
+    }
+    status = layers_each(trace, "SELECT layer_id, upstream_layer_id, kind, config FROM layer ORDER BY layer_id",
+                         layers_add, out);
+    if (status == COMMAND_FINE)
+        status = layers_each(trace, "SELECT layer_id, upstream_layer_id FROM layer WHERE upstream_layer_id IS NOT NULL",
+                             layers_add_edge, out);
+    if (status == COMMAND_FINE)
+        status =
+            layers_each(trace, "SELECT layer_id, upstream_layer_id FROM layer_bin ORDER BY layer_id, limit_bytes DESC",
+                        layers_add_edge, out);
+    if (status == COMMAND_FINE) {
+        layers_sort(out);
+        status = layers_relate(trace, out);
+    }
+    if (status != COMMAND_FINE)
+        trace_layers_free(out);
+    return status;
+}
+
+void
+trace_layers_free(struct trace_layers *layers)
+{
+    for (size_t i = 0; i < layers->count; i++) {
+        free(layers->layers[i].kind);
+        free(layers->layers[i].config);
+    }
+    free(layers->layers);
+    free(layers->edges);
+    free(layers->below);
+    free(layers->next_logs);
+    memset(layers, 0, sizeof(*layers));
+}
+
+bool
+trace_layers_reaches(const struct trace_layers *layers, int64_t layer, int64_t below)
+{
+    const struct trace_layer *from = trace_layers_find(layers, layer);
+    const struct trace_layer *to = trace_layers_find(layers, below);
+
+    return from != NULL && to != NULL &&
+           layers_has_bit(layers, layers->below, (size_t)(from - layers->layers), (size_t)(to - layers->layers));
+}
+
+bool
+trace_layers_is_next_log(const struct trace_layers *layers, const struct trace_layer *above,
+                         const struct trace_layer *below)
+{
+    return layers_has_bit(layers, layers->next_logs, (size_t)(above - layers->layers),
+                          (size_t)(below - layers->layers));
+}
+
+unsigned
+trace_layers_depth(const struct trace_layers *layers, size_t place)
+{
+    unsigned depth[TRACE_LAYERS_MAX] = { 0 };
+
+    /* As above: whoever is above of a layer has its own depth before. */
+    for (size_t i = 0; i < layers->edge_count; i++) {
+        const struct trace_edge *edge = &layers->edges[i];
+
+        if (depth[edge->to] < depth[edge->from] + 1 && depth[edge->from] < TRACE_LAYERS_MAX)
+            depth[edge->to] = depth[edge->from] + 1;
+    }
+    return depth[place];
+}

@@ -1,0 +1,100 @@
+/* What a trace has beyond format 1 as it is known here. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/trace/database/schema.h"
+#include "viewer/base/output.h"
+#include "viewer/read/trace-unknown.h"
+
+/* More names than this are not listed. */
+#define UNKNOWN_SHOWN 6
+
+struct unknown {
+    const struct trace *trace;
+    sqlite3 *known; /* an empty trace as this version makes it */
+    size_t count;
+};
+
+static void
+unknown_say(struct unknown *unknown, const char *table, const char *column)
+{
+    if (unknown->count == 0)
+        fprintf(stderr, "%s: it has what this tidemark does not know: ", unknown->trace->path);
+    else if (unknown->count <= UNKNOWN_SHOWN)
+        fputs(", ", stderr);
+    if (unknown->count < UNKNOWN_SHOWN) {
+        fputs(column != NULL ? "column " : "table ", stderr);
+        output_text(stderr, table, strlen(table));
+        if (column != NULL) {
+            putc('.', stderr);
+            output_text(stderr, column, strlen(column));
+        }
+    } else if (unknown->count == UNKNOWN_SHOWN) {
+        fputs("...", stderr);
+    }
+    unknown->count++;
+}
+
+static bool
+unknown_has(struct unknown *unknown, const char *table, const char *column)
+{
+    return sqlite3_table_column_metadata(unknown->known, NULL, table, column, NULL, NULL, NULL, NULL, NULL) ==
+           SQLITE_OK;
+}
+
+/* The columns of a table that is known. Nothing is run. */
+static void
+unknown_look(struct unknown *unknown, const char *table)
+{
+    sqlite3_stmt *statement = NULL;
+    char *sql = sqlite3_mprintf("SELECT * FROM \"%w\"", table);
+
+    if (sql != NULL && sqlite3_prepare_v2(unknown->trace->db, sql, -1, &statement, NULL) == SQLITE_OK) {
+        for (int i = 0; i < sqlite3_column_count(statement); i++) {
+            const char *column = sqlite3_column_name(statement, i);
+
+            if (column != NULL && !unknown_has(unknown, table, column))
+                unknown_say(unknown, table, column);
+        }
+    }
+    sqlite3_finalize(statement);
+    sqlite3_free(sql);
+}
+
+/* The tables of call stacks are read where there are some, whoever made them. */
+static bool
+unknown_is_read(const char *table)
+{
+    return strcmp(table, "callstack") == 0 || strcmp(table, "frame") == 0;
+}
+
+void
+trace_say_unknown(const struct trace *trace)
+{
+    static const char sql[] = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage <> 0"
+                              " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid";
+    struct unknown unknown = { .trace = trace };
+    sqlite3_stmt *statement = NULL;
+
+    if (sqlite3_open(":memory:", &unknown.known) == SQLITE_OK &&
+        sqlite3_exec(unknown.known, tidei_trace_schema, NULL, NULL, NULL) == SQLITE_OK &&
+        sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL) == SQLITE_OK) {
+        while (sqlite3_step(statement) == SQLITE_ROW) {
+            const char *table = (const char *)sqlite3_column_text(statement, 0);
+
+            if (table == NULL || unknown_is_read(table))
+                continue;
+            if (unknown_has(&unknown, table, NULL))
+                unknown_look(&unknown, table);
+            else
+                unknown_say(&unknown, table, NULL);
+        }
+    }
+    if (unknown.count > 0)
+        putc('\n', stderr);
+    sqlite3_finalize(statement);
+    sqlite3_close(unknown.known);
+}

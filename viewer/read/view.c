@@ -1,0 +1,149 @@
+/* What a command that answers a question about one trace works with. */
+#include "config.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/cli/command.h"
+#include "viewer/read/view.h"
+
+int
+view_open(struct view *view, const char *command, const struct view_options *options, const char *path)
+{
+    int status;
+
+    memset(view, 0, sizeof(*view));
+    view->options = options;
+    status = trace_open(path, &view->trace);
+    if (status != COMMAND_FINE)
+        return status;
+    status = trace_layers_read(&view->trace, &view->layers);
+    if (status != COMMAND_FINE)
+        goto close_trace;
+    status = names_read(&view->trace, &view->layers, &view->names);
+    if (status != COMMAND_FINE)
+        goto free_layers;
+    status = filter_make(&view->names, options, &view->filter);
+    if (status != COMMAND_FINE)
+        goto free_names;
+    report_begin(&view->report, &options->report, command);
+    return COMMAND_FINE;
+
+free_names:
+    names_free(&view->names);
+free_layers:
+    trace_layers_free(&view->layers);
+close_trace:
+    trace_close(&view->trace);
+    return status;
+}
+
+int
+view_scan(struct view *view, const struct scan_pass *passes, size_t pass_count)
+{
+    return scan_run_filtered(&view->trace, &view->filter, passes, pass_count);
+}
+
+int
+view_finish(struct view *view, int status)
+{
+    if (status == COMMAND_FINE || status == COMMAND_FINDING) {
+        int verdict = trace_verdict(&view->trace);
+
+        status = report_print(&view->report, verdict != COMMAND_FINE ? verdict : status);
+    }
+    report_end(&view->report);
+    filter_free(&view->filter);
+    names_free(&view->names);
+    trace_layers_free(&view->layers);
+    trace_close(&view->trace);
+    return status;
+}
+
+static void
+view_add_list(FILE *out, const char *what, const struct option_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        fprintf(out, "%s%s %s", i > 0 ? " or " : ", ", what, list->items[i]);
+}
+
+char *
+view_subject(const struct view *view)
+{
+    const struct view_options *options = view->options;
+    const char *separator = "";
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+
+    if (out == NULL)
+        return NULL;
+    for (size_t i = 0; i < view->layers.count; i++) {
+        const struct trace_layer *layer = &view->layers.layers[i];
+        char name[64];
+
+        if (strcmp(layer->kind, "log") != 0 || !filter_has_layer(&view->filter, layer->layer_id))
+            continue;
+        fprintf(out, "%slayer %s", separator, names_layer(&view->names, layer->layer_id, name, sizeof(name)));
+        separator = " + ";
+    }
+    view_add_list(out, "tag", &options->tags);
+    view_add_list(out, "thread", &options->threads);
+    view_add_list(out, "stream", &options->streams);
+    view_add_list(out, "device", &options->devices);
+    if (options->callstack != NULL)
+        fprintf(out, ", call stacks with %s", options->callstack);
+    if (options->min_size > 0)
+        fprintf(out, ", from %llu B", (unsigned long long)options->min_size);
+    if (options->from.kind != MOMENT_NONE || options->to.kind != MOMENT_NONE)
+        fputs(", a part of the time", out);
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+uint64_t
+view_limit(const struct view *view)
+{
+    uint64_t lowest = 0;
+
+    for (size_t i = 0; i < view->layers.count; i++) {
+        const struct trace_layer *limit = &view->layers.layers[i];
+        char text[64];
+        uint64_t bytes;
+
+        if (strcmp(limit->kind, "limit") != 0)
+            continue;
+        snprintf(text, sizeof(text), "%.*s", (int)strcspn(limit->config, ","), limit->config);
+        for (size_t j = 0; parse_size(text, &bytes) && j < view->layers.count; j++) {
+            int64_t above = view->layers.layers[j].layer_id;
+
+            if (filter_has_layer(&view->filter, above) && trace_layers_reaches(&view->layers, above, limit->layer_id) &&
+                (lowest == 0 || bytes < lowest))
+                lowest = bytes;
+        }
+    }
+    return lowest;
+}
+
+int
+view_run(const struct command *self, int argc, char **argv, void *own,
+         int (*analyse)(struct view *view, const void *own))
+{
+    struct view_options options;
+    struct view view;
+    int status;
+
+    options_defaults(&options);
+    status = options_parse_arguments(self, argc, argv, own, &options, 1, "trace");
+    if (status != OPTIONS_GO)
+        return status;
+    status = view_open(&view, self->name, &options, argv[optind]);
+    if (status != COMMAND_FINE)
+        return status;
+    return view_finish(&view, analyse(&view, own));
+}
