@@ -37,42 +37,42 @@
 
 struct arena {
     struct tide_resource base;
-    struct tidei_parts parts; /* which arena a thread has */
+    struct tidei_slots slots; /* which arena a thread has */
     _Atomic uint32_t next;    /* the next thread's; written once by each */
     uint32_t count;           /* arenas for threads */
     uint64_t size_bytes;      /* UINT64_MAX: no bound */
     uint64_t block_bytes;     /* what an arena takes at a time */
-    struct tidei_source *source;
-    struct tidei_supply **arenas; /* owns; [count] is that of large requests */
+    struct tidei_shared_heap *shared_heap;
+    struct tidei_chunk_heap **arenas; /* owns; [count] is that of large requests */
 };
 
 /* A thread's part. */
 struct arena_thread {
-    struct tidei_part part;
+    struct tidei_slot slot;
     uint32_t arena; /* its number and 1; 0 at first */
 };
 
 static void
-arena_gather(struct tidei_supply *supply)
+arena_gather(struct tidei_chunk_heap *chunk_heap)
 {
-    struct arena *arena = tidei_source_of(supply)->context;
+    struct arena *arena = tidei_shared_heap_of(chunk_heap)->context;
 
     for (uint32_t i = 0; i <= arena->count; i++)
-        tidei_supply_release(arena->arenas[i]);
+        tidei_chunk_heap_release(arena->arenas[i]);
 }
 
 /* Nothing is in front of an arena. */
 static void
-arena_gather_nothing(struct tidei_supply *supply)
+arena_gather_nothing(struct tidei_chunk_heap *chunk_heap)
 {
-    (void)supply;
+    (void)chunk_heap;
 }
 
 /* The number of this thread's arena; 0 where its part is closed. */
 static uint32_t
 arena_number(struct arena *arena)
 {
-    struct arena_thread *thread = (struct arena_thread *)tidei_part_enter(&arena->parts);
+    struct arena_thread *thread = (struct arena_thread *)tidei_slot_enter(&arena->slots);
     uint32_t number;
 
     if (thread == NULL)
@@ -81,7 +81,7 @@ arena_number(struct arena *arena)
     if (thread->arena == 0)
         thread->arena = 1 + atomic_fetch_add_explicit(&arena->next, 1, memory_order_relaxed) % arena->count;
     number = thread->arena - 1;
-    tidei_part_leave(&thread->part);
+    tidei_slot_leave(&thread->slot);
     return number;
 }
 
@@ -95,12 +95,12 @@ struct arena_figures {
 };
 
 static void
-figures_add(struct arena_figures *figures, const struct tidei_supply *supply)
+figures_add(struct arena_figures *figures, const struct tidei_chunk_heap *chunk_heap)
 {
-    uint64_t largest = tidei_heap_largest(&supply->heap);
+    uint64_t largest = tidei_heap_largest(&chunk_heap->heap);
 
-    figures->free_bytes += tidei_heap_free_bytes(&supply->heap);
-    figures->free_blocks += supply->heap.free_count;
+    figures->free_bytes += tidei_heap_free_bytes(&chunk_heap->heap);
+    figures->free_blocks += chunk_heap->heap.free_count;
     if (figures->largest_free_bytes < largest)
         figures->largest_free_bytes = largest;
 }
@@ -109,24 +109,24 @@ figures_add(struct arena_figures *figures, const struct tidei_supply *supply)
 static void
 arena_read(struct arena *arena, struct arena_figures *out)
 {
-    struct tidei_supply *source = &arena->source->supply;
+    struct tidei_chunk_heap *shared_heap = &arena->shared_heap->chunk_heap;
 
     *out = (struct arena_figures){ 0 };
     for (uint32_t i = arena->count + 1; i > 0; i--)
-        tidei_lock_take(&arena->arenas[i - 1]->lock);
-    tidei_lock_take(&source->lock);
+        tidei_lock_acquire(&arena->arenas[i - 1]->lock);
+    tidei_lock_acquire(&shared_heap->lock);
     for (uint32_t i = 0; i <= arena->count; i++) {
         out->used_bytes += arena->arenas[i]->used_bytes;
         figures_add(out, arena->arenas[i]);
     }
     out->cached_bytes = out->free_bytes;
-    figures_add(out, source);
+    figures_add(out, shared_heap);
     /* Relaxed: a number, no data behind it. */
-    out->reserved_bytes = atomic_load_explicit(&source->held, memory_order_relaxed);
-    out->reserved_peak_bytes = source->peak_bytes;
-    tidei_lock_give(&source->lock);
+    out->reserved_bytes = atomic_load_explicit(&shared_heap->held, memory_order_relaxed);
+    out->reserved_peak_bytes = shared_heap->peak_bytes;
+    tidei_lock_release(&shared_heap->lock);
     for (uint32_t i = 0; i <= arena->count; i++)
-        tidei_lock_give(&arena->arenas[i]->lock);
+        tidei_lock_release(&arena->arenas[i]->lock);
 }
 
 /* Tell the traces how things stood when a request failed; its error stays as it is. */
@@ -166,7 +166,7 @@ arena_allocate_hard(struct arena *arena, uint32_t number, size_t bytes, size_t a
     tidei_error_save(&error);
     for (uint32_t i = 0; i <= arena->count && status != TIDE_OK; i++) {
         if (i != number)
-            status = tidei_supply_allocate_free(arena->arenas[i], bytes, alignment, stream, out);
+            status = tidei_chunk_heap_allocate_free(arena->arenas[i], bytes, alignment, stream, out);
     }
     tidei_error_restore(&error);
     return status;
@@ -183,12 +183,12 @@ arena_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     *out = NULL;
     if (bytes == 0)
         return TIDE_OK;
-    if (bytes > TIDEI_SUPPLY_BYTES_MAX || alignment > TIDEI_SUPPLY_BYTES_MAX)
+    if (bytes > TIDEI_CHUNK_HEAP_BYTES_MAX || alignment > TIDEI_CHUNK_HEAP_BYTES_MAX)
         return tide_error_set(TIDE_EINVAL, "arena: %zu B request at a multiple of %zu exceeds the largest of 128 TiB",
                               bytes, alignment);
     if (bytes <= arena->block_bytes / ARENA_REQUESTS && alignment <= arena->block_bytes / ARENA_REQUESTS)
         number = arena_number(arena);
-    status = tidei_supply_allocate(arena->arenas[number], bytes, alignment, stream, &piece);
+    status = tidei_chunk_heap_allocate(arena->arenas[number], bytes, alignment, stream, &piece);
     if (status != TIDE_OK && status != TIDE_ENOMEM && status != TIDE_EUPSTREAM) {
         if (arena_allocate_hard(arena, number, bytes, alignment, stream, &piece) == TIDE_OK)
             status = TIDE_OK;
@@ -204,7 +204,7 @@ arena_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
  * The arena that has the pointer. A look without locks finds it, unless it is no block: then the locks tell whether it
  * lies in one. Any one where none has it.
  */
-static struct tidei_supply *
+static struct tidei_chunk_heap *
 arena_owner(struct arena *arena, uint32_t number, const void *pointer)
 {
     if (tidei_piece_map_find(&arena->arenas[number]->heap.out, pointer) != NULL)
@@ -214,7 +214,7 @@ arena_owner(struct arena *arena, uint32_t number, const void *pointer)
             return arena->arenas[i];
     }
     for (uint32_t i = 0; i <= arena->count; i++) {
-        if (tidei_supply_owns(arena->arenas[i], pointer))
+        if (tidei_chunk_heap_owns(arena->arenas[i], pointer))
             return arena->arenas[i];
     }
     return arena->arenas[number];
@@ -227,25 +227,26 @@ arena_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
 
     if (pointer == NULL && bytes == 0)
         return TIDE_OK;
-    return tidei_supply_deallocate(arena_owner(arena, arena_number(arena), pointer), pointer, bytes, alignment, stream);
+    return tidei_chunk_heap_deallocate(arena_owner(arena, arena_number(arena), pointer), pointer, bytes, alignment,
+                                       stream);
 }
 
 /* Wait for all streams once: what all arenas, and none, have free is free on stream 0 afterwards. */
 static enum tide_status
 arena_order_all(struct arena *arena)
 {
-    struct tidei_supply *source = &arena->source->supply;
-    uint64_t epochs[ARENA_COUNT_MOST + 1], epoch = tidei_supply_order_begin(source);
+    struct tidei_chunk_heap *shared_heap = &arena->shared_heap->chunk_heap;
+    uint64_t epochs[ARENA_COUNT_MOST + 1], epoch = tidei_chunk_heap_order_begin(shared_heap);
     enum tide_status status, settled;
 
     for (uint32_t i = 0; i <= arena->count; i++)
-        epochs[i] = tidei_supply_order_begin(arena->arenas[i]);
+        epochs[i] = tidei_chunk_heap_order_begin(arena->arenas[i]);
     status = tide_pass_order(&arena->base, TIDE_STREAM_ALL, 0);
     if (status != TIDE_OK)
         return status;
-    status = tidei_supply_order_end(source, epoch);
+    status = tidei_chunk_heap_order_end(shared_heap, epoch);
     for (uint32_t i = 0; i <= arena->count; i++) {
-        settled = tidei_supply_order_end(arena->arenas[i], epochs[i]);
+        settled = tidei_chunk_heap_order_end(arena->arenas[i], epochs[i]);
         if (status == TIDE_OK)
             status = settled;
     }
@@ -268,13 +269,13 @@ arena_trim(struct tide_resource *self, uint64_t keep_bytes)
     enum tide_status status = TIDE_OK, below;
 
     /* Relaxed: a number, no data behind it. */
-    if (atomic_load_explicit(&arena->source->supply.held, memory_order_relaxed) > keep_bytes) {
+    if (atomic_load_explicit(&arena->shared_heap->chunk_heap.held, memory_order_relaxed) > keep_bytes) {
         /* Streams that memory was freed on may be gone: no call may name one. */
         status = arena_order_all(arena);
         for (uint32_t i = 0; i <= arena->count && status == TIDE_OK; i++)
-            tidei_supply_release(arena->arenas[i]);
+            tidei_chunk_heap_release(arena->arenas[i]);
         if (status == TIDE_OK)
-            tidei_supply_shrink(&arena->source->supply, keep_bytes);
+            tidei_chunk_heap_shrink(&arena->shared_heap->chunk_heap, keep_bytes);
     }
     below = tide_pass_trim(self, keep_bytes);
     return status != TIDE_OK ? status : below;
@@ -337,12 +338,12 @@ arena_free(struct arena *arena)
 {
     for (uint32_t i = 0; arena->arenas != NULL && i <= arena->count; i++) {
         if (arena->arenas[i] != NULL)
-            tidei_supply_fini(arena->arenas[i]);
+            tidei_chunk_heap_fini(arena->arenas[i]);
         free(arena->arenas[i]);
     }
     free(arena->arenas);
-    if (arena->source != NULL)
-        tide_resource_release(&arena->source->base);
+    if (arena->shared_heap != NULL)
+        tide_resource_release(&arena->shared_heap->base);
     free(arena);
 }
 
@@ -351,7 +352,7 @@ arena_destroy(struct tide_resource *self)
 {
     struct arena *arena = (struct arena *)self;
 
-    tidei_parts_fini(&arena->parts);
+    tidei_slots_fini(&arena->slots);
     tide_resource_fini(self);
     arena_free(arena);
 }
@@ -373,23 +374,23 @@ static const struct tide_resource_ops arena_ops = {
 static enum tide_status
 arena_source_new(struct arena *arena, struct tide_resource *upstream)
 {
-    const struct tidei_supply_options options = {
+    const struct tidei_chunk_heap_options options = {
         .name = "arena",
         .granule = TIDE_DEFAULT_ALIGNMENT,
-        .growth_bytes = TIDEI_SUPPLY_CHUNK_BYTES,
+        .growth_bytes = TIDEI_CHUNK_HEAP_CHUNK_BYTES,
         .maximum_bytes = arena->size_bytes,
         .release_threshold_bytes = UINT64_MAX,
         .gather = arena_gather,
     };
 
-    return tidei_source_create(upstream, &options, 16 * arena->block_bytes, arena, &arena->source);
+    return tidei_shared_heap_create(upstream, &options, 16 * arena->block_bytes, arena, &arena->shared_heap);
 }
 
 /* One arena; that of large requests gives back at once what is free. */
 static enum tide_status
 arenas_add(struct arena *arena, uint32_t number)
 {
-    const struct tidei_supply_options options = {
+    const struct tidei_chunk_heap_options options = {
         .name = "arena",
         .granule = TIDE_DEFAULT_ALIGNMENT,
         .growth_bytes = number < arena->count ? arena->block_bytes : TIDE_DEFAULT_ALIGNMENT,
@@ -397,16 +398,16 @@ arenas_add(struct arena *arena, uint32_t number)
         .release_threshold_bytes = number < arena->count ? arena->block_bytes : 1,
         .gather = arena_gather_nothing,
     };
-    struct tidei_supply *supply = malloc(sizeof(*supply));
+    struct tidei_chunk_heap *chunk_heap = malloc(sizeof(*chunk_heap));
     enum tide_status status;
 
-    if (supply == NULL)
-        return tide_error_set(TIDE_ENOMEM, "arena: no host memory for %zu B", sizeof(*supply));
-    status = tidei_supply_init(supply, &arena->source->base, &options);
+    if (chunk_heap == NULL)
+        return tide_error_set(TIDE_ENOMEM, "arena: no host memory for %zu B", sizeof(*chunk_heap));
+    status = tidei_chunk_heap_init(chunk_heap, &arena->shared_heap->base, &options);
     if (status == TIDE_OK)
-        arena->arenas[number] = supply;
+        arena->arenas[number] = chunk_heap;
     else
-        free(supply);
+        free(chunk_heap);
     return status;
 }
 
@@ -415,7 +416,7 @@ arena_block_bytes(uint64_t size_bytes)
 {
     uint64_t bytes = ARENA_BLOCK_BYTES;
 
-    while (bytes > size_bytes / ARENA_BLOCKS && bytes > TIDEI_SUPPLY_CHUNK_BYTES)
+    while (bytes > size_bytes / ARENA_BLOCKS && bytes > TIDEI_CHUNK_HEAP_CHUNK_BYTES)
         bytes /= 2;
     return bytes;
 }
@@ -461,17 +462,17 @@ tide_arena_create(struct tide_resource *upstream, const struct tide_arena_option
     status = tidei_options_copy("arena", options, &known, sizeof(known));
     if (status != TIDE_OK)
         return status;
-    if (known.size_bytes > TIDEI_SUPPLY_BYTES_MAX)
+    if (known.size_bytes > TIDEI_CHUNK_HEAP_BYTES_MAX)
         return tide_error_set(TIDE_EINVAL, "arena: a size of %s, the largest is 128 TiB",
                               tidei_size_text(known.size_bytes));
     status = arena_new(upstream, known.size_bytes != 0 ? known.size_bytes : UINT64_MAX, &arena);
     if (status != TIDE_OK)
         return status;
-    status = tidei_parts_init(&arena->parts, sizeof(struct arena_thread), NULL);
+    status = tidei_slots_init(&arena->slots, sizeof(struct arena_thread), NULL);
     if (status == TIDE_OK) {
         status = tide_resource_init(&arena->base, &arena_ops, upstream);
         if (status != TIDE_OK)
-            tidei_parts_fini(&arena->parts);
+            tidei_slots_fini(&arena->slots);
     }
     if (status == TIDE_OK)
         *out = &arena->base;

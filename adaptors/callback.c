@@ -22,14 +22,14 @@
 
 /* What one thread has allocated less what it has freed; below 0 for one that frees what others allocate. */
 struct callback_part {
-    struct tidei_part part; /* first */
+    struct tidei_slot part; /* first */
     int64_t used_bytes;
 };
 
 struct callback {
     struct tide_resource base;
     struct tide_callback_options options;
-    struct tidei_parts parts;
+    struct tidei_slots slots;
     _Atomic int64_t used_bytes; /* of threads that found their part closed, or have none */
 };
 
@@ -37,14 +37,14 @@ struct callback {
 static void
 callback_count(struct callback *callback, int64_t bytes)
 {
-    struct callback_part *part = (struct callback_part *)tidei_part_enter(&callback->parts);
+    struct callback_part *part = (struct callback_part *)tidei_slot_enter(&callback->slots);
 
     if (part == NULL) {
         atomic_fetch_add_explicit(&callback->used_bytes, bytes, memory_order_relaxed); /* a figure: orders nothing */
         return;
     }
     part->used_bytes += bytes;
-    tidei_part_leave(&part->part);
+    tidei_slot_leave(&part->part);
 }
 
 /* Of all threads at one moment: while the parts are closed, one counter has what changes. */
@@ -53,11 +53,11 @@ callback_used_bytes(struct callback *callback)
 {
     int64_t used_bytes;
 
-    tidei_parts_close(&callback->parts);
+    tidei_slots_quiesce(&callback->slots);
     used_bytes = atomic_load_explicit(&callback->used_bytes, memory_order_relaxed);
-    for (struct tidei_part *part = callback->parts.first; part != NULL; part = part->next)
+    for (struct tidei_slot *part = callback->slots.first; part != NULL; part = part->next)
         used_bytes += ((struct callback_part *)part)->used_bytes;
-    tidei_parts_open(&callback->parts);
+    tidei_slots_resume(&callback->slots);
     return (uint64_t)used_bytes;
 }
 
@@ -154,7 +154,7 @@ callback_destroy(struct tide_resource *self)
 
     if (callback->options.destroy != NULL)
         callback->options.destroy(callback->options.context);
-    tidei_parts_fini(&callback->parts);
+    tidei_slots_fini(&callback->slots);
     tide_resource_fini(self);
     free(self);
 }
@@ -204,7 +204,7 @@ tide_callback_create(const struct tide_callback_options *options, struct tide_re
     if (callback == NULL)
         return tide_error_set(TIDE_ENOMEM, "callback: no host memory for %zu B", sizeof(*callback));
     callback->options = wanted;
-    status = tidei_parts_init(&callback->parts, sizeof(struct callback_part), NULL);
+    status = tidei_slots_init(&callback->slots, sizeof(struct callback_part), NULL);
     if (status != TIDE_OK)
         goto free_callback;
     status = tide_resource_init(&callback->base, &callback_ops, NULL);
@@ -214,7 +214,7 @@ tide_callback_create(const struct tide_callback_options *options, struct tide_re
     return TIDE_OK;
 
 fini_parts:
-    tidei_parts_fini(&callback->parts);
+    tidei_slots_fini(&callback->slots);
 free_callback:
     free(callback);
     return status;

@@ -97,7 +97,7 @@ monotonic_must_order(struct monotonic_chunk *chunk, tide_stream stream)
 static void
 monotonic_note_order(struct monotonic *self, uintptr_t address, tide_stream chunk_stream, tide_stream stream)
 {
-    tidei_lock_take(&self->lock);
+    tidei_lock_acquire(&self->lock);
     for (size_t i = 0; i < self->count; i++) {
         struct monotonic_chunk *chunk = &self->chunks[i];
 
@@ -105,7 +105,7 @@ monotonic_note_order(struct monotonic *self, uintptr_t address, tide_stream chun
             chunk->ordered_count < MONOTONIC_STREAMS)
             chunk->ordered[chunk->ordered_count++] = stream;
     }
-    tidei_lock_give(&self->lock);
+    tidei_lock_release(&self->lock);
 }
 
 /* A block out of the chunks that are there; *found is false where none has room. */
@@ -120,7 +120,7 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     enum tide_status status;
     bool order = false;
 
-    tidei_lock_take(&self->lock);
+    tidei_lock_acquire(&self->lock);
     chunk = monotonic_find(self, bytes, alignment, &address);
     *found = chunk != NULL;
     if (chunk != NULL) {
@@ -130,7 +130,7 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
         chunk_stream = chunk->stream;
         chunk_address = chunk->address;
     }
-    tidei_lock_give(&self->lock);
+    tidei_lock_release(&self->lock);
     *out = chunk != NULL ? (void *)address : NULL;
     if (!order)
         return TIDE_OK;
@@ -140,9 +140,9 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
         return TIDE_OK;
     }
     /* Its place is lost until the reset; nobody has it. */
-    tidei_lock_take(&self->lock);
+    tidei_lock_acquire(&self->lock);
     self->used_bytes -= bytes;
-    tidei_lock_give(&self->lock);
+    tidei_lock_release(&self->lock);
     *out = NULL;
     return status;
 }
@@ -155,7 +155,7 @@ monotonic_reserve(struct monotonic *self)
     struct monotonic_chunk *chunks;
     bool room;
 
-    tidei_lock_take(&self->lock);
+    tidei_lock_acquire(&self->lock);
     room = self->count + self->travelling < self->capacity;
     if (!room) {
         capacity = self->capacity != 0 ? 2 * self->capacity : 8;
@@ -165,7 +165,7 @@ monotonic_reserve(struct monotonic *self)
         self->capacity = room ? capacity : self->capacity;
     }
     self->travelling += room;
-    tidei_lock_give(&self->lock);
+    tidei_lock_release(&self->lock);
     return room;
 }
 
@@ -229,14 +229,14 @@ monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
         return tide_error_set(TIDE_ENOMEM, "monotonic: no host memory to note another chunk of %s",
                               tidei_size_text(chunk.bytes));
     status = monotonic_take_from_upstream(self, &chunk);
-    tidei_lock_take(&self->lock);
+    tidei_lock_acquire(&self->lock);
     self->travelling--;
     if (status == TIDE_OK) {
         overlaps = monotonic_overlaps(self, &chunk);
         if (!overlaps)
             monotonic_add(self, &chunk);
     }
-    tidei_lock_give(&self->lock);
+    tidei_lock_release(&self->lock);
     /* To give it back would give away what is here. */
     if (overlaps)
         return tide_error_set(TIDE_EUPSTREAM, "monotonic: %s gave out %p, which it gave before",
@@ -288,12 +288,12 @@ monotonic_deallocate(struct tide_resource *resource, void *pointer, size_t bytes
     (void)stream;
     if (pointer == NULL && bytes == 0)
         return TIDE_OK;
-    tidei_lock_take(&self->lock);
+    tidei_lock_acquire(&self->lock);
     known = bytes != 0 && monotonic_owns(self, (uintptr_t)pointer, bytes);
     used_bytes = self->used_bytes;
     if (known && bytes <= used_bytes)
         self->used_bytes -= bytes;
-    tidei_lock_give(&self->lock);
+    tidei_lock_release(&self->lock);
     if (!known)
         return tide_error_set(TIDE_EPOINTER, "monotonic: %p of %zu B was not handed out", pointer, bytes);
     if (bytes > used_bytes)
@@ -308,7 +308,7 @@ monotonic_take_empty(struct monotonic *self, uint64_t keep_bytes, struct monoton
 {
     bool taken = false;
 
-    tidei_lock_take(&self->lock);
+    tidei_lock_acquire(&self->lock);
     if (self->count > 0) {
         *out = self->chunks[self->count - 1];
         taken = out->filled == 0 && self->reserved_bytes - out->bytes >= keep_bytes;
@@ -320,7 +320,7 @@ monotonic_take_empty(struct monotonic *self, uint64_t keep_bytes, struct monoton
         if (self->current > self->count)
             self->current = self->count;
     }
-    tidei_lock_give(&self->lock);
+    tidei_lock_release(&self->lock);
     return taken;
 }
 
@@ -337,11 +337,11 @@ monotonic_trim(struct tide_resource *resource, uint64_t keep_bytes)
         status = upstream->ops->order(upstream, TIDE_STREAM_ALL, 0);
         if (status == TIDE_OK)
             status = tidei_deallocate(upstream, (void *)chunk.address, chunk.bytes, chunk.alignment, 0);
-        tidei_lock_take(&self->lock);
+        tidei_lock_acquire(&self->lock);
         self->travelling--;
         if (status != TIDE_OK)
             monotonic_add(self, &chunk);
-        tidei_lock_give(&self->lock);
+        tidei_lock_release(&self->lock);
     }
     return status != TIDE_OK ? status : tide_pass_trim(resource, keep_bytes);
 }
@@ -363,7 +363,7 @@ monotonic_query(struct tide_resource *resource, enum tide_query what, uint64_t *
         return tide_pass_query(resource, what, out);
     }
     *out = 0;
-    tidei_lock_take(&self->lock);
+    tidei_lock_acquire(&self->lock);
     if (what == TIDE_QUERY_BYTES_USED)
         *out = self->used_bytes;
     else if (what == TIDE_QUERY_BYTES_RESERVED)
@@ -373,7 +373,7 @@ monotonic_query(struct tide_resource *resource, enum tide_query what, uint64_t *
 
         *out = free_bytes > *out ? free_bytes : *out;
     }
-    tidei_lock_give(&self->lock);
+    tidei_lock_release(&self->lock);
     return TIDE_OK;
 }
 
@@ -470,7 +470,7 @@ tide_monotonic_reset(struct tide_resource *monotonic, tide_stream stream)
             return status;
         stream = 0;
     }
-    tidei_lock_take(&self->lock);
+    tidei_lock_acquire(&self->lock);
     for (size_t i = 0; i < self->count; i++) {
         self->chunks[i].filled = 0;
         self->chunks[i].stream = stream;
@@ -478,7 +478,7 @@ tide_monotonic_reset(struct tide_resource *monotonic, tide_stream stream)
     }
     self->current = 0;
     self->used_bytes = 0;
-    tidei_lock_give(&self->lock);
+    tidei_lock_release(&self->lock);
     return TIDE_OK;
 }
 

@@ -46,19 +46,19 @@ struct pool {
     struct tide_resource base;
     struct tide_pool_options options; /* as they are meant: no field is a default */
     struct tidei_cache cache;
-    _Alignas(128) struct tidei_supply supply;
+    _Alignas(128) struct tidei_chunk_heap chunk_heap;
 };
 
 static struct pool *
-pool_of_supply(struct tidei_supply *supply)
+pool_of_supply(struct tidei_chunk_heap *chunk_heap)
 {
-    return (struct pool *)(void *)((char *)supply - offsetof(struct pool, supply));
+    return (struct pool *)(void *)((char *)chunk_heap - offsetof(struct pool, chunk_heap));
 }
 
 static void
-pool_gather(struct tidei_supply *supply)
+pool_gather(struct tidei_chunk_heap *chunk_heap)
 {
-    tidei_cache_gather(&pool_of_supply(supply)->cache);
+    tidei_cache_gather(&pool_of_supply(chunk_heap)->cache);
 }
 
 static __attribute__((noinline)) enum tide_status
@@ -69,10 +69,10 @@ pool_allocate_shared(struct pool *pool, size_t bytes, size_t alignment, tide_str
 
     if (bytes == 0)
         return TIDE_OK;
-    if (bytes > TIDEI_SUPPLY_BYTES_MAX || alignment > TIDEI_SUPPLY_BYTES_MAX)
+    if (bytes > TIDEI_CHUNK_HEAP_BYTES_MAX || alignment > TIDEI_CHUNK_HEAP_BYTES_MAX)
         return tide_error_set(TIDE_EINVAL, "pool: %zu B request at a multiple of %zu exceeds the largest of 128 TiB",
                               bytes, alignment);
-    status = tidei_supply_allocate(&pool->supply, bytes, alignment, stream, &piece);
+    status = tidei_chunk_heap_allocate(&pool->chunk_heap, bytes, alignment, stream, &piece);
     if (status == TIDE_OK)
         *out = (void *)tidei_piece_address(piece);
     return status;
@@ -94,17 +94,17 @@ pool_deallocate_shared(struct pool *pool, void *pointer, size_t bytes, size_t al
 {
     if (pointer == NULL && bytes == 0)
         return TIDE_OK;
-    return tidei_supply_deallocate(&pool->supply, pointer, bytes, alignment, stream);
+    return tidei_chunk_heap_deallocate(&pool->chunk_heap, pointer, bytes, alignment, stream);
 }
 
 static enum tide_status
 pool_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct pool *pool = (struct pool *)self;
-    struct tidei_piece *piece = tidei_piece_map_find(&pool->supply.heap.out, pointer);
+    struct tidei_piece *piece = tidei_piece_map_find(&pool->chunk_heap.heap.out, pointer);
     enum tidei_cache_given given = TIDEI_CACHE_NOT_IT;
 
-    if (__builtin_expect(piece != NULL && bytes <= TIDEI_SUPPLY_BYTES_MAX, 1))
+    if (__builtin_expect(piece != NULL && bytes <= TIDEI_CHUNK_HEAP_BYTES_MAX, 1))
         given = tidei_cache_give(&pool->cache, piece, pointer, bytes, alignment, stream);
     if (__builtin_expect(given == TIDEI_CACHE_KEPT, 1))
         return TIDE_OK;
@@ -119,13 +119,13 @@ pool_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
     if (earlier != TIDE_STREAM_ALL || later != 0)
         return tide_pass_order(self, earlier, later);
-    return tidei_supply_order_all(&((struct pool *)self)->supply);
+    return tidei_chunk_heap_order_all(&((struct pool *)self)->chunk_heap);
 }
 
 static enum tide_status
 pool_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
-    enum tide_status status = tidei_supply_trim(&((struct pool *)self)->supply, keep_bytes);
+    enum tide_status status = tidei_chunk_heap_trim(&((struct pool *)self)->chunk_heap, keep_bytes);
     enum tide_status below = tide_pass_trim(self, keep_bytes);
 
     return status != TIDE_OK ? status : below;
@@ -134,26 +134,26 @@ pool_trim(struct tide_resource *self, uint64_t keep_bytes)
 static void
 pool_read(struct pool *pool, struct tide_pool_figures *out)
 {
-    struct tidei_supply *supply = &pool->supply;
+    struct tidei_chunk_heap *chunk_heap = &pool->chunk_heap;
     struct tidei_cache_sums sums;
 
     *out = (struct tide_pool_figures){ 0 };
     tidei_cache_close(&pool->cache, &sums);
-    out->used_bytes = supply->used_bytes + (uint64_t)sums.used_bytes;
+    out->used_bytes = chunk_heap->used_bytes + (uint64_t)sums.used_bytes;
     out->cached_bytes = sums.bytes;
     /* Relaxed: a number, no data behind it. */
-    out->reserved_bytes = atomic_load_explicit(&supply->held, memory_order_relaxed);
-    out->reserved_peak_bytes = supply->peak_bytes;
-    out->free_bytes = tidei_heap_free_bytes(&supply->heap);
-    out->largest_free_bytes = tidei_heap_largest(&supply->heap);
+    out->reserved_bytes = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed);
+    out->reserved_peak_bytes = chunk_heap->peak_bytes;
+    out->free_bytes = tidei_heap_free_bytes(&chunk_heap->heap);
+    out->largest_free_bytes = tidei_heap_largest(&chunk_heap->heap);
     if (out->largest_free_bytes < sums.largest)
         out->largest_free_bytes = sums.largest;
-    out->free_blocks = supply->heap.free_count + sums.count;
-    out->chunks = supply->heap.chunk_count;
-    out->grown = supply->grown;
-    out->returned = supply->returned;
-    out->taken_over = supply->taken_over;
-    out->orders = supply->orders;
+    out->free_blocks = chunk_heap->heap.free_count + sums.count;
+    out->chunks = chunk_heap->heap.chunk_count;
+    out->grown = chunk_heap->grown;
+    out->returned = chunk_heap->returned;
+    out->taken_over = chunk_heap->taken_over;
+    out->orders = chunk_heap->orders;
     tidei_cache_open(&pool->cache);
 }
 
@@ -166,7 +166,7 @@ pool_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 
     switch (what) {
     case TIDE_QUERY_BYTES_RESERVED:
-        *out = atomic_load_explicit(&pool->supply.held, memory_order_relaxed); /* relaxed: as in pool_read */
+        *out = atomic_load_explicit(&pool->chunk_heap.held, memory_order_relaxed); /* relaxed: as in pool_read */
         return TIDE_OK;
     case TIDE_QUERY_CAPACITY:
         status = tide_pass_query(self, what, out);
@@ -223,7 +223,7 @@ pool_describe(struct tide_resource *self, struct tide_text *text)
 
     pool_describe_size(text, "initial", options->initial_bytes, 0, &separator);
     pool_describe_size(text, "maximum", options->maximum_bytes, UINT64_MAX, &separator);
-    pool_describe_size(text, "growth", options->growth_bytes, TIDEI_SUPPLY_CHUNK_BYTES, &separator);
+    pool_describe_size(text, "growth", options->growth_bytes, TIDEI_CHUNK_HEAP_CHUNK_BYTES, &separator);
     pool_describe_size(text, "release_threshold", pool_described(options->release_threshold_bytes), UINT64_MAX,
                        &separator);
     pool_describe_size(text, "alignment", options->alignment, TIDE_DEFAULT_ALIGNMENT, &separator);
@@ -236,7 +236,7 @@ pool_destroy(struct tide_resource *self)
     struct pool *pool = (struct pool *)self;
 
     tidei_cache_fini(&pool->cache);
-    tidei_supply_fini(&pool->supply);
+    tidei_chunk_heap_fini(&pool->chunk_heap);
     tide_resource_fini(self);
     free(pool);
 }
@@ -262,16 +262,16 @@ pool_check(struct tide_pool_options *options)
         return tide_error_set(TIDE_EINVAL, "pool: growth of %s exceeds the maximum of %s",
                               tidei_size_text(options->growth_bytes), tidei_size_text(options->maximum_bytes));
     options->maximum_bytes = options->maximum_bytes != 0 ? options->maximum_bytes : UINT64_MAX;
-    options->growth_bytes = options->growth_bytes != 0 ? options->growth_bytes : TIDEI_SUPPLY_CHUNK_BYTES;
+    options->growth_bytes = options->growth_bytes != 0 ? options->growth_bytes : TIDEI_CHUNK_HEAP_CHUNK_BYTES;
     options->release_threshold_bytes =
         options->release_threshold_bytes != 0 ? options->release_threshold_bytes : UINT64_MAX;
     options->alignment = options->alignment != 0 ? options->alignment : TIDE_DEFAULT_ALIGNMENT;
     options->cache_bytes = options->cache_bytes != 0 ? options->cache_bytes : POOL_CACHE_BYTES;
-    if (!tidei_is_power_of_two(options->alignment) || options->alignment > TIDEI_SUPPLY_CHUNK_BYTES ||
+    if (!tidei_is_power_of_two(options->alignment) || options->alignment > TIDEI_CHUNK_HEAP_CHUNK_BYTES ||
         options->alignment < 16)
         return tide_error_set(TIDE_EINVAL, "pool: alignment %llu is no power of two from 16 to 2 MiB",
                               (unsigned long long)options->alignment);
-    if (options->initial_bytes > TIDEI_SUPPLY_BYTES_MAX || options->growth_bytes > TIDEI_SUPPLY_BYTES_MAX)
+    if (options->initial_bytes > TIDEI_CHUNK_HEAP_BYTES_MAX || options->growth_bytes > TIDEI_CHUNK_HEAP_BYTES_MAX)
         return tide_error_set(TIDE_EINVAL, "pool: an initial size of %s and a growth of %s, the largest is 128 TiB",
                               tidei_size_text(options->initial_bytes), tidei_size_text(options->growth_bytes));
     if (options->initial_bytes > options->maximum_bytes)
@@ -286,7 +286,7 @@ pool_check(struct tide_pool_options *options)
 static enum tide_status
 pool_supply_init(struct pool *pool, struct tide_resource *upstream)
 {
-    const struct tidei_supply_options options = {
+    const struct tidei_chunk_heap_options options = {
         .name = "pool",
         .granule = pool->options.alignment,
         .growth_bytes = pool->options.growth_bytes,
@@ -296,7 +296,7 @@ pool_supply_init(struct pool *pool, struct tide_resource *upstream)
         .gather = pool_gather,
     };
 
-    return tidei_supply_init(&pool->supply, upstream, &options);
+    return tidei_chunk_heap_init(&pool->chunk_heap, upstream, &options);
 }
 
 /* The resource itself, without chunks. */
@@ -313,7 +313,7 @@ pool_new(struct tide_resource *upstream, const struct tide_pool_options *options
     status = pool_supply_init(pool, upstream);
     if (status != TIDE_OK)
         goto free_pool;
-    status = tidei_cache_init(&pool->cache, &pool->supply, options->cache_bytes);
+    status = tidei_cache_init(&pool->cache, &pool->chunk_heap, options->cache_bytes);
     if (status != TIDE_OK)
         goto fini_supply;
     status = tide_resource_init(&pool->base, &pool_ops, upstream);
@@ -325,7 +325,7 @@ pool_new(struct tide_resource *upstream, const struct tide_pool_options *options
 fini_cache:
     tidei_cache_fini(&pool->cache);
 fini_supply:
-    tidei_supply_fini(&pool->supply);
+    tidei_chunk_heap_fini(&pool->chunk_heap);
 free_pool:
     free(pool);
     return status;
@@ -349,7 +349,7 @@ tide_pool_create(struct tide_resource *upstream, const struct tide_pool_options 
     if (status == TIDE_OK)
         status = pool_new(upstream, &known, &pool);
     if (status == TIDE_OK && known.initial_bytes != 0)
-        status = tidei_supply_begin(&pool->supply, known.initial_bytes);
+        status = tidei_chunk_heap_begin(&pool->chunk_heap, known.initial_bytes);
     if (status == TIDE_OK)
         *out = &pool->base;
     else if (pool != NULL)
@@ -370,7 +370,7 @@ tide_pool_trim(struct tide_resource *resource, uint64_t keep_bytes)
 
     if (pool == NULL)
         return tide_error_set(TIDE_EINVAL, "pool: asked of what is no pool");
-    return tidei_supply_trim(&pool->supply, keep_bytes);
+    return tidei_chunk_heap_trim(&pool->chunk_heap, keep_bytes);
 }
 
 enum tide_status

@@ -16,12 +16,12 @@
 
 static struct {
     struct tide_resource *base;
-    struct tidei_supply supply;
+    struct tidei_chunk_heap supply;
     struct tidei_cache cache;
 } model;
 
 static void
-gather(struct tidei_supply *supply)
+gather(struct tidei_chunk_heap *supply)
 {
     (void)supply;
     tidei_cache_gather(&model.cache);
@@ -30,7 +30,7 @@ gather(struct tidei_supply *supply)
 static void
 begin(uint64_t most_bytes)
 {
-    const struct tidei_supply_options options = {
+    const struct tidei_chunk_heap_options options = {
         .name = "cache-t",
         .granule = 256,
         .growth_bytes = HELD,
@@ -42,8 +42,8 @@ begin(uint64_t most_bytes)
 
     memset(&model, 0, sizeof(model));
     model.base = base_sim(0);
-    if (tidei_supply_init(&model.supply, model.base, &options) != TIDE_OK ||
-        tidei_supply_begin(&model.supply, HELD) != TIDE_OK ||
+    if (tidei_chunk_heap_init(&model.supply, model.base, &options) != TIDE_OK ||
+        tidei_chunk_heap_begin(&model.supply, HELD) != TIDE_OK ||
         tidei_cache_init(&model.cache, &model.supply, most_bytes) != TIDE_OK)
         abort();
 }
@@ -52,7 +52,7 @@ static void
 end(void)
 {
     tidei_cache_fini(&model.cache);
-    tidei_supply_fini(&model.supply);
+    tidei_chunk_heap_fini(&model.supply);
     tide_resource_release(model.base);
 }
 
@@ -74,7 +74,7 @@ kept_of_many(void)
     uint64_t most = 0;
 
     for (size_t i = 0; i < BLOCKS; i++) {
-        if (tidei_supply_allocate(&model.supply, BLOCK_BYTES(i), 256, 0, &pieces[i]) != TIDE_OK)
+        if (tidei_chunk_heap_allocate(&model.supply, BLOCK_BYTES(i), 256, 0, &pieces[i]) != TIDE_OK)
             abort();
     }
     for (size_t i = 0; i < BLOCKS; i++) {
@@ -97,7 +97,7 @@ test_bounds(void)
     is_u64(kept_of_many(), 8, "twice that once threads have waited often");
     model.supply.crowd = 2;
     is_u64(kept_of_many(), 16, "twice that again");
-    model.supply.crowd = TIDEI_SUPPLY_CROWD_MOST;
+    model.supply.crowd = TIDEI_CHUNK_HEAP_CROWD_MOST;
     is_u64(kept_of_many(), 24, "and so on, up to the bound of each thread");
     tidei_cache_gather(&model.cache);
     ok(kept() == 0 && model.supply.crowd == 0, "a request that would fail takes all of it back, and the right to more");
@@ -105,7 +105,7 @@ test_bounds(void)
     end();
 
     begin(1024 * MIB);
-    model.supply.crowd = TIDEI_SUPPLY_CROWD_MOST;
+    model.supply.crowd = TIDEI_CHUNK_HEAP_CROWD_MOST;
     is_u64(kept_of_many(), 64, "all threads keep a quarter of what is reserved at most");
     end();
 }
@@ -114,8 +114,8 @@ static void *
 run_enter(void *context)
 {
     (void)context;
-    tidei_supply_enter(&model.supply);
-    tidei_lock_give(&model.supply.lock);
+    tidei_chunk_heap_enter(&model.supply);
+    tidei_lock_release(&model.supply.lock);
     return NULL;
 }
 
@@ -126,13 +126,13 @@ enter(bool held)
     pthread_t thread;
 
     if (held) {
-        tidei_lock_take(&model.supply.lock);
-        point_arm("supply.waits", NULL);
+        tidei_lock_acquire(&model.supply.lock);
+        point_arm("chunk-heap.waits", NULL);
     }
     pthread_create(&thread, NULL, run_enter, NULL);
     if (held) {
         point_wait();
-        tidei_lock_give(&model.supply.lock);
+        tidei_lock_release(&model.supply.lock);
         point_release();
     }
     pthread_join(thread, NULL);
@@ -147,13 +147,13 @@ test_crowd(void)
     enter(false);
     enter(true);
     ok(model.supply.entered == 2 && model.supply.waited == 1, "who finds the lock held is counted");
-    model.supply.entered = TIDEI_SUPPLY_ENTERED - 1;
-    model.supply.waited = TIDEI_SUPPLY_WAITED - 2;
+    model.supply.entered = TIDEI_CHUNK_HEAP_ENTERED - 1;
+    model.supply.waited = TIDEI_CHUNK_HEAP_WAITED - 2;
     enter(true);
     ok(model.supply.crowd == 0 && model.supply.entered == 0 && model.supply.waited == 0,
        "less than one in eight is no crowd");
-    model.supply.entered = TIDEI_SUPPLY_ENTERED - 1;
-    model.supply.waited = TIDEI_SUPPLY_WAITED - 1;
+    model.supply.entered = TIDEI_CHUNK_HEAP_ENTERED - 1;
+    model.supply.waited = TIDEI_CHUNK_HEAP_WAITED - 1;
     enter(true);
     ok(model.supply.crowd == 1 && model.supply.entered == 0 && model.supply.waited == 0, "one in eight is");
     end();

@@ -12,7 +12,7 @@
 static struct tidei_recorder recorders[3];
 static struct tidei_record records[RING_RECORDS];
 static struct tidei_ring ring;
-static struct tidei_front fronts[3];
+static struct tidei_producer fronts[3];
 
 static struct tidei_call_part
 call_at(uint64_t start)
@@ -25,7 +25,7 @@ add(uint64_t start)
 {
     struct tidei_call_part call = call_at(start);
 
-    return tidei_call_slot_add(&tidei_call_slot, &call);
+    return tidei_call_capture_add(&tidei_call_capture, &call);
 }
 
 /* The starts of the calls that the innermost wait takes, as text. */
@@ -33,7 +33,7 @@ static const char *
 taken(void)
 {
     struct tidei_call_part calls[TIDEI_CALLS_MOST];
-    unsigned count = tidei_call_slot_take(&tidei_call_slot, calls);
+    unsigned count = tidei_call_capture_take(&tidei_call_capture, calls);
     static char text[256];
     int length = 0;
 
@@ -49,19 +49,19 @@ taken(void)
 static void
 test_alone(void)
 {
-    struct tidei_call_slot *slot = tidei_call_slot_arm(&fronts[0], false);
+    struct tidei_call_capture *slot = tidei_call_capture_arm(&fronts[0], false);
     bool all = true;
 
     is_string(taken(), "", "a log that waits has no call at first");
-    ok(tidei_call_slot_waits(slot, &recorders[0]) && !tidei_call_slot_waits(slot, &recorders[1]),
+    ok(tidei_call_capture_waits(slot, &recorders[0]) && !tidei_call_capture_waits(slot, &recorders[1]),
        "it waits for its own trace");
     for (unsigned i = 1; i <= TIDEI_CALLS_MOST; i++)
         all = add(i) && all;
     ok(all, "an event may make many calls");
     ok(!add(99), "and no more than that");
     is_string(taken(), "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16", "it has them all, in their order");
-    tidei_call_slot_disarm(slot);
-    ok(slot->armed == 0 && slot->count == 0 && !tidei_call_slot_waits(slot, &recorders[0]), "then nobody waits");
+    tidei_call_capture_disarm(slot);
+    ok(slot->armed == 0 && slot->count == 0 && !tidei_call_capture_waits(slot, &recorders[0]), "then nobody waits");
 }
 
 #define NESTED_TESTS 12
@@ -69,43 +69,43 @@ test_alone(void)
 static void
 test_nested(void)
 {
-    struct tidei_call_slot *slot = tidei_call_slot_arm(&fronts[0], false);
+    struct tidei_call_capture *slot = tidei_call_capture_arm(&fronts[0], false);
 
     add(1);
-    tidei_call_slot_arm(&fronts[1], false);
+    tidei_call_capture_arm(&fronts[1], false);
     is_string(taken(), "", "a log of another trace within has nothing of before");
     add(2);
-    tidei_call_slot_arm(&fronts[0], false);
+    tidei_call_capture_arm(&fronts[0], false);
     add(3);
     is_string(taken(), "3", "a second log of the first trace has its own call");
-    tidei_call_slot_disarm(slot);
+    tidei_call_capture_disarm(slot);
     is_string(taken(), "2 3", "which is that of the other trace around it, too");
-    tidei_call_slot_arm(&fronts[2], false);
+    tidei_call_capture_arm(&fronts[2], false);
     add(4);
     is_string(taken(), "4", "a third trace has one");
-    ok(tidei_call_slot_waits(slot, &recorders[0]) && tidei_call_slot_waits(slot, &recorders[1]) &&
-           tidei_call_slot_waits(slot, &recorders[2]),
+    ok(tidei_call_capture_waits(slot, &recorders[0]) && tidei_call_capture_waits(slot, &recorders[1]) &&
+           tidei_call_capture_waits(slot, &recorders[2]),
        "three wait");
-    tidei_call_slot_disarm(slot);
-    ok(!tidei_call_slot_waits(slot, &recorders[2]), "then two");
+    tidei_call_capture_disarm(slot);
+    ok(!tidei_call_capture_waits(slot, &recorders[2]), "then two");
     is_string(taken(), "2 3 4", "the call stays for those around");
-    tidei_call_slot_disarm(slot);
+    tidei_call_capture_disarm(slot);
     is_string(taken(), "1 2 4", "but the first trace has each but once");
-    tidei_call_slot_disarm(slot);
+    tidei_call_capture_disarm(slot);
     ok(slot->armed == 0 && slot->count == 0, "nothing is left");
 
-    tidei_call_slot_arm(&fronts[0], false);
-    tidei_call_slot_arm(&fronts[0], false);
+    tidei_call_capture_arm(&fronts[0], false);
+    tidei_call_capture_arm(&fronts[0], false);
     add(5);
-    tidei_call_slot_disarm(slot);
+    tidei_call_capture_disarm(slot);
     add(6);
     is_string(taken(), "6", "where one trace alone has logs, a call is the inner one's");
-    tidei_call_slot_disarm(slot);
-    tidei_call_slot_arm(&fronts[0], false);
+    tidei_call_capture_disarm(slot);
+    tidei_call_capture_arm(&fronts[0], false);
     add(7);
     is_string(taken(), "7", "what was before does not count any more");
-    tidei_call_slot_forget();
-    tidei_call_slot_disarm(slot);
+    tidei_call_capture_forget();
+    tidei_call_capture_disarm(slot);
     ok(slot->armed == 0 && slot->count == 0 && slot->more == NULL, "a slot can be forgotten while a log waits");
 }
 
@@ -114,19 +114,19 @@ test_nested(void)
 static void
 test_deep(void)
 {
-    struct tidei_call_slot *slot = tidei_call_slot_arm(&fronts[0], false);
+    struct tidei_call_capture *slot = tidei_call_capture_arm(&fronts[0], false);
 
     for (unsigned i = 1; i < 20; i++)
-        tidei_call_slot_arm(&fronts[1], false);
+        tidei_call_capture_arm(&fronts[1], false);
     add(1);
     is_string(taken(), "", "of very many logs, one within the other, the last ones have no calls");
     while (slot->armed != (TIDEI_CALL_WITHIN | 8))
-        tidei_call_slot_disarm(slot);
+        tidei_call_capture_disarm(slot);
     is_string(taken(), "1", "but the last one that is known");
     while (slot->armed != (TIDEI_CALL_WITHIN | 1))
-        tidei_call_slot_disarm(slot);
+        tidei_call_capture_disarm(slot);
     is_string(taken(), "1", "and the first");
-    tidei_call_slot_disarm(slot);
+    tidei_call_capture_disarm(slot);
 }
 
 /* An event that began at `begin`, as a log records it. */
@@ -135,21 +135,21 @@ event(uint64_t begin)
 {
     uint64_t head = fronts[0].head;
 
-    tidei_front_event_calls(&fronts[0], begin, 0x1000, 64, 0, tidei_record_word(1, TIDEI_RECORD_ALLOC, 0, 8), 0, true,
-                            true, &tidei_call_slot);
+    tidei_producer_event_calls(&fronts[0], begin, 0x1000, 64, 0, tidei_record_word(1, TIDEI_RECORD_ALLOC, 0, 8), 0,
+                               true, true, &tidei_call_capture);
     return &records[head % RING_RECORDS];
 }
 
 /* What the callbacks do for an event's first call, once it is as short as fits. Returns when the event began. */
 static uint64_t
-first_call(struct tidei_call_slot *slot)
+first_call(struct tidei_call_capture *slot)
 {
     uint64_t begin;
 
     do {
         begin = tidei_clock_ticks(true);
         slot->first = call_at(tidei_clock_ticks(true));
-        slot->first.end = tidei_call_slot_open(slot);
+        slot->first.end = tidei_call_capture_open(slot);
     } while (slot->first.end - begin > UINT16_MAX);
     slot->count = 1;
     return begin;
@@ -166,7 +166,7 @@ is_closed(void)
 static void
 test_joined(void)
 {
-    struct tidei_call_slot *slot = tidei_call_slot_arm(&fronts[0], true);
+    struct tidei_call_capture *slot = tidei_call_capture_arm(&fronts[0], true);
     uint64_t begin = first_call(slot), before;
     const struct tidei_record *record;
 
@@ -178,33 +178,33 @@ test_joined(void)
            (record->call_span & UINT16_MAX) == slot->first.end - slot->first.start,
        "and has it within");
     ok(is_closed(), "then the record is closed");
-    tidei_call_slot_disarm(slot);
+    tidei_call_capture_disarm(slot);
 
-    tidei_call_slot_arm(&fronts[0], true);
+    tidei_call_capture_arm(&fronts[0], true);
     begin = first_call(slot);
-    tidei_call_slot_close(slot);
+    tidei_call_capture_close(slot);
     ok(is_closed(), "a second call closes it");
     add(tidei_clock_ticks(true));
     before = tidei_clock_ticks(true);
     record = event(begin);
     ok(record->ticks >= before && record->text_records == 2 && is_closed(), "and the event has an end of its own");
-    tidei_call_slot_disarm(slot);
+    tidei_call_capture_disarm(slot);
 
-    tidei_call_slot_arm(&fronts[0], true);
+    tidei_call_capture_arm(&fronts[0], true);
     begin = first_call(slot);
-    tidei_front_sample(&fronts[0], 1, 2, 3);
+    tidei_producer_sample(&fronts[0], 1, 2, 3);
     ok(is_closed(), "so does what is recorded in between");
     before = tidei_clock_ticks(true);
     ok(event(begin)->ticks >= before && is_closed(), "and the event comes later");
-    tidei_call_slot_disarm(slot);
+    tidei_call_capture_disarm(slot);
 
-    tidei_call_slot_arm(&fronts[0], true);
+    tidei_call_capture_arm(&fronts[0], true);
     begin = tidei_clock_ticks(true);
     record = event(begin);
     ok(record->call_function == 0 && record->text_records == 0 && is_closed(), "an event without a call has none");
-    tidei_call_slot_disarm(slot);
+    tidei_call_capture_disarm(slot);
 
-    tidei_call_slot_arm(&fronts[0], true);
+    tidei_call_capture_arm(&fronts[0], true);
     begin = first_call(slot);
     fronts[0].drop = true;
     fronts[0].tail = fronts[0].head - RING_RECORDS;
@@ -212,7 +212,7 @@ test_joined(void)
     event(begin);
     ok(is_closed(), "an event that is dropped leaves nothing open");
     is_u64(atomic_load(&ring.dropped_allocs), 1, "and is counted");
-    tidei_call_slot_disarm(slot);
+    tidei_call_capture_disarm(slot);
 }
 
 int
@@ -220,20 +220,20 @@ main(void)
 {
     plan(ALONE_TESTS + NESTED_TESTS + DEEP_TESTS + JOINED_TESTS);
     for (unsigned i = 0; i < 3; i++) {
-        fronts[i] = (struct tidei_front){ .records = records,
-                                          .ring = &ring,
-                                          .mask = RING_RECORDS - 1,
-                                          .thread_id = 1,
-                                          .tsc = true,
-                                          .plain = true,
-                                          .recorder = &recorders[i] };
+        fronts[i] = (struct tidei_producer){ .records = records,
+                                             .ring = &ring,
+                                             .mask = RING_RECORDS - 1,
+                                             .thread_id = 1,
+                                             .tsc = true,
+                                             .plain = true,
+                                             .recorder = &recorders[i] };
     }
     recorders[0].drops = tidei_drops_new();
     test_alone();
     test_nested();
     test_deep();
     test_joined();
-    tidei_call_slot_forget();
+    tidei_call_capture_forget();
     tidei_drops_free(recorders[0].drops);
     return done();
 }

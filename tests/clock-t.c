@@ -25,16 +25,16 @@ reading(uint64_t ticks, uint64_t *random)
 
 /* The lines of a writer that ends a filling at each reading. */
 static void
-go_on(struct tidei_store *store, struct tidei_clock_sample *last, struct tidei_clock_sample now)
+go_on(struct tidei_database *store, struct tidei_clock_sample *last, struct tidei_clock_sample now)
 {
-    tidei_store_set_line(store, tidei_clock_line_between(*last, now, 1 / 2.4));
+    tidei_database_set_line(store, tidei_clock_line_between(*last, now, 1 / 2.4));
     *last = now;
 }
 
 static void
 test_one_nanosecond(uint64_t *random)
 {
-    struct tidei_store store = { 0 };
+    struct tidei_database store = { 0 };
     struct tidei_clock_sample last = { 0, 0 };
     uint64_t ticks[64], ns[64], out_of_order = 0, changed = 0;
 
@@ -45,19 +45,19 @@ test_one_nanosecond(uint64_t *random)
         go_on(&store, &last, reading(from + 240000 + next_random(random) % 24000000, random));
         for (int i = 0; i < 64; i++) {
             ticks[i] = from + (last.ticks - from) / 64 * (uint64_t)i;
-            ns[i] = tidei_store_ns(&store, ticks[i]);
+            ns[i] = tidei_database_ns(&store, ticks[i]);
             out_of_order += i > 0 && ns[i] < ns[i - 1];
         }
         /* A record of that time that is written with the next filling, or the one after. */
         for (int later = 0; later < 2; later++) {
-            struct tidei_store next = store;
+            struct tidei_database next = store;
             struct tidei_clock_sample then = last;
 
             for (int i = 0; i <= later; i++)
                 go_on(&next, &then, reading(then.ticks + 2400000, random));
             for (int i = 0; i < 64; i++)
-                changed += tidei_store_ns(&next, ticks[i]) != ns[i];
-            out_of_order += tidei_store_ns(&next, last.ticks) < ns[63];
+                changed += tidei_database_ns(&next, ticks[i]) != ns[i];
+            out_of_order += tidei_database_ns(&next, last.ticks) < ns[63];
         }
     }
     is_u64(changed, 0, "a tick has the same nanosecond in whichever filling it is written");
@@ -67,7 +67,7 @@ test_one_nanosecond(uint64_t *random)
 static void
 test_a_day(uint64_t *random)
 {
-    struct tidei_store store = { 0 };
+    struct tidei_database store = { 0 };
     struct tidei_clock_sample last = { 0, 0 };
     uint64_t worst = 0;
 
@@ -76,7 +76,7 @@ test_a_day(uint64_t *random)
         uint64_t from = last.ticks, at = from + next_random(random) % 1200000000, seen, due = true_ns(at);
 
         go_on(&store, &last, reading(from + 1200000000, random));
-        seen = tidei_store_ns(&store, at);
+        seen = tidei_database_ns(&store, at);
         worst = (seen > due ? seen - due : due - seen) > worst ? (seen > due ? seen - due : due - seen) : worst;
     }
     diag("at the worst %" PRIu64 " ns off", worst);

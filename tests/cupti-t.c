@@ -13,7 +13,7 @@
 #include "src/trace/database/database.h"
 
 static struct tidei_ringfile *file;
-static struct tidei_store store;
+static struct tidei_database store;
 static uint64_t record_count;
 
 /* An event of 100 ticks that ends at `end`, in the half that is paired. */
@@ -113,11 +113,11 @@ call_of(uint64_t end, uint32_t correlation, bool waits)
 }
 
 static size_t
-row_count(const struct tidei_devices *devices)
+row_count(const struct tidei_device_events *devices)
 {
     size_t count;
 
-    tidei_devices_rows(devices, &count);
+    tidei_device_events_rows(devices, &count);
     return count;
 }
 
@@ -155,7 +155,7 @@ test_names(void)
 static void
 test_devices(void)
 {
-    struct tidei_devices *devices = tidei_devices_new();
+    struct tidei_device_events *devices = tidei_device_events_new();
     struct tidei_event_call own = { .allocation_id = 9, .part = { .end = 250, .correlation = 2, .function = 1 } };
     const struct tidei_device_row *rows;
     const struct tidei_outside_row *outside;
@@ -164,25 +164,25 @@ test_devices(void)
     size_t count;
 
     /* A call past all logs, told by two contexts, one of them late. */
-    tidei_devices_add_thread(devices, 3, 4711);
+    tidei_device_events_add_thread(devices, 3, 4711);
     events[0] = event_of(105, 1, 0x1000, 1);
-    tidei_devices_add_events(devices, events, 1);
+    tidei_device_events_add_events(devices, events, 1);
     call = call_of(110, 1, false);
-    tidei_devices_add_calls(devices, &store, &call, 1);
-    tidei_devices_run(devices, &store, 100);
+    tidei_device_events_add_calls(devices, &store, &call, 1);
+    tidei_device_events_run(devices, &store, 100);
     is_u64(row_count(devices), 0, "an event waits until all from before it has come");
     events[0] = event_of(107, 1, 0x1000, 2);
-    tidei_devices_add_events(devices, events, 1);
-    tidei_devices_run(devices, &store, 200);
-    rows = tidei_devices_rows(devices, &count);
+    tidei_device_events_add_events(devices, events, 1);
+    tidei_device_events_run(devices, &store, 200);
+    rows = tidei_device_events_rows(devices, &count);
     is_u64(count, 1, "then it has one row, though two contexts have told it");
     ok(count == 1 && rows[0].event.context == 1 + (rows[0].event.ticks == 107) && rows[0].os_tid == 4711 &&
            strcmp(rows[0].function, "cuMemAlloc_v2") == 0 && rows[0].allocation_id == 0,
        "with the function and the thread that called it");
-    outside = tidei_devices_outside(devices, &count);
+    outside = tidei_device_events_outside(devices, &count);
     ok(count == 1 && outside[0].thread_id == 3 && outside[0].start_ns == 50 && outside[0].duration_ns == 5,
        "and the call a row of its own");
-    tidei_devices_written(devices);
+    tidei_device_events_written(devices);
     is_u64(row_count(devices), 0, "rows that are written go");
 
     /* The call of a log comes twice: from CUPTI at once, and with its event, which may take time. */
@@ -190,68 +190,68 @@ test_devices(void)
     events[1] = event_of(246, 3, 0x2000, 1);
     events[2] = event_of(247, 0, 0x2000, 1);
     events[3] = event_of(248, 0, 0x2000, 1);
-    tidei_devices_add_events(devices, events, 4);
+    tidei_device_events_add_events(devices, events, 4);
     call = call_of(250, 2, true);
-    tidei_devices_add_calls(devices, &store, &call, 1);
-    tidei_devices_run(devices, &store, 300);
-    rows = tidei_devices_rows(devices, &count);
+    tidei_device_events_add_calls(devices, &store, &call, 1);
+    tidei_device_events_run(devices, &store, 300);
+    rows = tidei_device_events_rows(devices, &count);
     is_u64(count, 3, "an event whose call a log has not told of yet waits");
     ok(count == 3 && rows[0].event.correlation == 3 && rows[0].function == NULL && rows[0].os_tid == 0,
        "one whose call is not followed has a row without");
     ok(count == 3 && rows[1].event.ticks == 247 && rows[2].event.ticks == 248,
        "events without a number are never the same, and rows are in the order of time");
-    tidei_devices_written(devices);
-    tidei_devices_run(devices, &store, 400);
+    tidei_device_events_written(devices);
+    tidei_device_events_run(devices, &store, 400);
     is_u64(row_count(devices), 0, "it still waits");
-    tidei_devices_add_own(devices, &own);
-    tidei_devices_run(devices, &store, 500);
-    rows = tidei_devices_rows(devices, &count);
+    tidei_device_events_add_own(devices, &own);
+    tidei_device_events_run(devices, &store, 500);
+    rows = tidei_device_events_rows(devices, &count);
     ok(count == 1 && rows[0].allocation_id == 9 && rows[0].os_tid == 4711 && rows[0].ns == 122,
        "and gets its allocation in the end");
-    tidei_devices_written(devices);
-    tidei_devices_outside(devices, &count);
+    tidei_device_events_written(devices);
+    tidei_device_events_outside(devices, &count);
     is_u64(count, 0, "the call of a log has no row beside it");
 
     /* A log that had to drop its event never tells. */
     events[0] = event_of(600, 4, 0x3000, 1);
-    tidei_devices_add_events(devices, events, 1);
+    tidei_device_events_add_events(devices, events, 1);
     call = call_of(610, 4, true);
-    tidei_devices_add_calls(devices, &store, &call, 1);
+    tidei_device_events_add_calls(devices, &store, &call, 1);
     for (unsigned i = 0; i < 110; i++)
-        tidei_devices_run(devices, &store, 700);
+        tidei_device_events_run(devices, &store, 700);
     is_u64(row_count(devices), 1, "nobody waits for ever");
-    tidei_devices_written(devices);
+    tidei_device_events_written(devices);
     events[0] = event_of(800, 5, 0x3000, 1);
-    tidei_devices_add_events(devices, events, 1);
-    tidei_devices_run(devices, &store, UINT64_MAX);
+    tidei_device_events_add_events(devices, events, 1);
+    tidei_device_events_run(devices, &store, UINT64_MAX);
     is_u64(row_count(devices), 1, "nor beyond the end");
-    tidei_devices_written(devices);
+    tidei_device_events_written(devices);
 
     /* Calls that nobody follows have no number of their own: their events have that of one before or after. */
     call = call_of(910, 6, false);
-    tidei_devices_add_calls(devices, &store, &call, 1);
+    tidei_device_events_add_calls(devices, &store, &call, 1);
     for (unsigned i = 0; i < 4; i++) {
         events[i] = event_of(905 + 10 * i, 6, 0x4000, 1);
         events[i].kind = i % 2 == 0 ? TIDEI_DEVICE_ALLOCATION : TIDEI_DEVICE_RELEASE;
     }
-    tidei_devices_add_events(devices, events, 4);
-    tidei_devices_run(devices, &store, 1000);
-    rows = tidei_devices_rows(devices, &count);
+    tidei_device_events_add_events(devices, events, 4);
+    tidei_device_events_run(devices, &store, 1000);
+    rows = tidei_device_events_rows(devices, &count);
     is_u64(count, 4, "what one context tells of an address is never told twice, though the numbers are the same");
     ok(count == 4 && rows[0].function != NULL && rows[0].os_tid == 4711, "what happened within the call is the call's");
     ok(count == 4 && rows[1].function == NULL && rows[2].function == NULL && rows[3].os_tid == 0,
        "what happened outside of it is not, though it has the number");
-    tidei_devices_written(devices);
+    tidei_device_events_written(devices);
     call = call_of(1010, 7, false);
-    tidei_devices_add_calls(devices, &store, &call, 1);
+    tidei_device_events_add_calls(devices, &store, &call, 1);
     events[0] = event_of(1005, 7, 0x5000, 1);
     events[0].kind = TIDEI_DEVICE_RELEASE;
-    tidei_devices_add_events(devices, events, 1);
-    tidei_devices_run(devices, &store, 1100);
-    rows = tidei_devices_rows(devices, &count);
+    tidei_device_events_add_events(devices, events, 1);
+    tidei_device_events_run(devices, &store, 1100);
+    rows = tidei_device_events_rows(devices, &count);
     ok(count == 1 && rows[0].function == NULL, "nor is a release that of a call that allocates");
-    is_u64(tidei_devices_dropped(devices), 0, "nothing was lost");
-    tidei_devices_free(devices);
+    is_u64(tidei_device_events_dropped(devices), 0, "nothing was lost");
+    tidei_device_events_free(devices);
 }
 
 #define ACTIVITY_TESTS 9

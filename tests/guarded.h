@@ -31,10 +31,10 @@ guarded_init(struct guarded *guarded)
 static inline void
 count(struct guarded *guarded)
 {
-    tidei_lock_take(&guarded->lock);
+    tidei_lock_acquire(&guarded->lock);
     guarded->first++;
     guarded->second++;
-    tidei_lock_give(&guarded->lock);
+    tidei_lock_release(&guarded->lock);
 }
 
 static inline uint32_t
@@ -80,14 +80,14 @@ run_hold(void *context)
 {
     struct pair *pair = context;
 
-    tidei_lock_take(&pair->newer.lock);
+    tidei_lock_acquire(&pair->newer.lock);
     pair->newer.first++;
     pthread_barrier_wait(&pair->barrier);
     usleep(50000);
-    tidei_lock_take(&pair->older.lock);
+    tidei_lock_acquire(&pair->older.lock);
     pair->newer.second++;
-    tidei_lock_give(&pair->older.lock);
-    tidei_lock_give(&pair->newer.lock);
+    tidei_lock_release(&pair->older.lock);
+    tidei_lock_release(&pair->newer.lock);
     pthread_barrier_wait(&pair->barrier);
     return NULL;
 }

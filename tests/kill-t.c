@@ -214,28 +214,16 @@ int
 main(void)
 {
     static const char *const recorder[] = {
-        "front.open",
-        "front.before-publish",
-        "front.before-close",
-        "merge.look",
-        "merge.before-publish",
-        "merge.between",
-        "merge.after-publish",
-        "merge.before-seal",
-        "merge.after-seal",
-        "writer.before-write",
-        "store.before-commit",
-        "writer.after-write",
-        "writer.before-complete",
-        "writer.before-unlink",
-        "writer.after-unlink",
-        "writer.before-finish",
+        "producer.open",          "producer.before-publish", "producer.before-close", "merge.look",
+        "merge.before-publish",   "merge.between",           "merge.after-publish",   "merge.before-seal",
+        "merge.after-seal",       "writer.before-write",     "database.before-commit",   "writer.after-write",
+        "writer.before-complete", "writer.before-unlink",    "writer.after-unlink",   "writer.before-finish",
     };
-    static const char *const creation[] = { "create.ring-file", "create.store", "create.meta", "create.writer" };
+    static const char *const creation[] = { "create.ring-file", "create.database", "create.meta", "create.writer" };
     static const char *const recovery[] = {
         "recover.opened",       "recover.loaded",      "merge.before-publish", "merge.between",
         "merge.after-publish",  "merge.before-seal",   "merge.after-seal",     "writer.before-write",
-        "store.before-commit",  "writer.after-write",  "recover.before-stop",  "writer.before-complete",
+        "database.before-commit",  "writer.after-write",  "recover.before-stop",  "writer.before-complete",
         "writer.before-unlink", "writer.after-unlink", "writer.before-finish",
     };
 

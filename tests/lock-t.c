@@ -20,14 +20,14 @@ check_bias(void)
     count(&guarded);
     count(&guarded);
     ok(owner_of(&guarded) == tidei_lock_self, "the first thread that takes it owns it");
-    tidei_lock_take(&guarded.lock);
+    tidei_lock_acquire(&guarded.lock);
     ok(guarded.lock.busy == 1 && guarded.lock.held == 0, "and comes in through the plain word");
-    tidei_lock_give(&guarded.lock);
+    tidei_lock_release(&guarded.lock);
     elsewhere(run_count, &guarded);
     ok(owner_of(&guarded) == TIDEI_LOCK_SHARED, "a second thread ends that");
-    tidei_lock_take(&guarded.lock);
+    tidei_lock_acquire(&guarded.lock);
     ok(guarded.lock.busy == 0 && guarded.lock.held == 1, "then the first comes in the common way, too");
-    tidei_lock_give(&guarded.lock);
+    tidei_lock_release(&guarded.lock);
     is_u64(guarded.first, 3, "all three have counted");
     tidei_lock_fini(&guarded.lock);
 }
@@ -47,12 +47,12 @@ struct adder {
 static void
 add_alone(struct guarded *guarded, _Atomic uint64_t *sum)
 {
-    if (tidei_lock_take_alone(&guarded->lock)) {
+    if (tidei_lock_acquire_alone(&guarded->lock)) {
         uint64_t before = atomic_load_explicit(sum, memory_order_relaxed);
 
         guarded->first++;
         atomic_store_explicit(sum, before + 1, memory_order_relaxed);
-        tidei_lock_give(&guarded->lock);
+        tidei_lock_release(&guarded->lock);
     } else {
         atomic_fetch_add_explicit(sum, 1, memory_order_relaxed);
     }
@@ -180,10 +180,10 @@ check_waiting(bool shared)
     struct pair pair;
     pthread_t thread = pair_start(&pair, shared);
 
-    tidei_lock_take(&pair.newer.lock);
+    tidei_lock_acquire(&pair.newer.lock);
     is_u64(pair.newer.first - pair.newer.second, 0,
            shared ? "who waits for long comes after the holder" : "and after an owner");
-    tidei_lock_give(&pair.newer.lock);
+    tidei_lock_release(&pair.newer.lock);
     pair_end(&pair, thread);
 }
 
@@ -194,13 +194,13 @@ run_own_inside(void *context)
     struct guarded *guarded = context;
 
     count(guarded);
-    tidei_lock_take(&guarded->lock);
+    tidei_lock_acquire(&guarded->lock);
     guarded->first++;
     my_stop = &owner_stop;
     stop_here(owner_stop.label);
     guarded->second++;
     guarded->owned++;
-    tidei_lock_give(&guarded->lock);
+    tidei_lock_release(&guarded->lock);
     return NULL;
 }
 
@@ -217,7 +217,7 @@ run_look(void *context)
 {
     struct look *look = context;
 
-    look->alone = tidei_lock_take_alone(&look->guarded->lock);
+    look->alone = tidei_lock_acquire_alone(&look->guarded->lock);
     look->seen = look->guarded->owned;
     atomic_store_explicit(&look->done, true, memory_order_relaxed);
     return NULL;

@@ -84,7 +84,7 @@ test_waits(void)
 
     atomic_store(&tidei_test_patience_ns, UINT64_C(3600000000000));
     take(stack, 10);
-    thread = sleep_at("front.open", &sleeper);
+    thread = sleep_at("producer.open", &sleeper);
     for (size_t i = 0; i < 50; i++)
         take(stack, 100 + i);
     for (int i = 0; i < 600 && sql_number(path, "SELECT count(*) FROM allocation WHERE size = 10") == 0; i++)
@@ -102,7 +102,7 @@ test_waits(void)
     pthread_join(flush, NULL);
     tide_log_flush(stack);
     is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 52, "once it is done all of it is");
-    thread = sleep_at("front.before-publish", &(struct sleeper){ .stack = stack, .bytes = 2 });
+    thread = sleep_at("producer.before-publish", &(struct sleeper){ .stack = stack, .bytes = 2 });
     take(stack, 20);
     usleep(20000);
     point_release();
@@ -127,7 +127,7 @@ test_patience(void)
 
     atomic_store(&tidei_test_patience_ns, 2000000);
     take(stack, 10);
-    thread = sleep_at("front.before-publish", &sleeper);
+    thread = sleep_at("producer.before-publish", &sleeper);
     take(stack, 20);
     is_i64(tide_log_flush(stack), TIDE_OK, "others go on while a thread is stopped for longer than it is waited for");
     is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 2, "and their events are in the file");
@@ -238,7 +238,7 @@ test_late_free(void)
 
     atomic_store(&tidei_test_patience_ns, 2000000);
     sleeper.pointer = take(log, 1);
-    thread = sleep_at("front.before-publish", &sleeper);
+    thread = sleep_at("producer.before-publish", &sleeper);
     for (size_t i = 2; i < 5; i++) {
         pointer = take(log, i);
         tide_log_flush(log);

@@ -234,7 +234,7 @@ told_child(void *path)
     struct tide_resource *log = stack_of("log(%s, overflow=drop, ring=4KiB) | sim", (const char *)path);
     pthread_t thread;
 
-    point_kill("front.told", 1);
+    point_kill("producer.told", 1);
     pthread_create(&thread, NULL, told_work, log);
     pthread_join(thread, NULL);
     return 1;

@@ -31,7 +31,7 @@ number(void *item, uint32_t number)
 }
 
 static struct {
-    struct tidei_store store;
+    struct tidei_slab store;
     struct tidei_piece_map map;
     struct tidei_piece *pieces[PIECES]; /* NULL: not in the table */
     uintptr_t addresses[PIECES];
@@ -40,9 +40,9 @@ static struct {
 static void
 add(size_t i)
 {
-    if (!tidei_store_reserve(&model.store, 1) || !tidei_piece_map_reserve(&model.map))
+    if (!tidei_slab_reserve(&model.store, 1) || !tidei_piece_map_reserve(&model.map))
         abort();
-    model.pieces[i] = tidei_store_take(&model.store);
+    model.pieces[i] = tidei_slab_take(&model.store);
     atomic_store_explicit(&model.pieces[i]->address, model.addresses[i], memory_order_relaxed);
     tidei_piece_map_add(&model.map, model.pieces[i]);
 }
@@ -51,7 +51,7 @@ static void
 remove_one(size_t i)
 {
     tidei_piece_map_remove(&model.map, model.pieces[i]);
-    tidei_store_give(&model.store, model.pieces[i]);
+    tidei_slab_give(&model.store, model.pieces[i]);
     model.pieces[i] = NULL;
 }
 
@@ -59,7 +59,7 @@ static void
 begin(void)
 {
     memset(&model.store, 0, sizeof(model.store));
-    tidei_store_init(&model.store, sizeof(struct tidei_piece), number);
+    tidei_slab_init(&model.store, sizeof(struct tidei_piece), number);
     if (tidei_piece_map_init(&model.map, &model.store) != TIDE_OK)
         abort();
     memset(model.pieces, 0, sizeof(model.pieces));
@@ -69,7 +69,7 @@ static void
 end(void)
 {
     tidei_piece_map_fini(&model.map);
-    tidei_store_fini(&model.store);
+    tidei_slab_fini(&model.store);
 }
 
 /* Looks up all addresses, there or not; how many answers are wrong. */

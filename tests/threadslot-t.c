@@ -15,13 +15,13 @@
 #define OBJECTS 50
 
 struct count {
-    struct tidei_part part;
+    struct tidei_slot part;
     uint64_t steps;
     uint64_t pending; /* 0 again at the end of each step: what nobody else may see */
 };
 
 struct object {
-    struct tidei_parts parts;
+    struct tidei_slots parts;
     _Atomic uint64_t without; /* steps that threads did without their part; relaxed: a number */
     uint64_t left;            /* what `leave` took from parts */
     uint64_t leave_calls;     /* of it */
@@ -29,7 +29,7 @@ struct object {
 };
 
 static void
-object_leave(struct tidei_parts *parts, struct tidei_part *part)
+object_leave(struct tidei_slots *parts, struct tidei_slot *part)
 {
     struct object *object = (struct object *)parts;
     struct count *count = (struct count *)part;
@@ -43,7 +43,7 @@ static void
 object_init_sized(struct object *object, size_t part_bytes)
 {
     memset(object, 0, sizeof(*object));
-    if (tidei_parts_init(&object->parts, part_bytes, object_leave) != TIDE_OK)
+    if (tidei_slots_init(&object->parts, part_bytes, object_leave) != TIDE_OK)
         abort();
 }
 
@@ -56,7 +56,7 @@ object_init(struct object *object)
 static void
 object_step(struct object *object)
 {
-    struct count *count = (struct count *)tidei_part_enter(&object->parts);
+    struct count *count = (struct count *)tidei_slot_enter(&object->parts);
 
     if (count == NULL) {
         atomic_fetch_add_explicit(&object->without, 1, memory_order_relaxed);
@@ -65,7 +65,7 @@ object_step(struct object *object)
     count->pending++;
     count->steps++;
     count->pending--;
-    tidei_part_leave(&count->part);
+    tidei_slot_leave(&count->part);
 }
 
 /* All steps so far; *torn where a thread is seen within one. */
@@ -74,13 +74,13 @@ object_sum(struct object *object, bool *torn)
 {
     uint64_t sum;
 
-    tidei_parts_close(&object->parts);
+    tidei_slots_quiesce(&object->parts);
     sum = atomic_load_explicit(&object->without, memory_order_relaxed) + object->left;
-    for (struct tidei_part *part = object->parts.first; part != NULL; part = part->next) {
+    for (struct tidei_slot *part = object->parts.first; part != NULL; part = part->next) {
         sum += ((struct count *)part)->steps;
         *torn |= ((struct count *)part)->pending != 0;
     }
-    tidei_parts_open(&object->parts);
+    tidei_slots_resume(&object->parts);
     return sum;
 }
 
@@ -89,10 +89,10 @@ object_parts(struct object *object)
 {
     size_t count = 0;
 
-    tidei_parts_close(&object->parts);
-    for (struct tidei_part *part = object->parts.first; part != NULL; part = part->next)
+    tidei_slots_quiesce(&object->parts);
+    for (struct tidei_slot *part = object->parts.first; part != NULL; part = part->next)
         count++;
-    tidei_parts_open(&object->parts);
+    tidei_slots_resume(&object->parts);
     return count;
 }
 
@@ -130,7 +130,7 @@ check_sum(void)
     is_u64(object_sum(&object, &torn), (uint64_t)THREADS * STEPS, "every step counts once");
     is_u64(object.leave_calls, THREADS, "each thread has left");
     ok(object_parts(&object) <= THREADS, "there are no more parts than threads");
-    tidei_parts_fini(&object.parts);
+    tidei_slots_fini(&object.parts);
 }
 
 #define REUSE_TESTS 2
@@ -156,7 +156,7 @@ check_reuse(void)
     }
     is_u64(object_parts(&object), 1, "threads that come one after the other have the same part");
     is_u64(object_sum(&object, &torn), 100, "and what they left in it stays");
-    tidei_parts_fini(&object.parts);
+    tidei_slots_fini(&object.parts);
 }
 
 #define MANY_TESTS 2
@@ -179,7 +179,7 @@ check_many(void)
         for (size_t i = 0; i < OBJECTS; i++) {
             wrong += object_sum(&objects[i], &torn) != 10;
             wrong += object_parts(&objects[i]) != 1;
-            tidei_parts_fini(&objects[i].parts);
+            tidei_slots_fini(&objects[i].parts);
         }
     }
     is_u64(wrong, 0, "each of many objects has its own part of a thread, also where another was before");
@@ -241,7 +241,7 @@ check_fork(void)
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     is_i64(wrong, 0, "a child has all parts whole, and those of the threads that it has not are left");
-    tidei_parts_fini(&object.parts);
+    tidei_slots_fini(&object.parts);
 }
 
 /* Have the object's parts begin with another thread's, which goes on until the object says so. */
@@ -274,7 +274,7 @@ check_place(void)
 
         object_init_sized(&object, PLACE_BYTES);
         object_step(&object);
-        tidei_parts_fini(&object.parts);
+        tidei_slots_fini(&object.parts);
         object_init_sized(&object, PLACE_BYTES);
         thread = other_thread(&object);
         child = fork();
@@ -286,7 +286,7 @@ check_place(void)
             wrong = WIFEXITED(status) ? WEXITSTATUS(status) : 100;
         atomic_store_explicit(&object.stop, true, memory_order_relaxed); /* relaxed: nothing but the stop */
         pthread_join(thread, NULL);
-        tidei_parts_fini(&object.parts);
+        tidei_slots_fini(&object.parts);
     }
     is_i64(wrong, 0, "a child leaves the part of a thread that it has not, also where one of its own was before");
 }

@@ -342,9 +342,9 @@ tide_binning_add(struct tide_resource *resource, uint64_t limit_bytes, struct ti
         status = binning_make_out(binning);
     if (status != TIDE_OK)
         return status;
-    tidei_lock_take(&binning->lock);
+    tidei_lock_acquire(&binning->lock);
     status = binning_publish(binning, limit_bytes, bin);
-    tidei_lock_give(&binning->lock);
+    tidei_lock_release(&binning->lock);
     return status;
 }
 

@@ -118,10 +118,10 @@ shard_move(struct tidei_block_shards *shards, struct shard *shard, uint32_t numb
 
     if (freed_on != request->stream) {
         shard->moving++;
-        tidei_lock_give(&shard->lock);
+        tidei_lock_release(&shard->lock);
         /* The block is known to nobody: upstream may take its time. */
         status = shards->upstream->ops->order(shards->upstream, freed_on, request->stream);
-        tidei_lock_take(&shard->lock);
+        tidei_lock_acquire(&shard->lock);
         shard->moving--;
     }
     if (status == TIDE_OK)
@@ -140,8 +140,8 @@ shards_take_over(struct tidei_block_shards *shards, struct shard *own, struct sh
     uint32_t number, mine = TIDEI_BLOCK_NONE;
     bool found = false;
 
-    tidei_lock_take(&newer->lock);
-    tidei_lock_take(&older->lock);
+    tidei_lock_acquire(&newer->lock);
+    tidei_lock_acquire(&older->lock);
     number = shard_reserve(own) ? shard_take(other, request->stream, any) : TIDEI_BLOCK_NONE;
     if (number != TIDEI_BLOCK_NONE) {
         const struct tidei_block *block = &other->blocks.blocks[number];
@@ -149,10 +149,10 @@ shards_take_over(struct tidei_block_shards *shards, struct shard *own, struct sh
         mine = tidei_blocks_add(&own->blocks, (void *)block->address, block->stream);
         tidei_blocks_remove(&other->blocks, number);
     }
-    tidei_lock_give(&other->lock);
+    tidei_lock_release(&other->lock);
     if (mine != TIDEI_BLOCK_NONE)
         found = shard_move(shards, own, mine, request, out);
-    tidei_lock_give(&own->lock);
+    tidei_lock_release(&own->lock);
     return found;
 }
 
@@ -177,19 +177,19 @@ tidei_block_shards_reuse(struct tidei_block_shards *shards, const struct tidei_b
     uint32_t number;
     bool found;
 
-    tidei_lock_take(&own->lock);
+    tidei_lock_acquire(&own->lock);
     number = shard_take(own, request->stream, false);
     found = number != TIDEI_BLOCK_NONE;
     if (found)
         *out = shard_hand_out(own, number, request);
-    tidei_lock_give(&own->lock);
+    tidei_lock_release(&own->lock);
     if (found || shards_take_over_any(shards, own, false, request, out))
         return true;
     if (shard_idle(own) != 0) {
-        tidei_lock_take(&own->lock);
+        tidei_lock_acquire(&own->lock);
         number = shard_take(own, request->stream, true);
         found = number != TIDEI_BLOCK_NONE && shard_move(shards, own, number, request, out);
-        tidei_lock_give(&own->lock);
+        tidei_lock_release(&own->lock);
     }
     return found || shards_take_over_any(shards, own, true, request, out);
 }
@@ -198,10 +198,10 @@ tidei_block_shards_reuse(struct tidei_block_shards *shards, const struct tidei_b
 static bool
 shard_has(struct shard *shard, const void *pointer, uint32_t *number)
 {
-    tidei_lock_take(&shard->lock);
+    tidei_lock_acquire(&shard->lock);
     *number = tidei_blocks_find(&shard->blocks, pointer);
     if (*number == TIDEI_BLOCK_NONE)
-        tidei_lock_give(&shard->lock);
+        tidei_lock_release(&shard->lock);
     return *number != TIDEI_BLOCK_NONE;
 }
 
@@ -244,7 +244,7 @@ shards_ask_upstream(struct tidei_block_shards *shards, tide_stream stream, void 
         return status;
     known = shards_find(shards, pointer, &number);
     if (known != NULL)
-        tidei_lock_give(&known->lock);
+        tidei_lock_release(&known->lock);
     if (pointer != NULL && known == NULL && (uintptr_t)pointer % TIDE_DEFAULT_ALIGNMENT == 0)
         return TIDE_OK;
     *out = NULL;
@@ -266,15 +266,15 @@ tidei_block_shards_grow(struct tidei_block_shards *shards, const struct tidei_bl
     bool room;
 
     *out = NULL;
-    tidei_lock_take(&own->lock);
+    tidei_lock_acquire(&own->lock);
     room = shard_reserve(own);
     own->travelling += room;
-    tidei_lock_give(&own->lock);
+    tidei_lock_release(&own->lock);
     if (!room)
         return tide_error_set(TIDE_ENOMEM, "fixed: no host memory to note another block of %s",
                               tidei_size_text(shards->block_bytes));
     status = shards_ask_upstream(shards, request->stream, &pointer);
-    tidei_lock_take(&own->lock);
+    tidei_lock_acquire(&own->lock);
     own->travelling--;
     if (status == TIDE_OK) {
         number = tidei_blocks_add(&own->blocks, pointer, request->stream);
@@ -283,7 +283,7 @@ tidei_block_shards_grow(struct tidei_block_shards *shards, const struct tidei_bl
         else
             shard_put(own, number, request->stream);
     }
-    tidei_lock_give(&own->lock);
+    tidei_lock_release(&own->lock);
     return status;
 }
 
@@ -313,7 +313,7 @@ tidei_block_shards_free(struct tidei_block_shards *shards, const void *pointer,
         block->bytes = 0;
         shard_put(shard, number, request->stream);
     }
-    tidei_lock_give(&shard->lock);
+    tidei_lock_release(&shard->lock);
     return status;
 }
 
@@ -325,7 +325,7 @@ shards_return_one(struct tidei_block_shards *shards, struct shard *shard, bool *
     void *pointer = NULL;
     bool returned;
 
-    tidei_lock_take(&shard->lock);
+    tidei_lock_acquire(&shard->lock);
     number = shard_take(shard, 0, false);
     *none = number == TIDEI_BLOCK_NONE;
     if (!*none) {
@@ -334,15 +334,15 @@ shards_return_one(struct tidei_block_shards *shards, struct shard *shard, bool *
         tidei_blocks_remove(&shard->blocks, number);
         shard->travelling++;
     }
-    tidei_lock_give(&shard->lock);
+    tidei_lock_release(&shard->lock);
     if (*none)
         return true;
     returned = tidei_deallocate(shards->upstream, pointer, shards->block_bytes, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_OK;
-    tidei_lock_take(&shard->lock);
+    tidei_lock_acquire(&shard->lock);
     shard->travelling--;
     if (!returned)
         shard_put(shard, tidei_blocks_add(&shard->blocks, pointer, 0), 0);
-    tidei_lock_give(&shard->lock);
+    tidei_lock_release(&shard->lock);
     return returned;
 }
 
@@ -360,10 +360,10 @@ tidei_block_shards_settle(struct tidei_block_shards *shards)
         if (shard == NULL)
             continue;
         begun |= UINT64_C(1) << i;
-        tidei_lock_take(&shard->lock);
+        tidei_lock_acquire(&shard->lock);
         /* Before the order, which says nothing of work that is submitted, and then freed behind, while it waits. */
         epochs[i] = tidei_blocks_epoch_end(&shard->blocks);
-        tidei_lock_give(&shard->lock);
+        tidei_lock_release(&shard->lock);
     }
     status = upstream->ops->order(upstream, TIDE_STREAM_ALL, 0);
     for (uint32_t i = 0; status == TIDE_OK && i < shards->count; i++) {
@@ -371,9 +371,9 @@ tidei_block_shards_settle(struct tidei_block_shards *shards)
 
         if ((begun >> i & 1) == 0)
             continue;
-        tidei_lock_take(&shard->lock);
+        tidei_lock_acquire(&shard->lock);
         tidei_blocks_settle(&shard->blocks, epochs[i], 0);
-        tidei_lock_give(&shard->lock);
+        tidei_lock_release(&shard->lock);
     }
     return status;
 }
@@ -413,9 +413,9 @@ tidei_block_shards_have_more(struct tidei_block_shards *shards)
 
         if (shard == NULL)
             continue;
-        tidei_lock_take(&shard->lock);
+        tidei_lock_acquire(&shard->lock);
         more = shard_idle(shard) != 0 || shard->moving > 0;
-        tidei_lock_give(&shard->lock);
+        tidei_lock_release(&shard->lock);
     }
     return more;
 }
@@ -432,13 +432,13 @@ tidei_block_shards_read(struct tidei_block_shards *shards, uint64_t *used_bytes,
         if (shard == NULL)
             continue;
         begun |= UINT64_C(1) << i;
-        tidei_lock_take(&shard->lock);
+        tidei_lock_acquire(&shard->lock);
         *used_bytes += shard->used_bytes;
         *count += shard->blocks.count;
     }
     for (uint32_t i = 0; i < shards->count; i++) {
         if ((begun >> i & 1) != 0)
-            tidei_lock_give(&shards->shards[i].lock);
+            tidei_lock_release(&shards->shards[i].lock);
     }
 }
 

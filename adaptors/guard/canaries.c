@@ -15,11 +15,11 @@ enum tide_status
 tidei_canaries_fill(struct tidei_canaries *canaries, const struct tidei_watched_block *block, tide_stream stream)
 {
     enum tide_status status =
-        tidei_touch_fill(&canaries->touch, block->pointer - canaries->bytes, CANARY_BYTE, canaries->bytes, stream);
+        tidei_memory_io_fill(&canaries->touch, block->pointer - canaries->bytes, CANARY_BYTE, canaries->bytes, stream);
 
     if (status != TIDE_OK)
         return status;
-    return tidei_touch_fill(&canaries->touch, block->pointer + block->bytes, CANARY_BYTE, canaries->bytes, stream);
+    return tidei_memory_io_fill(&canaries->touch, block->pointer + block->bytes, CANARY_BYTE, canaries->bytes, stream);
 }
 
 static _Thread_local unsigned canaries_telling;
@@ -79,10 +79,11 @@ canaries_look_at(struct tidei_canaries *canaries, const struct tidei_watched_blo
     damage.expected = place == TIDE_GUARD_FREED ? FREED_BYTE : CANARY_BYTE;
     while (left > 0) {
         size_t piece = left < TIDEI_CANARIES_PIECE ? left : TIDEI_CANARIES_PIECE;
-        enum tide_status status = tidei_touch_read(&canaries->touch, buffer, block->pointer + offset, piece, stream);
+        enum tide_status status =
+            tidei_memory_io_read(&canaries->touch, buffer, block->pointer + offset, piece, stream);
 
         if (status == TIDE_OK && !canaries->touch.host)
-            status = tidei_touch_wait(&canaries->touch, stream);
+            status = tidei_memory_io_wait(&canaries->touch, stream);
         if (status != TIDE_OK)
             return status;
         canaries_compare(&damage, buffer, piece, offset);
@@ -108,9 +109,9 @@ tidei_canaries_look(struct tidei_canaries *canaries, const struct tidei_watched_
 enum tide_status
 tidei_canaries_fill_freed(struct tidei_canaries *canaries, const struct tidei_watched_block *block, tide_stream stream)
 {
-    enum tide_status status = tidei_touch_fill(&canaries->touch, block->pointer, FREED_BYTE, block->bytes, stream);
+    enum tide_status status = tidei_memory_io_fill(&canaries->touch, block->pointer, FREED_BYTE, block->bytes, stream);
 
-    return status == TIDE_OK && !canaries->touch.host ? tidei_touch_wait(&canaries->touch, stream) : status;
+    return status == TIDE_OK && !canaries->touch.host ? tidei_memory_io_wait(&canaries->touch, stream) : status;
 }
 
 enum tide_status

@@ -11,7 +11,7 @@
 #include "adaptors/guard/watched-blocks.h"
 
 struct tidei_canaries {
-    struct tidei_touch touch;
+    struct tidei_memory_io touch;
     size_t bytes;                 /* of each */
     tide_guard_function function; /* NULL: the message sink */
     void *context;                /* borrowed */

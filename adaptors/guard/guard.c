@@ -101,7 +101,8 @@ guard_allocate_total(struct guard *guard, size_t total, size_t alignment, tide_s
     uint64_t left = tidei_watched_left(&guard->blocks);
     enum tide_status status = tidei_allocate(guard->base.upstream, total, alignment, stream, out);
 
-    if ((status != TIDE_ECAPACITY && status != TIDE_ELIMIT) || tidei_touch_is_captured(&guard->canaries.touch, stream))
+    if ((status != TIDE_ECAPACITY && status != TIDE_ELIMIT) ||
+        tidei_memory_io_is_captured(&guard->canaries.touch, stream))
         return status;
     tidei_watched_press(&guard->blocks);
     if (guard_make_room(guard, left, stream))
@@ -146,7 +147,8 @@ guard_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
 static enum tide_status
 guard_inspect(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream, unsigned char *buffer)
 {
-    enum tide_status status = guard->canaries.touch.host ? tidei_touch_wait(&guard->canaries.touch, stream) : TIDE_OK;
+    enum tide_status status =
+        guard->canaries.touch.host ? tidei_memory_io_wait(&guard->canaries.touch, stream) : TIDE_OK;
     uint64_t damaged = 0;
 
     if (status == TIDE_OK)
@@ -191,7 +193,7 @@ guard_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
     status = tidei_watched_take(&guard->blocks, "guard", pointer, bytes, alignment, &block);
     if (status != TIDE_OK)
         goto out;
-    captured = tidei_touch_is_captured(&guard->canaries.touch, stream);
+    captured = tidei_memory_io_is_captured(&guard->canaries.touch, stream);
     if (!captured)
         status = guard_inspect(guard, &block, stream, buffer);
     kept = status == TIDE_OK && !captured && guard_keep(guard, &block, stream, buffer);
@@ -295,7 +297,7 @@ guard_destroy(struct tide_resource *self)
 
     guard_leave(guard);
     tidei_watched_fini(&guard->blocks);
-    tidei_touch_close(&guard->canaries.touch);
+    tidei_memory_io_close(&guard->canaries.touch);
     tide_resource_fini(self);
     free(guard);
 }
@@ -353,7 +355,7 @@ guard_new(struct tide_resource *upstream, size_t canary_bytes, struct guard **ou
     if (status != TIDE_OK)
         goto fini_blocks;
     guard->canaries.bytes = canary_bytes;
-    status = tidei_touch_open(&guard->canaries.touch, "guard", upstream);
+    status = tidei_memory_io_open(&guard->canaries.touch, "guard", upstream);
     if (status == TIDE_OK) {
         *out = guard;
         return TIDE_OK;

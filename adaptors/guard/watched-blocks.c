@@ -52,9 +52,9 @@ tidei_watched_add(struct tidei_watched *watched, const struct tidei_watched_bloc
 {
     bool entered;
 
-    tidei_lock_take(&watched->lock);
+    tidei_lock_acquire(&watched->lock);
     entered = watched_enter(watched, block, held);
-    tidei_lock_give(&watched->lock);
+    tidei_lock_release(&watched->lock);
     return entered;
 }
 
@@ -63,26 +63,26 @@ tidei_watched_hold(struct tidei_watched *watched, const struct tidei_watched_blo
 {
     bool entered;
 
-    tidei_lock_take(&watched->lock);
+    tidei_lock_acquire(&watched->lock);
     entered = watched->pressed == 0 && watched_enter(watched, block, true);
-    tidei_lock_give(&watched->lock);
+    tidei_lock_release(&watched->lock);
     return entered;
 }
 
 void
 tidei_watched_press(struct tidei_watched *watched)
 {
-    tidei_lock_take(&watched->lock);
+    tidei_lock_acquire(&watched->lock);
     watched->pressed++;
-    tidei_lock_give(&watched->lock);
+    tidei_lock_release(&watched->lock);
 }
 
 void
 tidei_watched_relax(struct tidei_watched *watched)
 {
-    tidei_lock_take(&watched->lock);
+    tidei_lock_acquire(&watched->lock);
     watched->pressed--;
-    tidei_lock_give(&watched->lock);
+    tidei_lock_release(&watched->lock);
 }
 
 /* With the lock held. */
@@ -123,18 +123,18 @@ tidei_watched_take(struct tidei_watched *watched, const char *subject, void *poi
     bool right;
 
     for (;;) {
-        tidei_lock_take(&watched->lock);
+        tidei_lock_acquire(&watched->lock);
         number = tidei_blocks_find(&watched->blocks, pointer);
         block = number != TIDEI_BLOCK_NONE ? watched->blocks.blocks[number] : (struct tidei_block){ 0 };
         if (block.pins == 0)
             break;
-        tidei_lock_give(&watched->lock);
+        tidei_lock_release(&watched->lock);
         tidei_lock_pause(&looks);
     }
     right = block.out && block.bytes == bytes && block.alignment == alignment;
     if (right)
         *out = watched_forget(watched, number);
-    tidei_lock_give(&watched->lock);
+    tidei_lock_release(&watched->lock);
     return right ? TIDE_OK : watched_refuse(subject, pointer, bytes, alignment, &block);
 }
 
@@ -170,14 +170,14 @@ tidei_watched_take_held(struct tidei_watched *watched, uint64_t keep_bytes, bool
     unsigned looks = 0;
 
     for (;;) {
-        tidei_lock_take(&watched->lock);
+        tidei_lock_acquire(&watched->lock);
         if (watched->held_bytes > keep_bytes)
             number = watched_oldest(watched, wait, &before);
         else
             number = TIDEI_BLOCK_NONE;
         if (number == TIDEI_BLOCK_NONE || watched->blocks.blocks[number].pins == 0)
             break;
-        tidei_lock_give(&watched->lock);
+        tidei_lock_release(&watched->lock);
         tidei_lock_pause(&looks);
     }
     if (number != TIDEI_BLOCK_NONE) {
@@ -186,17 +186,17 @@ tidei_watched_take_held(struct tidei_watched *watched, uint64_t keep_bytes, bool
         out->phase = watched->phase;
         watched->leaving[out->phase % 2]++;
     }
-    tidei_lock_give(&watched->lock);
+    tidei_lock_release(&watched->lock);
     return number != TIDEI_BLOCK_NONE;
 }
 
 void
 tidei_watched_settle(struct tidei_watched *watched, const struct tidei_watched_block *block, bool gone)
 {
-    tidei_lock_take(&watched->lock);
+    tidei_lock_acquire(&watched->lock);
     watched->leaving[block->phase % 2]--;
     watched->left += gone;
-    tidei_lock_give(&watched->lock);
+    tidei_lock_release(&watched->lock);
 }
 
 uint64_t
@@ -204,9 +204,9 @@ tidei_watched_left(struct tidei_watched *watched)
 {
     uint64_t left;
 
-    tidei_lock_take(&watched->lock);
+    tidei_lock_acquire(&watched->lock);
     left = watched->left;
-    tidei_lock_give(&watched->lock);
+    tidei_lock_release(&watched->lock);
     return left;
 }
 
@@ -224,13 +224,13 @@ tidei_watched_wait(struct tidei_watched *watched)
     for (bool first = true;; first = false) {
         bool over;
 
-        tidei_lock_take(&watched->lock);
+        tidei_lock_acquire(&watched->lock);
         if (first)
             began = watched->phase;
         if (watched->phase == began && watched->leaving[(began + 1) % 2] == 0)
             watched->phase++;
         over = watched->phase - began > 1 || (watched->phase - began == 1 && watched->leaving[began % 2] == 0);
-        tidei_lock_give(&watched->lock);
+        tidei_lock_release(&watched->lock);
         if (over)
             return;
         tidei_lock_pause(&looks);
@@ -240,10 +240,10 @@ tidei_watched_wait(struct tidei_watched *watched)
 void
 tidei_watched_read(struct tidei_watched *watched, struct tidei_watched_figures *out)
 {
-    tidei_lock_take(&watched->lock);
+    tidei_lock_acquire(&watched->lock);
     *out = (struct tidei_watched_figures){ watched->used_bytes, watched->held_bytes, watched->reserved_bytes,
                                            watched->blocks.capacity };
-    tidei_lock_give(&watched->lock);
+    tidei_lock_release(&watched->lock);
 }
 
 uint32_t
@@ -251,9 +251,9 @@ tidei_watched_epoch_end(struct tidei_watched *watched)
 {
     uint32_t epoch;
 
-    tidei_lock_take(&watched->lock);
+    tidei_lock_acquire(&watched->lock);
     epoch = tidei_blocks_epoch_end(&watched->blocks);
-    tidei_lock_give(&watched->lock);
+    tidei_lock_release(&watched->lock);
     return epoch;
 }
 
@@ -264,7 +264,7 @@ tidei_watched_pin(struct tidei_watched *watched, uint32_t number, uint32_t epoch
     struct tidei_block *entry;
     bool used;
 
-    tidei_lock_take(&watched->lock);
+    tidei_lock_acquire(&watched->lock);
     used = number < watched->blocks.capacity && watched->blocks.blocks[number].used &&
            watched->blocks.blocks[number].epoch <= epoch;
     if (used) {
@@ -273,14 +273,14 @@ tidei_watched_pin(struct tidei_watched *watched, uint32_t number, uint32_t epoch
         *out = (struct tidei_watched_block){ (unsigned char *)entry->address, entry->bytes, entry->alignment, 0 };
         *held = !entry->out;
     }
-    tidei_lock_give(&watched->lock);
+    tidei_lock_release(&watched->lock);
     return used;
 }
 
 void
 tidei_watched_unpin(struct tidei_watched *watched, uint32_t number)
 {
-    tidei_lock_take(&watched->lock);
+    tidei_lock_acquire(&watched->lock);
     watched->blocks.blocks[number].pins--;
-    tidei_lock_give(&watched->lock);
+    tidei_lock_release(&watched->lock);
 }

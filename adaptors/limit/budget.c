@@ -122,7 +122,7 @@ tidei_budget_get(const struct tide_limit_options *options, struct tidei_budget *
         *out = made;
         return status;
     }
-    tidei_lock_take(&budgets.lock);
+    tidei_lock_acquire(&budgets.lock);
     found = budget_find(options->budget);
     if (found == NULL) {
         made->next = budgets.first;
@@ -130,7 +130,7 @@ tidei_budget_get(const struct tide_limit_options *options, struct tidei_budget *
     } else {
         found->references++;
     }
-    tidei_lock_give(&budgets.lock);
+    tidei_lock_release(&budgets.lock);
     *out = found != NULL ? found : made;
     if (found == NULL)
         return TIDE_OK;
@@ -150,13 +150,13 @@ tidei_budget_put(struct tidei_budget *budget)
     bool last = true;
 
     if (budget->name != NULL) {
-        tidei_lock_take(&budgets.lock);
+        tidei_lock_acquire(&budgets.lock);
         last = --budget->references == 0;
         while (last && *place != budget)
             place = &(*place)->next;
         if (last)
             *place = budget->next;
-        tidei_lock_give(&budgets.lock);
+        tidei_lock_release(&budgets.lock);
     }
     if (last)
         budget_free(budget);

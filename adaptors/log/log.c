@@ -38,19 +38,19 @@ log_log2(size_t alignment)
 }
 
 /* The front of the calling thread; NULL where nothing is recorded. */
-static inline struct tidei_front *
+static inline struct tidei_producer *
 log_front(struct log *log, enum tidei_record_kind kind)
 {
     /* Pairs with the release in log_attach. */
     struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
-    struct tidei_front *front;
+    struct tidei_producer *producer;
 
     if (recorder == NULL)
         return NULL;
-    front = tidei_front_get(recorder);
-    if (__builtin_expect(front == NULL, 0))
+    producer = tidei_producer_get(recorder);
+    if (__builtin_expect(producer == NULL, 0))
         tidei_recorder_lost(recorder, kind);
-    return front;
+    return producer;
 }
 
 /* What is recorded beside an event. Relaxed: from when on, on another thread, does not matter. */
@@ -61,7 +61,7 @@ log_beside(const struct log *log)
 }
 
 static void
-log_sample(struct log *log, struct tidei_front *front)
+log_sample(struct log *log, struct tidei_producer *producer)
 {
     /* Pairs with the release in log_watch_each. */
     for (struct log_sampled *sampled = atomic_load_explicit(&log->sampled, memory_order_acquire); sampled != NULL;
@@ -72,58 +72,59 @@ log_sample(struct log *log, struct tidei_front *front)
         tidei_error_save(&error);
         if (tide_query(sampled->base, TIDE_QUERY_BYTES_USED, &used) == TIDE_OK &&
             tide_query(sampled->base, TIDE_QUERY_BYTES_RESERVED, &reserved) == TIDE_OK)
-            tidei_front_sample(front, sampled->layer_id, used, reserved);
+            tidei_producer_sample(producer, sampled->layer_id, used, reserved);
         tidei_error_restore(&error);
     }
 }
 
-/* An allocation that is recorded; see tidei_front_ticks for `plain`. */
+/* An allocation that is recorded; see tidei_producer_ticks for `plain`. */
 static inline __attribute__((always_inline)) enum tide_status
-log_allocate_recorded(struct log *log, struct tidei_front *front, bool plain, uint32_t callstack, size_t bytes,
+log_allocate_recorded(struct log *log, struct tidei_producer *producer, bool plain, uint32_t callstack, size_t bytes,
                       size_t alignment, tide_stream stream, void **out)
 {
-    uint64_t begin = tidei_front_ticks(front, plain);
+    uint64_t begin = tidei_producer_ticks(producer, plain);
     enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
 
-    tidei_front_event(front, begin, (uintptr_t)*out, bytes, stream,
-                      tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)),
-                      callstack, true, plain);
+    tidei_producer_event(producer, begin, (uintptr_t)*out, bytes, stream,
+                         tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)),
+                         callstack, true, plain);
     return status;
 }
 
-/* The same with the driver's calls; see tidei_call_slot_arm for `quick`. */
+/* The same with the driver's calls; see tidei_call_capture_arm for `quick`. */
 static inline __attribute__((always_inline)) enum tide_status
-log_allocate_followed(struct log *log, struct tidei_front *front, bool plain, bool quick, uint32_t callstack,
+log_allocate_followed(struct log *log, struct tidei_producer *producer, bool plain, bool quick, uint32_t callstack,
                       size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
-    struct tidei_call_slot *slot = tidei_call_slot_arm(front, quick);
-    uint64_t begin = tidei_front_ticks(front, plain);
+    struct tidei_call_capture *slot = tidei_call_capture_arm(producer, quick);
+    uint64_t begin = tidei_producer_ticks(producer, plain);
     enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
 
-    tidei_front_event_calls(front, begin, (uintptr_t)*out, bytes, stream,
-                            tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)),
-                            callstack, true, plain, slot);
-    tidei_call_slot_disarm(slot);
+    tidei_producer_event_calls(
+        producer, begin, (uintptr_t)*out, bytes, stream,
+        tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)), callstack, true,
+        plain, slot);
+    tidei_call_capture_disarm(slot);
     return status;
 }
 
 static __attribute__((noinline)) enum tide_status
-log_allocate_otherwise(struct log *log, struct tidei_front *front, size_t bytes, size_t alignment, tide_stream stream,
-                       void **out)
+log_allocate_otherwise(struct log *log, struct tidei_producer *producer, size_t bytes, size_t alignment,
+                       tide_stream stream, void **out)
 {
     uint32_t callstack = 0;
     enum tide_status status;
 
-    if (front == NULL)
+    if (producer == NULL)
         return tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
     /* Before the clock is read: it is no part of the call that is recorded. */
     if (log_beside(log) & LOG_STACKS)
         callstack = tidei_callstack_here(log->options.callstack_depth, log->options.unwind);
     if (log_beside(log) & LOG_CALLS)
-        status = log_allocate_followed(log, front, false, false, callstack, bytes, alignment, stream, out);
+        status = log_allocate_followed(log, producer, false, false, callstack, bytes, alignment, stream, out);
     else
-        status = log_allocate_recorded(log, front, false, callstack, bytes, alignment, stream, out);
-    log_sample(log, front);
+        status = log_allocate_recorded(log, producer, false, callstack, bytes, alignment, stream, out);
+    log_sample(log, producer);
     return status;
 }
 
@@ -131,62 +132,64 @@ static enum tide_status
 log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct log *log = (struct log *)self;
-    struct tidei_front *front = log_front(log, TIDEI_RECORD_ALLOC);
+    struct tidei_producer *producer = log_front(log, TIDEI_RECORD_ALLOC);
     unsigned beside = log_beside(log);
 
-    if (__builtin_expect(front == NULL || !front->plain || beside > (LOG_CALLS | LOG_QUICK), 0))
-        return log_allocate_otherwise(log, front, bytes, alignment, stream, out);
+    if (__builtin_expect(producer == NULL || !producer->plain || beside > (LOG_CALLS | LOG_QUICK), 0))
+        return log_allocate_otherwise(log, producer, bytes, alignment, stream, out);
     if (beside & LOG_CALLS)
-        return log_allocate_followed(log, front, true, (beside & LOG_QUICK) != 0, 0, bytes, alignment, stream, out);
-    return log_allocate_recorded(log, front, true, 0, bytes, alignment, stream, out);
+        return log_allocate_followed(log, producer, true, (beside & LOG_QUICK) != 0, 0, bytes, alignment, stream, out);
+    return log_allocate_recorded(log, producer, true, 0, bytes, alignment, stream, out);
 }
 
 static inline __attribute__((always_inline)) enum tide_status
-log_deallocate_recorded(struct log *log, struct tidei_front *front, bool plain, void *pointer, size_t bytes,
+log_deallocate_recorded(struct log *log, struct tidei_producer *producer, bool plain, void *pointer, size_t bytes,
                         size_t alignment, tide_stream stream)
 {
-    uint64_t begin = tidei_front_ticks_settled(front, plain);
+    uint64_t begin = tidei_producer_ticks_settled(producer, plain);
     enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
 
-    tidei_front_event(front, begin, (uintptr_t)pointer, bytes, stream,
-                      tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)), 0,
-                      false, plain);
+    tidei_producer_event(producer, begin, (uintptr_t)pointer, bytes, stream,
+                         tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)), 0,
+                         false, plain);
     return status;
 }
 
 /* The same with the driver's calls. */
 static inline __attribute__((always_inline)) enum tide_status
-log_deallocate_followed(struct log *log, struct tidei_front *front, bool plain, bool quick, void *pointer, size_t bytes,
-                        size_t alignment, tide_stream stream)
+log_deallocate_followed(struct log *log, struct tidei_producer *producer, bool plain, bool quick, void *pointer,
+                        size_t bytes, size_t alignment, tide_stream stream)
 {
-    struct tidei_call_slot *slot = tidei_call_slot_arm(front, quick);
-    uint64_t begin = tidei_front_ticks_settled(front, plain);
+    struct tidei_call_capture *slot = tidei_call_capture_arm(producer, quick);
+    uint64_t begin = tidei_producer_ticks_settled(producer, plain);
     enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
 
-    tidei_front_event_calls(front, begin, (uintptr_t)pointer, bytes, stream,
-                            tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)),
-                            0, false, plain, slot);
-    tidei_call_slot_disarm(slot);
+    tidei_producer_event_calls(
+        producer, begin, (uintptr_t)pointer, bytes, stream,
+        tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)), 0, false, plain,
+        slot);
+    tidei_call_capture_disarm(slot);
     return status;
 }
 
 static __attribute__((noinline)) enum tide_status
-log_deallocate_otherwise(struct log *log, struct tidei_front *front, void *pointer, size_t bytes, size_t alignment,
-                         tide_stream stream)
+log_deallocate_otherwise(struct log *log, struct tidei_producer *producer, void *pointer, size_t bytes,
+                         size_t alignment, tide_stream stream)
 {
     enum tide_status status;
 
-    if (front != NULL && !(front->drop && tidei_front_drops_free(front, log->layer_id, (uintptr_t)pointer))) {
+    if (producer != NULL &&
+        !(producer->drop && tidei_producer_drops_free(producer, log->layer_id, (uintptr_t)pointer))) {
         if (log_beside(log) & LOG_CALLS)
-            status = log_deallocate_followed(log, front, false, false, pointer, bytes, alignment, stream);
+            status = log_deallocate_followed(log, producer, false, false, pointer, bytes, alignment, stream);
         else
-            status = log_deallocate_recorded(log, front, false, pointer, bytes, alignment, stream);
-        log_sample(log, front);
+            status = log_deallocate_recorded(log, producer, false, pointer, bytes, alignment, stream);
+        log_sample(log, producer);
         return status;
     }
     status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
-    if (front != NULL && status != TIDE_OK)
-        tidei_front_drops_again(front, log->layer_id, (uintptr_t)pointer);
+    if (producer != NULL && status != TIDE_OK)
+        tidei_producer_drops_again(producer, log->layer_id, (uintptr_t)pointer);
     return status;
 }
 
@@ -194,14 +197,15 @@ static enum tide_status
 log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct log *log = (struct log *)self;
-    struct tidei_front *front = log_front(log, TIDEI_RECORD_FREE);
+    struct tidei_producer *producer = log_front(log, TIDEI_RECORD_FREE);
     unsigned beside = log_beside(log);
 
-    if (__builtin_expect(front == NULL || !front->plain || (beside & LOG_SAMPLES) != 0, 0))
-        return log_deallocate_otherwise(log, front, pointer, bytes, alignment, stream);
+    if (__builtin_expect(producer == NULL || !producer->plain || (beside & LOG_SAMPLES) != 0, 0))
+        return log_deallocate_otherwise(log, producer, pointer, bytes, alignment, stream);
     if (beside & LOG_CALLS)
-        return log_deallocate_followed(log, front, true, (beside & LOG_QUICK) != 0, pointer, bytes, alignment, stream);
-    return log_deallocate_recorded(log, front, true, pointer, bytes, alignment, stream);
+        return log_deallocate_followed(log, producer, true, (beside & LOG_QUICK) != 0, pointer, bytes, alignment,
+                                       stream);
+    return log_deallocate_recorded(log, producer, true, pointer, bytes, alignment, stream);
 }
 
 static const char *const log_clocks[] = { "auto", "tsc", "monotonic", NULL };

@@ -19,7 +19,7 @@
  */
 struct tidei_track_table {
     struct tidei_lock alone; /* older than the parts */
-    struct tidei_parts parts;
+    struct tidei_slots slots;
     struct tidei_track_buckets buckets; /* written by whoever is inside alone */
 
     _Alignas(128) _Atomic size_t crowded; /* buckets of this table that have got more places, or larger such */
@@ -29,7 +29,7 @@ struct tidei_track_table {
 /* How a thread is inside. */
 struct visit {
     enum { VISIT_OWNER, VISIT_CLOSED, VISIT_AMONG } way; /* the first two are alone */
-    struct tidei_part *part;                             /* its own, while it is among others */
+    struct tidei_slot *part;                             /* its own, while it is among others */
 };
 
 /* Without a part to use: wait until they are open again; where host memory had none for this thread, close them. */
@@ -38,26 +38,26 @@ visit_begin_slowly(struct tidei_track_table *table, struct visit *visit)
 {
     unsigned looks = 0;
 
-    while (tidei_part_find(&table->parts) != NULL) {
+    while (tidei_slot_find(&table->slots) != NULL) {
         TIDEI_TEST_POINT("track.waits");
         tidei_lock_pause(&looks);
-        visit->part = tidei_part_enter(&table->parts);
+        visit->part = tidei_slot_enter(&table->slots);
         if (visit->part != NULL)
             return;
     }
-    tidei_parts_close(&table->parts);
+    tidei_slots_quiesce(&table->slots);
     visit->way = VISIT_CLOSED;
 }
 
 static inline void
 visit_begin(struct tidei_track_table *table, struct visit *visit)
 {
-    if (tidei_lock_take_alone(&table->alone)) {
+    if (tidei_lock_acquire_alone(&table->alone)) {
         visit->way = VISIT_OWNER;
         return;
     }
     visit->way = VISIT_AMONG;
-    visit->part = tidei_part_enter(&table->parts);
+    visit->part = tidei_slot_enter(&table->slots);
     if (__builtin_expect(visit->part == NULL, 0))
         visit_begin_slowly(table, visit);
 }
@@ -66,8 +66,8 @@ static void
 visit_begin_alone(struct tidei_track_table *table, struct visit *visit)
 {
     visit->way = VISIT_OWNER;
-    if (!tidei_lock_take_alone(&table->alone)) {
-        tidei_parts_close(&table->parts);
+    if (!tidei_lock_acquire_alone(&table->alone)) {
+        tidei_slots_quiesce(&table->slots);
         visit->way = VISIT_CLOSED;
     }
 }
@@ -76,11 +76,11 @@ static inline void
 visit_end(struct tidei_track_table *table, const struct visit *visit)
 {
     if (visit->way == VISIT_AMONG)
-        tidei_part_leave(visit->part);
+        tidei_slot_leave(visit->part);
     else if (visit->way == VISIT_OWNER)
-        tidei_lock_give(&table->alone);
+        tidei_lock_release(&table->alone);
     else
-        tidei_parts_open(&table->parts);
+        tidei_slots_resume(&table->slots);
 }
 
 /* Come inside, and have the bucket of an address. */
@@ -98,7 +98,7 @@ table_enter(struct tidei_track_table *table, uint64_t address, struct visit *vis
         if (visit->way != VISIT_AMONG || atomic_exchange_explicit(&bucket->held, 1, memory_order_acquire) == 0)
             return bucket;
         /* Nobody waits inside. */
-        tidei_part_leave(visit->part);
+        tidei_slot_leave(visit->part);
         TIDEI_TEST_POINT("track.waits");
         tidei_lock_pause(&looks);
     }
@@ -129,7 +129,7 @@ tidei_track_table_create(struct tidei_track_table **out)
     status = tidei_lock_init(&table->alone);
     if (status != TIDE_OK)
         goto no_lock;
-    status = tidei_parts_init(&table->parts, sizeof(struct tidei_part), NULL);
+    status = tidei_slots_init(&table->slots, sizeof(struct tidei_slot), NULL);
     if (status != TIDE_OK)
         goto no_parts;
     *out = table;
@@ -150,7 +150,7 @@ tidei_track_table_destroy(struct tidei_track_table *table)
 {
     if (table == NULL)
         return;
-    tidei_parts_fini(&table->parts);
+    tidei_slots_fini(&table->slots);
     tidei_lock_fini(&table->alone);
     tidei_track_buckets_free(&table->buckets);
     free(table);

@@ -6,20 +6,20 @@
 #define LEASE_MOST  16
 
 bool
-tidei_ledger_is_exact(const struct tidei_ledger *ledger, const struct tidei_ledger_part *mine)
+tidei_ledger_is_exact(const struct tidei_ledger *ledger, const struct tidei_ledger_slot *mine)
 {
     return ledger->lessee_count == 0 || (ledger->lessee_count == 1 && ledger->lessee == mine);
 }
 
-/* Call the lease of one part in. Its thread waits, is the caller, or is kept out. */
+/* Call the lease of one slot in. Its thread waits, is the caller, or is kept out. */
 static void
-ledger_call_in_one(struct tidei_ledger *ledger, struct tidei_ledger_part *part)
+ledger_call_in_one(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot)
 {
-    ledger->headroom.bytes += part->lease.bytes;
-    ledger->headroom.count += part->lease.count;
-    ledger->total.bytes += part->total.bytes;
-    ledger->total.count += part->total.count;
-    part->lease = part->most = part->total = (struct tidei_amount){ 0, 0 };
+    ledger->headroom.bytes += slot->lease.bytes;
+    ledger->headroom.count += slot->lease.count;
+    ledger->total.bytes += slot->total.bytes;
+    ledger->total.count += slot->total.count;
+    slot->lease = slot->most = slot->total = (struct tidei_amount){ 0, 0 };
 }
 
 /*
@@ -42,8 +42,8 @@ tidei_ledger_call_in(struct tidei_ledger *ledger)
     if (ledger->lessee_count == 1) {
         ledger_call_in_one(ledger, ledger->lessee);
     } else if (ledger->lessee_count > 1) {
-        for (struct tidei_ledger_part *part = ledger->members; part != NULL; part = part->next)
-            ledger_call_in_one(ledger, part);
+        for (struct tidei_ledger_slot *slot = ledger->members; slot != NULL; slot = slot->next)
+            ledger_call_in_one(ledger, slot);
     }
     ledger_keep_bound(ledger);
     ledger->lessee_count = 0;
@@ -69,9 +69,9 @@ ledger_share(const struct tidei_ledger *ledger)
 {
     uint64_t floor = ledger_floor(ledger);
     uint64_t above = ledger->headroom.bytes > floor ? ledger->headroom.bytes - floor : 0;
-    uint64_t parts = ledger->member_count == 1 ? 1 : 2 * (uint64_t)ledger->member_count;
+    uint64_t slots = ledger->member_count == 1 ? 1 : 2 * (uint64_t)ledger->member_count;
 
-    return (struct tidei_amount){ above / parts, ledger->headroom.count / parts };
+    return (struct tidei_amount){ above / slots, ledger->headroom.count / slots };
 }
 
 /* Not above the warning: what is taken off would go to a lease, and the way back below it be missed. */
@@ -83,41 +83,41 @@ ledger_may_lend(const struct tidei_ledger *ledger)
 }
 
 static void
-ledger_note_lessee(struct tidei_ledger *ledger, struct tidei_ledger_part *part)
+ledger_note_lessee(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot)
 {
-    if (part->most.count == 0) {
+    if (slot->most.count == 0) {
         ledger->lessee_count++;
-        ledger->lessee = part;
+        ledger->lessee = slot;
     }
 }
 
-/* Lend `part`, which is to have at most `most`, the amount. The most of a single thread is all there is. */
+/* Lend `slot`, which is to have at most `most`, the amount. The most of a single thread is all there is. */
 static void
-ledger_lend(struct tidei_ledger *ledger, struct tidei_ledger_part *part, struct tidei_amount amount,
+ledger_lend(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, struct tidei_amount amount,
             struct tidei_amount most)
 {
-    ledger_note_lessee(ledger, part);
+    ledger_note_lessee(ledger, slot);
     if (ledger->member_count == 1) {
         most.bytes = ledger->rises ? UINT64_MAX : ledger->mark.bytes - (ledger->headroom.bytes - amount.bytes);
         most.count = ledger->rises ? UINT64_MAX : ledger->mark.count - (ledger->headroom.count - amount.count);
     }
     ledger->headroom.bytes -= amount.bytes;
     ledger->headroom.count -= amount.count;
-    part->lease.bytes += amount.bytes;
-    part->lease.count += amount.count;
-    part->most.bytes = tidei_ledger_larger(part->most.bytes, most.bytes);
-    part->most.count = tidei_ledger_larger(part->most.count, most.count);
+    slot->lease.bytes += amount.bytes;
+    slot->lease.count += amount.count;
+    slot->most.bytes = tidei_ledger_larger(slot->most.bytes, most.bytes);
+    slot->most.count = tidei_ledger_larger(slot->most.count, most.count);
 }
 
-/* Lend `part` something for what is to come after a request of `bytes`. */
+/* Lend `slot` something for what is to come after a request of `bytes`. */
 static void
-ledger_lend_ahead(struct tidei_ledger *ledger, struct tidei_ledger_part *part, uint64_t bytes)
+ledger_lend_ahead(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, uint64_t bytes)
 {
     struct tidei_amount share = ledger_share(ledger);
 
     if (ledger_may_lend(ledger) &&
         (ledger->member_count == 1 || (share.bytes >= amount_of(bytes, LEASE_LEAST) && share.count >= LEASE_LEAST)))
-        ledger_lend(ledger, part, share, (struct tidei_amount){ amount_of(share.bytes, 2), share.count * 2 });
+        ledger_lend(ledger, slot, share, (struct tidei_amount){ amount_of(share.bytes, 2), share.count * 2 });
 }
 
 /* The sum is known: it grows, or is refused, or sets a new mark. */
@@ -149,41 +149,41 @@ ledger_add_exact(struct tidei_ledger *ledger, uint64_t bytes, struct tidei_ledge
 }
 
 bool
-tidei_ledger_serve_add(struct tidei_ledger *ledger, struct tidei_ledger_part *part, uint64_t bytes,
+tidei_ledger_serve_add(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, uint64_t bytes,
                        struct tidei_ledger_answer *answer)
 {
     *answer = (struct tidei_ledger_answer){ .serial = ledger->serial };
-    if (tidei_ledger_is_exact(ledger, part)) {
+    if (tidei_ledger_is_exact(ledger, slot)) {
         tidei_ledger_call_in(ledger);
         ledger_add_exact(ledger, bytes, answer);
         ledger->served++;
     } else {
         /* It may have a lease, which is too small, and what is left of the headroom is nobody's. */
-        uint64_t lease = part != NULL ? part->lease.bytes : 0, floor = ledger_floor(ledger);
+        uint64_t lease = slot != NULL ? slot->lease.bytes : 0, floor = ledger_floor(ledger);
         uint64_t more = bytes > lease ? bytes - lease : 0;
-        bool counts = part != NULL && part->lease.count > 0;
+        bool counts = slot != NULL && slot->lease.count > 0;
 
         if (ledger->headroom.bytes < floor || more > ledger->headroom.bytes - floor ||
             (!counts && ledger->headroom.count == 0))
             return false;
-        if (part != NULL)
-            part->lease.bytes -= bytes - more;
+        if (slot != NULL)
+            slot->lease.bytes -= bytes - more;
         ledger->headroom.bytes -= more;
         if (counts)
-            part->lease.count--;
+            slot->lease.count--;
         else
             ledger->headroom.count--;
         ledger->total.bytes += bytes;
         ledger->total.count++;
     }
-    if (part != NULL && !answer->refused)
-        ledger_lend_ahead(ledger, part, bytes);
+    if (slot != NULL && !answer->refused)
+        ledger_lend_ahead(ledger, slot, bytes);
     return true;
 }
 
-/* Keep in the lease of `part` what it is likely to add again, up to some allocations or its share. */
+/* Keep in the lease of `slot` what it is likely to add again, up to some allocations or its share. */
 static void
-ledger_keep(struct tidei_ledger *ledger, struct tidei_ledger_part *part, uint64_t bytes)
+ledger_keep(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, uint64_t bytes)
 {
     struct tidei_amount share = ledger_share(ledger);
     struct tidei_amount most = { tidei_ledger_larger(amount_of(bytes, LEASE_MOST), share.bytes),
@@ -193,31 +193,31 @@ ledger_keep(struct tidei_ledger *ledger, struct tidei_ledger_part *part, uint64_
 
     if (ledger->headroom.bytes < floor || bytes > ledger->headroom.bytes - floor)
         return;
-    ledger_lend(ledger, part, (struct tidei_amount){ bytes, 1 }, most);
+    ledger_lend(ledger, slot, (struct tidei_amount){ bytes, 1 }, most);
     if (ledger->member_count == 1)
         return;
-    if (part->lease.bytes > most.bytes)
-        excess.bytes = part->lease.bytes - most.bytes / 2;
-    if (part->lease.count > most.count)
-        excess.count = part->lease.count - most.count / 2;
-    part->lease.bytes -= excess.bytes;
-    part->lease.count -= excess.count;
+    if (slot->lease.bytes > most.bytes)
+        excess.bytes = slot->lease.bytes - most.bytes / 2;
+    if (slot->lease.count > most.count)
+        excess.count = slot->lease.count - most.count / 2;
+    slot->lease.bytes -= excess.bytes;
+    slot->lease.count -= excess.count;
     ledger->headroom.bytes += excess.bytes;
     ledger->headroom.count += excess.count;
 }
 
 void
-tidei_ledger_serve_take_off(struct tidei_ledger *ledger, struct tidei_ledger_part *part, uint64_t bytes,
+tidei_ledger_serve_take_off(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, uint64_t bytes,
                             struct tidei_ledger_answer *answer)
 {
     *answer = (struct tidei_ledger_answer){ .serial = ledger->serial };
-    if (tidei_ledger_is_exact(ledger, part)) {
+    if (tidei_ledger_is_exact(ledger, slot)) {
         tidei_ledger_call_in(ledger);
         ledger->served++;
     }
     ledger->headroom.bytes += bytes;
     ledger->headroom.count++;
     ledger_keep_bound(ledger);
-    if (part != NULL && ledger_may_lend(ledger) && ledger->headroom.count > 0)
-        ledger_keep(ledger, part, bytes);
+    if (slot != NULL && ledger_may_lend(ledger) && ledger->headroom.count > 0)
+        ledger_keep(ledger, slot, bytes);
 }

@@ -20,16 +20,16 @@ tidei_ledger_smaller(uint64_t a, uint64_t b)
 }
 
 /* Nobody but `mine` (NULL: nobody at all) has a lease, so that the sum is known without closing anything. */
-bool tidei_ledger_is_exact(const struct tidei_ledger *ledger, const struct tidei_ledger_part *mine);
+bool tidei_ledger_is_exact(const struct tidei_ledger *ledger, const struct tidei_ledger_slot *mine);
 
-/* Call in all leases; with all parts closed, or where the caller works for the only one that has one. */
+/* Call in all leases; with all slots closed, or where the caller works for the only one that has one. */
 void tidei_ledger_call_in(struct tidei_ledger *ledger);
 
-/* For `part`, which waits or is the caller's (NULL: none). False where others' leases are to be called in first. */
-bool tidei_ledger_serve_add(struct tidei_ledger *ledger, struct tidei_ledger_part *part, uint64_t bytes,
+/* For `slot`, which waits or is the caller's (NULL: none). False where others' leases are to be called in first. */
+bool tidei_ledger_serve_add(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, uint64_t bytes,
                             struct tidei_ledger_answer *answer);
 
-void tidei_ledger_serve_take_off(struct tidei_ledger *ledger, struct tidei_ledger_part *part, uint64_t bytes,
+void tidei_ledger_serve_take_off(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, uint64_t bytes,
                                  struct tidei_ledger_answer *answer);
 
 #endif

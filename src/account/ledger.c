@@ -18,15 +18,15 @@ enum ledger_request {
     REQUEST_TAKE_OFF,
 };
 
-/* This thread's part, without coming in; NULL where there is none. */
-static struct tidei_ledger_part *
+/* This thread's slot, without coming in; NULL where there is none. */
+static struct tidei_ledger_slot *
 ledger_mine(struct tidei_ledger *ledger)
 {
-    const struct tidei_part_slot *slot = &tidei_part_slots[ledger->parts.serial % TIDEI_PART_SLOTS];
+    const struct tidei_slot_entry *slot = &tidei_slot_index[ledger->slots.serial % TIDEI_SLOT_ENTRIES];
 
-    if (slot->serial == ledger->parts.serial)
-        return (struct tidei_ledger_part *)slot->part;
-    return (struct tidei_ledger_part *)tidei_part_find(&ledger->parts);
+    if (slot->serial == ledger->slots.serial)
+        return (struct tidei_ledger_slot *)slot->slot;
+    return (struct tidei_ledger_slot *)tidei_slot_find(&ledger->slots);
 }
 
 /* Serve all requests of one kind; how many. *short_of is set where one needs the leases of others. */
@@ -35,19 +35,19 @@ ledger_serve_kind(struct tidei_ledger *ledger, enum ledger_request kind, bool *s
 {
     unsigned served = 0;
 
-    for (struct tidei_ledger_part *part = ledger->members; part != NULL; part = part->next) {
+    for (struct tidei_ledger_slot *slot = ledger->members; slot != NULL; slot = slot->next) {
         /* Acquire: pairs with the release in ledger_ask. */
-        if (atomic_load_explicit(&part->request, memory_order_acquire) != kind)
+        if (atomic_load_explicit(&slot->request, memory_order_acquire) != kind)
             continue;
         if (kind == REQUEST_TAKE_OFF) {
-            tidei_ledger_serve_take_off(ledger, part, part->bytes, &part->answer);
-        } else if (!tidei_ledger_serve_add(ledger, part, part->bytes, &part->answer)) {
+            tidei_ledger_serve_take_off(ledger, slot, slot->bytes, &slot->answer);
+        } else if (!tidei_ledger_serve_add(ledger, slot, slot->bytes, &slot->answer)) {
             *short_of = true;
             continue;
         }
         served++;
         /* Release: pairs with the acquire in ledger_ask. */
-        atomic_store_explicit(&part->request, REQUEST_NONE, memory_order_release);
+        atomic_store_explicit(&slot->request, REQUEST_NONE, memory_order_release);
     }
     return served;
 }
@@ -88,8 +88,8 @@ ledger_close(struct tidei_ledger *ledger)
 {
     uint64_t total_before;
 
-    tidei_parts_close(&ledger->parts);
-    tidei_lock_take(&ledger->lock);
+    tidei_slots_quiesce(&ledger->slots);
+    tidei_lock_acquire(&ledger->lock);
     TIDEI_TEST_POINT("ledger.closed");
     total_before = ledger->total.count;
     tidei_ledger_call_in(ledger);
@@ -103,13 +103,13 @@ ledger_close_and_serve(struct tidei_ledger *ledger)
     ledger_close(ledger);
     ledger_serve_all(ledger);
     atomic_store_explicit(&ledger->closer, NULL, memory_order_relaxed); /* relaxed: with the lock, else a hint */
-    tidei_lock_give(&ledger->lock);
-    tidei_parts_open(&ledger->parts);
+    tidei_lock_release(&ledger->lock);
+    tidei_slots_resume(&ledger->slots);
 }
 
 /* With the lock. */
 static void
-ledger_join(struct tidei_ledger *ledger, struct tidei_ledger_part *mine)
+ledger_join(struct tidei_ledger *ledger, struct tidei_ledger_slot *mine)
 {
     mine->is_member = true;
     mine->next = ledger->members;
@@ -120,7 +120,7 @@ ledger_join(struct tidei_ledger *ledger, struct tidei_ledger_part *mine)
 
 /* With the lock, which is given back: serve everybody, and call leases in where `mine` is the first to need it. */
 static void
-ledger_work(struct tidei_ledger *ledger, struct tidei_ledger_part *mine)
+ledger_work(struct tidei_ledger *ledger, struct tidei_ledger_slot *mine)
 {
     bool close;
 
@@ -129,29 +129,29 @@ ledger_work(struct tidei_ledger *ledger, struct tidei_ledger_part *mine)
     close = ledger_serve_all(ledger) && atomic_load_explicit(&ledger->closer, memory_order_relaxed) == NULL;
     if (close)
         atomic_store_explicit(&ledger->closer, mine, memory_order_relaxed);
-    tidei_lock_give(&ledger->lock);
+    tidei_lock_release(&ledger->lock);
     if (close)
         ledger_close_and_serve(ledger);
 }
 
-/* A thread that host memory had no part for: it works for itself, with what is not lent. */
+/* A thread that host memory had no slot for: it works for itself, with what is not lent. */
 static void
 ledger_do_without(struct tidei_ledger *ledger, enum ledger_request kind, uint64_t bytes,
                   struct tidei_ledger_answer *answer)
 {
-    tidei_lock_take(&ledger->lock);
+    tidei_lock_acquire(&ledger->lock);
     atomic_store_explicit(&ledger->shared, true, memory_order_relaxed);
     if (kind == REQUEST_TAKE_OFF) {
         tidei_ledger_serve_take_off(ledger, NULL, bytes, answer);
-        tidei_lock_give(&ledger->lock);
+        tidei_lock_release(&ledger->lock);
     } else if (tidei_ledger_serve_add(ledger, NULL, bytes, answer)) {
-        tidei_lock_give(&ledger->lock);
+        tidei_lock_release(&ledger->lock);
     } else {
-        tidei_lock_give(&ledger->lock);
+        tidei_lock_release(&ledger->lock);
         ledger_close(ledger);
         tidei_ledger_serve_add(ledger, NULL, bytes, answer);
-        tidei_lock_give(&ledger->lock);
-        tidei_parts_open(&ledger->parts);
+        tidei_lock_release(&ledger->lock);
+        tidei_slots_resume(&ledger->slots);
     }
 }
 
@@ -159,7 +159,7 @@ ledger_do_without(struct tidei_ledger *ledger, enum ledger_request kind, uint64_
 static void
 ledger_ask(struct tidei_ledger *ledger, enum ledger_request kind, uint64_t bytes, struct tidei_ledger_answer *answer)
 {
-    struct tidei_ledger_part *mine = ledger_mine(ledger);
+    struct tidei_ledger_slot *mine = ledger_mine(ledger);
     unsigned looks = 0;
 
     if (mine == NULL) {
@@ -213,13 +213,13 @@ ledger_figures(const struct tidei_ledger *ledger, struct tidei_ledger_figures *o
 
     out->mark = ledger->mark;
     out->total = ledger->total;
-    for (const struct tidei_ledger_part *part = ledger->members; part != NULL; part = part->next) {
-        if (part->most.count == 0)
+    for (const struct tidei_ledger_slot *slot = ledger->members; slot != NULL; slot = slot->next) {
+        if (slot->most.count == 0)
             continue;
-        headroom.bytes += part->lease.bytes;
-        headroom.count += part->lease.count;
-        out->total.bytes += part->total.bytes;
-        out->total.count += part->total.count;
+        headroom.bytes += slot->lease.bytes;
+        headroom.count += slot->lease.count;
+        out->total.bytes += slot->total.bytes;
+        out->total.count += slot->total.count;
     }
     if (!ledger->rises) {
         headroom.bytes = tidei_ledger_smaller(headroom.bytes, out->mark.bytes);
@@ -229,27 +229,27 @@ ledger_figures(const struct tidei_ledger *ledger, struct tidei_ledger_figures *o
     out->current.count = out->mark.count - headroom.count;
 }
 
-/* Have the lock, and all parts closed where others have leases: then true. */
+/* Have the lock, and all slots closed where others have leases: then true. */
 static bool
 ledger_hold(struct tidei_ledger *ledger)
 {
-    struct tidei_ledger_part *mine = ledger_mine(ledger);
+    struct tidei_ledger_slot *mine = ledger_mine(ledger);
 
-    tidei_lock_take(&ledger->lock);
+    tidei_lock_acquire(&ledger->lock);
     if (tidei_ledger_is_exact(ledger, mine))
         return false;
-    tidei_lock_give(&ledger->lock);
-    tidei_parts_close(&ledger->parts);
-    tidei_lock_take(&ledger->lock);
+    tidei_lock_release(&ledger->lock);
+    tidei_slots_quiesce(&ledger->slots);
+    tidei_lock_acquire(&ledger->lock);
     return true;
 }
 
 static void
 ledger_let_go(struct tidei_ledger *ledger, bool closed)
 {
-    tidei_lock_give(&ledger->lock);
+    tidei_lock_release(&ledger->lock);
     if (closed)
-        tidei_parts_open(&ledger->parts);
+        tidei_slots_resume(&ledger->slots);
 }
 
 void
@@ -283,10 +283,10 @@ tidei_ledger_end(struct tidei_ledger *ledger, const struct tidei_ledger_figures 
 
 /* A thread has ended, or is not there in the child of a fork: its request is nobody's, and it calls no leases in. */
 static void
-ledger_leave(struct tidei_parts *parts, struct tidei_part *part)
+ledger_leave(struct tidei_slots *slots, struct tidei_slot *slot)
 {
-    struct tidei_ledger *ledger = (struct tidei_ledger *)parts;
-    struct tidei_ledger_part *left = (struct tidei_ledger_part *)part;
+    struct tidei_ledger *ledger = (struct tidei_ledger *)slots;
+    struct tidei_ledger_slot *left = (struct tidei_ledger_slot *)slot;
 
     /* Relaxed: nobody waits for the answer. */
     atomic_store_explicit(&left->request, REQUEST_NONE, memory_order_relaxed);
@@ -300,11 +300,11 @@ tidei_ledger_init(struct tidei_ledger *ledger, bool rises, struct tidei_amount m
     enum tide_status status;
 
     *ledger = (struct tidei_ledger){ .rises = rises, .warning_bytes = warning_bytes, .mark = mark, .headroom = mark };
-    /* The lock first, as it is taken with the parts closed. */
+    /* The lock first, as it is taken with the slots closed. */
     status = tidei_lock_init(&ledger->lock);
     if (status != TIDE_OK)
         return status;
-    status = tidei_parts_init(&ledger->parts, sizeof(struct tidei_ledger_part), ledger_leave);
+    status = tidei_slots_init(&ledger->slots, sizeof(struct tidei_ledger_slot), ledger_leave);
     if (status != TIDE_OK)
         tidei_lock_fini(&ledger->lock);
     return status;
@@ -313,6 +313,6 @@ tidei_ledger_init(struct tidei_ledger *ledger, bool rises, struct tidei_amount m
 void
 tidei_ledger_fini(struct tidei_ledger *ledger)
 {
-    tidei_parts_fini(&ledger->parts);
+    tidei_slots_fini(&ledger->slots);
     tidei_lock_fini(&ledger->lock);
 }

@@ -3,15 +3,15 @@
  *
  * The sum of all stays at or below a mark. What is left up to the mark, the headroom, is lent to threads: as long as a
  * thread adds no more than its lease, the sum cannot pass the mark, whatever all others do, and nobody needs to know
- * it. So the common way is a few plain loads and stores in the thread's own part (src/sync/thread.h); what is taken off
+ * it. So the common way is a few plain loads and stores in the thread's own slot (src/sync/thread.h); what is taken off
  * goes back to the lease. Who needs more than its lease asks, with the lock:
  *  - It gets it from what is not lent, with something for what is to come.
- *  - Where that is too little all parts are closed, so that nobody adds anything, and the leases called in. Now the sum
+ *  - Where that is too little all slots are closed, so that nobody adds anything, and the leases called in. Now the sum
  *    is known. An account that is bounded refuses; one that rises sets a new mark: the peak, which is therefore the
  *    highest sum in the very order in which the account saw the calls, each at a moment between its begin and its end.
  *
  * At the mark there is nothing to lend, and all come with the lock. Then they work for each other: a thread that waits
- * leaves its request in its part, and whoever has the lock serves all of them (flat combining: Hendler, Incze, Shavit,
+ * leaves its request in its slot, and whoever has the lock serves all of them (flat combining: Hendler, Incze, Shavit,
  * Tzafrir, SPAA 2010), so that the lock goes round less often than the requests come. A rising account serves those
  * that add before those that take off: all of them are under way, so that either order is one that could be, and a
  * record that is reached at once stands in nobody's way any more. A bounded one serves those that take off first.
@@ -42,8 +42,8 @@ struct tidei_ledger_answer {
 };
 
 /* What a thread has of the account. The first line is its own, the second where it leaves its request. */
-struct tidei_ledger_part {
-    struct tidei_part part;
+struct tidei_ledger_slot {
+    struct tidei_slot slot;
     struct tidei_amount lease; /* may be added without passing the mark */
     struct tidei_amount most;  /* the lease is not more; 0 where nothing is lent */
     struct tidei_amount total; /* all that was added within the leases */
@@ -52,30 +52,30 @@ struct tidei_ledger_part {
     bool is_member;                        /* this and what follows: guarded by the lock, or of who waits */
     uint64_t bytes;
     struct tidei_ledger_answer answer;
-    struct tidei_ledger_part *next; /* among the members; borrowed */
+    struct tidei_ledger_slot *next; /* among the members; borrowed */
 };
 
 struct tidei_ledger {
     /* Read by all, seldom written. */
-    struct tidei_parts parts;                 /* first */
+    struct tidei_slots slots;                 /* first */
     uint64_t serial;                          /* the owner's; written between tidei_ledger_begin and tidei_ledger_end */
     _Atomic bool shared;                      /* more than one thread has come; written with the lock, never back */
     bool rises;                               /* constant; else it is bounded */
     uint64_t warning_bytes;                   /* constant; UINT64_MAX: none. Bytes above it are never lent */
-    struct tidei_ledger_part *_Atomic closer; /* whoever is about to call the leases in; written with the lock */
+    struct tidei_ledger_slot *_Atomic closer; /* whoever is about to call the leases in; written with the lock */
 
     /* Guarded by the lock. */
     _Alignas(128) struct tidei_lock lock;
     struct tidei_amount mark;
     struct tidei_amount headroom;      /* up to the mark, but for what is lent */
     struct tidei_amount total;         /* all that was added otherwise */
-    struct tidei_ledger_part *members; /* whoever has ever asked; the parts are not the list's */
-    struct tidei_ledger_part *lessee;  /* the only one with a lease, where lessee_count is 1 */
+    struct tidei_ledger_slot *members; /* whoever has ever asked; the slots are not the list's */
+    struct tidei_ledger_slot *lessee;  /* the only one with a lease, where lessee_count is 1 */
     uint32_t member_count;
     uint32_t lessee_count;
     uint32_t served;   /* requests since the leases were called in */
     uint32_t patience; /* so many of them before anything is lent again */
-    bool begun_closed; /* between begin and end: all parts are closed */
+    bool begun_closed; /* between begin and end: all slots are closed */
 };
 
 /*
@@ -95,7 +95,7 @@ bool tidei_ledger_ask_covers(struct tidei_ledger *ledger, uint64_t bytes);
 static inline bool
 tidei_ledger_add(struct tidei_ledger *ledger, uint64_t bytes, struct tidei_ledger_answer *answer)
 {
-    struct tidei_ledger_part *mine = (struct tidei_ledger_part *)tidei_part_enter(&ledger->parts);
+    struct tidei_ledger_slot *mine = (struct tidei_ledger_slot *)tidei_slot_enter(&ledger->slots);
 
     if (__builtin_expect(mine != NULL, 1)) {
         if (__builtin_expect(bytes <= mine->lease.bytes && mine->lease.count > 0, 1)) {
@@ -103,10 +103,10 @@ tidei_ledger_add(struct tidei_ledger *ledger, uint64_t bytes, struct tidei_ledge
             mine->lease.count--;
             mine->total.bytes += bytes;
             mine->total.count++;
-            tidei_part_leave(&mine->part);
+            tidei_slot_leave(&mine->slot);
             return true;
         }
-        tidei_part_leave(&mine->part);
+        tidei_slot_leave(&mine->slot);
     }
     tidei_ledger_ask_add(ledger, bytes, answer);
     return false;
@@ -116,7 +116,7 @@ tidei_ledger_add(struct tidei_ledger *ledger, uint64_t bytes, struct tidei_ledge
 static inline uint64_t
 tidei_ledger_take_off(struct tidei_ledger *ledger, uint64_t bytes)
 {
-    struct tidei_ledger_part *mine = (struct tidei_ledger_part *)tidei_part_enter(&ledger->parts);
+    struct tidei_ledger_slot *mine = (struct tidei_ledger_slot *)tidei_slot_enter(&ledger->slots);
 
     if (__builtin_expect(mine != NULL, 1)) {
         /* No sum that may wrap: the lease is not more than the most. */
@@ -126,10 +126,10 @@ tidei_ledger_take_off(struct tidei_ledger *ledger, uint64_t bytes)
 
             mine->lease.bytes += bytes;
             mine->lease.count++;
-            tidei_part_leave(&mine->part);
+            tidei_slot_leave(&mine->slot);
             return serial;
         }
-        tidei_part_leave(&mine->part);
+        tidei_slot_leave(&mine->slot);
     }
     return tidei_ledger_ask_take_off(ledger, bytes);
 }
@@ -141,16 +141,16 @@ tidei_ledger_take_off(struct tidei_ledger *ledger, uint64_t bytes)
 static inline bool
 tidei_ledger_covers(struct tidei_ledger *ledger, uint64_t bytes)
 {
-    struct tidei_ledger_part *mine;
+    struct tidei_ledger_slot *mine;
     bool covers = false;
 
     if (atomic_load_explicit(&ledger->shared, memory_order_relaxed)) /* relaxed: nothing behind it is read */
         return true;
-    mine = (struct tidei_ledger_part *)tidei_part_enter(&ledger->parts);
+    mine = (struct tidei_ledger_slot *)tidei_slot_enter(&ledger->slots);
     if (__builtin_expect(mine != NULL, 1)) {
         /* The most of a single thread is the mark: no lease may grow beyond it. */
         covers = bytes <= mine->most.bytes - mine->lease.bytes && mine->lease.count < mine->most.count;
-        tidei_part_leave(&mine->part);
+        tidei_slot_leave(&mine->slot);
     }
     return __builtin_expect(covers, 1) || tidei_ledger_ask_covers(ledger, bytes);
 }

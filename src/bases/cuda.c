@@ -21,7 +21,7 @@
 #ifdef HAVE_CUDA_H
 
 static CUresult
-cuda_get(struct tidei_plain *self, size_t bytes, void **out, const char **function)
+cuda_get(struct tidei_unpooled *self, size_t bytes, void **out, const char **function)
 {
     CUdeviceptr address = 0;
     CUresult result = self->device.cuda->mem_alloc(&address, bytes);
@@ -32,18 +32,18 @@ cuda_get(struct tidei_plain *self, size_t bytes, void **out, const char **functi
 }
 
 static CUresult
-cuda_give(struct tidei_plain *self, void *pointer, const char **function)
+cuda_give(struct tidei_unpooled *self, void *pointer, const char **function)
 {
     *function = "cuMemFree";
     return self->device.cuda->mem_free((CUdeviceptr)(uintptr_t)pointer);
 }
 
-static const struct tidei_plain_calls cuda_calls = { .allocate = cuda_get, .deallocate = cuda_give };
+static const struct tidei_unpooled_calls cuda_calls = { .allocate = cuda_get, .deallocate = cuda_give };
 
 static enum tide_status
 cuda_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
 {
-    struct tidei_plain *self = (struct tidei_plain *)resource;
+    struct tidei_unpooled *self = (struct tidei_unpooled *)resource;
 
     switch (what) {
     case TIDE_QUERY_CAPACITY:
@@ -56,14 +56,14 @@ cuda_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
         *out = 0;
         return TIDE_OK;
     default:
-        return tidei_plain_query(resource, what, out);
+        return tidei_unpooled_query(resource, what, out);
     }
 }
 
 static void
 cuda_describe(struct tide_resource *resource, struct tide_text *text)
 {
-    int device = ((struct tidei_plain *)resource)->device.ordinal;
+    int device = ((struct tidei_unpooled *)resource)->device.ordinal;
 
     if (device != 0)
         tide_text_format(text, "device=%d", device);
@@ -72,21 +72,21 @@ cuda_describe(struct tide_resource *resource, struct tide_text *text)
 static const struct tide_resource_ops cuda_ops = {
     .version = TIDE_RESOURCE_OPS_VERSION,
     .name = "cuda",
-    .allocate = tidei_plain_allocate,
-    .deallocate = tidei_plain_deallocate,
-    .order = tidei_plain_order,
+    .allocate = tidei_unpooled_allocate,
+    .deallocate = tidei_unpooled_deallocate,
+    .order = tidei_unpooled_order,
     .trim = tide_base_trim,
     .query = cuda_query,
     .describe = cuda_describe,
     .upstream_at = tide_base_upstream_at,
-    .destroy = tidei_plain_destroy,
+    .destroy = tidei_unpooled_destroy,
 };
 
 enum tide_status
 tide_cuda_create(const struct tide_cuda_options *options, struct tide_resource **out)
 {
     struct tide_cuda_options known;
-    struct tidei_plain *self;
+    struct tidei_unpooled *self;
     enum tide_status status;
 
     if (out == NULL)
@@ -98,7 +98,7 @@ tide_cuda_create(const struct tide_cuda_options *options, struct tide_resource *
     self = calloc(1, sizeof(*self));
     if (self == NULL)
         return tide_error_set(TIDE_ENOMEM, "cuda: no memory for a resource");
-    status = tidei_plain_open(self, &cuda_ops, &cuda_calls, known.device);
+    status = tidei_unpooled_open(self, &cuda_ops, &cuda_calls, known.device);
     if (status != TIDE_OK) {
         free(self);
         return status;
@@ -106,7 +106,7 @@ tide_cuda_create(const struct tide_cuda_options *options, struct tide_resource *
     self->largest_bytes = self->device.total_bytes;
     if (self->device.cuda->mem_alloc == NULL || self->device.cuda->mem_free == NULL) {
         status = tidei_device_lacks(&self->device, "cuMemAlloc");
-        tidei_plain_destroy(&self->base);
+        tidei_unpooled_destroy(&self->base);
         return status;
     }
     *out = &self->base;

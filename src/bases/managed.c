@@ -22,14 +22,14 @@ static const char *const managed_preferences[] = { "none", "device", "host", NUL
 #ifdef HAVE_CUDA_H
 
 struct managed {
-    struct tidei_plain plain; /* first */
+    struct tidei_unpooled unpooled; /* first */
     struct tide_managed_options options;
 };
 
 static CUresult
 managed_advise(struct managed *self, CUdeviceptr address, size_t bytes)
 {
-    const struct tidei_device *device = &self->plain.device;
+    const struct tidei_device *device = &self->unpooled.device;
     CUresult result = CUDA_SUCCESS;
 
     if (self->options.preferred != TIDE_MANAGED_ANYWHERE)
@@ -42,10 +42,10 @@ managed_advise(struct managed *self, CUdeviceptr address, size_t bytes)
 }
 
 static CUresult
-managed_get(struct tidei_plain *plain, size_t bytes, void **out, const char **function)
+managed_get(struct tidei_unpooled *unpooled, size_t bytes, void **out, const char **function)
 {
-    struct managed *self = (struct managed *)plain;
-    const struct tidei_driver *cuda = plain->device.cuda;
+    struct managed *self = (struct managed *)unpooled;
+    const struct tidei_driver *cuda = unpooled->device.cuda;
     CUdeviceptr address = 0;
     CUresult result;
 
@@ -63,26 +63,26 @@ managed_get(struct tidei_plain *plain, size_t bytes, void **out, const char **fu
 }
 
 static CUresult
-managed_give(struct tidei_plain *self, void *pointer, const char **function)
+managed_give(struct tidei_unpooled *self, void *pointer, const char **function)
 {
     *function = "cuMemFree";
     return self->device.cuda->mem_free((CUdeviceptr)(uintptr_t)pointer);
 }
 
-static const struct tidei_plain_calls managed_calls = { .allocate = managed_get, .deallocate = managed_give };
+static const struct tidei_unpooled_calls managed_calls = { .allocate = managed_get, .deallocate = managed_give };
 
 static enum tide_status
 managed_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
 {
     switch (what) {
     case TIDE_QUERY_DEVICE:
-        *out = (uint64_t)((struct tidei_plain *)resource)->device.ordinal;
+        *out = (uint64_t)((struct tidei_unpooled *)resource)->device.ordinal;
         return TIDE_OK;
     case TIDE_QUERY_HOST_ACCESS:
         *out = 1;
         return TIDE_OK;
     default:
-        return tidei_plain_query(resource, what, out);
+        return tidei_unpooled_query(resource, what, out);
     }
 }
 
@@ -111,21 +111,21 @@ managed_describe(struct tide_resource *resource, struct tide_text *text)
 static const struct tide_resource_ops managed_ops = {
     .version = TIDE_RESOURCE_OPS_VERSION,
     .name = "managed",
-    .allocate = tidei_plain_allocate,
-    .deallocate = tidei_plain_deallocate,
-    .order = tidei_plain_order,
+    .allocate = tidei_unpooled_allocate,
+    .deallocate = tidei_unpooled_deallocate,
+    .order = tidei_unpooled_order,
     .trim = tide_base_trim,
     .query = managed_query,
     .describe = managed_describe,
     .upstream_at = tide_base_upstream_at,
-    .destroy = tidei_plain_destroy,
+    .destroy = tidei_unpooled_destroy,
 };
 
 /* Whether driver and device can do what was asked for. */
 static enum tide_status
 managed_possible(const struct managed *self)
 {
-    const struct tidei_device *device = &self->plain.device;
+    const struct tidei_device *device = &self->unpooled.device;
 
     if (device->cuda->mem_alloc_managed == NULL || device->cuda->mem_free == NULL)
         return tidei_device_lacks(device, "cuMemAllocManaged");
@@ -162,17 +162,17 @@ tide_managed_create(const struct tide_managed_options *options, struct tide_reso
     if (self == NULL)
         return tide_error_set(TIDE_ENOMEM, "managed: no memory for a resource");
     self->options = known;
-    status = tidei_plain_open(&self->plain, &managed_ops, &managed_calls, known.device);
+    status = tidei_unpooled_open(&self->unpooled, &managed_ops, &managed_calls, known.device);
     if (status != TIDE_OK) {
         free(self);
         return status;
     }
     status = managed_possible(self);
     if (status != TIDE_OK) {
-        tidei_plain_destroy(&self->plain.base);
+        tidei_unpooled_destroy(&self->unpooled.base);
         return status;
     }
-    *out = &self->plain.base;
+    *out = &self->unpooled.base;
     return TIDE_OK;
 }
 

@@ -18,14 +18,14 @@
 #ifdef HAVE_CUDA_H
 
 struct pinned {
-    struct tidei_plain plain; /* first */
+    struct tidei_unpooled unpooled; /* first */
     struct tide_pinned_options options;
 };
 
 static CUresult
-pinned_get(struct tidei_plain *plain, size_t bytes, void **out, const char **function)
+pinned_get(struct tidei_unpooled *unpooled, size_t bytes, void **out, const char **function)
 {
-    const struct tide_pinned_options *options = &((struct pinned *)plain)->options;
+    const struct tide_pinned_options *options = &((struct pinned *)unpooled)->options;
     unsigned flags = 0;
 
     if (options->portable)
@@ -35,23 +35,23 @@ pinned_get(struct tidei_plain *plain, size_t bytes, void **out, const char **fun
     if (options->write_combined)
         flags |= CU_MEMHOSTALLOC_WRITECOMBINED;
     *function = "cuMemHostAlloc";
-    return plain->device.cuda->mem_host_alloc(out, bytes, flags);
+    return unpooled->device.cuda->mem_host_alloc(out, bytes, flags);
 }
 
 static CUresult
-pinned_give(struct tidei_plain *self, void *pointer, const char **function)
+pinned_give(struct tidei_unpooled *self, void *pointer, const char **function)
 {
     *function = "cuMemFreeHost";
     return self->device.cuda->mem_free_host(pointer);
 }
 
-static const struct tidei_plain_calls pinned_calls = { .allocate = pinned_get, .deallocate = pinned_give };
+static const struct tidei_unpooled_calls pinned_calls = { .allocate = pinned_get, .deallocate = pinned_give };
 
 static enum tide_status
 pinned_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
 {
     if (what != TIDE_QUERY_HOST_ACCESS)
-        return tidei_plain_query(resource, what, out);
+        return tidei_unpooled_query(resource, what, out);
     *out = 1;
     return TIDE_OK;
 }
@@ -81,14 +81,14 @@ pinned_describe(struct tide_resource *resource, struct tide_text *text)
 static const struct tide_resource_ops pinned_ops = {
     .version = TIDE_RESOURCE_OPS_VERSION,
     .name = "pinned",
-    .allocate = tidei_plain_allocate,
-    .deallocate = tidei_plain_deallocate,
-    .order = tidei_plain_order,
+    .allocate = tidei_unpooled_allocate,
+    .deallocate = tidei_unpooled_deallocate,
+    .order = tidei_unpooled_order,
     .trim = tide_base_trim,
     .query = pinned_query,
     .describe = pinned_describe,
     .upstream_at = tide_base_upstream_at,
-    .destroy = tidei_plain_destroy,
+    .destroy = tidei_unpooled_destroy,
 };
 
 enum tide_status
@@ -108,17 +108,17 @@ tide_pinned_create(const struct tide_pinned_options *options, struct tide_resour
     if (self == NULL)
         return tide_error_set(TIDE_ENOMEM, "pinned: no memory for a resource");
     self->options = known;
-    status = tidei_plain_open(&self->plain, &pinned_ops, &pinned_calls, known.device);
+    status = tidei_unpooled_open(&self->unpooled, &pinned_ops, &pinned_calls, known.device);
     if (status != TIDE_OK) {
         free(self);
         return status;
     }
-    if (self->plain.device.cuda->mem_host_alloc == NULL || self->plain.device.cuda->mem_free_host == NULL) {
-        status = tidei_device_lacks(&self->plain.device, "cuMemHostAlloc");
-        tidei_plain_destroy(&self->plain.base);
+    if (self->unpooled.device.cuda->mem_host_alloc == NULL || self->unpooled.device.cuda->mem_free_host == NULL) {
+        status = tidei_device_lacks(&self->unpooled.device, "cuMemHostAlloc");
+        tidei_unpooled_destroy(&self->unpooled.base);
         return status;
     }
-    *out = &self->plain.base;
+    *out = &self->unpooled.base;
     return TIDE_OK;
 }
 

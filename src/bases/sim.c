@@ -115,7 +115,7 @@ sim_take(struct sim *sim, size_t class_index, uint64_t word, void **out)
     enum tide_status status = TIDE_OK;
     uint64_t slot;
 
-    tidei_lock_take(&sim_class->lock);
+    tidei_lock_acquire(&sim_class->lock);
     slot = sim_class->free_slot;
     if (slot != SIM_NO_SLOT)
         sim_class->free_slot = sim_class->slots[slot] >> 1;
@@ -125,7 +125,7 @@ sim_take(struct sim *sim, size_t class_index, uint64_t word, void **out)
         sim_class->slots[slot] = word;
         *out = (void *)(uintptr_t)((class_index + 1) * SIM_REGION_BYTES + slot * sim_class_bytes(class_index));
     }
-    tidei_lock_give(&sim_class->lock);
+    tidei_lock_release(&sim_class->lock);
     return status;
 }
 
@@ -184,14 +184,14 @@ sim_give(struct sim *sim, void *pointer, uint64_t word)
         return TIDE_EPOINTER;
     slot = offset / sim_class_bytes(class_index);
     sim_class = &sim->classes[class_index];
-    tidei_lock_take(&sim_class->lock);
+    tidei_lock_acquire(&sim_class->lock);
     if (slot < sim_class->slot_count && (sim_class->slots[slot] & SIM_LIVE) != 0)
         status = sim_class->slots[slot] == word ? TIDE_OK : TIDE_EMISMATCH;
     if (status == TIDE_OK) {
         sim_class->slots[slot] = sim_class->free_slot << 1;
         sim_class->free_slot = slot;
     }
-    tidei_lock_give(&sim_class->lock);
+    tidei_lock_release(&sim_class->lock);
     return status;
 }
 

@@ -9,8 +9,8 @@
 #define PLAIN_ALIGNMENT ((size_t)256)
 
 enum tide_status
-tidei_plain_open(struct tidei_plain *self, const struct tide_resource_ops *ops, const struct tidei_plain_calls *calls,
-                 int ordinal)
+tidei_unpooled_open(struct tidei_unpooled *self, const struct tide_resource_ops *ops,
+                    const struct tidei_unpooled_calls *calls, int ordinal)
 {
     enum tide_status status = tidei_device_open(&self->device, ops->name, ordinal);
 
@@ -34,7 +34,7 @@ tidei_plain_open(struct tidei_plain *self, const struct tide_resource_ops *ops, 
  * where the primary context was made current, and is to be left.
  */
 static bool
-plain_enter(struct tidei_plain *self)
+unpooled_enter(struct tidei_unpooled *self)
 {
     const struct tidei_driver *cuda = self->device.cuda;
     CUdevice current = 0;
@@ -45,7 +45,7 @@ plain_enter(struct tidei_plain *self)
 }
 
 static enum tide_status
-plain_refuse(struct tidei_plain *self, size_t bytes)
+unpooled_refuse(struct tidei_unpooled *self, size_t bytes)
 {
     enum tide_status status;
     uint64_t free_bytes;
@@ -61,7 +61,7 @@ plain_refuse(struct tidei_plain *self, size_t bytes)
 
 /* Relaxed: figures of their own, which order nothing. */
 static void
-plain_count(struct tidei_plain *self, size_t bytes)
+unpooled_count(struct tidei_unpooled *self, size_t bytes)
 {
     uint64_t used = atomic_fetch_add_explicit(&self->used, bytes, memory_order_relaxed) + bytes;
     uint64_t high = atomic_load_explicit(&self->used_high, memory_order_relaxed);
@@ -73,7 +73,7 @@ plain_count(struct tidei_plain *self, size_t bytes)
 
 /* With the lock held, and room for one more. */
 static void
-plain_put(struct tidei_plain *self, void *pointer, size_t bytes, size_t alignment)
+unpooled_put(struct tidei_unpooled *self, void *pointer, size_t bytes, size_t alignment)
 {
     struct tidei_block *block = &self->blocks.blocks[tidei_blocks_add(&self->blocks, pointer, 0)];
 
@@ -86,13 +86,13 @@ plain_put(struct tidei_plain *self, void *pointer, size_t bytes, size_t alignmen
  * the application has destroyed that, or reset the device.
  */
 static bool
-plain_know(struct tidei_plain *self, void *pointer, size_t bytes, size_t alignment)
+unpooled_know(struct tidei_unpooled *self, void *pointer, size_t bytes, size_t alignment)
 {
     size_t gone_bytes = 0;
     uint32_t gone;
     bool room;
 
-    tidei_lock_take(&self->lock);
+    tidei_lock_acquire(&self->lock);
     gone = tidei_blocks_find(&self->blocks, pointer);
     if (gone != TIDEI_BLOCK_NONE) {
         gone_bytes = self->blocks.blocks[gone].bytes;
@@ -100,11 +100,11 @@ plain_know(struct tidei_plain *self, void *pointer, size_t bytes, size_t alignme
     }
     room = tidei_blocks_reserve(&self->blocks, (uint64_t)self->blocks.count + self->freeing + 1);
     if (room)
-        plain_put(self, pointer, bytes, alignment);
-    tidei_lock_give(&self->lock);
-    atomic_fetch_sub_explicit(&self->used, gone_bytes, memory_order_relaxed); /* as in plain_count */
+        unpooled_put(self, pointer, bytes, alignment);
+    tidei_lock_release(&self->lock);
+    atomic_fetch_sub_explicit(&self->used, gone_bytes, memory_order_relaxed); /* as in unpooled_count */
     if (room)
-        plain_count(self, bytes);
+        unpooled_count(self, bytes);
     return room;
 }
 
@@ -113,13 +113,13 @@ plain_know(struct tidei_plain *self, void *pointer, size_t bytes, size_t alignme
  * would free what any other allocator of the process got from it.
  */
 static enum tide_status
-plain_forget(struct tidei_plain *self, void *pointer, size_t bytes, size_t alignment)
+unpooled_forget(struct tidei_unpooled *self, void *pointer, size_t bytes, size_t alignment)
 {
     struct tidei_block known = { .used = false };
     enum tide_status status;
     uint32_t number;
 
-    tidei_lock_take(&self->lock);
+    tidei_lock_acquire(&self->lock);
     number = tidei_blocks_find(&self->blocks, pointer);
     if (number != TIDEI_BLOCK_NONE) {
         known = self->blocks.blocks[number];
@@ -128,7 +128,7 @@ plain_forget(struct tidei_plain *self, void *pointer, size_t bytes, size_t align
             self->freeing++;
         }
     }
-    tidei_lock_give(&self->lock);
+    tidei_lock_release(&self->lock);
     if (!known.used) {
         status = tide_error_set(TIDE_EPOINTER,
                                 "%s: %p is no live allocation of this base (CUDA_ERROR_INVALID_VALUE; the driver was "
@@ -146,23 +146,23 @@ plain_forget(struct tidei_plain *self, void *pointer, size_t bytes, size_t align
 
 /* What the driver came to with a block that was forgotten; one that it has not freed is known again. */
 static void
-plain_forgotten(struct tidei_plain *self, void *pointer, size_t bytes, size_t alignment, bool freed)
+unpooled_forgotten(struct tidei_unpooled *self, void *pointer, size_t bytes, size_t alignment, bool freed)
 {
-    tidei_lock_take(&self->lock);
+    tidei_lock_acquire(&self->lock);
     self->freeing--;
     if (!freed)
-        plain_put(self, pointer, bytes, alignment); /* its room was kept */
-    tidei_lock_give(&self->lock);
+        unpooled_put(self, pointer, bytes, alignment); /* its room was kept */
+    tidei_lock_release(&self->lock);
     if (freed)
-        atomic_fetch_sub_explicit(&self->used, bytes, memory_order_relaxed); /* as in plain_count */
+        atomic_fetch_sub_explicit(&self->used, bytes, memory_order_relaxed); /* as in unpooled_count */
 }
 
 /* The call that allocates, in the context that it takes. */
 static CUresult
-plain_get(struct tidei_plain *self, size_t bytes, void **out, const char **function)
+unpooled_get(struct tidei_unpooled *self, size_t bytes, void **out, const char **function)
 {
     const struct tidei_driver *cuda = self->device.cuda;
-    bool pushed = plain_enter(self);
+    bool pushed = unpooled_enter(self);
     CUresult result = self->calls->allocate(self, bytes, out, function);
 
     if (!pushed && tidei_driver_enter(cuda, result, self->device.context)) {
@@ -179,7 +179,7 @@ plain_get(struct tidei_plain *self, size_t bytes, void **out, const char **funct
  * waited for here. The error of work that has failed is told by the call that frees, where it matters.
  */
 static CUresult
-plain_free(struct tidei_plain *self, void *pointer, tide_stream stream, const char **function)
+unpooled_free(struct tidei_unpooled *self, void *pointer, tide_stream stream, const char **function)
 {
     if (self->device.cuda->stream_synchronize != NULL)
         (void)self->device.cuda->stream_synchronize((CUstream)stream);
@@ -188,15 +188,15 @@ plain_free(struct tidei_plain *self, void *pointer, tide_stream stream, const ch
 
 /* The same in the context that it takes. */
 static CUresult
-plain_give(struct tidei_plain *self, void *pointer, tide_stream stream, const char **function)
+unpooled_give(struct tidei_unpooled *self, void *pointer, tide_stream stream, const char **function)
 {
     const struct tidei_driver *cuda = self->device.cuda;
-    bool pushed = plain_enter(self);
-    CUresult result = plain_free(self, pointer, stream, function);
+    bool pushed = unpooled_enter(self);
+    CUresult result = unpooled_free(self, pointer, stream, function);
 
     if (!pushed && tidei_driver_enter(cuda, result, self->device.context)) {
         pushed = true;
-        result = plain_free(self, pointer, stream, function);
+        result = unpooled_free(self, pointer, stream, function);
     }
     if (pushed)
         tidei_driver_leave(cuda);
@@ -204,9 +204,9 @@ plain_give(struct tidei_plain *self, void *pointer, tide_stream stream, const ch
 }
 
 enum tide_status
-tidei_plain_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
+tidei_unpooled_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
-    struct tidei_plain *self = (struct tidei_plain *)resource;
+    struct tidei_unpooled *self = (struct tidei_unpooled *)resource;
     const char *function = "";
     CUresult result;
 
@@ -218,24 +218,24 @@ tidei_plain_allocate(struct tide_resource *resource, size_t bytes, size_t alignm
     if (bytes == 0)
         return TIDE_OK;
     if (bytes > self->largest_bytes)
-        return plain_refuse(self, bytes);
-    result = plain_get(self, bytes, out, &function);
-    if (result == CUDA_SUCCESS && plain_know(self, *out, bytes, alignment))
+        return unpooled_refuse(self, bytes);
+    result = unpooled_get(self, bytes, out, &function);
+    if (result == CUDA_SUCCESS && unpooled_know(self, *out, bytes, alignment))
         return TIDE_OK;
     if (result == CUDA_SUCCESS)
-        (void)plain_give(self, *out, stream, &function);
+        (void)unpooled_give(self, *out, stream, &function);
     *out = NULL;
     if (result == CUDA_SUCCESS)
         return tide_error_set(TIDE_ENOMEM, "%s: no host memory to know a block by", self->device.subject);
-    return result == CUDA_ERROR_OUT_OF_MEMORY ? plain_refuse(self, bytes)
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? unpooled_refuse(self, bytes)
                                               : tidei_device_error(&self->device, result, function);
 }
 
 enum tide_status
-tidei_plain_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment,
-                       tide_stream stream)
+tidei_unpooled_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment,
+                          tide_stream stream)
 {
-    struct tidei_plain *self = (struct tidei_plain *)resource;
+    struct tidei_unpooled *self = (struct tidei_unpooled *)resource;
     const char *function = "";
     enum tide_status status;
     CUresult result;
@@ -244,31 +244,31 @@ tidei_plain_deallocate(struct tide_resource *resource, void *pointer, size_t byt
         return bytes == 0 ? TIDE_OK
                           : tide_error_set(TIDE_EPOINTER, "%s: NULL is no allocation of %zu bytes",
                                            self->device.subject, bytes);
-    status = plain_forget(self, pointer, bytes, alignment);
+    status = unpooled_forget(self, pointer, bytes, alignment);
     if (status != TIDE_OK)
         return status;
-    result = plain_give(self, pointer, stream, &function);
+    result = unpooled_give(self, pointer, stream, &function);
     status = result == CUDA_SUCCESS ? TIDE_OK : tidei_device_free_error(&self->device, result, pointer, function);
-    plain_forgotten(self, pointer, bytes, alignment, status == TIDE_OK);
+    unpooled_forgotten(self, pointer, bytes, alignment, status == TIDE_OK);
     return status;
 }
 
 enum tide_status
-tidei_plain_order(struct tide_resource *resource, tide_stream earlier, tide_stream later)
+tidei_unpooled_order(struct tide_resource *resource, tide_stream earlier, tide_stream later)
 {
-    return tidei_device_order(&((struct tidei_plain *)resource)->device, earlier, later);
+    return tidei_device_order(&((struct tidei_unpooled *)resource)->device, earlier, later);
 }
 
 enum tide_status
-tidei_plain_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
+tidei_unpooled_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
 {
-    struct tidei_plain *self = (struct tidei_plain *)resource;
+    struct tidei_unpooled *self = (struct tidei_unpooled *)resource;
     enum tide_status status = TIDE_OK;
 
     switch (what) {
     case TIDE_QUERY_BYTES_USED:
     case TIDE_QUERY_BYTES_RESERVED:
-        *out = atomic_load_explicit(&self->used, memory_order_relaxed); /* as in plain_count */
+        *out = atomic_load_explicit(&self->used, memory_order_relaxed); /* as in unpooled_count */
         return TIDE_OK;
     case TIDE_QUERY_BYTES_USED_HIGH:
     case TIDE_QUERY_BYTES_RESERVED_HIGH:
@@ -286,9 +286,9 @@ tidei_plain_query(struct tide_resource *resource, enum tide_query what, uint64_t
 }
 
 void
-tidei_plain_destroy(struct tide_resource *resource)
+tidei_unpooled_destroy(struct tide_resource *resource)
 {
-    struct tidei_plain *self = (struct tidei_plain *)resource;
+    struct tidei_unpooled *self = (struct tidei_unpooled *)resource;
 
     tidei_device_close(&self->device);
     tidei_blocks_fini(&self->blocks);

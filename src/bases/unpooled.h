@@ -7,20 +7,20 @@
 
 #ifdef HAVE_CUDA_H
 
-struct tidei_plain;
+struct tidei_unpooled;
 
 /* The two calls that a kind makes; the context is current. *function is the one that failed. */
-struct tidei_plain_calls {
-    CUresult (*allocate)(struct tidei_plain *self, size_t bytes, void **out, const char **function);
-    CUresult (*deallocate)(struct tidei_plain *self, void *pointer, const char **function);
+struct tidei_unpooled_calls {
+    CUresult (*allocate)(struct tidei_unpooled *self, size_t bytes, void **out, const char **function);
+    CUresult (*deallocate)(struct tidei_unpooled *self, void *pointer, const char **function);
 };
 
-struct tidei_plain {
+struct tidei_unpooled {
     struct tide_resource base;
     struct tidei_device device;
-    const struct tidei_plain_calls *calls; /* static */
-    size_t largest_bytes;                  /* no request past it reaches the driver */
-    _Atomic uint64_t used;                 /* bytes outstanding, of all threads */
+    const struct tidei_unpooled_calls *calls; /* static */
+    size_t largest_bytes;                     /* no request past it reaches the driver */
+    _Atomic uint64_t used;                    /* bytes outstanding, of all threads */
     _Atomic uint64_t used_high;
     struct tidei_lock lock;     /* guards what follows; nothing is called while it is held */
     struct tidei_blocks blocks; /* what is out */
@@ -34,19 +34,19 @@ struct tidei_plain {
  * Make *self, which is zeroed, a resource of `ops` on the device `ordinal`. On failure there is nothing to close.
  * Errors: those of tidei_device_open.
  */
-enum tide_status tidei_plain_open(struct tidei_plain *self, const struct tide_resource_ops *ops,
-                                  const struct tidei_plain_calls *calls, int ordinal);
+enum tide_status tidei_unpooled_open(struct tidei_unpooled *self, const struct tide_resource_ops *ops,
+                                     const struct tidei_unpooled_calls *calls, int ordinal);
 
 /* Operations. */
-enum tide_status tidei_plain_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream,
-                                      void **out);
-enum tide_status tidei_plain_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment,
-                                        tide_stream stream);
-enum tide_status tidei_plain_order(struct tide_resource *self, tide_stream earlier, tide_stream later);
-void tidei_plain_destroy(struct tide_resource *self);
+enum tide_status tidei_unpooled_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream,
+                                         void **out);
+enum tide_status tidei_unpooled_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment,
+                                           tide_stream stream);
+enum tide_status tidei_unpooled_order(struct tide_resource *self, tide_stream earlier, tide_stream later);
+void tidei_unpooled_destroy(struct tide_resource *self);
 
 /* What all kinds answer alike: bytes, stream order, alignment, and the device's figures. */
-enum tide_status tidei_plain_query(struct tide_resource *self, enum tide_query what, uint64_t *out);
+enum tide_status tidei_unpooled_query(struct tide_resource *self, enum tide_query what, uint64_t *out);
 
 #endif
 #endif

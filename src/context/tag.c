@@ -73,10 +73,10 @@ tag_define(struct tidei_recorder *recorder, void *context)
 {
     uint32_t id = *(uint32_t *)context;
     struct tidei_record record = { .kind = TIDEI_RECORD_TAG, .address = id, .size = tags[id - 1].parent };
-    struct tidei_front *front = tidei_front_get_recording(recorder);
+    struct tidei_producer *front = tidei_producer_get_recording(recorder);
 
     if (front != NULL)
-        tidei_front_text(front, &record, tags[id - 1].name, strlen(tags[id - 1].name));
+        tidei_producer_text(front, &record, tags[id - 1].name, strlen(tags[id - 1].name));
 }
 
 void
@@ -321,10 +321,10 @@ static void
 mark_one(struct tidei_recorder *recorder, void *context)
 {
     struct tidei_record record = { .kind = TIDEI_RECORD_MARK };
-    struct tidei_front *front = tidei_front_get_recording(recorder);
+    struct tidei_producer *front = tidei_producer_get_recording(recorder);
 
     if (front != NULL)
-        tidei_front_text(front, &record, context, tag_length(context, MARK_TEXT_MAX));
+        tidei_producer_text(front, &record, context, tag_length(context, MARK_TEXT_MAX));
 }
 
 enum tide_status

@@ -7,7 +7,7 @@
 
 /* A figure of the memory; `otherwise` where nobody knows it. */
 static uint64_t
-touch_query(struct tidei_touch *touch, enum tide_query what, uint64_t otherwise)
+memory_io_query(struct tidei_memory_io *touch, enum tide_query what, uint64_t otherwise)
 {
     struct tidei_error error;
     uint64_t figure;
@@ -23,7 +23,7 @@ touch_query(struct tidei_touch *touch, enum tide_query what, uint64_t otherwise)
 #ifdef HAVE_CUDA_H
 
 static enum tide_status
-touch_open_device(struct tidei_touch *touch, int ordinal)
+memory_io_open_device(struct tidei_memory_io *touch, int ordinal)
 {
     enum tide_status status = tidei_device_open(&touch->device, touch->subject, ordinal);
     const struct tidei_driver *cuda = touch->device.cuda;
@@ -45,14 +45,14 @@ touch_open_device(struct tidei_touch *touch, int ordinal)
 }
 
 void
-tidei_touch_close(struct tidei_touch *touch)
+tidei_memory_io_close(struct tidei_memory_io *touch)
 {
     if (!touch->host)
         tidei_device_close(&touch->device);
 }
 
 enum tide_status
-tidei_touch_fill(struct tidei_touch *touch, void *to, unsigned char value, size_t bytes, tide_stream stream)
+tidei_memory_io_fill(struct tidei_memory_io *touch, void *to, unsigned char value, size_t bytes, tide_stream stream)
 {
     const struct tidei_driver *cuda = touch->device.cuda;
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)to;
@@ -71,7 +71,7 @@ tidei_touch_fill(struct tidei_touch *touch, void *to, unsigned char value, size_
 }
 
 enum tide_status
-tidei_touch_wait(struct tidei_touch *touch, tide_stream stream)
+tidei_memory_io_wait(struct tidei_memory_io *touch, tide_stream stream)
 {
     const struct tidei_driver *cuda = touch->device.cuda;
     CUresult result;
@@ -87,7 +87,7 @@ tidei_touch_wait(struct tidei_touch *touch, tide_stream stream)
 }
 
 enum tide_status
-tidei_touch_read(struct tidei_touch *touch, void *to, const void *from, size_t bytes, tide_stream stream)
+tidei_memory_io_read(struct tidei_memory_io *touch, void *to, const void *from, size_t bytes, tide_stream stream)
 {
     const struct tidei_driver *cuda = touch->device.cuda;
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)from;
@@ -106,7 +106,7 @@ tidei_touch_read(struct tidei_touch *touch, void *to, const void *from, size_t b
 }
 
 bool
-tidei_touch_is_captured(struct tidei_touch *touch, tide_stream stream)
+tidei_memory_io_is_captured(struct tidei_memory_io *touch, tide_stream stream)
 {
     const struct tidei_driver *cuda = touch->device.cuda;
     CUstreamCaptureStatus captured = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -127,20 +127,20 @@ tidei_touch_is_captured(struct tidei_touch *touch, tide_stream stream)
 #else
 
 static enum tide_status
-touch_open_device(struct tidei_touch *touch, int ordinal)
+memory_io_open_device(struct tidei_memory_io *touch, int ordinal)
 {
     return tide_error_set(TIDE_EUNSUPPORTED, "%s: this build has no CUDA to reach the memory of device %d",
                           touch->subject, ordinal);
 }
 
 void
-tidei_touch_close(struct tidei_touch *touch)
+tidei_memory_io_close(struct tidei_memory_io *touch)
 {
     (void)touch;
 }
 
 enum tide_status
-tidei_touch_fill(struct tidei_touch *touch, void *to, unsigned char value, size_t bytes, tide_stream stream)
+tidei_memory_io_fill(struct tidei_memory_io *touch, void *to, unsigned char value, size_t bytes, tide_stream stream)
 {
     (void)touch;
     (void)stream;
@@ -149,14 +149,14 @@ tidei_touch_fill(struct tidei_touch *touch, void *to, unsigned char value, size_
 }
 
 enum tide_status
-tidei_touch_wait(struct tidei_touch *touch, tide_stream stream)
+tidei_memory_io_wait(struct tidei_memory_io *touch, tide_stream stream)
 {
     (void)stream;
     return touch->resource->ops->order(touch->resource, TIDE_STREAM_ALL, 0);
 }
 
 enum tide_status
-tidei_touch_read(struct tidei_touch *touch, void *to, const void *from, size_t bytes, tide_stream stream)
+tidei_memory_io_read(struct tidei_memory_io *touch, void *to, const void *from, size_t bytes, tide_stream stream)
 {
     (void)touch;
     (void)stream;
@@ -165,7 +165,7 @@ tidei_touch_read(struct tidei_touch *touch, void *to, const void *from, size_t b
 }
 
 bool
-tidei_touch_is_captured(struct tidei_touch *touch, tide_stream stream)
+tidei_memory_io_is_captured(struct tidei_memory_io *touch, tide_stream stream)
 {
     (void)touch;
     (void)stream;
@@ -175,7 +175,7 @@ tidei_touch_is_captured(struct tidei_touch *touch, tide_stream stream)
 #endif
 
 enum tide_status
-tidei_touch_open(struct tidei_touch *touch, const char *subject, struct tide_resource *resource)
+tidei_memory_io_open(struct tidei_memory_io *touch, const char *subject, struct tide_resource *resource)
 {
     uint64_t device;
     bool ordered;
@@ -183,12 +183,12 @@ tidei_touch_open(struct tidei_touch *touch, const char *subject, struct tide_res
     memset(touch, 0, sizeof(*touch));
     touch->subject = subject;
     touch->resource = resource;
-    device = touch_query(touch, TIDE_QUERY_DEVICE, UINT64_MAX);
-    ordered = device != UINT64_MAX && touch_query(touch, TIDE_QUERY_STREAM_ORDERED, 0) != 0;
-    touch->host = !ordered && touch_query(touch, TIDE_QUERY_HOST_ACCESS, 0) != 0;
+    device = memory_io_query(touch, TIDE_QUERY_DEVICE, UINT64_MAX);
+    ordered = device != UINT64_MAX && memory_io_query(touch, TIDE_QUERY_STREAM_ORDERED, 0) != 0;
+    touch->host = !ordered && memory_io_query(touch, TIDE_QUERY_HOST_ACCESS, 0) != 0;
     if (touch->host)
         return TIDE_OK;
     if (device == UINT64_MAX)
         return tide_error_set(TIDE_EUNSUPPORTED, "%s: the layers below have no memory that can be read", subject);
-    return touch_open_device(touch, (int)device);
+    return memory_io_open_device(touch, (int)device);
 }

@@ -5,7 +5,7 @@
 #include "src/cuda/device.h"
 #include "src/resource/resource.h"
 
-struct tidei_touch {
+struct tidei_memory_io {
     struct tide_resource *resource; /* borrowed; whose memory it is */
     const char *subject;            /* static; of messages */
     bool host;                      /* the host does it itself */
@@ -19,24 +19,25 @@ struct tidei_touch {
  * the host cannot reach it; else by the host. On failure there is nothing to close.
  * Errors: TIDE_EUNSUPPORTED (there is no memory, or it can be reached by neither), those of tidei_device_open.
  */
-enum tide_status tidei_touch_open(struct tidei_touch *touch, const char *subject, struct tide_resource *resource);
-void tidei_touch_close(struct tidei_touch *touch);
+enum tide_status tidei_memory_io_open(struct tidei_memory_io *touch, const char *subject,
+                                      struct tide_resource *resource);
+void tidei_memory_io_close(struct tidei_memory_io *touch);
 
 /* Set `bytes` bytes to `value`, in the order of `stream`. Errors: TIDE_EDRIVER. */
-enum tide_status tidei_touch_fill(struct tidei_touch *touch, void *to, unsigned char value, size_t bytes,
-                                  tide_stream stream);
+enum tide_status tidei_memory_io_fill(struct tidei_memory_io *touch, void *to, unsigned char value, size_t bytes,
+                                      tide_stream stream);
 
 /*
  * Wait on the host until what was submitted to `stream` is done; where the host touches the memory itself, until all
  * that was submitted to any stream is. Errors: TIDE_EDRIVER.
  */
-enum tide_status tidei_touch_wait(struct tidei_touch *touch, tide_stream stream);
+enum tide_status tidei_memory_io_wait(struct tidei_memory_io *touch, tide_stream stream);
 
-/* Copy to the host, in the order of `stream`: the bytes are there after tidei_touch_wait. Errors: TIDE_EDRIVER. */
-enum tide_status tidei_touch_read(struct tidei_touch *touch, void *to, const void *from, size_t bytes,
-                                  tide_stream stream);
+/* Copy to the host, in the order of `stream`: the bytes are there after tidei_memory_io_wait. Errors: TIDE_EDRIVER. */
+enum tide_status tidei_memory_io_read(struct tidei_memory_io *touch, void *to, const void *from, size_t bytes,
+                                      tide_stream stream);
 
 /* Whether what is submitted to `stream` goes into a graph: then nothing of it can be waited for. */
-bool tidei_touch_is_captured(struct tidei_touch *touch, tide_stream stream);
+bool tidei_memory_io_is_captured(struct tidei_memory_io *touch, tide_stream stream);
 
 #endif

@@ -45,10 +45,10 @@ order_event_take(struct tidei_driver_events *events, CUcontext context, CUevent 
 {
     *out = NULL;
     if (context == events->context) {
-        tidei_lock_take(&events->lock);
+        tidei_lock_acquire(&events->lock);
         if (events->count > 0)
             *out = events->idle[--events->count];
-        tidei_lock_give(&events->lock);
+        tidei_lock_release(&events->lock);
     }
     return *out != NULL ? CUDA_SUCCESS : order_event_create(events->cuda, context, out, function);
 }
@@ -60,12 +60,12 @@ order_event_give(struct tidei_driver_events *events, CUcontext context, CUevent 
     bool kept = false;
 
     if (context == events->context) {
-        tidei_lock_take(&events->lock);
+        tidei_lock_acquire(&events->lock);
         if (events->count < TIDEI_DRIVER_EVENTS) {
             events->idle[events->count++] = event;
             kept = true;
         }
-        tidei_lock_give(&events->lock);
+        tidei_lock_release(&events->lock);
     }
     if (!kept)
         events->cuda->event_destroy(event);

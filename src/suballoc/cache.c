@@ -1,7 +1,7 @@
 /* What threads keep of the pieces that they free; see cache.h. */
 #include "src/suballoc/cache.h"
 
-static void cache_leave(struct tidei_parts *parts, struct tidei_part *part);
+static void cache_leave(struct tidei_slots *slots, struct tidei_slot *slot);
 
 /* A size that is kept at all has room for a few pieces. */
 uint64_t
@@ -15,29 +15,29 @@ tidei_cache_class_bytes(uint64_t most_bytes, uint64_t granule)
 }
 
 enum tide_status
-tidei_cache_init(struct tidei_cache *cache, struct tidei_supply *supply, uint64_t most_bytes)
+tidei_cache_init(struct tidei_cache *cache, struct tidei_chunk_heap *chunk_heap, uint64_t most_bytes)
 {
-    uint64_t granule = supply->options.granule;
+    uint64_t granule = chunk_heap->options.granule;
 
-    cache->supply = supply;
+    cache->chunk_heap = chunk_heap;
     cache->most_bytes = most_bytes;
     cache->granule_log2 = tidei_log2(granule);
     cache->largest_bytes = tidei_cache_class_bytes(most_bytes, granule);
-    return tidei_parts_init(&cache->parts, sizeof(struct tidei_cache_part), cache_leave);
+    return tidei_slots_init(&cache->slots, sizeof(struct tidei_cache_slot), cache_leave);
 }
 
 void
 tidei_cache_fini(struct tidei_cache *cache)
 {
-    tidei_parts_fini(&cache->parts);
+    tidei_slots_fini(&cache->slots);
 }
 
 /*
- * Free what lies in a bin behind the first `keep` pieces. With the supply's lock: so nobody who has closed the parts
- * and then takes the lock finds a piece that is in neither.
+ * Free what lies in a bin behind the first `keep` pieces. With the chunk heap's lock: so nobody who has closed the
+ * slots and then takes the lock finds a piece that is in neither.
  */
 static void
-bin_free(struct tidei_cache *cache, struct tidei_cache_part *part, struct tidei_cache_stream *own,
+bin_free(struct tidei_cache *cache, struct tidei_cache_slot *slot, struct tidei_cache_stream *own,
          struct tidei_cache_bin *bin, uint32_t keep, uint32_t number)
 {
     struct tidei_piece **link = &bin->first;
@@ -50,54 +50,54 @@ bin_free(struct tidei_cache *cache, struct tidei_cache_part *part, struct tidei_
         *link = piece->next;
         bin->count--;
         own->count--;
-        part->count--;
-        part->bytes -= piece->bytes;
-        tidei_heap_put(&cache->supply->heap, piece, number);
+        slot->count--;
+        slot->bytes -= piece->bytes;
+        tidei_heap_put(&cache->chunk_heap->heap, piece, number);
     }
 }
 
 /* All of a stream's pieces, or the older half of each bin; none where the host has no memory to note the stream. */
 static void
-stream_free(struct tidei_cache *cache, struct tidei_cache_part *part, struct tidei_cache_stream *own, bool half)
+stream_free(struct tidei_cache *cache, struct tidei_cache_slot *slot, struct tidei_cache_stream *own, bool half)
 {
     uint32_t number = TIDEI_STREAM_NONE;
 
     if (own->count > 0)
-        number = tidei_streams_number(&cache->supply->heap.streams, own->stream);
+        number = tidei_streams_number(&cache->chunk_heap->heap.streams, own->stream);
     if (number == TIDEI_STREAM_NONE)
         return;
     for (size_t i = 0; i < TIDEI_CACHE_CLASSES && own->count > 0; i++) {
         if (own->bins[i].count > 0)
-            bin_free(cache, part, own, &own->bins[i], half ? own->bins[i].count / 2 : 0, number);
+            bin_free(cache, slot, own, &own->bins[i], half ? own->bins[i].count / 2 : 0, number);
     }
 }
 
-/* Free all that a part holds, and forget its streams. With the lock. */
+/* Free all that a slot holds, and forget its streams. With the lock. */
 static void
-part_free(struct tidei_cache *cache, struct tidei_cache_part *part)
+slot_free(struct tidei_cache *cache, struct tidei_cache_slot *slot)
 {
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; i < part->stream_count; i++) {
-        stream_free(cache, part, &part->streams[i], false);
-        if (part->streams[i].count > 0)
+    for (uint32_t i = 0; i < slot->stream_count; i++) {
+        stream_free(cache, slot, &slot->streams[i], false);
+        if (slot->streams[i].count > 0)
             kept = i + 1;
     }
-    part->stream_count = kept;
+    slot->stream_count = kept;
 }
 
 /* The thread has ended: its count of bytes in use stays where it is, and goes on with the next thread. */
 static void
-cache_leave(struct tidei_parts *parts, struct tidei_part *part)
+cache_leave(struct tidei_slots *slots, struct tidei_slot *slot)
 {
-    struct tidei_cache *cache = (struct tidei_cache *)parts;
-    struct tidei_cache_part *own = (struct tidei_cache_part *)part;
+    struct tidei_cache *cache = (struct tidei_cache *)slots;
+    struct tidei_cache_slot *own = (struct tidei_cache_slot *)slot;
 
-    tidei_lock_take(&cache->supply->lock);
-    part_free(cache, own);
+    tidei_lock_acquire(&cache->chunk_heap->lock);
+    slot_free(cache, own);
     cache->threads -= own->most_bytes != 0;
     own->most_bytes = 0;
-    tidei_lock_give(&cache->supply->lock);
+    tidei_lock_release(&cache->chunk_heap->lock);
 }
 
 /* What a thread may keep as things are. With the lock. */
@@ -105,12 +105,12 @@ static uint64_t
 cache_share(const struct tidei_cache *cache)
 {
     /* Relaxed: a number, no data behind it. */
-    uint64_t held = atomic_load_explicit(&cache->supply->held, memory_order_relaxed);
+    uint64_t held = atomic_load_explicit(&cache->chunk_heap->held, memory_order_relaxed);
     uint64_t crowded = held / (TIDEI_CACHE_CROWDED_SHARE * cache->threads);
     uint64_t bytes = held / (TIDEI_CACHE_SHARE * cache->threads);
 
-    if (crowded > TIDEI_CACHE_LEAST_BYTES << cache->supply->crowd)
-        crowded = TIDEI_CACHE_LEAST_BYTES << cache->supply->crowd;
+    if (crowded > TIDEI_CACHE_LEAST_BYTES << cache->chunk_heap->crowd)
+        crowded = TIDEI_CACHE_LEAST_BYTES << cache->chunk_heap->crowd;
     if (bytes < crowded)
         bytes = crowded;
     if (bytes < TIDEI_CACHE_LEAST_BYTES)
@@ -121,29 +121,29 @@ cache_share(const struct tidei_cache *cache)
 void
 tidei_cache_gather(struct tidei_cache *cache)
 {
-    tidei_parts_close(&cache->parts);
-    tidei_lock_take(&cache->supply->lock);
-    tidei_supply_forget_crowd(cache->supply);
-    for (struct tidei_part *part = cache->parts.first; part != NULL; part = part->next) {
-        struct tidei_cache_part *own = (struct tidei_cache_part *)part;
+    tidei_slots_quiesce(&cache->slots);
+    tidei_lock_acquire(&cache->chunk_heap->lock);
+    tidei_chunk_heap_forget_crowd(cache->chunk_heap);
+    for (struct tidei_slot *slot = cache->slots.first; slot != NULL; slot = slot->next) {
+        struct tidei_cache_slot *own = (struct tidei_cache_slot *)slot;
 
-        part_free(cache, own);
+        slot_free(cache, own);
         if (own->most_bytes != 0)
             own->most_bytes = cache_share(cache);
     }
-    tidei_lock_give(&cache->supply->lock);
-    tidei_parts_open(&cache->parts);
+    tidei_lock_release(&cache->chunk_heap->lock);
+    tidei_slots_resume(&cache->slots);
 }
 
-/* Bytes of the largest piece that a part holds. */
+/* Bytes of the largest piece that a slot holds. */
 static uint64_t
-part_largest(const struct tidei_cache_part *part)
+slot_largest(const struct tidei_cache_slot *slot)
 {
     uint64_t largest = 0;
 
-    for (uint32_t i = 0; i < part->stream_count; i++) {
+    for (uint32_t i = 0; i < slot->stream_count; i++) {
         for (size_t j = TIDEI_CACHE_CLASSES; j > 0; j--) {
-            const struct tidei_piece *piece = part->streams[i].bins[j - 1].first;
+            const struct tidei_piece *piece = slot->streams[i].bins[j - 1].first;
 
             if (piece != NULL && piece->bytes > largest)
                 largest = piece->bytes;
@@ -158,73 +158,73 @@ void
 tidei_cache_close(struct tidei_cache *cache, struct tidei_cache_sums *out)
 {
     *out = (struct tidei_cache_sums){ 0 };
-    tidei_parts_close(&cache->parts);
-    tidei_lock_take(&cache->supply->lock);
-    for (struct tidei_part *part = cache->parts.first; part != NULL; part = part->next) {
-        const struct tidei_cache_part *own = (const struct tidei_cache_part *)part;
+    tidei_slots_quiesce(&cache->slots);
+    tidei_lock_acquire(&cache->chunk_heap->lock);
+    for (struct tidei_slot *slot = cache->slots.first; slot != NULL; slot = slot->next) {
+        const struct tidei_cache_slot *own = (const struct tidei_cache_slot *)slot;
 
         out->used_bytes += own->used_bytes;
         out->bytes += own->bytes;
         out->count += own->count;
-        if (own->count > 0 && out->largest < part_largest(own))
-            out->largest = part_largest(own);
+        if (own->count > 0 && out->largest < slot_largest(own))
+            out->largest = slot_largest(own);
     }
 }
 
 void
 tidei_cache_open(struct tidei_cache *cache)
 {
-    tidei_lock_give(&cache->supply->lock);
-    tidei_parts_open(&cache->parts);
+    tidei_lock_release(&cache->chunk_heap->lock);
+    tidei_slots_resume(&cache->slots);
 }
 
 /* A full bin's older half; else the older halves of all; else all of it, so that there is room for another stream. */
 static void
-part_make_room(struct tidei_cache *cache, struct tidei_cache_part *part, unsigned size_class, tide_stream stream)
+slot_make_room(struct tidei_cache *cache, struct tidei_cache_slot *slot, unsigned size_class, tide_stream stream)
 {
-    struct tidei_cache_stream *own = tidei_cache_find(part, stream);
+    struct tidei_cache_stream *own = tidei_cache_find(slot, stream);
     uint32_t number;
 
     if (own == NULL) {
-        part_free(cache, part);
+        slot_free(cache, slot);
         return;
     }
     if (own->bins[size_class].count < TIDEI_CACHE_DEPTH) {
-        for (uint32_t i = 0; i < part->stream_count; i++)
-            stream_free(cache, part, &part->streams[i], true);
+        for (uint32_t i = 0; i < slot->stream_count; i++)
+            stream_free(cache, slot, &slot->streams[i], true);
         return;
     }
-    number = tidei_streams_number(&cache->supply->heap.streams, stream);
+    number = tidei_streams_number(&cache->chunk_heap->heap.streams, stream);
     if (number != TIDEI_STREAM_NONE)
-        bin_free(cache, part, own, &own->bins[size_class], TIDEI_CACHE_DEPTH / 2, number);
+        bin_free(cache, slot, own, &own->bins[size_class], TIDEI_CACHE_DEPTH / 2, number);
 }
 
 /* Keep the piece, in the place of others where the bound wants it; false where there is no room nevertheless. */
 static bool
-part_keep(struct tidei_cache *cache, struct tidei_cache_part *part, struct tidei_piece *piece, tide_stream stream)
+slot_keep(struct tidei_cache *cache, struct tidei_cache_slot *slot, struct tidei_piece *piece, tide_stream stream)
 {
-    cache->threads += part->most_bytes == 0;
-    part->most_bytes = cache_share(cache);
-    if (tidei_cache_keep(part, piece, stream))
+    cache->threads += slot->most_bytes == 0;
+    slot->most_bytes = cache_share(cache);
+    if (tidei_cache_keep(slot, piece, stream))
         return true;
-    part_make_room(cache, part, piece->size_class, stream);
-    return tidei_cache_keep(part, piece, stream);
+    slot_make_room(cache, slot, piece->size_class, stream);
+    return tidei_cache_keep(slot, piece, stream);
 }
 
 static bool
 cache_keep_instead(struct tidei_cache *cache, struct tidei_piece *piece, tide_stream stream)
 {
-    struct tidei_cache_part *part;
+    struct tidei_cache_slot *slot;
     bool kept = false;
 
-    /* The lock first: inside nobody waits. This thread has its part already, so that enter takes no mutex. */
-    tidei_supply_enter(cache->supply);
-    part = (struct tidei_cache_part *)tidei_part_enter(&cache->parts);
-    if (part != NULL) {
-        kept = part_keep(cache, part, piece, stream);
-        tidei_part_leave(&part->part);
+    /* The lock first: inside nobody waits. This thread has its slot already, so that enter takes no mutex. */
+    tidei_chunk_heap_enter(cache->chunk_heap);
+    slot = (struct tidei_cache_slot *)tidei_slot_enter(&cache->slots);
+    if (slot != NULL) {
+        kept = slot_keep(cache, slot, piece, stream);
+        tidei_slot_leave(&slot->slot);
     }
-    tidei_lock_give(&cache->supply->lock);
+    tidei_lock_release(&cache->chunk_heap->lock);
     return kept;
 }
 
@@ -234,5 +234,5 @@ tidei_cache_put(struct tidei_cache *cache, struct tidei_piece *piece, size_t byt
 {
     if (piece->size_class < TIDEI_CACHE_CLASSES && cache_keep_instead(cache, piece, stream))
         return TIDE_OK;
-    return tidei_supply_put(cache->supply, piece, bytes, alignment, stream);
+    return tidei_chunk_heap_put(cache->chunk_heap, piece, bytes, alignment, stream);
 }

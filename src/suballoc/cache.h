@@ -4,10 +4,10 @@
  *
  * A thread keeps a bounded number of bytes, more of a large pool than of a small one: with many blocks live there is
  * more to be freed before the next request of that size. How many of each size are freed before as many are asked for
- * is a matter of chance: with N blocks live of a class some square root of N. Where threads wait for the supply's lock
- * they keep more and more, until they wait no longer. What a thread keeps is freed into the supply in halves where
- * there is too much of it, and as a whole where it ends, where the supply gathers before a request fails, and before
- * the streams that it was freed on may go.
+ * is a matter of chance: with N blocks live of a class some square root of N. Where threads wait for the chunk heap's
+ * lock they keep more and more, until they wait no longer. What a thread keeps is freed into the chunk heap in halves
+ * where there is too much of it, and as a whole where it ends, where the chunk heap gathers before a request fails, and
+ * before the streams that it was freed on may go.
  */
 #ifndef TIDEI_CACHE_H
 #define TIDEI_CACHE_H
@@ -30,7 +30,7 @@
 #define TIDEI_CACHE_DEPTH 64
 /*
  * What a thread may keep of any pool, and the part of what is reserved that all threads may keep of a large one, and
- * that of one whose lock threads wait for: see tidei_supply_enter.
+ * that of one whose lock threads wait for: see tidei_chunk_heap_enter.
  */
 #define TIDEI_CACHE_LEAST_BYTES   (UINT64_C(4) << 20)
 #define TIDEI_CACHE_SHARE         64
@@ -47,9 +47,9 @@ struct tidei_cache_stream {
     struct tidei_cache_bin bins[TIDEI_CACHE_CLASSES + TIDEI_CACHE_NEAR]; /* the last ones stay empty */
 };
 
-/* One thread's part. */
-struct tidei_cache_part {
-    struct tidei_part part;
+/* One thread's slot. */
+struct tidei_cache_slot {
+    struct tidei_slot slot;
     uint32_t stream_count;
     uint64_t most_bytes; /* that it keeps; 0: the thread has freed nothing so far */
     int64_t used_bytes;  /* as asked for: handed out here, less what was taken back here */
@@ -59,27 +59,27 @@ struct tidei_cache_part {
 };
 
 struct tidei_cache {
-    struct tidei_parts parts;
-    struct tidei_supply *supply; /* borrowed */
-    uint64_t most_bytes;         /* of each thread */
-    uint64_t largest_bytes;      /* of a piece that is kept */
-    uint64_t threads;            /* that have freed anything; guarded by the supply's lock */
+    struct tidei_slots slots;
+    struct tidei_chunk_heap *chunk_heap; /* borrowed */
+    uint64_t most_bytes;                 /* of each thread */
+    uint64_t largest_bytes;              /* of a piece that is kept */
+    uint64_t threads;                    /* that have freed anything; guarded by the chunk heap's lock */
     unsigned granule_log2;
 };
 
 /* The largest piece that is kept where each thread may keep `most_bytes`; 0: none. */
 uint64_t tidei_cache_class_bytes(uint64_t most_bytes, uint64_t granule);
 
-/* The supply is there. `most_bytes` below a granule: nothing is kept. */
-enum tide_status tidei_cache_init(struct tidei_cache *cache, struct tidei_supply *supply, uint64_t most_bytes);
+/* The chunk heap is there. `most_bytes` below a granule: nothing is kept. */
+enum tide_status tidei_cache_init(struct tidei_cache *cache, struct tidei_chunk_heap *chunk_heap, uint64_t most_bytes);
 
-/* What the bins hold is forgotten: the supply goes, too. */
+/* What the bins hold is forgotten: the chunk heap goes, too. */
 void tidei_cache_fini(struct tidei_cache *cache);
 
-/* Free what all threads keep into the supply. */
+/* Free what all threads keep into the chunk_heap. */
 void tidei_cache_gather(struct tidei_cache *cache);
 
-/* Sums over all parts. */
+/* Sums over all slots. */
 struct tidei_cache_sums {
     int64_t used_bytes;
     uint64_t bytes;
@@ -88,7 +88,7 @@ struct tidei_cache_sums {
 };
 
 /*
- * Keep all threads off their parts and the supply's lock, and sum up all parts. Until tidei_cache_open.
+ * Keep all threads off their slots and the chunk heap's lock, and sum up all slots. Until tidei_cache_open.
  */
 void tidei_cache_close(struct tidei_cache *cache, struct tidei_cache_sums *out);
 void tidei_cache_open(struct tidei_cache *cache);
@@ -101,13 +101,13 @@ void tidei_cache_open(struct tidei_cache *cache);
 enum tide_status tidei_cache_put(struct tidei_cache *cache, struct tidei_piece *piece, size_t bytes, size_t alignment,
                                  tide_stream stream);
 
-/* This thread's bins of a stream; NULL where it has none. Inside the part. */
+/* This thread's bins of a stream; NULL where it has none. Inside the slot. */
 static inline struct tidei_cache_stream *
-tidei_cache_find(struct tidei_cache_part *part, tide_stream stream)
+tidei_cache_find(struct tidei_cache_slot *slot, tide_stream stream)
 {
-    for (uint32_t i = 0; i < part->stream_count; i++) {
-        if (part->streams[i].stream == stream)
-            return &part->streams[i];
+    for (uint32_t i = 0; i < slot->stream_count; i++) {
+        if (slot->streams[i].stream == stream)
+            return &slot->streams[i];
     }
     return NULL;
 }
@@ -126,7 +126,7 @@ tidei_cache_class(const struct tidei_cache *cache, size_t bytes, size_t alignmen
 /*
  * This thread's bin for a class: that one, or where it is empty one of the next, whose pieces are larger by a quarter
  * at most. A thread with a hundred blocks has one or two pieces of a class: of 100 requests 17 would have to take the
- * supply's lock otherwise, where it is a quarter of one now, and threads would wait for each other.
+ * chunk heap's lock otherwise, where it is a quarter of one now, and threads would wait for each other.
  */
 static inline struct tidei_cache_bin *
 tidei_cache_bin_near(struct tidei_cache_stream *own, unsigned size_class)
@@ -146,15 +146,15 @@ tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide
 {
     unsigned size_class = tidei_cache_class(cache, bytes, alignment);
     struct tidei_cache_stream *own;
-    struct tidei_cache_part *part;
+    struct tidei_cache_slot *slot;
     struct tidei_cache_bin *bin = NULL;
 
     if (size_class >= TIDEI_CACHE_CLASSES)
         return false;
-    part = (struct tidei_cache_part *)tidei_part_enter(&cache->parts);
-    if (part == NULL)
+    slot = (struct tidei_cache_slot *)tidei_slot_enter(&cache->slots);
+    if (slot == NULL)
         return false;
-    own = tidei_cache_find(part, stream);
+    own = tidei_cache_find(slot, stream);
     if (own != NULL)
         bin = tidei_cache_bin_near(own, size_class);
     if (bin != NULL) {
@@ -163,40 +163,40 @@ tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide
         bin->first = piece->next;
         bin->count--;
         own->count--;
-        part->count--;
-        part->bytes -= piece->bytes;
-        part->used_bytes += (int64_t)bytes;
+        slot->count--;
+        slot->bytes -= piece->bytes;
+        slot->used_bytes += (int64_t)bytes;
         *out = (void *)tidei_piece_address(piece);
         tidei_piece_set_word(piece, tidei_piece_live(bytes, alignment));
     }
-    tidei_part_leave(&part->part);
+    tidei_slot_leave(&slot->slot);
     return bin != NULL;
 }
 
-/* This thread's bins of a stream, where it has room for a piece of theirs; inside the part. */
+/* This thread's bins of a stream, where it has room for a piece of theirs; inside the slot. */
 static inline struct tidei_cache_stream *
-tidei_cache_room(struct tidei_cache_part *part, const struct tidei_piece *piece, tide_stream stream)
+tidei_cache_room(struct tidei_cache_slot *slot, const struct tidei_piece *piece, tide_stream stream)
 {
-    struct tidei_cache_stream *own = tidei_cache_find(part, stream);
+    struct tidei_cache_stream *own = tidei_cache_find(slot, stream);
 
     if (__builtin_expect(piece->size_class >= TIDEI_CACHE_CLASSES, 0))
         return NULL;
     if (__builtin_expect(own == NULL, 0)) {
-        if (part->stream_count == TIDEI_CACHE_STREAMS)
+        if (slot->stream_count == TIDEI_CACHE_STREAMS)
             return NULL;
-        own = &part->streams[part->stream_count++];
+        own = &slot->streams[slot->stream_count++];
         own->stream = stream;
     }
-    if (part->bytes + piece->bytes > part->most_bytes || own->bins[piece->size_class].count >= TIDEI_CACHE_DEPTH)
+    if (slot->bytes + piece->bytes > slot->most_bytes || own->bins[piece->size_class].count >= TIDEI_CACHE_DEPTH)
         return NULL;
     return own;
 }
 
-/* Keep a piece that is CACHED, where there is room; inside the part. */
+/* Keep a piece that is CACHED, where there is room; inside the slot. */
 static inline bool
-tidei_cache_keep(struct tidei_cache_part *part, struct tidei_piece *piece, tide_stream stream)
+tidei_cache_keep(struct tidei_cache_slot *slot, struct tidei_piece *piece, tide_stream stream)
 {
-    struct tidei_cache_stream *own = tidei_cache_room(part, piece, stream);
+    struct tidei_cache_stream *own = tidei_cache_room(slot, piece, stream);
     struct tidei_cache_bin *bin;
 
     if (__builtin_expect(own == NULL, 0))
@@ -206,8 +206,8 @@ tidei_cache_keep(struct tidei_cache_part *part, struct tidei_piece *piece, tide_
     bin->first = piece;
     bin->count++;
     own->count++;
-    part->count++;
-    part->bytes += piece->bytes;
+    slot->count++;
+    slot->bytes += piece->bytes;
     return true;
 }
 
@@ -226,16 +226,16 @@ static inline enum tidei_cache_given
 tidei_cache_give(struct tidei_cache *cache, struct tidei_piece *piece, void *pointer, size_t bytes, size_t alignment,
                  tide_stream stream)
 {
-    struct tidei_cache_part *part = (struct tidei_cache_part *)tidei_part_enter(&cache->parts);
+    struct tidei_cache_slot *slot = (struct tidei_cache_slot *)tidei_slot_enter(&cache->slots);
     enum tidei_cache_given given = TIDEI_CACHE_NOT_IT;
 
-    if (part == NULL)
+    if (slot == NULL)
         return TIDEI_CACHE_NOT_IT;
     if (tidei_piece_claim(piece, pointer, tidei_piece_live(bytes, alignment), TIDEI_PIECE_CACHED)) {
-        part->used_bytes -= (int64_t)bytes;
-        given = tidei_cache_keep(part, piece, stream) ? TIDEI_CACHE_KEPT : TIDEI_CACHE_TAKEN;
+        slot->used_bytes -= (int64_t)bytes;
+        given = tidei_cache_keep(slot, piece, stream) ? TIDEI_CACHE_KEPT : TIDEI_CACHE_TAKEN;
     }
-    tidei_part_leave(&part->part);
+    tidei_slot_leave(&slot->slot);
     return given;
 }
 

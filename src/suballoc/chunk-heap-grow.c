@@ -1,4 +1,4 @@
-/* What a supply does where nothing fits: a chunk of which size it asks upstream for, and what it does first. */
+/* What a chunk heap does where nothing fits: a chunk of which size it asks upstream for, and what it does first. */
 #include "src/suballoc/chunk-heap-parts.h"
 
 #include <sched.h>
@@ -11,35 +11,35 @@ round_up(uint64_t bytes, uint64_t unit)
 
 /* Let another thread have its answer from upstream, or give it a chunk back. With the lock, but not throughout. */
 static void
-supply_await(struct tidei_supply *supply)
+chunk_heap_await(struct tidei_chunk_heap *chunk_heap)
 {
-    uint64_t before = supply->answered + supply->returned;
+    uint64_t before = chunk_heap->answered + chunk_heap->returned;
 
     do {
-        tidei_lock_give(&supply->lock);
+        tidei_lock_release(&chunk_heap->lock);
         sched_yield();
-        tidei_lock_take(&supply->lock);
-    } while (supply->asking > 0 && supply->answered + supply->returned == before);
+        tidei_lock_acquire(&chunk_heap->lock);
+    } while (chunk_heap->asking > 0 && chunk_heap->answered + chunk_heap->returned == before);
 }
 
 /* What a request needs of a chunk, wherever that begins. */
 static uint64_t
-supply_least(const struct tidei_supply *supply, const struct tidei_heap_request *request)
+chunk_heap_least(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
 {
-    return request->bytes + request->alignment - supply->options.granule;
+    return request->bytes + request->alignment - chunk_heap->options.granule;
 }
 
 /* What the policy wants a chunk for the request to have. */
 static uint64_t
-supply_wanted(const struct tidei_supply *supply, const struct tidei_heap_request *request)
+chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
 {
-    uint64_t bytes = supply_least(supply, request);
+    uint64_t bytes = chunk_heap_least(chunk_heap, request);
 
-    if (request->zone == TIDEI_ZONE_SMALL && bytes < tidei_heap_region_bytes(&supply->heap))
-        bytes = tidei_heap_region_bytes(&supply->heap);
-    bytes = round_up(bytes, TIDEI_SUPPLY_CHUNK_BYTES);
-    if (bytes < supply->options.growth_bytes)
-        bytes = round_up(supply->options.growth_bytes, supply->options.granule);
+    if (request->zone == TIDEI_ZONE_SMALL && bytes < tidei_heap_region_bytes(&chunk_heap->heap))
+        bytes = tidei_heap_region_bytes(&chunk_heap->heap);
+    bytes = round_up(bytes, TIDEI_CHUNK_HEAP_CHUNK_BYTES);
+    if (bytes < chunk_heap->options.growth_bytes)
+        bytes = round_up(chunk_heap->options.growth_bytes, chunk_heap->options.granule);
     return bytes;
 }
 
@@ -48,31 +48,33 @@ supply_wanted(const struct tidei_supply *supply, const struct tidei_heap_request
  * the request needs. *crowded says of a refusal that it is for the time being.
  */
 static enum tide_status
-supply_chunk_for(struct tidei_supply *supply, const struct tidei_heap_request *request, uint64_t bytes, bool *crowded)
+chunk_heap_chunk_for(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request, uint64_t bytes,
+                     bool *crowded)
 {
-    uint64_t least = supply_least(supply, request);
+    uint64_t least = chunk_heap_least(chunk_heap, request);
     enum tide_status status;
 
-    tidei_supply_make_room(supply, bytes);
+    tidei_chunk_heap_make_room(chunk_heap, bytes);
     for (;;) {
-        status = tidei_supply_chunk_add(supply, bytes, request->stream, false, crowded);
+        status = tidei_chunk_heap_chunk_add(chunk_heap, bytes, request->stream, false, crowded);
         if (status == TIDE_OK || status == TIDE_ENOMEM || status == TIDE_EUPSTREAM || bytes == least)
             return status;
-        bytes = bytes / 2 < least ? least : round_up(bytes / 2, supply->options.granule);
+        bytes = bytes / 2 < least ? least : round_up(bytes / 2, chunk_heap->options.granule);
     }
 }
 
 /* Whatever fits, however it is cut: of the chunk that has just been added, or not. *out is NULL where nothing does. */
 static enum tide_status
-supply_take_hard(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
+chunk_heap_take_hard(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
+                     struct tidei_piece **out)
 {
     struct tidei_heap_request any = *request;
 
     any.last_resort = true;
     *out = NULL;
-    if (!tidei_heap_reserve(&supply->heap))
-        return tidei_supply_no_memory(supply);
-    *out = tidei_supply_take(supply, &any);
+    if (!tidei_heap_reserve(&chunk_heap->heap))
+        return tidei_chunk_heap_no_memory(chunk_heap);
+    *out = tidei_chunk_heap_take(chunk_heap, &any);
     return TIDE_OK;
 }
 
@@ -81,25 +83,26 @@ supply_take_hard(struct tidei_supply *supply, const struct tidei_heap_request *r
  * of another stream that the request's cannot be made to wait for.
  */
 static enum tide_status
-supply_take_added(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
+chunk_heap_take_added(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
+                      struct tidei_piece **out)
 {
-    enum tide_status status = supply_take_hard(supply, request, out);
+    enum tide_status status = chunk_heap_take_hard(chunk_heap, request, out);
 
     if (status != TIDE_OK || *out != NULL)
         return status;
-    if (!tidei_heap_reserve(&supply->heap))
-        return tidei_supply_no_memory(supply);
-    *out = tidei_supply_take_over(supply, tidei_heap_take_newest(&supply->heap, request), request);
+    if (!tidei_heap_reserve(&chunk_heap->heap))
+        return tidei_chunk_heap_no_memory(chunk_heap);
+    *out = tidei_chunk_heap_take_over(chunk_heap, tidei_heap_take_newest(&chunk_heap->heap, request), request);
     return TIDE_OK;
 }
 
-/* Have what is in front of the supply be freed here. With the lock, but not throughout. */
+/* Have what is in front of the chunk heap be freed here. With the lock, but not throughout. */
 static void
-supply_gather(struct tidei_supply *supply)
+chunk_heap_gather(struct tidei_chunk_heap *chunk_heap)
 {
-    tidei_lock_give(&supply->lock);
-    supply->options.gather(supply);
-    tidei_lock_take(&supply->lock);
+    tidei_lock_release(&chunk_heap->lock);
+    chunk_heap->options.gather(chunk_heap);
+    tidei_lock_acquire(&chunk_heap->lock);
 }
 
 /*
@@ -110,71 +113,75 @@ supply_gather(struct tidei_supply *supply)
  * threads that are refused would keep each other at it.
  */
 static enum tide_status
-supply_press(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
+chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
+                 struct tidei_piece **out)
 {
     enum tide_status status, refused;
     uint64_t changes, left, bytes;
     bool again, crowded;
 
     do {
-        changes = supply->grown + supply->returned;
-        supply_gather(supply);
-        status = supply_take_hard(supply, request, out);
+        changes = chunk_heap->grown + chunk_heap->returned;
+        chunk_heap_gather(chunk_heap);
+        status = chunk_heap_take_hard(chunk_heap, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
-        bytes = supply_least(supply, request); /* more was refused, and nothing has changed */
-        for (; tidei_supply_return_one(supply, true, UINT64_MAX); changes++)
-            bytes = supply_wanted(supply, request);
-        refused = supply_chunk_for(supply, request, bytes, &crowded);
-        status = refused == TIDE_OK ? supply_take_added(supply, request, out) : supply_take_hard(supply, request, out);
+        bytes = chunk_heap_least(chunk_heap, request); /* more was refused, and nothing has changed */
+        for (; tidei_chunk_heap_return_one(chunk_heap, true, UINT64_MAX); changes++)
+            bytes = chunk_heap_wanted(chunk_heap, request);
+        refused = chunk_heap_chunk_for(chunk_heap, request, bytes, &crowded);
+        status = refused == TIDE_OK ? chunk_heap_take_added(chunk_heap, request, out)
+                                    : chunk_heap_take_hard(chunk_heap, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
-        again = refused == TIDE_OK || crowded || supply->grown + supply->returned != changes;
-        left = supply->left;
+        again = refused == TIDE_OK || crowded || chunk_heap->grown + chunk_heap->returned != changes;
+        left = chunk_heap->left;
         if (again)
-            supply_await(supply);
+            chunk_heap_await(chunk_heap);
         else
-            tidei_supply_await_all(supply, supply->asking);
-        again = again || supply->left != left || supply->grown + supply->returned != changes;
+            tidei_chunk_heap_await_all(chunk_heap, chunk_heap->asking);
+        again = again || chunk_heap->left != left || chunk_heap->grown + chunk_heap->returned != changes;
     } while (again);
     return refused;
 }
 
 enum tide_status
-tidei_supply_grow(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
+tidei_chunk_heap_grow(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
+                      struct tidei_piece **out)
 {
     enum tide_status status = TIDE_OK;
     bool crowded;
 
-    tidei_supply_note_fork(supply);
+    tidei_chunk_heap_note_fork(chunk_heap);
     do {
         /* At the maximum a region, or a chunk of its own, may be too much for what fits somewhere else. */
-        if (supply->options.maximum_bytes - tidei_supply_reserved(supply) < request->bytes) {
-            status = supply_take_hard(supply, request, out);
+        if (chunk_heap->options.maximum_bytes - tidei_chunk_heap_reserved(chunk_heap) < request->bytes) {
+            status = chunk_heap_take_hard(chunk_heap, request, out);
             if (status != TIDE_OK || *out != NULL)
                 return status;
         }
-        status = supply_chunk_for(supply, request, supply_wanted(supply, request), &crowded);
+        status = chunk_heap_chunk_for(chunk_heap, request, chunk_heap_wanted(chunk_heap, request), &crowded);
         if (crowded)
-            supply_await(supply);
+            chunk_heap_await(chunk_heap);
     } while (crowded);
     if (status == TIDE_OK)
-        status = supply_take_added(supply, request, out);
+        status = chunk_heap_take_added(chunk_heap, request, out);
     else if (status != TIDE_ENOMEM && status != TIDE_EUPSTREAM)
         status = TIDE_OK;
     if (status != TIDE_OK || *out != NULL)
         return status;
-    return supply_press(supply, request, out);
+    return chunk_heap_press(chunk_heap, request, out);
 }
 
 enum tide_status
-tidei_supply_press_free(struct tidei_supply *supply, const struct tidei_heap_request *request, struct tidei_piece **out)
+tidei_chunk_heap_press_free(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
+                            struct tidei_piece **out)
 {
-    enum tide_status status = supply_take_hard(supply, request, out);
+    enum tide_status status = chunk_heap_take_hard(chunk_heap, request, out);
 
     if (status != TIDE_OK || *out != NULL)
         return status;
-    tidei_supply_await_all(supply, supply->asking);
-    status = supply_take_hard(supply, request, out);
+    tidei_chunk_heap_await_all(chunk_heap, chunk_heap->asking);
+    status = chunk_heap_take_hard(chunk_heap, request, out);
     return status != TIDE_OK || *out != NULL ? status : TIDE_ECAPACITY;
 }

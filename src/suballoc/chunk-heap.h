@@ -13,27 +13,27 @@
 #include "src/suballoc/heap.h"
 
 /* Chunks are multiples of this where they may be: what drivers reserve memory in. */
-#define TIDEI_SUPPLY_CHUNK_BYTES (UINT64_C(2) << 20)
+#define TIDEI_CHUNK_HEAP_CHUNK_BYTES (UINT64_C(2) << 20)
 
 /* The most bytes of a request, and of the sizes of a constructor. */
-#define TIDEI_SUPPLY_BYTES_MAX (UINT64_C(1) << 47)
+#define TIDEI_CHUNK_HEAP_BYTES_MAX (UINT64_C(1) << 47)
 
-struct tidei_supply;
+struct tidei_chunk_heap;
 
-struct tidei_supply_options {
+struct tidei_chunk_heap_options {
     const char *name; /* of the layer, for messages */
     uint64_t granule;
     uint64_t growth_bytes;
     uint64_t maximum_bytes;           /* UINT64_MAX: no bound */
     uint64_t release_threshold_bytes; /* UINT64_MAX: what was reserved at most */
     uint64_t class_bytes;             /* pieces up to this size are told their size class, for caches */
-    /* Have what is held in front of the supply, such as caches, be freed here. Called without the lock. */
-    void (*gather)(struct tidei_supply *supply);
+    /* Have what is held in front of the chunk heap, such as caches, be freed here. Called without the lock. */
+    void (*gather)(struct tidei_chunk_heap *chunk_heap);
 };
 
-struct tidei_supply {
+struct tidei_chunk_heap {
     struct tide_resource *upstream; /* borrowed: of the resource that this is a part of */
-    struct tidei_supply_options options;
+    struct tidei_chunk_heap_options options;
     struct tidei_lock lock; /* guards what follows; never held over a call of upstream */
     uint64_t used_bytes;    /* as asked for, of what was handed out and taken back here */
     uint64_t peak_bytes;    /* the most that `held` has been */
@@ -51,71 +51,71 @@ struct tidei_supply {
     struct tidei_heap heap;
 };
 
-enum tide_status tidei_supply_init(struct tidei_supply *supply, struct tide_resource *upstream,
-                                   const struct tidei_supply_options *options);
+enum tide_status tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource *upstream,
+                                       const struct tidei_chunk_heap_options *options);
 
 /* Give all chunks back, behind all work of the device; what is out is nobody's from then on. */
-void tidei_supply_fini(struct tidei_supply *supply);
+void tidei_chunk_heap_fini(struct tidei_chunk_heap *chunk_heap);
 
 /* So many that enter are looked at, and so many of them that wait are too many; `crowd` counts up to its most. */
-#define TIDEI_SUPPLY_ENTERED    1024
-#define TIDEI_SUPPLY_WAITED     (TIDEI_SUPPLY_ENTERED / 8)
-#define TIDEI_SUPPLY_CROWD_MOST 16
+#define TIDEI_CHUNK_HEAP_ENTERED    1024
+#define TIDEI_CHUNK_HEAP_WAITED     (TIDEI_CHUNK_HEAP_ENTERED / 8)
+#define TIDEI_CHUNK_HEAP_CROWD_MOST 16
 
 /* Take the lock for a request, and count whether others are in the way: for caches, which can be larger then. */
-void tidei_supply_enter(struct tidei_supply *supply);
+void tidei_chunk_heap_enter(struct tidei_chunk_heap *chunk_heap);
 
 /* Begin to count anew. With the lock. */
-void tidei_supply_forget_crowd(struct tidei_supply *supply);
+void tidei_chunk_heap_forget_crowd(struct tidei_chunk_heap *chunk_heap);
 
 /* Take the first chunk, which stays. */
-enum tide_status tidei_supply_begin(struct tidei_supply *supply, uint64_t bytes);
+enum tide_status tidei_chunk_heap_begin(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);
 
-/* A piece for 1 to TIDEI_SUPPLY_BYTES_MAX bytes, LIVE. */
-enum tide_status tidei_supply_allocate(struct tidei_supply *supply, size_t bytes, size_t alignment, tide_stream stream,
-                                       struct tidei_piece **out);
+/* A piece for 1 to TIDEI_CHUNK_HEAP_BYTES_MAX bytes, LIVE. */
+enum tide_status tidei_chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment,
+                                           tide_stream stream, struct tidei_piece **out);
 
 /*
  * The same out of what is free here, and of what other threads are getting from upstream: it is not asked for more.
  * Errors: TIDE_ENOMEM, with the error text set; TIDE_ECAPACITY, without.
  */
-enum tide_status tidei_supply_allocate_free(struct tidei_supply *supply, size_t bytes, size_t alignment,
-                                            tide_stream stream, struct tidei_piece **out);
+enum tide_status tidei_chunk_heap_allocate_free(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment,
+                                                tide_stream stream, struct tidei_piece **out);
 
 /* Take back what is LIVE with just these bytes and alignment. Errors: TIDE_EPOINTER, TIDE_EMISMATCH, TIDE_ENOMEM. */
-enum tide_status tidei_supply_deallocate(struct tidei_supply *supply, void *pointer, size_t bytes, size_t alignment,
-                                         tide_stream stream);
+enum tide_status tidei_chunk_heap_deallocate(struct tidei_chunk_heap *chunk_heap, void *pointer, size_t bytes,
+                                             size_t alignment, tide_stream stream);
 
 /*
  * Free a piece that the caller has made CACHED, and that has been counted as taken back. Where the host has no memory
  * to note its stream, it is LIVE again with these bytes and this alignment, and counted.
  */
-enum tide_status tidei_supply_put(struct tidei_supply *supply, struct tidei_piece *piece, size_t bytes,
-                                  size_t alignment, tide_stream stream);
+enum tide_status tidei_chunk_heap_put(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, size_t bytes,
+                                      size_t alignment, tide_stream stream);
 
 /* Give free chunks back while more than the threshold is reserved, where there is one. */
-void tidei_supply_keep_threshold(struct tidei_supply *supply);
+void tidei_chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap);
 
 /* Give all chunks back to upstream that are free; those that other threads are about to give back are there, too. */
-void tidei_supply_release(struct tidei_supply *supply);
+void tidei_chunk_heap_release(struct tidei_chunk_heap *chunk_heap);
 
 /* Whether the pointer lies in one of its chunks. */
-bool tidei_supply_owns(struct tidei_supply *supply, const void *pointer);
+bool tidei_chunk_heap_owns(struct tidei_chunk_heap *chunk_heap, const void *pointer);
 
 /*
  * Where one wait for all streams serves several supplies: what is free before the first is free on stream 0 after the
  * second, once stream 0 has been ordered behind all in between. The first has what the second wants.
  */
-uint64_t tidei_supply_order_begin(struct tidei_supply *supply);
-enum tide_status tidei_supply_order_end(struct tidei_supply *supply, uint64_t epoch);
+uint64_t tidei_chunk_heap_order_begin(struct tidei_chunk_heap *chunk_heap);
+enum tide_status tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch);
 
 /* Gather, and wait for all streams: what is free is free on stream 0 afterwards. */
-enum tide_status tidei_supply_order_all(struct tidei_supply *supply);
+enum tide_status tidei_chunk_heap_order_all(struct tidei_chunk_heap *chunk_heap);
 
 /* Give free chunks back as long as `keep_bytes` stay. Streams that memory was freed on before are ordered. */
-void tidei_supply_shrink(struct tidei_supply *supply, uint64_t keep_bytes);
+void tidei_chunk_heap_shrink(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
 
 /* Both. */
-enum tide_status tidei_supply_trim(struct tidei_supply *supply, uint64_t keep_bytes);
+enum tide_status tidei_chunk_heap_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
 
 #endif

@@ -1,47 +1,47 @@
-/* Lists of stretches: which stream each byte of free memory was freed on, and when. */
+/* Lists of freed runs: which stream each byte of free memory was freed on, and when. */
 #include "src/suballoc/freed-runs.h"
 
-struct tidei_stretch *
-tidei_stretch_new(struct tidei_stretch_store *store, uint64_t bytes, uint32_t stream, uint64_t epoch)
+struct tidei_freed_run *
+tidei_freed_run_new(struct tidei_freed_run_slab *slab, uint64_t bytes, uint32_t stream, uint64_t epoch)
 {
-    struct tidei_stretch *stretch = tidei_store_take(&store->items);
+    struct tidei_freed_run *freed_run = tidei_slab_take(&slab->items);
 
-    *stretch = (struct tidei_stretch){ .bytes = bytes, .epoch = epoch, .stream = stream };
-    tidei_streams_hold(store->streams, stream);
-    return stretch;
+    *freed_run = (struct tidei_freed_run){ .bytes = bytes, .epoch = epoch, .stream = stream };
+    tidei_streams_hold(slab->streams, stream);
+    return freed_run;
 }
 
 void
-tidei_stretch_free(struct tidei_stretch_store *store, struct tidei_stretch *stretch)
+tidei_freed_run_free(struct tidei_freed_run_slab *slab, struct tidei_freed_run *freed_run)
 {
-    tidei_streams_release(store->streams, stretch->stream);
-    tidei_store_give(&store->items, stretch);
+    tidei_streams_release(slab->streams, freed_run->stream);
+    tidei_slab_give(&slab->items, freed_run);
 }
 
 void
-tidei_stretches_free(struct tidei_stretch_store *store, struct tidei_stretches *list)
+tidei_freed_runs_free(struct tidei_freed_run_slab *slab, struct tidei_freed_runs *list)
 {
     while (list->first != NULL) {
-        struct tidei_stretch *next = list->first->next;
+        struct tidei_freed_run *next = list->first->next;
 
-        tidei_stretch_free(store, list->first);
+        tidei_freed_run_free(slab, list->first);
         list->first = next;
     }
     list->last = NULL;
 }
 
-/* Put `more` behind `list`; where both meet on one stream they are one stretch, as late as the later one. */
+/* Put `more` behind `list`; where both meet on one stream they are one freed run, as late as the later one. */
 void
-tidei_stretches_join(struct tidei_stretch_store *store, struct tidei_stretches *list, struct tidei_stretches *more)
+tidei_freed_runs_join(struct tidei_freed_run_slab *slab, struct tidei_freed_runs *list, struct tidei_freed_runs *more)
 {
-    struct tidei_stretch *left = list->last, *right = more->first;
+    struct tidei_freed_run *left = list->last, *right = more->first;
 
     if (left->stream == right->stream) {
         left->bytes += right->bytes;
         if (left->epoch < right->epoch)
             left->epoch = right->epoch;
         more->first = right->next;
-        tidei_stretch_free(store, right);
+        tidei_freed_run_free(slab, right);
         if (more->first == NULL) {
             more->last = NULL;
             return;
@@ -55,54 +55,55 @@ tidei_stretches_join(struct tidei_stretch_store *store, struct tidei_stretches *
 }
 
 void
-tidei_stretches_move_last(struct tidei_stretch_store *store, struct tidei_stretches *from, uint64_t bytes,
-                          struct tidei_stretches *to)
+tidei_freed_runs_move_last(struct tidei_freed_run_slab *slab, struct tidei_freed_runs *from, uint64_t bytes,
+                           struct tidei_freed_runs *to)
 {
     while (bytes > 0) {
-        struct tidei_stretch *stretch = from->last;
+        struct tidei_freed_run *freed_run = from->last;
 
-        if (stretch->bytes > bytes) {
-            stretch->bytes -= bytes;
-            stretch = tidei_stretch_new(store, bytes, stretch->stream, stretch->epoch);
+        if (freed_run->bytes > bytes) {
+            freed_run->bytes -= bytes;
+            freed_run = tidei_freed_run_new(slab, bytes, freed_run->stream, freed_run->epoch);
         } else {
-            from->last = stretch->before;
+            from->last = freed_run->before;
             if (from->last != NULL)
                 from->last->next = NULL;
             else
                 from->first = NULL;
         }
-        bytes -= stretch->bytes;
-        stretch->before = NULL;
-        stretch->next = to->first;
+        bytes -= freed_run->bytes;
+        freed_run->before = NULL;
+        freed_run->next = to->first;
         if (to->first != NULL)
-            to->first->before = stretch;
+            to->first->before = freed_run;
         else
-            to->last = stretch;
-        to->first = stretch;
+            to->last = freed_run;
+        to->first = freed_run;
     }
 }
 
 void
-tidei_stretches_settle(struct tidei_stretch_store *store, struct tidei_stretches *list, uint64_t epoch, uint32_t stream)
+tidei_freed_runs_settle(struct tidei_freed_run_slab *slab, struct tidei_freed_runs *list, uint64_t epoch,
+                        uint32_t stream)
 {
-    struct tidei_stretches rest = *list, one;
+    struct tidei_freed_runs rest = *list, one;
 
     list->first = list->last = NULL;
     while (rest.first != NULL) {
-        struct tidei_stretch *stretch = rest.first;
+        struct tidei_freed_run *freed_run = rest.first;
 
-        rest.first = stretch->next;
-        stretch->next = stretch->before = NULL;
-        if (stretch->epoch <= epoch) {
-            tidei_streams_hold(store->streams, stream);
-            tidei_streams_release(store->streams, stretch->stream);
-            stretch->stream = stream;
-            stretch->epoch = store->streams->epoch;
+        rest.first = freed_run->next;
+        freed_run->next = freed_run->before = NULL;
+        if (freed_run->epoch <= epoch) {
+            tidei_streams_hold(slab->streams, stream);
+            tidei_streams_release(slab->streams, freed_run->stream);
+            freed_run->stream = stream;
+            freed_run->epoch = slab->streams->epoch;
         }
-        one.first = one.last = stretch;
+        one.first = one.last = freed_run;
         if (list->first == NULL)
             *list = one;
         else
-            tidei_stretches_join(store, list, &one);
+            tidei_freed_runs_join(slab, list, &one);
     }
 }

@@ -71,12 +71,12 @@ tidei_heap_around(const struct tidei_heap *heap, const void *pointer)
 void
 tidei_heap_chunk_add(struct tidei_heap *heap, uintptr_t base, uint64_t bytes, uint32_t stream, bool keep)
 {
-    struct tidei_span *span = tidei_store_take(&heap->spans);
+    struct tidei_span *span = tidei_slab_take(&heap->spans);
     struct tidei_piece *piece = tidei_piece_new(heap, span, base, bytes);
-    struct tidei_stretch *stretch = tidei_stretch_new(&heap->stretches, bytes, stream, heap->streams.epoch);
+    struct tidei_freed_run *freed_run = tidei_freed_run_new(&heap->freed_runs, bytes, stream, heap->streams.epoch);
 
     *span = (struct tidei_span){ .base = base, .bytes = bytes, .first = piece, .keep = keep };
-    piece->stretches.first = piece->stretches.last = stretch;
+    piece->freed_runs.first = piece->freed_runs.last = freed_run;
     chunks_insert(heap, span);
     tidei_heap_index_add(heap, piece);
 }
@@ -130,9 +130,9 @@ void
 tidei_heap_chunk_forget(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk)
 {
     heap->chunks_away--;
-    tidei_stretches_free(&heap->stretches, &chunk->piece->stretches);
-    tidei_store_give(&heap->pieces, chunk->piece);
-    tidei_store_give(&heap->spans, chunk->span);
+    tidei_freed_runs_free(&heap->freed_runs, &chunk->piece->freed_runs);
+    tidei_slab_give(&heap->pieces, chunk->piece);
+    tidei_slab_give(&heap->spans, chunk->span);
 }
 
 static void
@@ -144,7 +144,7 @@ pieces_settle(struct tidei_heap *heap, struct tidei_piece *piece, uint64_t epoch
         if (tidei_piece_state(piece) != TIDEI_PIECE_FREE)
             continue;
         tidei_heap_index_remove(heap, piece);
-        tidei_stretches_settle(&heap->stretches, &piece->stretches, epoch, stream);
+        tidei_freed_runs_settle(&heap->freed_runs, &piece->freed_runs, epoch, stream);
         tidei_heap_index_add(heap, piece);
     }
 }

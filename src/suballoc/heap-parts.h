@@ -21,7 +21,7 @@ tidei_region_first(const struct tidei_piece *piece)
 struct tidei_piece *tidei_piece_new(struct tidei_heap *heap, struct tidei_span *span, uintptr_t address,
                                     uint64_t bytes);
 
-/* Have the one stretch of a piece that was out say that it is freed now. */
+/* Have the one freed run of a piece that was out say that it is freed now. */
 void tidei_heap_stretch_own(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream);
 
 /* Have a free piece be found, and be not found any more. */

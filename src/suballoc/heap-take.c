@@ -28,13 +28,13 @@ piece_cut(struct tidei_heap *heap, struct tidei_piece **cut, uint64_t offset, ui
 
     if (behind > 0) {
         other = tidei_piece_new(heap, piece->span, tidei_piece_address(piece) + offset + bytes, behind);
-        tidei_stretches_move_last(&heap->stretches, &piece->stretches, behind, &other->stretches);
+        tidei_freed_runs_move_last(&heap->freed_runs, &piece->freed_runs, behind, &other->freed_runs);
         piece->bytes -= behind;
         piece_link_after(piece, other);
     }
     if (offset > 0) {
         other = tidei_piece_new(heap, piece->span, tidei_piece_address(piece) + offset, bytes);
-        tidei_stretches_move_last(&heap->stretches, &piece->stretches, bytes, &other->stretches);
+        tidei_freed_runs_move_last(&heap->freed_runs, &piece->freed_runs, bytes, &other->freed_runs);
         piece->bytes = offset;
         piece_link_after(piece, other);
         *cut = other;
@@ -78,12 +78,12 @@ heap_find_chunk(struct tidei_heap *heap, const struct tidei_heap_request *reques
         return NULL;
     if (!request->last_resort && best->bytes > heap->step_bytes && best->bytes > HEAP_CUT_MOST(request->bytes))
         return NULL;
-    for (int tries = 0; tries < HEAP_RING_TRIES && piece->stretches.first->stream != request->stream; tries++) {
+    for (int tries = 0; tries < HEAP_RING_TRIES && piece->freed_runs.first->stream != request->stream; tries++) {
         piece = piece->next;
         if (piece == best)
             break;
     }
-    return piece->stretches.first->stream == request->stream ? piece : best;
+    return piece->freed_runs.first->stream == request->stream ? piece : best;
 }
 
 static struct tidei_piece *
@@ -117,7 +117,7 @@ heap_take_from(struct tidei_heap *heap, struct tidei_piece *piece, const struct 
     tidei_heap_index_remove(heap, piece);
     if (piece->span == heap->idle_region)
         heap->idle_region = NULL;
-    if (piece->stretches.first->stream != request->stream && piece->stretches.last->stream == request->stream)
+    if (piece->freed_runs.first->stream != request->stream && piece->freed_runs.last->stream == request->stream)
         offset = ((address + piece->bytes - request->bytes) & ~mask) - address;
     piece_cut(heap, &piece, offset, request->bytes);
     tidei_piece_set_state(piece, TIDEI_PIECE_MOVING);
@@ -136,7 +136,7 @@ tidei_heap_region_bytes(const struct tidei_heap *heap)
     return bytes < TIDEI_HEAP_REGION_MOST ? UINT64_C(1) << tidei_log2(bytes) : TIDEI_HEAP_REGION_MOST;
 }
 
-/* A new region, free, with the stretches of the memory that it takes. */
+/* A new region, free, with the freed runs of the memory that it takes. */
 static struct tidei_piece *
 heap_region_new(struct tidei_heap *heap, const struct tidei_heap_request *request)
 {
@@ -150,13 +150,13 @@ heap_region_new(struct tidei_heap *heap, const struct tidei_heap_request *reques
     if (parent == NULL)
         return NULL;
     parent = heap_take_from(heap, parent, &wanted);
-    region = tidei_store_take(&heap->spans);
+    region = tidei_slab_take(&heap->spans);
     piece = tidei_piece_new(heap, region, tidei_piece_address(parent), parent->bytes);
     *region = (struct tidei_span){
         .base = tidei_piece_address(parent), .bytes = parent->bytes, .first = piece, .parent = parent
     };
-    piece->stretches = parent->stretches;
-    parent->stretches.first = parent->stretches.last = NULL;
+    piece->freed_runs = parent->freed_runs;
+    parent->freed_runs.first = parent->freed_runs.last = NULL;
     parent->size_class = TIDEI_PIECE_REGION;
     parent->fit.child[0] = piece;
     heap->region_bytes += region->bytes;
@@ -217,19 +217,19 @@ tidei_heap_take_newest(struct tidei_heap *heap, const struct tidei_heap_request 
 bool
 tidei_heap_wait(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t later, uint32_t *earlier, uint64_t *epoch)
 {
-    struct tidei_stretches *list = &piece->stretches;
-    struct tidei_stretches rest;
+    struct tidei_freed_runs *list = &piece->freed_runs;
+    struct tidei_freed_runs rest;
 
-    for (struct tidei_stretch *stretch = list->first; stretch != NULL; stretch = stretch->next) {
-        if (tidei_streams_wait(&heap->streams, stretch->stream, stretch->epoch, later)) {
-            *earlier = stretch->stream;
+    for (struct tidei_freed_run *freed_run = list->first; freed_run != NULL; freed_run = freed_run->next) {
+        if (tidei_streams_wait(&heap->streams, freed_run->stream, freed_run->epoch, later)) {
+            *earlier = freed_run->stream;
             *epoch = heap->streams.epoch++;
             return true;
         }
     }
     /* One is kept for when the piece is freed, so that this needs no memory; it holds no stream till then. */
     rest.first = list->first->next;
-    tidei_stretches_free(&heap->stretches, &rest);
+    tidei_freed_runs_free(&heap->freed_runs, &rest);
     list->first->next = NULL;
     list->last = list->first;
     tidei_streams_release(&heap->streams, list->first->stream);
@@ -240,12 +240,12 @@ void
 tidei_heap_waited(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t later, uint32_t earlier, uint64_t epoch)
 {
     tidei_streams_note(&heap->streams, earlier, epoch, later);
-    for (struct tidei_stretch *stretch = piece->stretches.first; stretch != NULL; stretch = stretch->next) {
-        if (stretch->stream != earlier || stretch->epoch > epoch)
+    for (struct tidei_freed_run *freed_run = piece->freed_runs.first; freed_run != NULL; freed_run = freed_run->next) {
+        if (freed_run->stream != earlier || freed_run->epoch > epoch)
             continue;
         tidei_streams_hold(&heap->streams, later);
-        stretch->stream = later;
-        stretch->epoch = heap->streams.epoch;
+        freed_run->stream = later;
+        freed_run->epoch = heap->streams.epoch;
         tidei_streams_release(&heap->streams, earlier);
     }
 }

@@ -9,7 +9,7 @@
 /* Small pieces that a region has room for. */
 #define HEAP_REGION_PIECES 4
 
-/* What one call may need: a region and a piece on either side in chunk and region, and their stretches. */
+/* What one call may need: a region and a piece on either side in chunk and region, and their freed_runs. */
 #define HEAP_PIECES    6
 #define HEAP_STRETCHES 8
 #define HEAP_SPANS     2
@@ -29,10 +29,10 @@ tidei_heap_init(struct tidei_heap *heap, uint64_t granule, uint64_t step_bytes, 
         heap->first_region_bytes /= 2;
     heap->granule_log2 = tidei_log2(granule);
     heap->step_bytes = step_bytes;
-    tidei_store_init(&heap->pieces, sizeof(struct tidei_piece), piece_number);
-    tidei_store_init(&heap->spans, sizeof(struct tidei_span), NULL);
+    tidei_slab_init(&heap->pieces, sizeof(struct tidei_piece), piece_number);
+    tidei_slab_init(&heap->spans, sizeof(struct tidei_span), NULL);
     tidei_streams_init(&heap->streams);
-    tidei_stretch_store_init(&heap->stretches, &heap->streams);
+    tidei_freed_run_slab_init(&heap->freed_runs, &heap->streams);
     return tidei_piece_map_init(&heap->out, &heap->pieces);
 }
 
@@ -41,9 +41,9 @@ tidei_heap_fini(struct tidei_heap *heap)
 {
     tidei_piece_map_fini(&heap->out);
     tidei_streams_fini(&heap->streams);
-    tidei_store_fini(&heap->spans);
-    tidei_store_fini(&heap->stretches.items);
-    tidei_store_fini(&heap->pieces);
+    tidei_slab_fini(&heap->spans);
+    tidei_slab_fini(&heap->freed_runs.items);
+    tidei_slab_fini(&heap->pieces);
     free(heap->chunks);
 }
 
@@ -66,9 +66,9 @@ heap_reserve_chunk(struct tidei_heap *heap)
 bool
 tidei_heap_reserve(struct tidei_heap *heap)
 {
-    return tidei_store_reserve(&heap->pieces, HEAP_PIECES) &&
-           tidei_store_reserve(&heap->stretches.items, HEAP_STRETCHES) &&
-           tidei_store_reserve(&heap->spans, HEAP_SPANS) && tidei_piece_map_reserve(&heap->out) &&
+    return tidei_slab_reserve(&heap->pieces, HEAP_PIECES) &&
+           tidei_slab_reserve(&heap->freed_runs.items, HEAP_STRETCHES) &&
+           tidei_slab_reserve(&heap->spans, HEAP_SPANS) && tidei_piece_map_reserve(&heap->out) &&
            heap_reserve_chunk(heap);
 }
 
@@ -90,7 +90,7 @@ tidei_heap_round(const struct tidei_heap *heap, uint64_t bytes, enum tidei_zone 
 struct tidei_piece *
 tidei_piece_new(struct tidei_heap *heap, struct tidei_span *span, uintptr_t address, uint64_t bytes)
 {
-    struct tidei_piece *piece = tidei_store_take(&heap->pieces);
+    struct tidei_piece *piece = tidei_slab_take(&heap->pieces);
     uint64_t number = atomic_load_explicit(&piece->word, memory_order_relaxed) + TIDEI_PIECE_NUMBER_ONE;
 
     atomic_store_explicit(&piece->word, number & TIDEI_PIECE_NUMBER, memory_order_relaxed);
@@ -98,7 +98,7 @@ tidei_piece_new(struct tidei_heap *heap, struct tidei_span *span, uintptr_t addr
     piece->bytes = bytes;
     piece->span = span;
     piece->before = piece->after = NULL;
-    piece->stretches.first = piece->stretches.last = NULL;
+    piece->freed_runs.first = piece->freed_runs.last = NULL;
     piece->size_class = TIDEI_PIECE_NO_CLASS;
     return piece;
 }
@@ -157,7 +157,7 @@ tidei_heap_index_add(struct tidei_heap *heap, struct tidei_piece *piece)
         tidei_classes_add(&heap->small, piece, heap->granule_log2, TIDEI_LINKS_FIT);
     else
         tidei_tree_add(&heap->large, piece, heap->granule_log2);
-    piece->own_stream = (uint16_t)piece->stretches.first->stream;
+    piece->own_stream = (uint16_t)piece->freed_runs.first->stream;
     tidei_classes_add(&heap->streams.streams[piece->own_stream]->classes[zone], piece, heap->granule_log2,
                       TIDEI_LINKS_OWN);
 }
@@ -189,9 +189,9 @@ piece_merge(struct tidei_heap *heap, struct tidei_piece *left, struct tidei_piec
     left->after = right->after;
     if (left->after != NULL)
         left->after->before = left;
-    tidei_stretches_join(&heap->stretches, &left->stretches, &right->stretches);
+    tidei_freed_runs_join(&heap->freed_runs, &left->freed_runs, &right->freed_runs);
     tidei_piece_set_state(right, TIDEI_PIECE_FREE);
-    tidei_store_give(&heap->pieces, right);
+    tidei_slab_give(&heap->pieces, right);
 }
 
 /* Regions. */
@@ -201,12 +201,12 @@ region_end(struct tidei_heap *heap, struct tidei_span *region)
 {
     struct tidei_piece *piece = region->first, *parent = region->parent;
 
-    parent->stretches = piece->stretches;
+    parent->freed_runs = piece->freed_runs;
     parent->size_class = TIDEI_PIECE_NO_CLASS;
-    piece->stretches.first = piece->stretches.last = NULL;
-    tidei_store_give(&heap->pieces, piece);
+    piece->freed_runs.first = piece->freed_runs.last = NULL;
+    tidei_slab_give(&heap->pieces, piece);
     heap->region_bytes -= region->bytes;
-    tidei_store_give(&heap->spans, region);
+    tidei_slab_give(&heap->spans, region);
 }
 
 static bool heap_put_stretches(struct tidei_heap *heap, struct tidei_piece *piece);
@@ -227,7 +227,7 @@ tidei_heap_region_release(struct tidei_heap *heap)
 }
 
 /*
- * Free a piece that has its stretches, with all that touches it. One free region is kept, so that a small request does
+ * Free a piece that has its freed runs, with all that touches it. One free region is kept, so that a small request does
  * not make and end one again and again. True where a chunk became free.
  */
 static bool
@@ -273,11 +273,11 @@ void
 tidei_heap_stretch_own(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream)
 {
     /* The one that was kept for this, which held no stream. */
-    struct tidei_stretch *stretch = piece->stretches.first;
+    struct tidei_freed_run *freed_run = piece->freed_runs.first;
 
-    stretch->bytes = piece->bytes;
-    stretch->epoch = heap->streams.epoch;
-    stretch->stream = stream;
+    freed_run->bytes = piece->bytes;
+    freed_run->epoch = heap->streams.epoch;
+    freed_run->stream = stream;
     tidei_streams_hold(&heap->streams, stream);
 }
 

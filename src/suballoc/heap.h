@@ -2,7 +2,7 @@
  * Cuts chunks of memory into pieces: the heart of `pool` and `arena`.
  *
  * Pieces that are freed merge with free neighbours at once, whichever streams they were freed on; each free piece
- * remembers, stretch by stretch, on which stream its bytes were freed and when, however often it was merged. So a
+ * remembers, freed run by freed run, on which stream its bytes were freed and when, however often it was merged. So a
  * stream that takes a part of it waits for the streams of that part alone, and not for one that it has waited for
  * since.
  *
@@ -13,8 +13,8 @@
  *    but only to one that they nearly fill: cutting up a free chunk costs more than having upstream exchange it.
  *  - A piece that begins with memory of the request's own stream is preferred where it is not much larger.
  *
- * Time: constant, but for a step for each digit of the size with large pieces, and one for each stretch that is taken,
- * which was made by one call that freed. No locks: the caller has one. Nothing here calls upstream.
+ * Time: constant, but for a step for each digit of the size with large pieces, and one for each freed run that is
+ * taken, which was made by one call that freed. No locks: the caller has one. Nothing here calls upstream.
  */
 #ifndef TIDEI_HEAP_H
 #define TIDEI_HEAP_H
@@ -52,8 +52,8 @@ struct tidei_heap {
     unsigned granule_log2;
     uint64_t first_region_bytes;
     uint64_t step_bytes; /* chunks up to this are cut for any request, since upstream is not asked for smaller ones */
-    struct tidei_store pieces, spans;
-    struct tidei_stretch_store stretches;
+    struct tidei_slab pieces, spans;
+    struct tidei_freed_run_slab freed_runs;
     struct tidei_piece_map out;
     struct tidei_streams streams;
     struct tidei_classes small; /* free pieces of regions */
@@ -88,7 +88,7 @@ uint64_t tidei_heap_round(const struct tidei_heap *heap, uint64_t bytes, enum ti
 
 /*
  * A piece for the request, MOVING, or NULL where nothing fits. Until tidei_heap_wait returns false it still has its
- * stretches, and may be given back as it was.
+ * freed runs, and may be given back as it was.
  */
 struct tidei_piece *tidei_heap_take(struct tidei_heap *heap, const struct tidei_heap_request *request);
 
@@ -121,7 +121,7 @@ bool tidei_heap_overlaps(const struct tidei_heap *heap, uintptr_t base, uint64_t
 /* Add a chunk that may be used on `stream`; there is room for it. */
 void tidei_heap_chunk_add(struct tidei_heap *heap, uintptr_t base, uint64_t bytes, uint32_t stream, bool keep);
 
-/* A chunk that is out of the heap; its stretches still hold their streams. */
+/* A chunk that is out of the heap; its freed runs still hold their streams. */
 struct tidei_heap_chunk {
     struct tidei_piece *piece; /* all of it */
     struct tidei_span *span;

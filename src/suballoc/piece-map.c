@@ -20,7 +20,7 @@ table_new(unsigned buckets_log2)
         return NULL;
     table->mask = ((size_t)1 << buckets_log2) - 1;
     table->shift = 64 - buckets_log2;
-    table->buckets = tidei_store_memory(sizeof(table->buckets[0]) << buckets_log2);
+    table->buckets = tidei_slab_memory(sizeof(table->buckets[0]) << buckets_log2);
     if (table->buckets != NULL)
         return table;
     free(table);
@@ -71,7 +71,7 @@ table_add(struct tidei_piece_table *table, const struct tidei_piece *piece)
 }
 
 enum tide_status
-tidei_piece_map_init(struct tidei_piece_map *map, const struct tidei_store *pieces)
+tidei_piece_map_init(struct tidei_piece_map *map, const struct tidei_slab *pieces)
 {
     struct tidei_piece_table *table = table_new(MAP_FIRST_BUCKETS_LOG2);
 

@@ -34,10 +34,10 @@ struct tidei_piece_table {
 struct tidei_piece_map {
     _Atomic(struct tidei_piece_table *) table; /* owns */
     size_t count;
-    const struct tidei_store *pieces; /* borrowed */
+    const struct tidei_slab *pieces; /* borrowed */
 };
 
-enum tide_status tidei_piece_map_init(struct tidei_piece_map *map, const struct tidei_store *pieces);
+enum tide_status tidei_piece_map_init(struct tidei_piece_map *map, const struct tidei_slab *pieces);
 void tidei_piece_map_fini(struct tidei_piece_map *map);
 
 /* Make room for one more; false where the host has no memory. */
@@ -88,7 +88,7 @@ tidei_bucket_piece(const struct tidei_piece_map *map, const struct tidei_piece_b
 {
     uint32_t number = atomic_load_explicit(&bucket->numbers[place], memory_order_relaxed); /* relaxed: behind its tag */
 
-    return tidei_store_item(map->pieces, number, sizeof(struct tidei_piece));
+    return tidei_slab_item(map->pieces, number, sizeof(struct tidei_piece));
 }
 
 /*

@@ -40,18 +40,18 @@
 #define TIDEI_PIECE_REGION (UINT16_MAX - 1)
 
 /*
- * A stretch of free memory that was freed on one stream: another stream has to wait for that one first. A free piece
+ * A freed run of free memory that was freed on one stream: another stream has to wait for that one first. A free piece
  * is a list of them, in the order of their addresses; each piece that is out has one, for when it is freed.
  */
-struct tidei_stretch {
+struct tidei_freed_run {
     uint64_t bytes;
     uint64_t epoch;  /* of the heap when it was freed */
     uint32_t stream; /* its number in the heap */
-    struct tidei_stretch *next, *before;
+    struct tidei_freed_run *next, *before;
 };
 
-struct tidei_stretches {
-    struct tidei_stretch *first, *last;
+struct tidei_freed_runs {
+    struct tidei_freed_run *first, *last;
 };
 
 /*
@@ -79,14 +79,14 @@ struct tidei_piece {
     _Atomic uintptr_t address; /* relaxed: what is out has been, and stays, at one */
     uint64_t bytes;
     struct tidei_piece *next;           /* while free: as in `fit`; while CACHED: of the same bin */
-    uint32_t number;                    /* of the struct, in its store; written once */
+    uint32_t number;                    /* of the struct, in its slab; written once */
     uint16_t size_class;                /* while out: that caches know it by */
     uint16_t own_stream;                /* while free: whose index it is in */
     struct tidei_piece *before, *after; /* neighbours in the span */
     struct tidei_span *span;            /* borrowed */
     struct tidei_fit fit;               /* while free */
     struct tidei_own own;               /* while free */
-    struct tidei_stretches stretches;   /* owns */
+    struct tidei_freed_runs freed_runs; /* owns */
 };
 
 _Static_assert(sizeof(struct tidei_piece) == 128, "a pair of lines");

@@ -1,28 +1,29 @@
 /*
- * A supply as a resource: what the arenas of `arena` have for an upstream. Whoever it serves asks for and frees what a
- * supply can, so that nothing is checked twice.
+ * A chunk heap as a resource: what the arenas of `arena` have for an upstream. Whoever it serves asks for and frees
+ * what a chunk heap can, so that nothing is checked twice.
  */
 #ifndef TIDEI_SUBALLOC_SHARED_HEAP_H
 #define TIDEI_SUBALLOC_SHARED_HEAP_H
 
 #include "src/suballoc/chunk-heap.h"
 
-struct tidei_source {
+struct tidei_shared_heap {
     struct tide_resource base;
-    struct tidei_supply supply; /* over the same upstream */
-    uint64_t capacity_bytes;    /* what it says to whom it serves */
-    void *context;              /* borrowed; for `gather` of the options */
+    struct tidei_chunk_heap chunk_heap; /* over the same upstream */
+    uint64_t capacity_bytes;            /* what it says to whom it serves */
+    void *context;                      /* borrowed; for `gather` of the options */
 };
 
 /* With one reference in base, for the caller. Errors: TIDE_ENOMEM, with the error text set. */
-enum tide_status tidei_source_create(struct tide_resource *upstream, const struct tidei_supply_options *options,
-                                     uint64_t capacity_bytes, void *context, struct tidei_source **out);
+enum tide_status tidei_shared_heap_create(struct tide_resource *upstream,
+                                          const struct tidei_chunk_heap_options *options, uint64_t capacity_bytes,
+                                          void *context, struct tidei_shared_heap **out);
 
-/* The one that has this supply. */
-static inline struct tidei_source *
-tidei_source_of(struct tidei_supply *supply)
+/* The one that has this chunk_heap. */
+static inline struct tidei_shared_heap *
+tidei_shared_heap_of(struct tidei_chunk_heap *chunk_heap)
 {
-    return (struct tidei_source *)(void *)((char *)supply - offsetof(struct tidei_source, supply));
+    return (struct tidei_shared_heap *)(void *)((char *)chunk_heap - offsetof(struct tidei_shared_heap, chunk_heap));
 }
 
 #endif

@@ -52,7 +52,7 @@ streams_recycle(struct tidei_streams *streams, tide_stream handle, uint32_t *out
 {
     uint32_t i = 0;
 
-    while (i < streams->count && streams->streams[i]->stretches != 0)
+    while (i < streams->count && streams->streams[i]->freed_runs != 0)
         i++;
     if (i == streams->count)
         return false;

@@ -20,10 +20,10 @@
 
 struct tidei_stream {
     tide_stream handle;
-    uint64_t stretches;              /* of this stream, and pieces that are on their way to it */
+    uint64_t freed_runs;             /* of this stream, and pieces that are on their way to it */
     uint64_t blank;                  /* the last epoch in which it had none: its handle may be another stream's since */
     uint32_t bucket_next;            /* the next one in the bucket of its handle, or among those without */
-    struct tidei_classes classes[2]; /* free pieces that begin with a stretch of it: small ones, and large ones */
+    struct tidei_classes classes[2]; /* free pieces that begin with a freed run of it: small ones, and large ones */
 };
 
 struct tidei_streams {
@@ -56,14 +56,14 @@ tidei_streams_wait(const struct tidei_streams *streams, uint32_t earlier, uint64
 static inline void
 tidei_streams_hold(struct tidei_streams *streams, uint32_t number)
 {
-    streams->streams[number]->stretches++;
+    streams->streams[number]->freed_runs++;
 }
 
 /* A stream that no free memory belongs to may be destroyed, and its handle be another's: that one has not waited. */
 static inline void
 tidei_streams_release(struct tidei_streams *streams, uint32_t number)
 {
-    if (--streams->streams[number]->stretches == 0)
+    if (--streams->streams[number]->freed_runs == 0)
         streams->streams[number]->blank = streams->epoch - 1;
 }
 

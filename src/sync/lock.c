@@ -113,11 +113,11 @@ lock_revoke(struct tidei_lock *lock)
     TIDEI_TEST_POINT("lock.revoking");
     tidei_lock_barrier();
     TIDEI_TEST_POINT("lock.revoked");
-    /* Acquire: pairs with the owner's releases of `busy` in tidei_lock_give and tidei_lock_enter. */
+    /* Acquire: pairs with the owner's releases of `busy` in tidei_lock_release and tidei_lock_enter. */
     while (atomic_load_explicit(&lock->busy, memory_order_acquire) != 0)
         tidei_lock_pause(&looks);
     lock->biased = false;
-    /* Release: pairs with the acquire in tidei_lock_take_alone. */
+    /* Release: pairs with the acquire in tidei_lock_acquire_alone. */
     atomic_store_explicit(&lock->owner, TIDEI_LOCK_SHARED, memory_order_release);
 }
 
@@ -151,7 +151,7 @@ tidei_lock_settle(struct tidei_lock *lock)
         atomic_store_explicit(&lock->owner, TIDEI_LOCK_SHARED, memory_order_release); /* pairs as in lock_revoke */
 }
 
-/* As tidei_lock_take_alone. */
+/* As tidei_lock_acquire_alone. */
 bool
 tidei_lock_settle_alone(struct tidei_lock *lock)
 {
@@ -161,7 +161,7 @@ tidei_lock_settle_alone(struct tidei_lock *lock)
         tidei_lock_settle(lock);
     if (lock->biased)
         return true;
-    tidei_lock_give(lock);
+    tidei_lock_release(lock);
     return false;
 }
 

@@ -102,11 +102,11 @@ tidei_lock_enter(struct tidei_lock *lock)
 }
 
 static inline void
-tidei_lock_take(struct tidei_lock *lock)
+tidei_lock_acquire(struct tidei_lock *lock)
 {
     if (tidei_lock_enter(lock))
         return;
-    /* Acquire: sees all that the last holder wrote before its release in tidei_lock_give. */
+    /* Acquire: sees all that the last holder wrote before its release in tidei_lock_release. */
     if (atomic_exchange_explicit(&lock->held, 1, memory_order_acquire) != 0)
         tidei_lock_wait(lock);
     /* Relaxed: written by holders of `held`. */
@@ -114,7 +114,7 @@ tidei_lock_take(struct tidei_lock *lock)
         tidei_lock_settle(lock);
 }
 
-/* As tidei_lock_take where the lock is free, or this thread owns it; else false, at once. */
+/* As tidei_lock_acquire where the lock is free, or this thread owns it; else false, at once. */
 static inline bool
 tidei_lock_try(struct tidei_lock *lock)
 {
@@ -132,11 +132,11 @@ tidei_lock_try(struct tidei_lock *lock)
 
 /*
  * For what can do without the lock once threads share it: true where this thread is the only one so far, and inside
- * until tidei_lock_give; false for good from when a second one has come, and all sections are over. Never blocks but
+ * until tidei_lock_release; false for good from when a second one has come, and all sections are over. Never blocks but
  * for the first call of the second thread, and for those that come before it is done.
  */
 static inline bool
-tidei_lock_take_alone(struct tidei_lock *lock)
+tidei_lock_acquire_alone(struct tidei_lock *lock)
 {
     if (tidei_lock_enter(lock))
         return true;
@@ -147,9 +147,9 @@ tidei_lock_take_alone(struct tidei_lock *lock)
 }
 
 static inline void
-tidei_lock_give(struct tidei_lock *lock)
+tidei_lock_release(struct tidei_lock *lock)
 {
-    /* Release: pairs with the acquire in lock_revoke, and with those in tidei_lock_take and tidei_lock_wait. */
+    /* Release: pairs with the acquire in lock_revoke, and with those in tidei_lock_acquire and tidei_lock_wait. */
     if (lock->biased)
         atomic_store_explicit(&lock->busy, 0, memory_order_release);
     else

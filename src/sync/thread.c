@@ -1,4 +1,4 @@
-/* Gives threads their parts of objects, takes those back when threads end, and closes them for who needs all. */
+/* Gives threads their slots of objects, takes those back when threads end, and closes them for who needs all. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,25 +7,25 @@
 #include "src/resource/resource.h"
 #include "src/sync/thread.h"
 
-/* What a part is aligned to: two lines, as processors fetch them in pairs. */
+/* What a slot is aligned to: two lines, as processors fetch them in pairs. */
 #define PART_ALIGNMENT ((size_t)128)
-/* A thread that has fewer parts does not look for those whose objects are gone. */
+/* A thread that has fewer slots does not look for those whose objects are gone. */
 #define LINKS_LEAST 16
 /* Looks at a thread that is inside before the processor is given away. */
 #define PART_SPINS 256
 
 /* One part of this thread, whose object may be gone. */
-struct part_link {
+struct slot_link {
     uint64_t serial;
-    struct tidei_part *part; /* borrowed, where the object is there */
-    struct part_link *next;
+    struct tidei_slot *slot; /* borrowed, where the object is there */
+    struct slot_link *next;
 };
 
-_Thread_local struct tidei_part_slot tidei_part_slots[TIDEI_PART_SLOTS];
+_Thread_local struct tidei_slot_entry tidei_slot_index[TIDEI_SLOT_ENTRIES];
 
-/* All parts of this thread, those used last first; and how many there may be before it looks for objects gone. */
-static _Thread_local struct part_link *part_links;
-static _Thread_local size_t part_link_count, part_link_most;
+/* All slots of this thread, those used last first; and how many there may be before it looks for objects gone. */
+static _Thread_local struct slot_link *slot_links;
+static _Thread_local size_t slot_link_count, slot_link_most;
 
 /*
  * All objects, newest first. `mutex` comes before that of an object where both are held. `known` is a lock so that the
@@ -33,7 +33,7 @@ static _Thread_local size_t part_link_count, part_link_most;
  */
 static struct {
     pthread_mutex_t mutex;
-    struct tidei_parts *newest;
+    struct tidei_slots *newest;
     uint64_t serials; /* the last one given out */
     struct tidei_lock known;
     pthread_key_t key;
@@ -42,19 +42,19 @@ static struct {
 
 /* Keep all out who are about to enter; who is inside may still be. With the mutex. */
 static void
-parts_shut(struct tidei_parts *parts)
+slots_shut(struct tidei_slots *slots)
 {
     /* Relaxed: the barrier orders it before the looks at `busy`. */
-    atomic_store_explicit(&parts->closed, 1, memory_order_relaxed);
+    atomic_store_explicit(&slots->closed, 1, memory_order_relaxed);
 }
 
 /* Behind the barrier: return once nobody is inside. */
 static void
-parts_settle(struct tidei_parts *parts)
+slots_settle(struct tidei_slots *slots)
 {
-    for (struct tidei_part *part = parts->first; part != NULL; part = part->next) {
-        /* Acquire: pairs with the release in tidei_part_leave. */
-        for (unsigned looks = 0; atomic_load_explicit(&part->busy, memory_order_acquire) != 0; looks++) {
+    for (struct tidei_slot *slot = slots->first; slot != NULL; slot = slot->next) {
+        /* Acquire: pairs with the release in tidei_slot_leave. */
+        for (unsigned looks = 0; atomic_load_explicit(&slot->busy, memory_order_acquire) != 0; looks++) {
             if (looks >= PART_SPINS)
                 sched_yield();
         }
@@ -65,74 +65,74 @@ parts_settle(struct tidei_parts *parts)
  * Relaxed: who enters without a fence still sees `closed` behind the barrier that has just been passed, or waited for.
  */
 static void
-parts_note_fence(struct tidei_parts *parts)
+slots_note_fence(struct tidei_slots *slots)
 {
     if (!tidei_lock_barrier_possible())
-        atomic_store_explicit(&parts->fence, true, memory_order_relaxed);
+        atomic_store_explicit(&slots->fence, true, memory_order_relaxed);
 }
 
 void
-tidei_parts_close(struct tidei_parts *parts)
+tidei_slots_quiesce(struct tidei_slots *slots)
 {
-    pthread_mutex_lock(&parts->mutex);
-    parts_shut(parts);
-    TIDEI_TEST_POINT("parts.shut");
-    if (atomic_load_explicit(&parts->fence, memory_order_relaxed)) /* relaxed: written with the mutex */
+    pthread_mutex_lock(&slots->mutex);
+    slots_shut(slots);
+    TIDEI_TEST_POINT("slots.shut");
+    if (atomic_load_explicit(&slots->fence, memory_order_relaxed)) /* relaxed: written with the mutex */
         atomic_thread_fence(memory_order_seq_cst);                 /* pairs with that of who enters */
     else
         tidei_lock_barrier();
-    parts_note_fence(parts);
-    parts_settle(parts);
+    slots_note_fence(slots);
+    slots_settle(slots);
 }
 
 void
-tidei_parts_open(struct tidei_parts *parts)
+tidei_slots_resume(struct tidei_slots *slots)
 {
-    /* Release: pairs with the acquire in tidei_part_enter. */
-    atomic_store_explicit(&parts->closed, 0, memory_order_release);
-    pthread_mutex_unlock(&parts->mutex);
+    /* Release: pairs with the acquire in tidei_slot_enter. */
+    atomic_store_explicit(&slots->closed, 0, memory_order_release);
+    pthread_mutex_unlock(&slots->mutex);
 }
 
 /* The object of that serial, where it is there; with the registry's mutex. */
-static struct tidei_parts *
+static struct tidei_slots *
 registry_find(uint64_t serial)
 {
-    struct tidei_parts *parts = registry.newest;
+    struct tidei_slots *slots = registry.newest;
 
-    while (parts != NULL && parts->serial != serial)
-        parts = parts->older;
-    return parts;
+    while (slots != NULL && slots->serial != serial)
+        slots = slots->older;
+    return slots;
 }
 
-/* The part's thread is gone; with the mutex of the parts. */
+/* The slot's thread is gone; with the mutex of the slots. */
 static void
-part_abandon(struct tidei_parts *parts, struct tidei_part *part)
+slot_abandon(struct tidei_slots *slots, struct tidei_slot *slot)
 {
-    if (parts->leave != NULL)
-        parts->leave(parts, part);
-    part->taken = false;
+    if (slots->leave != NULL)
+        slots->leave(slots, slot);
+    slot->taken = false;
 }
 
 /* The thread ends. */
 static void
 thread_ends(void *unused)
 {
-    struct part_link *link = part_links;
+    struct slot_link *link = slot_links;
 
     (void)unused;
-    part_links = NULL;
-    part_link_count = part_link_most = 0;
-    memset(tidei_part_slots, 0, sizeof(tidei_part_slots));
+    slot_links = NULL;
+    slot_link_count = slot_link_most = 0;
+    memset(tidei_slot_index, 0, sizeof(tidei_slot_index));
     while (link != NULL) {
-        struct part_link *next = link->next;
-        struct tidei_parts *parts;
+        struct slot_link *next = link->next;
+        struct tidei_slots *slots;
 
         pthread_mutex_lock(&registry.mutex);
-        parts = registry_find(link->serial);
-        if (parts != NULL) {
-            pthread_mutex_lock(&parts->mutex);
-            part_abandon(parts, link->part);
-            pthread_mutex_unlock(&parts->mutex);
+        slots = registry_find(link->serial);
+        if (slots != NULL) {
+            pthread_mutex_lock(&slots->mutex);
+            slot_abandon(slots, link->slot);
+            pthread_mutex_unlock(&slots->mutex);
         }
         pthread_mutex_unlock(&registry.mutex);
         free(link);
@@ -141,52 +141,52 @@ thread_ends(void *unused)
 }
 
 static void
-parts_before_fork(void)
+slots_before_fork(void)
 {
     pthread_mutex_lock(&registry.mutex);
-    for (struct tidei_parts *parts = registry.newest; parts != NULL; parts = parts->older) {
-        pthread_mutex_lock(&parts->mutex);
-        parts_shut(parts);
+    for (struct tidei_slots *slots = registry.newest; slots != NULL; slots = slots->older) {
+        pthread_mutex_lock(&slots->mutex);
+        slots_shut(slots);
     }
     atomic_thread_fence(memory_order_seq_cst); /* for those that pay a fence when they enter */
     tidei_lock_barrier();
-    for (struct tidei_parts *parts = registry.newest; parts != NULL; parts = parts->older)
-        parts_settle(parts);
+    for (struct tidei_slots *slots = registry.newest; slots != NULL; slots = slots->older)
+        slots_settle(slots);
 }
 
 static void
-parts_after_fork_parent(void)
+slots_after_fork_parent(void)
 {
-    for (struct tidei_parts *parts = registry.newest; parts != NULL; parts = parts->older)
-        tidei_parts_open(parts);
+    for (struct tidei_slots *slots = registry.newest; slots != NULL; slots = slots->older)
+        tidei_slots_resume(slots);
     pthread_mutex_unlock(&registry.mutex);
 }
 
-/* By the serial, too: a link of an object that is gone may name memory that is another thread's part by now. */
+/* By the serial, too: a link of an object that is gone may name memory that is another thread's slot by now. */
 static bool
-part_is_own(const struct tidei_parts *parts, const struct tidei_part *part)
+slot_is_own(const struct tidei_slots *slots, const struct tidei_slot *slot)
 {
-    const struct part_link *link = part_links;
+    const struct slot_link *link = slot_links;
 
-    while (link != NULL && (link->part != part || link->serial != parts->serial))
+    while (link != NULL && (link->slot != slot || link->serial != slots->serial))
         link = link->next;
     return link != NULL;
 }
 
 static void
-parts_after_fork_child(void)
+slots_after_fork_child(void)
 {
-    for (struct tidei_parts *parts = registry.newest; parts != NULL; parts = parts->older) {
-        parts_note_fence(parts);
-        for (struct tidei_part *part = parts->first; part != NULL; part = part->next) {
-            if (!part->taken || part_is_own(parts, part))
+    for (struct tidei_slots *slots = registry.newest; slots != NULL; slots = slots->older) {
+        slots_note_fence(slots);
+        for (struct tidei_slot *slot = slots->first; slot != NULL; slot = slot->next) {
+            if (!slot->taken || slot_is_own(slots, slot))
                 continue;
             /* Relaxed: alone. Its thread was about to see that it is closed. */
-            atomic_store_explicit(&part->busy, 0, memory_order_relaxed);
-            part_abandon(parts, part);
+            atomic_store_explicit(&slot->busy, 0, memory_order_relaxed);
+            slot_abandon(slots, slot);
         }
     }
-    parts_after_fork_parent();
+    slots_after_fork_parent();
 }
 
 static void
@@ -196,120 +196,120 @@ registry_prepare(void)
     if (registry.status == TIDE_OK && pthread_key_create(&registry.key, thread_ends) != 0)
         registry.status = TIDE_ENOMEM;
     if (registry.status == TIDE_OK &&
-        pthread_atfork(parts_before_fork, parts_after_fork_parent, parts_after_fork_child) != 0)
+        pthread_atfork(slots_before_fork, slots_after_fork_parent, slots_after_fork_child) != 0)
         registry.status = TIDE_ENOMEM;
 }
 
 enum tide_status
-tidei_parts_init(struct tidei_parts *parts, size_t part_bytes,
-                 void (*leave)(struct tidei_parts *parts, struct tidei_part *part))
+tidei_slots_init(struct tidei_slots *slots, size_t slot_bytes,
+                 void (*leave)(struct tidei_slots *slots, struct tidei_slot *slot))
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, registry_prepare);
     if (registry.status != TIDE_OK)
         return tide_error_set(TIDE_ENOMEM, "threads: no room for what threads have to themselves");
-    *parts = (struct tidei_parts){ .part_bytes = part_bytes, .leave = leave };
-    atomic_init(&parts->fence, !tidei_lock_barrier_possible());
-    pthread_mutex_init(&parts->mutex, NULL);
+    *slots = (struct tidei_slots){ .slot_bytes = slot_bytes, .leave = leave };
+    atomic_init(&slots->fence, !tidei_lock_barrier_possible());
+    pthread_mutex_init(&slots->mutex, NULL);
     pthread_mutex_lock(&registry.mutex);
-    parts->serial = ++registry.serials;
-    parts->older = registry.newest;
-    if (parts->older != NULL)
-        parts->older->newer = parts;
-    registry.newest = parts;
+    slots->serial = ++registry.serials;
+    slots->older = registry.newest;
+    if (slots->older != NULL)
+        slots->older->newer = slots;
+    registry.newest = slots;
     pthread_mutex_unlock(&registry.mutex);
     return TIDE_OK;
 }
 
 void
-tidei_parts_fini(struct tidei_parts *parts)
+tidei_slots_fini(struct tidei_slots *slots)
 {
-    struct tidei_part *part = parts->first;
+    struct tidei_slot *slot = slots->first;
 
     pthread_mutex_lock(&registry.mutex);
-    if (parts->older != NULL)
-        parts->older->newer = parts->newer;
-    if (parts->newer != NULL)
-        parts->newer->older = parts->older;
+    if (slots->older != NULL)
+        slots->older->newer = slots->newer;
+    if (slots->newer != NULL)
+        slots->newer->older = slots->older;
     else
-        registry.newest = parts->older;
+        registry.newest = slots->older;
     pthread_mutex_unlock(&registry.mutex);
-    while (part != NULL) {
-        struct tidei_part *next = part->next;
+    while (slot != NULL) {
+        struct tidei_slot *next = slot->next;
 
-        free(part);
-        part = next;
+        free(slot);
+        slot = next;
     }
-    pthread_mutex_destroy(&parts->mutex);
+    pthread_mutex_destroy(&slots->mutex);
 }
 
-/* Forget the parts of objects that are gone, once there are twice as many as then; with the registry's mutex. */
+/* Forget the slots of objects that are gone, once there are twice as many as then; with the registry's mutex. */
 static void
 links_prune(void)
 {
-    struct part_link **place = &part_links;
+    struct slot_link **place = &slot_links;
 
-    if (part_link_count < part_link_most)
+    if (slot_link_count < slot_link_most)
         return;
     while (*place != NULL) {
-        struct part_link *link = *place;
+        struct slot_link *link = *place;
 
         if (registry_find(link->serial) != NULL) {
             place = &link->next;
         } else {
             *place = link->next;
             free(link);
-            part_link_count--;
+            slot_link_count--;
         }
     }
-    part_link_most = 2 * part_link_count + LINKS_LEAST;
+    slot_link_most = 2 * slot_link_count + LINKS_LEAST;
 }
 
-/* One that a thread has left, else a new one. With the mutex of the parts. */
-static struct tidei_part *
-part_new(struct tidei_parts *parts)
+/* One that a thread has left, else a new one. With the mutex of the slots. */
+static struct tidei_slot *
+slot_new(struct tidei_slots *slots)
 {
-    size_t bytes = (parts->part_bytes + PART_ALIGNMENT - 1) & ~(PART_ALIGNMENT - 1);
-    struct tidei_part *part = parts->first;
+    size_t bytes = (slots->slot_bytes + PART_ALIGNMENT - 1) & ~(PART_ALIGNMENT - 1);
+    struct tidei_slot *slot = slots->first;
 
-    while (part != NULL && part->taken)
-        part = part->next;
-    if (part == NULL) {
-        part = aligned_alloc(PART_ALIGNMENT, bytes);
-        if (part == NULL)
+    while (slot != NULL && slot->taken)
+        slot = slot->next;
+    if (slot == NULL) {
+        slot = aligned_alloc(PART_ALIGNMENT, bytes);
+        if (slot == NULL)
             return NULL;
-        memset(part, 0, bytes);
-        part->next = parts->first;
-        parts->first = part;
+        memset(slot, 0, bytes);
+        slot->next = slots->first;
+        slots->first = slot;
     }
-    part->taken = true;
-    return part;
+    slot->taken = true;
+    return slot;
 }
 
 /* This thread's first part of the object. */
-static struct part_link *
-link_new(struct tidei_parts *parts)
+static struct slot_link *
+link_new(struct tidei_slots *slots)
 {
-    struct part_link *link = malloc(sizeof(*link));
+    struct slot_link *link = malloc(sizeof(*link));
 
     if (link == NULL)
         return NULL;
     pthread_mutex_lock(&registry.mutex);
     links_prune();
-    /* The part and the link together, so that no fork() comes in between. */
-    pthread_mutex_lock(&parts->mutex);
-    link->serial = parts->serial;
-    link->part = part_new(parts);
-    link->next = part_links;
-    if (link->part != NULL) {
-        part_links = link;
-        part_link_count++;
+    /* The slot and the link together, so that no fork() comes in between. */
+    pthread_mutex_lock(&slots->mutex);
+    link->serial = slots->serial;
+    link->slot = slot_new(slots);
+    link->next = slot_links;
+    if (link->slot != NULL) {
+        slot_links = link;
+        slot_link_count++;
     }
-    pthread_mutex_unlock(&parts->mutex);
+    pthread_mutex_unlock(&slots->mutex);
     pthread_mutex_unlock(&registry.mutex);
-    if (link->part != NULL) {
-        /* Where it fails, the part is left with the object only. */
+    if (link->slot != NULL) {
+        /* Where it fails, the slot is left with the object only. */
         (void)pthread_setspecific(registry.key, &registry);
         return link;
     }
@@ -317,24 +317,24 @@ link_new(struct tidei_parts *parts)
     return NULL;
 }
 
-struct tidei_part *
-tidei_part_find(struct tidei_parts *parts)
+struct tidei_slot *
+tidei_slot_find(struct tidei_slots *slots)
 {
-    struct part_link **place = &part_links;
-    struct part_link *link;
+    struct slot_link **place = &slot_links;
+    struct slot_link *link;
 
-    while (*place != NULL && (*place)->serial != parts->serial)
+    while (*place != NULL && (*place)->serial != slots->serial)
         place = &(*place)->next;
     link = *place;
     if (link != NULL) {
         *place = link->next;
-        link->next = part_links;
-        part_links = link;
+        link->next = slot_links;
+        slot_links = link;
     } else {
-        link = link_new(parts);
+        link = link_new(slots);
     }
     if (link == NULL)
         return NULL;
-    tidei_part_slots[parts->serial % TIDEI_PART_SLOTS] = (struct tidei_part_slot){ link->serial, link->part };
-    return link->part;
+    tidei_slot_index[slots->serial % TIDEI_SLOT_ENTRIES] = (struct tidei_slot_entry){ link->serial, link->slot };
+    return link->slot;
 }

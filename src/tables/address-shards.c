@@ -78,11 +78,11 @@ shards_put(struct tidei_address_shards *shards, const void *address, uint32_t va
     struct shard *shard = shards_of(shards, address);
     bool done;
 
-    tidei_lock_take(&shard->lock);
+    tidei_lock_acquire(&shard->lock);
     done = tidei_address_map_insert(&shard->map, (uintptr_t)address, 0, value);
     shard_add(&shard->count, done);
     shard_add(&shard->noted, done && !again);
-    tidei_lock_give(&shard->lock);
+    tidei_lock_release(&shard->lock);
     return done;
 }
 
@@ -118,13 +118,13 @@ tidei_address_shards_take(struct tidei_address_shards *shards, const void *addre
     /* Relaxed: who takes an address that was put was told of it by who did, and sees that count or a later one. */
     if (atomic_load_explicit(&shard->count, memory_order_relaxed) == 0)
         return 0;
-    tidei_lock_take(&shard->lock);
+    tidei_lock_acquire(&shard->lock);
     index = tidei_address_map_first(&shard->map, (uintptr_t)address, 0);
     if (index != TIDEI_ADDRESS_NONE) {
         value = shard->map.entries[index].value;
         tidei_address_map_remove(&shard->map, index);
         shard_add(&shard->count, UINT64_MAX);
     }
-    tidei_lock_give(&shard->lock);
+    tidei_lock_release(&shard->lock);
     return value;
 }

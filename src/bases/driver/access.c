@@ -84,7 +84,7 @@ tide_driver_access_set(struct tide_resource *driver, int device, enum tide_drive
     if (!access_begin(driver, device, &self, &wanted.location, &status))
         return status;
     wanted.flags = (CUmemAccess_flags)access;
-    tidei_lock_take(&self->access_lock);
+    tidei_lock_acquire(&self->access_lock);
     status = access_get(self, &wanted.location, &before);
     if (status == TIDE_OK && before != access) {
         CUresult result = self->device.cuda->mem_pool_set_access(self->pool, &wanted, 1);
@@ -92,7 +92,7 @@ tide_driver_access_set(struct tide_resource *driver, int device, enum tide_drive
         if (result != CUDA_SUCCESS)
             status = access_refused(self, device, wanted.location.id, result);
     }
-    tidei_lock_give(&self->access_lock);
+    tidei_lock_release(&self->access_lock);
     if (status == TIDE_OK && former != NULL)
         *former = before;
     return status;

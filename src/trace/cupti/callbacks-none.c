@@ -9,20 +9,20 @@
 #include "src/trace/cupti/callbacks.h"
 
 enum tide_status
-tidei_calls_attach(struct tidei_inbox *inbox, const struct tidei_recorder *recorder, bool tsc, bool memory)
+tidei_calls_attach(struct tidei_cupti_queue *queue, const struct tidei_recorder *recorder, bool tsc, bool memory)
 {
-    memset(inbox, 0, sizeof(*inbox));
-    pthread_mutex_init(&inbox->lock, NULL);
-    inbox->recorder = recorder;
-    inbox->tsc = tsc;
+    memset(queue, 0, sizeof(*queue));
+    pthread_mutex_init(&queue->lock, NULL);
+    queue->recorder = recorder;
+    queue->tsc = tsc;
     (void)memory;
     return tide_error_set(TIDE_EUNSUPPORTED, "cupti: this build has none (configure found no cupti.h)");
 }
 
 void
-tidei_calls_detach(struct tidei_inbox *inbox)
+tidei_calls_detach(struct tidei_cupti_queue *queue)
 {
-    (void)inbox;
+    (void)queue;
 }
 
 void

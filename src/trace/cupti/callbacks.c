@@ -62,28 +62,28 @@ calls_timestamp_monotonic(void)
 
 /* A call has returned that a trace wants of which no log tells, or of which CUPTI does before the log. */
 static __attribute__((noinline)) void
-calls_tell(struct tidei_call_slot *slot, const struct tidei_call_part *part)
+calls_tell(struct tidei_call_capture *slot, const struct tidei_call_part *part)
 {
     if (slot->os_tid == 0)
         slot->os_tid = (uint32_t)syscall(SYS_gettid);
-    tidei_inbox_put_call(slot, part);
+    tidei_cupti_queue_put_call(slot, part);
 }
 
 /* A call that is not the first of an event, or of which a trace of all memory is to hear. */
 static __attribute__((noinline)) void
-calls_end_otherwise(struct tidei_call_slot *slot, struct tidei_call_part *part, const CUpti_CallbackData *data)
+calls_end_otherwise(struct tidei_call_capture *slot, struct tidei_call_part *part, const CUpti_CallbackData *data)
 {
     if (atomic_load_explicit(&calls_memory, memory_order_relaxed)) {
         part->correlation = data->correlationId;
         calls_tell(slot, part);
     }
-    if (slot->armed != 0 && !tidei_call_slot_add(slot, part))
+    if (slot->armed != 0 && !tidei_call_capture_add(slot, part))
         atomic_fetch_add_explicit(&calls_overflown, 1, memory_order_relaxed);
 }
 
-/* The outermost call of this thread has returned. Fields go where they stay: see tidei_front_fill. */
+/* The outermost call of this thread has returned. Fields go where they stay: see tidei_producer_fill. */
 static inline __attribute__((always_inline)) void
-calls_end(struct tidei_call_slot *slot, uint8_t function, const CUpti_CallbackData *data, bool memory, bool tsc)
+calls_end(struct tidei_call_capture *slot, uint8_t function, const CUpti_CallbackData *data, bool memory, bool tsc)
 {
     int32_t result = data->functionReturnValue != NULL ? *(const int32_t *)data->functionReturnValue : 0;
     struct tidei_call_part *part = &slot->first;
@@ -98,7 +98,7 @@ calls_end(struct tidei_call_slot *slot, uint8_t function, const CUpti_CallbackDa
         return;
     }
     /* Where it has failed layers above may wait for long. */
-    part->end = tsc && slot->joined != NULL && result == 0 ? tidei_call_slot_open(slot) : tidei_clock_ticks(tsc);
+    part->end = tsc && slot->joined != NULL && result == 0 ? tidei_call_capture_open(slot) : tidei_clock_ticks(tsc);
     part->correlation = 0;
     part->result = result;
     part->function = function;
@@ -106,12 +106,12 @@ calls_end(struct tidei_call_slot *slot, uint8_t function, const CUpti_CallbackDa
 }
 
 static inline __attribute__((always_inline)) void
-calls_enter(struct tidei_call_slot *slot, bool tsc)
+calls_enter(struct tidei_call_capture *slot, bool tsc)
 {
     if (slot->count == 0) {
         slot->first.start = tidei_clock_ticks(tsc);
     } else {
-        tidei_call_slot_close(slot);
+        tidei_call_capture_close(slot);
         slot->entered = tidei_clock_ticks(tsc);
     }
 }
@@ -141,7 +141,7 @@ static inline __attribute__((always_inline)) void
 calls_called(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const CUpti_CallbackData *data, bool tsc)
 {
     const uint8_t *functions = calls_driver_functions;
-    struct tidei_call_slot *slot = &tidei_call_slot;
+    struct tidei_call_capture *slot = &tidei_call_capture;
     bool memory = atomic_load_explicit(&calls_memory, memory_order_relaxed);
 
     if (domain != CUPTI_CB_DOMAIN_DRIVER_API) {
@@ -192,11 +192,11 @@ calls_read(uint8_t *buffer, size_t valid)
         if (tidei_activity_parse(record, calls_cupti->version, &events[count]))
             count++;
         if (count == CALLS_EVENTS) {
-            tidei_inbox_put_events(events, count);
+            tidei_cupti_queue_put_events(events, count);
             count = 0;
         }
     }
-    tidei_inbox_put_events(events, count);
+    tidei_cupti_queue_put_events(events, count);
 }
 
 static void
@@ -205,7 +205,7 @@ calls_count_dropped(CUcontext context, uint32_t stream)
     size_t dropped = 0;
 
     if (calls_cupti->activity_get_dropped(context, stream, &dropped) == CUPTI_SUCCESS && dropped != 0)
-        tidei_inbox_put_dropped(dropped);
+        tidei_cupti_queue_put_dropped(dropped);
 }
 
 /* Called by CUPTI's thread, or by the one that flushes. */
@@ -373,22 +373,22 @@ calls_begin(bool tsc)
 
 /* A trace that wants events, too. calls_control is held. */
 static void
-calls_begin_memory(struct tidei_inbox *inbox)
+calls_begin_memory(struct tidei_cupti_queue *queue)
 {
-    inbox->memory = calls_memory_users > 0 || calls_enable_memory(inbox->tsc) == TIDE_OK;
-    if (inbox->memory)
+    queue->memory = calls_memory_users > 0 || calls_enable_memory(queue->tsc) == TIDE_OK;
+    if (queue->memory)
         calls_memory_users++;
 }
 
 enum tide_status
-tidei_calls_attach(struct tidei_inbox *inbox, const struct tidei_recorder *recorder, bool tsc, bool memory)
+tidei_calls_attach(struct tidei_cupti_queue *queue, const struct tidei_recorder *recorder, bool tsc, bool memory)
 {
     enum tide_status status = TIDE_OK;
 
-    memset(inbox, 0, sizeof(*inbox));
-    pthread_mutex_init(&inbox->lock, NULL);
-    inbox->recorder = recorder;
-    inbox->tsc = tsc;
+    memset(queue, 0, sizeof(*queue));
+    pthread_mutex_init(&queue->lock, NULL);
+    queue->recorder = recorder;
+    queue->tsc = tsc;
     /* A child of a process that has used CUPTI, or was about to, leaves it alone. */
     if (calls_pid != 0 && calls_pid != getpid())
         return tide_error_set(TIDE_EUNSUPPORTED, "cupti: not in a child of fork() whose parent has used it");
@@ -396,15 +396,15 @@ tidei_calls_attach(struct tidei_inbox *inbox, const struct tidei_recorder *recor
     TIDEI_TEST_POINT("calls.locked");
     if (calls_ended)
         status = tide_error_set(TIDE_EUNSUPPORTED, "cupti: the process exits");
-    else if (calls_users > 0 && !tidei_inbox_has_clock(tsc))
+    else if (calls_users > 0 && !tidei_cupti_queue_has_clock(tsc))
         status = tide_error_set(TIDE_EUNSUPPORTED, "cupti: another trace of this process has another clock");
     else if (calls_users == 0)
         status = calls_begin(tsc);
     if (status == TIDE_OK) {
         calls_users++;
         if (memory)
-            calls_begin_memory(inbox);
-        tidei_inbox_open(inbox);
+            calls_begin_memory(queue);
+        tidei_cupti_queue_open(queue);
     }
     pthread_mutex_unlock(&calls_control);
     return status;
@@ -422,16 +422,16 @@ tidei_calls_flush(void)
 }
 
 void
-tidei_calls_detach(struct tidei_inbox *inbox)
+tidei_calls_detach(struct tidei_cupti_queue *queue)
 {
     if (calls_pid != getpid())
         return;
     pthread_mutex_lock(&calls_control);
-    if (!calls_ended && inbox->memory)
+    if (!calls_ended && queue->memory)
         calls_cupti->activity_flush_all(1);
-    tidei_inbox_shut(inbox);
+    tidei_cupti_queue_shut(queue);
     calls_users--;
-    if (inbox->memory && --calls_memory_users == 0 && !calls_ended)
+    if (queue->memory && --calls_memory_users == 0 && !calls_ended)
         calls_disable_memory();
     if (calls_users == 0 && !calls_ended)
         calls_disable();

@@ -33,7 +33,7 @@ struct devices_list {
     size_t count, capacity;
 };
 
-struct tidei_devices {
+struct tidei_device_events {
     struct devices_list events;       /* struct tidei_device_event */
     struct devices_list calls;        /* struct devices_call */
     struct devices_list rows;         /* struct tidei_device_row */
@@ -42,10 +42,10 @@ struct tidei_devices {
     uint64_t dropped;
 };
 
-struct tidei_devices *
-tidei_devices_new(void)
+struct tidei_device_events *
+tidei_device_events_new(void)
 {
-    struct tidei_devices *devices = calloc(1, sizeof(*devices));
+    struct tidei_device_events *devices = calloc(1, sizeof(*devices));
 
     if (devices != NULL && !tidei_address_map_init(&devices->threads)) {
         free(devices);
@@ -55,7 +55,7 @@ tidei_devices_new(void)
 }
 
 void
-tidei_devices_free(struct tidei_devices *devices)
+tidei_device_events_free(struct tidei_device_events *devices)
 {
     if (devices == NULL)
         return;
@@ -69,7 +69,7 @@ tidei_devices_free(struct tidei_devices *devices)
 
 /* Put `count` items behind the last; where host memory is short they are lost, and counted. */
 static void
-devices_put(struct tidei_devices *devices, struct devices_list *list, const void *items, size_t count,
+devices_put(struct tidei_device_events *devices, struct devices_list *list, const void *items, size_t count,
             size_t item_bytes)
 {
     size_t larger = list->capacity == 0 ? 256 : list->capacity;
@@ -93,7 +93,7 @@ devices_put(struct tidei_devices *devices, struct devices_list *list, const void
 }
 
 void
-tidei_devices_add_thread(struct tidei_devices *devices, uint32_t thread_id, uint32_t os_tid)
+tidei_device_events_add_thread(struct tidei_device_events *devices, uint32_t thread_id, uint32_t os_tid)
 {
     size_t known = tidei_address_map_first(&devices->threads, os_tid, 0);
 
@@ -105,27 +105,29 @@ tidei_devices_add_thread(struct tidei_devices *devices, uint32_t thread_id, uint
 }
 
 void
-tidei_devices_add_events(struct tidei_devices *devices, const struct tidei_device_event *items, size_t count)
+tidei_device_events_add_events(struct tidei_device_events *devices, const struct tidei_device_event *items,
+                               size_t count)
 {
     devices_put(devices, &devices->events, items, count, sizeof(*items));
 }
 
 /* A row for a call that no log has seen. */
 static void
-devices_add_outside(struct tidei_devices *devices, const struct tidei_store *store, const struct tidei_call *call)
+devices_add_outside(struct tidei_device_events *devices, const struct tidei_database *database,
+                    const struct tidei_call *call)
 {
     size_t thread = tidei_address_map_first(&devices->threads, call->os_tid, 0);
-    struct tidei_outside_row row = { .start_ns = tidei_store_ns(store, call->part.start), .part = call->part };
+    struct tidei_outside_row row = { .start_ns = tidei_database_ns(database, call->part.start), .part = call->part };
 
-    row.duration_ns = tidei_store_ns(store, call->part.end) - row.start_ns;
+    row.duration_ns = tidei_database_ns(database, call->part.end) - row.start_ns;
     if (thread != TIDEI_ADDRESS_NONE)
         row.thread_id = devices->threads.entries[thread].value;
     devices_put(devices, &devices->outside, &row, 1, sizeof(row));
 }
 
 void
-tidei_devices_add_calls(struct tidei_devices *devices, const struct tidei_store *store, const struct tidei_call *items,
-                        size_t count)
+tidei_device_events_add_calls(struct tidei_device_events *devices, const struct tidei_database *database,
+                              const struct tidei_call *items, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct devices_call call = { .start = items[i].part.start,
@@ -137,12 +139,12 @@ tidei_devices_add_calls(struct tidei_devices *devices, const struct tidei_store 
 
         devices_put(devices, &devices->calls, &call, 1, sizeof(call));
         if (!call.waits)
-            devices_add_outside(devices, store, &items[i]);
+            devices_add_outside(devices, database, &items[i]);
     }
 }
 
 void
-tidei_devices_add_own(struct tidei_devices *devices, const struct tidei_event_call *own)
+tidei_device_events_add_own(struct tidei_device_events *devices, const struct tidei_event_call *own)
 {
     struct devices_call call = { .start = own->part.start,
                                  .end = own->part.end,
@@ -218,7 +220,7 @@ devices_is_of(const struct tidei_device_event *event, const struct devices_call 
  * CUPTI told it, and as the log did.
  */
 static void
-devices_look_up(const struct tidei_devices *devices, size_t number, const struct tidei_device_event *event,
+devices_look_up(const struct tidei_device_events *devices, size_t number, const struct tidei_device_event *event,
                 struct devices_call *out)
 {
     const struct devices_call *calls = devices->calls.items;
@@ -241,11 +243,11 @@ devices_look_up(const struct tidei_devices *devices, size_t number, const struct
 }
 
 static void
-devices_row(struct tidei_devices *devices, const struct tidei_store *store, const struct tidei_device_event *event,
-            const struct devices_call *call)
+devices_row(struct tidei_device_events *devices, const struct tidei_database *database,
+            const struct tidei_device_event *event, const struct devices_call *call)
 {
     struct tidei_device_row row = { .event = *event,
-                                    .ns = tidei_store_ns(store, event->ticks),
+                                    .ns = tidei_database_ns(database, event->ticks),
                                     .allocation_id = call->allocation_id,
                                     .function = tidei_function_name(call->function),
                                     .os_tid = call->os_tid };
@@ -255,7 +257,7 @@ devices_row(struct tidei_devices *devices, const struct tidei_store *store, cons
 
 /* Calls whose events all have their rows go, as does one that has waited for too long. */
 static void
-devices_forget_calls(struct tidei_devices *devices, uint64_t until)
+devices_forget_calls(struct tidei_device_events *devices, uint64_t until)
 {
     struct devices_call *calls = devices->calls.items;
     size_t kept = 0;
@@ -274,7 +276,7 @@ devices_forget_calls(struct tidei_devices *devices, uint64_t until)
 }
 
 void
-tidei_devices_run(struct tidei_devices *devices, const struct tidei_store *store, uint64_t until)
+tidei_device_events_run(struct tidei_device_events *devices, const struct tidei_database *database, uint64_t until)
 {
     struct tidei_device_event *events = devices->events.items;
     const struct devices_call *calls = devices->calls.items;
@@ -296,7 +298,7 @@ tidei_devices_run(struct tidei_devices *devices, const struct tidei_store *store
         if (until != UINT64_MAX && (event.ticks >= until || call.waits))
             events[kept++] = event;
         else
-            devices_row(devices, store, &event, &call);
+            devices_row(devices, database, &event, &call);
     }
     devices->events.count = kept;
     devices_forget_calls(devices, until);
@@ -306,27 +308,27 @@ tidei_devices_run(struct tidei_devices *devices, const struct tidei_store *store
 }
 
 uint64_t
-tidei_devices_dropped(const struct tidei_devices *devices)
+tidei_device_events_dropped(const struct tidei_device_events *devices)
 {
     return devices->dropped;
 }
 
 const struct tidei_device_row *
-tidei_devices_rows(const struct tidei_devices *devices, size_t *count)
+tidei_device_events_rows(const struct tidei_device_events *devices, size_t *count)
 {
     *count = devices->rows.count;
     return devices->rows.items;
 }
 
 const struct tidei_outside_row *
-tidei_devices_outside(const struct tidei_devices *devices, size_t *count)
+tidei_device_events_outside(const struct tidei_device_events *devices, size_t *count)
 {
     *count = devices->outside.count;
     return devices->outside.items;
 }
 
 void
-tidei_devices_written(struct tidei_devices *devices)
+tidei_device_events_written(struct tidei_device_events *devices)
 {
     devices->rows.count = devices->outside.count = 0;
 }

@@ -13,8 +13,8 @@
 #include "src/trace/cupti/callbacks.h"
 #include "src/trace/events/event-calls.h"
 
-struct tidei_store;
-struct tidei_devices;
+struct tidei_database;
+struct tidei_device_events;
 
 /* A row of device_event. */
 struct tidei_device_row {
@@ -34,32 +34,34 @@ struct tidei_outside_row {
 };
 
 /* NULL where host memory is short. */
-struct tidei_devices *tidei_devices_new(void);
-void tidei_devices_free(struct tidei_devices *devices);
+struct tidei_device_events *tidei_device_events_new(void);
+void tidei_device_events_free(struct tidei_device_events *devices);
 
 /* A thread of the trace, by the number that the system gave it. */
-void tidei_devices_add_thread(struct tidei_devices *devices, uint32_t thread_id, uint32_t os_tid);
+void tidei_device_events_add_thread(struct tidei_device_events *devices, uint32_t thread_id, uint32_t os_tid);
 
-/* What came into the inbox; `items` is copied. */
-void tidei_devices_add_events(struct tidei_devices *devices, const struct tidei_device_event *items, size_t count);
-void tidei_devices_add_calls(struct tidei_devices *devices, const struct tidei_store *store,
-                             const struct tidei_call *items, size_t count);
+/* What came into the queue; `items` is copied. */
+void tidei_device_events_add_events(struct tidei_device_events *devices, const struct tidei_device_event *items,
+                                    size_t count);
+void tidei_device_events_add_calls(struct tidei_device_events *devices, const struct tidei_database *database,
+                                   const struct tidei_call *items, size_t count);
 
 /* A call that came with an event of the trace. */
-void tidei_devices_add_own(struct tidei_devices *devices, const struct tidei_event_call *call);
+void tidei_device_events_add_own(struct tidei_device_events *devices, const struct tidei_event_call *call);
 
 /*
  * Make rows of the events before tick `until`: all there is of them, and of their calls, has been added. One whose call
  * a log records waits for that, 100 rounds at the most: the log may have had to drop it.
  */
-void tidei_devices_run(struct tidei_devices *devices, const struct tidei_store *store, uint64_t until);
+void tidei_device_events_run(struct tidei_device_events *devices, const struct tidei_database *database,
+                             uint64_t until);
 
 /* What was lost for want of host memory. */
-uint64_t tidei_devices_dropped(const struct tidei_devices *devices);
+uint64_t tidei_device_events_dropped(const struct tidei_device_events *devices);
 
-/* The rows that wait for a transaction (borrowed), until tidei_devices_written. */
-const struct tidei_device_row *tidei_devices_rows(const struct tidei_devices *devices, size_t *count);
-const struct tidei_outside_row *tidei_devices_outside(const struct tidei_devices *devices, size_t *count);
-void tidei_devices_written(struct tidei_devices *devices);
+/* The rows that wait for a transaction (borrowed), until tidei_device_events_written. */
+const struct tidei_device_row *tidei_device_events_rows(const struct tidei_device_events *devices, size_t *count);
+const struct tidei_outside_row *tidei_device_events_outside(const struct tidei_device_events *devices, size_t *count);
+void tidei_device_events_written(struct tidei_device_events *devices);
 
 #endif

@@ -16,11 +16,11 @@
 #define DRIVERCALLS_FLUSH_NS 250000000u
 
 struct tidei_driver_calls {
-    struct tidei_devices *devices;
+    struct tidei_device_events *devices;
     const struct tidei_recorder *recorder; /* never followed */
-    struct tidei_inbox inbox;
-    struct tidei_inbox taken; /* the inbox's other buffers; the writer's */
-    uint64_t flushed_ns;      /* when CUPTI was last asked; the writer's */
+    struct tidei_cupti_queue queue;
+    struct tidei_cupti_queue taken; /* the queue's other buffers; the writer's */
+    uint64_t flushed_ns;            /* when CUPTI was last asked; the writer's */
     uint64_t flushed_ticks;
     uint64_t overflown; /* of the process before this trace */
     bool tsc;
@@ -41,7 +41,7 @@ tidei_driver_calls_new(const struct tidei_recorder *recorder, bool tsc)
 
     if (calls == NULL)
         return NULL;
-    calls->devices = tidei_devices_new();
+    calls->devices = tidei_device_events_new();
     if (calls->devices == NULL) {
         free(calls);
         return NULL;
@@ -58,19 +58,19 @@ tidei_driver_calls_free(struct tidei_driver_calls *calls)
     if (calls == NULL)
         return;
     if (calls->attached)
-        tidei_calls_detach(&calls->inbox);
+        tidei_calls_detach(&calls->queue);
     if (calls->tried)
-        pthread_mutex_destroy(&calls->inbox.lock);
-    tidei_devices_free(calls->devices);
-    free(calls->inbox.calls);
-    free(calls->inbox.events);
+        pthread_mutex_destroy(&calls->queue.lock);
+    tidei_device_events_free(calls->devices);
+    free(calls->queue.calls);
+    free(calls->queue.events);
     free(calls->taken.calls);
     free(calls->taken.events);
     pthread_mutex_destroy(&calls->lock);
     free(calls);
 }
 
-struct tidei_devices *
+struct tidei_device_events *
 tidei_driver_calls_devices(struct tidei_driver_calls *calls)
 {
     return calls->devices;
@@ -80,17 +80,17 @@ tidei_driver_calls_devices(struct tidei_driver_calls *calls)
 static void
 drivercalls_attach(struct tidei_driver_calls *calls, bool memory)
 {
-    bool attached = tidei_calls_attach(&calls->inbox, calls->recorder, calls->tsc, memory) == TIDE_OK;
+    bool attached = tidei_calls_attach(&calls->queue, calls->recorder, calls->tsc, memory) == TIDE_OK;
 
     calls->tried = calls->changed = true;
     calls->overflown = tidei_calls_overflown();
     if (!attached)
         snprintf(calls->text, sizeof(calls->text), "off: %s", tide_error_text());
-    else if (memory && !calls->inbox.memory)
+    else if (memory && !calls->queue.memory)
         snprintf(calls->text, sizeof(calls->text), "calls: no memory: %s", tide_error_text());
     else
         snprintf(calls->text, sizeof(calls->text), "%s", memory ? "memory" : "calls");
-    calls->memory = attached && calls->inbox.memory;
+    calls->memory = attached && calls->queue.memory;
     calls->attached = attached;
 }
 
@@ -131,108 +131,109 @@ tidei_driver_calls_slice(struct tidei_driver_calls *calls, const struct tidei_pa
         return;
     while (tidei_event_calls_next(&walk, pair, &call)) {
         if (call.part.correlation != 0)
-            tidei_devices_add_own(calls->devices, &call);
+            tidei_device_events_add_own(calls->devices, &call);
     }
 }
 
-/* Change the inbox's buffers for the other ones, and pass on what was in them. */
+/* Change the queue's buffers for the other ones, and pass on what was in them. */
 static void
-drivercalls_take(struct tidei_driver_calls *calls, const struct tidei_store *store)
+drivercalls_take(struct tidei_driver_calls *calls, const struct tidei_database *database)
 {
-    struct tidei_inbox *inbox = &calls->inbox, *taken = &calls->taken;
-    struct tidei_inbox full;
+    struct tidei_cupti_queue *queue = &calls->queue, *taken = &calls->taken;
+    struct tidei_cupti_queue full;
 
-    pthread_mutex_lock(&inbox->lock);
-    full = *inbox;
-    inbox->calls = taken->calls;
-    inbox->call_capacity = taken->call_capacity;
-    inbox->events = taken->events;
-    inbox->event_capacity = taken->event_capacity;
-    inbox->call_count = inbox->event_count = 0;
-    pthread_mutex_unlock(&inbox->lock);
+    pthread_mutex_lock(&queue->lock);
+    full = *queue;
+    queue->calls = taken->calls;
+    queue->call_capacity = taken->call_capacity;
+    queue->events = taken->events;
+    queue->event_capacity = taken->event_capacity;
+    queue->call_count = queue->event_count = 0;
+    pthread_mutex_unlock(&queue->lock);
     taken->calls = full.calls;
     taken->call_capacity = full.call_capacity;
     taken->events = full.events;
     taken->event_capacity = full.event_capacity;
-    tidei_devices_add_calls(calls->devices, store, full.calls, full.call_count);
-    tidei_devices_add_events(calls->devices, full.events, full.event_count);
+    tidei_device_events_add_calls(calls->devices, database, full.calls, full.call_count);
+    tidei_device_events_add_events(calls->devices, full.events, full.event_count);
 }
 
 /* From `ticks` on there are no events of memory: the trace says so once. */
 static void
-drivercalls_say_end(struct tidei_driver_calls *calls, const struct tidei_store *store, uint64_t ticks, const char *why)
+drivercalls_say_end(struct tidei_driver_calls *calls, const struct tidei_database *database, uint64_t ticks,
+                    const char *why)
 {
     pthread_mutex_lock(&calls->lock);
     if (!calls->ended) {
         calls->ended = calls->changed = true;
         snprintf(calls->text, sizeof(calls->text), "memory: up to %" PRIu64 " ns: cupti: %s",
-                 tidei_store_ns(store, ticks), why);
+                 tidei_database_ns(database, ticks), why);
     }
     pthread_mutex_unlock(&calls->lock);
 }
 
 /* Where the process has imported a pointer, the trace says from when on events are missing. */
 static void
-drivercalls_look_for_import(struct tidei_driver_calls *calls, const struct tidei_store *store)
+drivercalls_look_for_import(struct tidei_driver_calls *calls, const struct tidei_database *database)
 {
     uint64_t imported = tidei_calls_imported();
 
     if (imported != 0)
-        drivercalls_say_end(calls, store, imported, TIDEI_CALLS_IMPORTED);
+        drivercalls_say_end(calls, database, imported, TIDEI_CALLS_IMPORTED);
 }
 
 void
-tidei_driver_calls_look(struct tidei_driver_calls *calls, const struct tidei_store *store,
+tidei_driver_calls_look(struct tidei_driver_calls *calls, const struct tidei_database *database,
                         const struct tidei_pair *pair)
 {
     uint64_t exited = calls->attached && calls->memory ? tidei_calls_exited() : 0;
 
     if (exited != 0 && tidei_event_calls_any_after(pair, exited))
-        drivercalls_say_end(calls, store, exited, TIDEI_CALLS_EXITED);
+        drivercalls_say_end(calls, database, exited, TIDEI_CALLS_EXITED);
 }
 
 /* An event has its row two rounds after it: until then all records and calls of it have come. */
 static void
-drivercalls_collect(struct tidei_driver_calls *calls, const struct tidei_store *store, uint64_t now)
+drivercalls_collect(struct tidei_driver_calls *calls, const struct tidei_database *database, uint64_t now)
 {
     uint64_t until = calls->flushed_ticks;
 
     calls->flushed_ns = now;
     calls->flushed_ticks = tidei_clock_ticks(calls->tsc);
     tidei_calls_flush();
-    drivercalls_take(calls, store);
-    tidei_devices_run(calls->devices, store, until);
+    drivercalls_take(calls, database);
+    tidei_device_events_run(calls->devices, database, until);
 }
 
 bool
-tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_store *store, bool at_once)
+tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_database *database, bool at_once)
 {
     uint64_t now = tidei_monotonic_ns();
     size_t rows, outside;
 
     if (!calls->memory || !calls->attached)
         return false;
-    drivercalls_look_for_import(calls, store);
+    drivercalls_look_for_import(calls, database);
     if (at_once)
-        drivercalls_collect(calls, store, now);
+        drivercalls_collect(calls, database, now);
     if (at_once || now - calls->flushed_ns >= DRIVERCALLS_FLUSH_NS)
-        drivercalls_collect(calls, store, now);
-    tidei_devices_rows(calls->devices, &rows);
-    tidei_devices_outside(calls->devices, &outside);
+        drivercalls_collect(calls, database, now);
+    tidei_device_events_rows(calls->devices, &rows);
+    tidei_device_events_outside(calls->devices, &outside);
     return rows != 0 || outside != 0;
 }
 
 void
-tidei_driver_calls_end(struct tidei_driver_calls *calls, const struct tidei_store *store)
+tidei_driver_calls_end(struct tidei_driver_calls *calls, const struct tidei_database *database)
 {
     if (!calls->attached)
         return;
     if (calls->memory)
-        drivercalls_look_for_import(calls, store);
-    tidei_calls_detach(&calls->inbox);
+        drivercalls_look_for_import(calls, database);
+    tidei_calls_detach(&calls->queue);
     calls->attached = false;
-    drivercalls_take(calls, store);
-    tidei_devices_run(calls->devices, store, UINT64_MAX);
+    drivercalls_take(calls, database);
+    tidei_device_events_run(calls->devices, database, UINT64_MAX);
 }
 
 bool
@@ -252,13 +253,13 @@ tidei_driver_calls_state(struct tidei_driver_calls *calls, char *text, size_t ca
 uint64_t
 tidei_driver_calls_dropped(struct tidei_driver_calls *calls)
 {
-    uint64_t dropped = tidei_devices_dropped(calls->devices);
+    uint64_t dropped = tidei_device_events_dropped(calls->devices);
 
     pthread_mutex_lock(&calls->lock);
     if (calls->tried) {
-        pthread_mutex_lock(&calls->inbox.lock);
-        dropped += calls->inbox.dropped + tidei_calls_overflown() - calls->overflown;
-        pthread_mutex_unlock(&calls->inbox.lock);
+        pthread_mutex_lock(&calls->queue.lock);
+        dropped += calls->queue.dropped + tidei_calls_overflown() - calls->overflown;
+        pthread_mutex_unlock(&calls->queue.lock);
     }
     pthread_mutex_unlock(&calls->lock);
     return dropped;

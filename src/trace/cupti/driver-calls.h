@@ -16,7 +16,7 @@ struct tidei_driver_calls *tidei_driver_calls_new(const struct tidei_recorder *r
 void tidei_driver_calls_free(struct tidei_driver_calls *calls);
 
 /* What happens to memory, as rows; for the store. */
-struct tidei_devices *tidei_driver_calls_devices(struct tidei_driver_calls *calls);
+struct tidei_device_events *tidei_driver_calls_devices(struct tidei_driver_calls *calls);
 
 /* Have CUPTI follow the driver's calls from now on, and all memory with `memory`: whether it does. Any thread. */
 bool tidei_driver_calls_watch(struct tidei_driver_calls *calls, bool memory);
@@ -28,7 +28,7 @@ void tidei_driver_calls_leave(struct tidei_driver_calls *calls);
 bool tidei_driver_calls_watched(struct tidei_driver_calls *calls);
 
 /* A slice has been paired: do its events go on where those of memory have ended? The writer's thread, as the next. */
-void tidei_driver_calls_look(struct tidei_driver_calls *calls, const struct tidei_store *store,
+void tidei_driver_calls_look(struct tidei_driver_calls *calls, const struct tidei_database *database,
                              const struct tidei_pair *pair);
 
 /* It has been written: its calls are known. */
@@ -38,10 +38,10 @@ void tidei_driver_calls_slice(struct tidei_driver_calls *calls, const struct tid
  * Take what CUPTI has, where it is time to or `at_once`: then all from before this call, but for what a log has not
  * told yet. Whether rows wait for a transaction. The writer's thread; holds no lock while CUPTI works.
  */
-bool tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_store *store, bool at_once);
+bool tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_database *database, bool at_once);
 
 /* The last round: every event has been added, and CUPTI hands over everything. */
-void tidei_driver_calls_end(struct tidei_driver_calls *calls, const struct tidei_store *store);
+void tidei_driver_calls_end(struct tidei_driver_calls *calls, const struct tidei_database *database);
 
 /*
  * What meta.cupti is to say, where that has changed since the last call: "calls", "memory", or one of these or "off"

@@ -7,45 +7,45 @@
 #include "src/trace/ring/capture.h"
 #include "src/trace/cupti/queue.h"
 
-/* The open ones. An inbox's own lock is taken within this one. */
-static pthread_mutex_t inbox_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tidei_inbox *inbox_first;
+/* The open ones. An queue's own lock is taken within this one. */
+static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tidei_cupti_queue *queue_first;
 
 void
-tidei_inbox_open(struct tidei_inbox *inbox)
+tidei_cupti_queue_open(struct tidei_cupti_queue *queue)
 {
-    pthread_mutex_lock(&inbox_lock);
-    inbox->next = inbox_first;
-    inbox_first = inbox;
-    pthread_mutex_unlock(&inbox_lock);
+    pthread_mutex_lock(&queue_lock);
+    queue->next = queue_first;
+    queue_first = queue;
+    pthread_mutex_unlock(&queue_lock);
 }
 
 void
-tidei_inbox_shut(struct tidei_inbox *inbox)
+tidei_cupti_queue_shut(struct tidei_cupti_queue *queue)
 {
-    struct tidei_inbox **link = &inbox_first;
+    struct tidei_cupti_queue **link = &queue_first;
 
-    pthread_mutex_lock(&inbox_lock);
-    while (*link != inbox)
+    pthread_mutex_lock(&queue_lock);
+    while (*link != queue)
         link = &(*link)->next;
-    *link = inbox->next;
-    pthread_mutex_unlock(&inbox_lock);
+    *link = queue->next;
+    pthread_mutex_unlock(&queue_lock);
 }
 
 bool
-tidei_inbox_has_clock(bool tsc)
+tidei_cupti_queue_has_clock(bool tsc)
 {
     bool has;
 
-    pthread_mutex_lock(&inbox_lock);
-    has = inbox_first != NULL && inbox_first->tsc == tsc;
-    pthread_mutex_unlock(&inbox_lock);
+    pthread_mutex_lock(&queue_lock);
+    has = queue_first != NULL && queue_first->tsc == tsc;
+    pthread_mutex_unlock(&queue_lock);
     return has;
 }
 
 /* Room for `more` items behind `count`; false where host memory is short. */
 static bool
-inbox_reserve(void **items, size_t count, size_t more, size_t *capacity, size_t bytes)
+queue_reserve(void **items, size_t count, size_t more, size_t *capacity, size_t bytes)
 {
     size_t larger = *capacity == 0 ? 4096 : *capacity;
     void *moved;
@@ -63,53 +63,53 @@ inbox_reserve(void **items, size_t count, size_t more, size_t *capacity, size_t 
 }
 
 void
-tidei_inbox_put_call(const struct tidei_call_slot *slot, const struct tidei_call_part *part)
+tidei_cupti_queue_put_call(const struct tidei_call_capture *slot, const struct tidei_call_part *part)
 {
     struct tidei_call call = { .part = *part, .os_tid = slot->os_tid };
 
-    pthread_mutex_lock(&inbox_lock);
-    for (struct tidei_inbox *inbox = inbox_first; inbox != NULL; inbox = inbox->next) {
-        if (!inbox->memory)
+    pthread_mutex_lock(&queue_lock);
+    for (struct tidei_cupti_queue *queue = queue_first; queue != NULL; queue = queue->next) {
+        if (!queue->memory)
             continue;
-        call.waits = tidei_call_slot_waits(slot, inbox->recorder);
-        pthread_mutex_lock(&inbox->lock);
-        if (inbox_reserve((void **)&inbox->calls, inbox->call_count, 1, &inbox->call_capacity, sizeof(call)))
-            inbox->calls[inbox->call_count++] = call;
+        call.waits = tidei_call_capture_waits(slot, queue->recorder);
+        pthread_mutex_lock(&queue->lock);
+        if (queue_reserve((void **)&queue->calls, queue->call_count, 1, &queue->call_capacity, sizeof(call)))
+            queue->calls[queue->call_count++] = call;
         else
-            inbox->dropped++;
-        pthread_mutex_unlock(&inbox->lock);
+            queue->dropped++;
+        pthread_mutex_unlock(&queue->lock);
     }
-    pthread_mutex_unlock(&inbox_lock);
+    pthread_mutex_unlock(&queue_lock);
 }
 
 void
-tidei_inbox_put_events(const struct tidei_device_event *events, size_t count)
+tidei_cupti_queue_put_events(const struct tidei_device_event *events, size_t count)
 {
-    pthread_mutex_lock(&inbox_lock);
-    for (struct tidei_inbox *inbox = inbox_first; inbox != NULL; inbox = inbox->next) {
-        if (!inbox->memory)
+    pthread_mutex_lock(&queue_lock);
+    for (struct tidei_cupti_queue *queue = queue_first; queue != NULL; queue = queue->next) {
+        if (!queue->memory)
             continue;
-        pthread_mutex_lock(&inbox->lock);
-        if (inbox_reserve((void **)&inbox->events, inbox->event_count, count, &inbox->event_capacity,
+        pthread_mutex_lock(&queue->lock);
+        if (queue_reserve((void **)&queue->events, queue->event_count, count, &queue->event_capacity,
                           sizeof(*events))) {
-            memcpy(inbox->events + inbox->event_count, events, count * sizeof(*events));
-            inbox->event_count += count;
+            memcpy(queue->events + queue->event_count, events, count * sizeof(*events));
+            queue->event_count += count;
         } else {
-            inbox->dropped += count;
+            queue->dropped += count;
         }
-        pthread_mutex_unlock(&inbox->lock);
+        pthread_mutex_unlock(&queue->lock);
     }
-    pthread_mutex_unlock(&inbox_lock);
+    pthread_mutex_unlock(&queue_lock);
 }
 
 void
-tidei_inbox_put_dropped(size_t count)
+tidei_cupti_queue_put_dropped(size_t count)
 {
-    pthread_mutex_lock(&inbox_lock);
-    for (struct tidei_inbox *inbox = inbox_first; inbox != NULL; inbox = inbox->next) {
-        pthread_mutex_lock(&inbox->lock);
-        inbox->dropped += count;
-        pthread_mutex_unlock(&inbox->lock);
+    pthread_mutex_lock(&queue_lock);
+    for (struct tidei_cupti_queue *queue = queue_first; queue != NULL; queue = queue->next) {
+        pthread_mutex_lock(&queue->lock);
+        queue->dropped += count;
+        pthread_mutex_unlock(&queue->lock);
     }
-    pthread_mutex_unlock(&inbox_lock);
+    pthread_mutex_unlock(&queue_lock);
 }

@@ -12,7 +12,7 @@
 #include "src/trace/cupti/activity.h"
 #include "src/trace/ring/record.h"
 
-struct tidei_call_slot;
+struct tidei_call_capture;
 struct tidei_recorder;
 
 /* A call of any thread. */
@@ -23,7 +23,7 @@ struct tidei_call {
 };
 
 /* One for each trace that has CUPTI. */
-struct tidei_inbox {
+struct tidei_cupti_queue {
     pthread_mutex_t lock; /* for all below up to `dropped` */
     struct tidei_call *calls;
     size_t call_count;
@@ -35,21 +35,21 @@ struct tidei_inbox {
     bool tsc;
     bool memory;                           /* wants calls and events, and gets them; set before it is opened */
     const struct tidei_recorder *recorder; /* whose it is; never followed */
-    struct tidei_inbox *next;
+    struct tidei_cupti_queue *next;
 };
 
-/* From here on, and up to here, `inbox` (borrowed) gets what comes. Any thread, as the next ones. */
-void tidei_inbox_open(struct tidei_inbox *inbox);
-void tidei_inbox_shut(struct tidei_inbox *inbox);
+/* From here on, and up to here, `queue` (borrowed) gets what comes. Any thread, as the next ones. */
+void tidei_cupti_queue_open(struct tidei_cupti_queue *queue);
+void tidei_cupti_queue_shut(struct tidei_cupti_queue *queue);
 
 /* Whether one is open and all have that clock. */
-bool tidei_inbox_has_clock(bool tsc);
+bool tidei_cupti_queue_has_clock(bool tsc);
 
 /* To all that want memory. A call that has returned is its own thread's to put, whose slot says who waits for it. */
-void tidei_inbox_put_call(const struct tidei_call_slot *slot, const struct tidei_call_part *part);
-void tidei_inbox_put_events(const struct tidei_device_event *events, size_t count);
+void tidei_cupti_queue_put_call(const struct tidei_call_capture *slot, const struct tidei_call_part *part);
+void tidei_cupti_queue_put_events(const struct tidei_device_event *events, size_t count);
 
 /* So many records are missing in all of them. */
-void tidei_inbox_put_dropped(size_t count);
+void tidei_cupti_queue_put_dropped(size_t count);
 
 #endif

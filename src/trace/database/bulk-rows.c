@@ -16,14 +16,14 @@
 /* How many rows go by between two looks at the rings: about 2 ms. */
 #define FEED_POLL_ROWS 4096
 
-struct feed_table {
+struct bulk_table {
     sqlite3_vtab base; /* first */
-    struct tidei_store *store;
+    struct tidei_database *database;
 };
 
-struct feed_cursor {
+struct bulk_cursor {
     sqlite3_vtab_cursor base; /* first */
-    struct tidei_store *store;
+    struct tidei_database *database;
     size_t row;
     /* Of the row at which the cursor stands. */
     struct tidei_live alloc;
@@ -32,7 +32,7 @@ struct feed_cursor {
 };
 
 /* The columns of `allocation`, in its order. */
-enum feed_column {
+enum bulk_column {
     FEED_ALLOCATION_ID,
     FEED_LAYER_ID,
     FEED_ADDRESS,
@@ -51,33 +51,33 @@ enum feed_column {
     FEED_FREE_STREAM_ID,
 };
 
-static const char feed_schema[] = "CREATE TABLE feed(allocation_id, layer_id, address, size, alignment, status, tag_id,"
+static const char bulk_schema[] = "CREATE TABLE feed(allocation_id, layer_id, address, size, alignment, status, tag_id,"
                                   " callstack_id, alloc_ns, alloc_duration_ns, alloc_thread_id, alloc_stream_id,"
                                   " free_ns, free_duration_ns, free_thread_id, free_stream_id)";
 
 static uint64_t
-feed_duration(const struct tidei_store *store, uint64_t ticks)
+bulk_duration(const struct tidei_database *database, uint64_t ticks)
 {
-    int64_t ns = tidei_clock_duration_ns(&store->line, (int64_t)ticks);
+    int64_t ns = tidei_clock_duration_ns(&database->line, (int64_t)ticks);
 
     return ns > 0 ? (uint64_t)ns : 0;
 }
 
 /* The row of an allocation in this half. */
 static void
-feed_live_of(struct tidei_store *store, size_t row, struct tidei_live *out)
+bulk_live_of(struct tidei_database *database, size_t row, struct tidei_live *out)
 {
-    const struct tidei_pair *pair = store->pair;
+    const struct tidei_pair *pair = database->pair;
     const struct tidei_record *record = tidei_half_record(pair->file, pair->half, pair->rows[row].alloc);
-    uint64_t ns = tidei_store_ns(store, record->ticks);
+    uint64_t ns = tidei_database_ns(database, record->ticks);
 
     out->id = pair->first_id + row;
     out->ticks = record->ticks;
-    out->alloc_ns = ns < store->floor_ns ? store->floor_ns : ns;
-    out->alloc_duration_ns = feed_duration(store, record->duration_ticks);
+    out->alloc_ns = ns < database->floor_ns ? database->floor_ns : ns;
+    out->alloc_duration_ns = bulk_duration(database, record->duration_ticks);
     out->address = record->address;
     out->size = record->size;
-    out->alloc_stream_id = tidei_store_stream(store, record->stream, record->layer);
+    out->alloc_stream_id = tidei_database_stream(database, record->stream, record->layer);
     out->alloc_thread_id = record->thread;
     out->tag = record->tag;
     out->callstack = record->callstack;
@@ -86,9 +86,9 @@ feed_live_of(struct tidei_store *store, size_t row, struct tidei_live *out)
 }
 
 static int
-feed_connect(sqlite3 *db, void *store, int argc, const char *const *argv, sqlite3_vtab **out, char **error)
+bulk_connect(sqlite3 *db, void *database, int argc, const char *const *argv, sqlite3_vtab **out, char **error)
 {
-    struct feed_table *table = sqlite3_malloc(sizeof(*table));
+    struct bulk_table *table = sqlite3_malloc(sizeof(*table));
 
     (void)argc;
     (void)argv;
@@ -96,20 +96,20 @@ feed_connect(sqlite3 *db, void *store, int argc, const char *const *argv, sqlite
     if (table == NULL)
         return SQLITE_NOMEM;
     memset(table, 0, sizeof(*table));
-    table->store = store;
+    table->database = database;
     *out = &table->base;
-    return sqlite3_declare_vtab(db, feed_schema);
+    return sqlite3_declare_vtab(db, bulk_schema);
 }
 
 static int
-feed_disconnect(sqlite3_vtab *table)
+bulk_disconnect(sqlite3_vtab *table)
 {
     sqlite3_free(table);
     return SQLITE_OK;
 }
 
 static int
-feed_best_index(sqlite3_vtab *table, sqlite3_index_info *info)
+bulk_best_index(sqlite3_vtab *table, sqlite3_index_info *info)
 {
     (void)table;
     info->estimatedCost = 1;
@@ -117,20 +117,20 @@ feed_best_index(sqlite3_vtab *table, sqlite3_index_info *info)
 }
 
 static int
-feed_open(sqlite3_vtab *table, sqlite3_vtab_cursor **out)
+bulk_open(sqlite3_vtab *table, sqlite3_vtab_cursor **out)
 {
-    struct feed_cursor *cursor = sqlite3_malloc(sizeof(*cursor));
+    struct bulk_cursor *cursor = sqlite3_malloc(sizeof(*cursor));
 
     if (cursor == NULL)
         return SQLITE_NOMEM;
     memset(cursor, 0, sizeof(*cursor));
-    cursor->store = ((struct feed_table *)table)->store;
+    cursor->database = ((struct bulk_table *)table)->database;
     *out = &cursor->base;
     return SQLITE_OK;
 }
 
 static int
-feed_close(sqlite3_vtab_cursor *cursor)
+bulk_close(sqlite3_vtab_cursor *cursor)
 {
     sqlite3_free(cursor);
     return SQLITE_OK;
@@ -140,7 +140,7 @@ feed_close(sqlite3_vtab_cursor *cursor)
 #define FEED_AHEAD 12
 
 static void
-feed_prefetch_free(const struct tidei_pair *pair, uint32_t free)
+bulk_prefetch_free(const struct tidei_pair *pair, uint32_t free)
 {
     if (free != TIDEI_NO_FREE)
         __builtin_prefetch(tidei_half_record(pair->file, pair->half, free));
@@ -148,27 +148,27 @@ feed_prefetch_free(const struct tidei_pair *pair, uint32_t free)
 
 /* Stand at a new row. */
 static void
-feed_new_load(struct feed_cursor *cursor)
+bulk_new_load(struct bulk_cursor *cursor)
 {
-    struct tidei_store *store = cursor->store;
-    const struct tidei_pair *pair = store->pair;
+    struct tidei_database *database = cursor->database;
+    const struct tidei_pair *pair = database->pair;
     const struct tidei_row *row;
 
     if (cursor->row >= pair->row_count)
         return;
     if (cursor->row + FEED_AHEAD < pair->row_count)
-        feed_prefetch_free(pair, pair->rows[cursor->row + FEED_AHEAD].free);
+        bulk_prefetch_free(pair, pair->rows[cursor->row + FEED_AHEAD].free);
     row = &pair->rows[cursor->row];
-    feed_live_of(store, cursor->row, &cursor->alloc);
+    bulk_live_of(database, cursor->row, &cursor->alloc);
     cursor->status = tidei_half_record(pair->file, pair->half, row->alloc)->status;
     cursor->free = row->free == TIDEI_NO_FREE ? NULL : tidei_half_record(pair->file, pair->half, row->free);
 }
 
 /* Stand at the row of an earlier half that a free has ended. */
 static void
-feed_closed_load(struct feed_cursor *cursor)
+bulk_closed_load(struct bulk_cursor *cursor)
 {
-    const struct tidei_pair *pair = cursor->store->pair;
+    const struct tidei_pair *pair = cursor->database->pair;
     const struct tidei_closing *closing;
 
     if (cursor->row >= pair->closing_count)
@@ -177,7 +177,7 @@ feed_closed_load(struct feed_cursor *cursor)
         closing = &pair->closings[cursor->row + FEED_AHEAD];
         __builtin_prefetch(&pair->live[closing->live]);
         __builtin_prefetch((const char *)&pair->live[closing->live] + 64);
-        feed_prefetch_free(pair, closing->free);
+        bulk_prefetch_free(pair, closing->free);
     }
     closing = &pair->closings[cursor->row];
     cursor->alloc = pair->live[closing->live];
@@ -186,127 +186,127 @@ feed_closed_load(struct feed_cursor *cursor)
 }
 
 static void
-feed_poll(struct feed_cursor *cursor)
+bulk_poll(struct bulk_cursor *cursor)
 {
-    struct tidei_store *store = cursor->store;
+    struct tidei_database *database = cursor->database;
 
-    if (cursor->row % FEED_POLL_ROWS == 0 && store->poll != NULL)
-        store->poll(store->poll_context, 0);
+    if (cursor->row % FEED_POLL_ROWS == 0 && database->poll != NULL)
+        database->poll(database->poll_context, 0);
 }
 
 static int
-feed_new_filter(sqlite3_vtab_cursor *base, int index, const char *name, int argc, sqlite3_value **argv)
+bulk_new_filter(sqlite3_vtab_cursor *base, int index, const char *name, int argc, sqlite3_value **argv)
 {
-    struct feed_cursor *cursor = (struct feed_cursor *)base;
+    struct bulk_cursor *cursor = (struct bulk_cursor *)base;
 
     (void)index;
     (void)name;
     (void)argc;
     (void)argv;
     cursor->row = 0;
-    feed_new_load(cursor);
+    bulk_new_load(cursor);
     return SQLITE_OK;
 }
 
 static int
-feed_closed_filter(sqlite3_vtab_cursor *base, int index, const char *name, int argc, sqlite3_value **argv)
+bulk_closed_filter(sqlite3_vtab_cursor *base, int index, const char *name, int argc, sqlite3_value **argv)
 {
-    struct feed_cursor *cursor = (struct feed_cursor *)base;
+    struct bulk_cursor *cursor = (struct bulk_cursor *)base;
 
     (void)index;
     (void)name;
     (void)argc;
     (void)argv;
     cursor->row = 0;
-    feed_closed_load(cursor);
+    bulk_closed_load(cursor);
     return SQLITE_OK;
 }
 
 static int
-feed_new_next(sqlite3_vtab_cursor *base)
+bulk_new_next(sqlite3_vtab_cursor *base)
 {
-    struct feed_cursor *cursor = (struct feed_cursor *)base;
+    struct bulk_cursor *cursor = (struct bulk_cursor *)base;
 
     cursor->row++;
-    feed_poll(cursor);
-    feed_new_load(cursor);
+    bulk_poll(cursor);
+    bulk_new_load(cursor);
     return SQLITE_OK;
 }
 
 static int
-feed_closed_next(sqlite3_vtab_cursor *base)
+bulk_closed_next(sqlite3_vtab_cursor *base)
 {
-    struct feed_cursor *cursor = (struct feed_cursor *)base;
+    struct bulk_cursor *cursor = (struct bulk_cursor *)base;
 
     cursor->row++;
-    feed_poll(cursor);
-    feed_closed_load(cursor);
+    bulk_poll(cursor);
+    bulk_closed_load(cursor);
     return SQLITE_OK;
 }
 
 static int
-feed_new_eof(sqlite3_vtab_cursor *base)
+bulk_new_eof(sqlite3_vtab_cursor *base)
 {
-    const struct feed_cursor *cursor = (const struct feed_cursor *)base;
+    const struct bulk_cursor *cursor = (const struct bulk_cursor *)base;
 
-    return cursor->row >= cursor->store->pair->row_count;
+    return cursor->row >= cursor->database->pair->row_count;
 }
 
 static int
-feed_closed_eof(sqlite3_vtab_cursor *base)
+bulk_closed_eof(sqlite3_vtab_cursor *base)
 {
-    const struct feed_cursor *cursor = (const struct feed_cursor *)base;
+    const struct bulk_cursor *cursor = (const struct bulk_cursor *)base;
 
-    return cursor->row >= cursor->store->pair->closing_count;
+    return cursor->row >= cursor->database->pair->closing_count;
 }
 
 /* When the free's call began; never before the allocation. */
 static uint64_t
-feed_free_ns(const struct feed_cursor *cursor)
+bulk_free_ns(const struct bulk_cursor *cursor)
 {
-    uint64_t ns = tidei_store_ns(cursor->store, cursor->free->ticks - cursor->free->duration_ticks);
+    uint64_t ns = tidei_database_ns(cursor->database, cursor->free->ticks - cursor->free->duration_ticks);
 
     return ns < cursor->alloc.alloc_ns ? cursor->alloc.alloc_ns : ns;
 }
 
 /* 0 stands for none, which the trace says with NULL. */
 static void
-feed_result_id(sqlite3_context *context, uint32_t id)
+bulk_result_id(sqlite3_context *context, uint32_t id)
 {
     if (id != 0)
         sqlite3_result_int64(context, id);
 }
 
 static void
-feed_free_column(struct feed_cursor *cursor, sqlite3_context *context, int column)
+bulk_free_column(struct bulk_cursor *cursor, sqlite3_context *context, int column)
 {
     const struct tidei_record *free = cursor->free;
 
     if (free == NULL)
         return;
-    switch ((enum feed_column)column) {
+    switch ((enum bulk_column)column) {
     case FEED_FREE_NS:
-        sqlite3_result_int64(context, (int64_t)feed_free_ns(cursor));
+        sqlite3_result_int64(context, (int64_t)bulk_free_ns(cursor));
         break;
     case FEED_FREE_DURATION_NS:
-        sqlite3_result_int64(context, (int64_t)feed_duration(cursor->store, free->duration_ticks));
+        sqlite3_result_int64(context, (int64_t)bulk_duration(cursor->database, free->duration_ticks));
         break;
     case FEED_FREE_THREAD_ID:
         sqlite3_result_int64(context, free->thread);
         break;
     default:
-        sqlite3_result_int64(context, tidei_store_stream(cursor->store, free->stream, free->layer));
+        sqlite3_result_int64(context, tidei_database_stream(cursor->database, free->stream, free->layer));
         break;
     }
 }
 
 static int
-feed_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
+bulk_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
 {
-    struct feed_cursor *cursor = (struct feed_cursor *)base;
+    struct bulk_cursor *cursor = (struct bulk_cursor *)base;
     const struct tidei_live *alloc = &cursor->alloc;
 
-    switch ((enum feed_column)column) {
+    switch ((enum bulk_column)column) {
     case FEED_ALLOCATION_ID:
         sqlite3_result_int64(context, (int64_t)alloc->id);
         break;
@@ -326,10 +326,10 @@ feed_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
         sqlite3_result_int64(context, cursor->status);
         break;
     case FEED_TAG_ID:
-        feed_result_id(context, alloc->tag);
+        bulk_result_id(context, alloc->tag);
         break;
     case FEED_CALLSTACK_ID:
-        feed_result_id(context, alloc->callstack);
+        bulk_result_id(context, alloc->callstack);
         break;
     case FEED_ALLOC_NS:
         sqlite3_result_int64(context, (int64_t)alloc->alloc_ns);
@@ -344,58 +344,59 @@ feed_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
         sqlite3_result_int64(context, alloc->alloc_stream_id);
         break;
     default:
-        feed_free_column(cursor, context, column);
+        bulk_free_column(cursor, context, column);
         break;
     }
     return SQLITE_OK;
 }
 
 static int
-feed_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
+bulk_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 {
-    *out = (sqlite3_int64)((struct feed_cursor *)base)->row;
+    *out = (sqlite3_int64)((struct bulk_cursor *)base)->row;
     return SQLITE_OK;
 }
 
 /* Without xCreate the tables are there for this connection alone and stand in no schema. */
-static const sqlite3_module feed_new_module = {
-    .xConnect = feed_connect,
-    .xBestIndex = feed_best_index,
-    .xDisconnect = feed_disconnect,
-    .xOpen = feed_open,
-    .xClose = feed_close,
-    .xFilter = feed_new_filter,
-    .xNext = feed_new_next,
-    .xEof = feed_new_eof,
-    .xColumn = feed_column,
-    .xRowid = feed_rowid,
+static const sqlite3_module bulk_new_module = {
+    .xConnect = bulk_connect,
+    .xBestIndex = bulk_best_index,
+    .xDisconnect = bulk_disconnect,
+    .xOpen = bulk_open,
+    .xClose = bulk_close,
+    .xFilter = bulk_new_filter,
+    .xNext = bulk_new_next,
+    .xEof = bulk_new_eof,
+    .xColumn = bulk_column,
+    .xRowid = bulk_rowid,
 };
 
-static const sqlite3_module feed_closed_module = {
-    .xConnect = feed_connect,
-    .xBestIndex = feed_best_index,
-    .xDisconnect = feed_disconnect,
-    .xOpen = feed_open,
-    .xClose = feed_close,
-    .xFilter = feed_closed_filter,
-    .xNext = feed_closed_next,
-    .xEof = feed_closed_eof,
-    .xColumn = feed_column,
-    .xRowid = feed_rowid,
+static const sqlite3_module bulk_closed_module = {
+    .xConnect = bulk_connect,
+    .xBestIndex = bulk_best_index,
+    .xDisconnect = bulk_disconnect,
+    .xOpen = bulk_open,
+    .xClose = bulk_close,
+    .xFilter = bulk_closed_filter,
+    .xNext = bulk_closed_next,
+    .xEof = bulk_closed_eof,
+    .xColumn = bulk_column,
+    .xRowid = bulk_rowid,
 };
 
 int
-tidei_feed_register(struct tidei_store *store)
+tidei_feed_register(struct tidei_database *database)
 {
-    int result = sqlite3_create_module(store->db, "tidei_new", &feed_new_module, store);
+    int result = sqlite3_create_module(database->db, "tidei_new", &bulk_new_module, database);
 
-    return result == SQLITE_OK ? sqlite3_create_module(store->db, "tidei_closed", &feed_closed_module, store) : result;
+    return result == SQLITE_OK ? sqlite3_create_module(database->db, "tidei_closed", &bulk_closed_module, database)
+                               : result;
 }
 
 bool
-tidei_feed_keep_live(struct tidei_store *store)
+tidei_feed_keep_live(struct tidei_database *database)
 {
-    const struct tidei_pair *pair = store->pair;
+    const struct tidei_pair *pair = database->pair;
 
     for (size_t row = 0; row < pair->row_count; row++) {
         struct tidei_live live = { 0 };
@@ -404,8 +405,8 @@ tidei_feed_keep_live(struct tidei_store *store)
             continue;
         if (tidei_half_record(pair->file, pair->half, pair->rows[row].alloc)->status != TIDE_OK)
             continue;
-        feed_live_of(store, row, &live);
-        if (!tidei_pair_keep(store->pair, &live, row))
+        bulk_live_of(database, row, &live);
+        if (!tidei_pair_keep(database->pair, &live, row))
             return false;
     }
     return true;

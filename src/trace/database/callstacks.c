@@ -8,29 +8,29 @@
 #include "src/trace/database/database.h"
 
 bool
-tidei_stacks_add_module(struct tidei_store *store, uint32_t id, uint64_t base, uint64_t size)
+tidei_stacks_add_module(struct tidei_database *database, uint32_t id, uint64_t base, uint64_t size)
 {
-    struct tidei_store_modules *modules = &store->modules;
+    struct tidei_database_modules *modules = &database->modules;
 
     if (modules->count == modules->capacity) {
         size_t larger = modules->capacity == 0 ? 64 : 2 * modules->capacity;
-        struct tidei_store_module *moved = realloc(modules->items, larger * sizeof(*moved));
+        struct tidei_database_module *moved = realloc(modules->items, larger * sizeof(*moved));
 
         if (moved == NULL)
             return false;
         modules->items = moved;
         modules->capacity = larger;
     }
-    modules->items[modules->count++] = (struct tidei_store_module){ id, base, size };
+    modules->items[modules->count++] = (struct tidei_database_module){ id, base, size };
     return true;
 }
 
 /* The module of an address, of several the one that was loaded last; 0: none. */
 static uint32_t
-stacks_module_of(const struct tidei_store *store, uint64_t address)
+stacks_module_of(const struct tidei_database *database, uint64_t address)
 {
-    for (size_t i = store->modules.count; i-- > 0;) {
-        const struct tidei_store_module *module = &store->modules.items[i];
+    for (size_t i = database->modules.count; i-- > 0;) {
+        const struct tidei_database_module *module = &database->modules.items[i];
 
         if (address - module->base < module->size)
             return module->id;
@@ -39,43 +39,44 @@ stacks_module_of(const struct tidei_store *store, uint64_t address)
 }
 
 enum tide_status
-tidei_stacks_module(struct tidei_store *store, const struct tidei_record *record, const char *text, size_t length)
+tidei_stacks_module(struct tidei_database *database, const struct tidei_record *record, const char *text, size_t length)
 {
     size_t path = strlen(text);
 
-    if (!tidei_stacks_add_module(store, (uint32_t)record->address, record->stream, record->size))
-        store->no_memory = true;
-    sqlite3_bind_int64(store->module, 1, (int64_t)record->address);
-    sqlite3_bind_text(store->module, 2, text, (int)path, SQLITE_STATIC);
-    sqlite3_bind_text(store->module, 3, path < length ? text + path + 1 : "", -1, SQLITE_STATIC);
-    sqlite3_bind_int64(store->module, 4, (int64_t)record->stream);
-    sqlite3_bind_int64(store->module, 5, (int64_t)record->size);
-    return tidei_store_run(store, store->module, "module");
+    if (!tidei_stacks_add_module(database, (uint32_t)record->address, record->stream, record->size))
+        database->no_memory = true;
+    sqlite3_bind_int64(database->module, 1, (int64_t)record->address);
+    sqlite3_bind_text(database->module, 2, text, (int)path, SQLITE_STATIC);
+    sqlite3_bind_text(database->module, 3, path < length ? text + path + 1 : "", -1, SQLITE_STATIC);
+    sqlite3_bind_int64(database->module, 4, (int64_t)record->stream);
+    sqlite3_bind_int64(database->module, 5, (int64_t)record->size);
+    return tidei_database_run(database, database->module, "module");
 }
 
 /* One frame: its row where it has none, and its place in the call stack. */
 static enum tide_status
-stacks_frame(struct tidei_store *store, int64_t callstack_id, size_t position, uint64_t address)
+stacks_frame(struct tidei_database *database, int64_t callstack_id, size_t position, uint64_t address)
 {
-    uint32_t module_id = stacks_module_of(store, address);
-    sqlite3_stmt *const statements[] = { store->frame, store->callstack };
+    uint32_t module_id = stacks_module_of(database, address);
+    sqlite3_stmt *const statements[] = { database->frame, database->callstack };
     enum tide_status status = TIDE_OK;
 
     for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]) && status == TIDE_OK; i++) {
         sqlite3_bind_int64(statements[i], 1, (int64_t)address);
         if (module_id != 0)
             sqlite3_bind_int64(statements[i], 2, module_id);
-        if (statements[i] == store->callstack) {
+        if (statements[i] == database->callstack) {
             sqlite3_bind_int64(statements[i], 3, callstack_id);
             sqlite3_bind_int64(statements[i], 4, (int64_t)position);
         }
-        status = tidei_store_run(store, statements[i], "callstack");
+        status = tidei_database_run(database, statements[i], "callstack");
     }
     return status;
 }
 
 enum tide_status
-tidei_stacks_callstack(struct tidei_store *store, const struct tidei_record *record, const char *text, size_t length)
+tidei_stacks_callstack(struct tidei_database *database, const struct tidei_record *record, const char *text,
+                       size_t length)
 {
     enum tide_status status = TIDE_OK;
 
@@ -83,7 +84,7 @@ tidei_stacks_callstack(struct tidei_store *store, const struct tidei_record *rec
         uint64_t address;
 
         memcpy(&address, text + i * sizeof(address), sizeof(address));
-        status = stacks_frame(store, (int64_t)record->address, i, address);
+        status = stacks_frame(database, (int64_t)record->address, i, address);
     }
     return status;
 }
@@ -107,29 +108,29 @@ stacks_misuse_name(uint32_t kind)
 }
 
 enum tide_status
-tidei_stacks_misuse(struct tidei_store *store, const struct tidei_record *record, const char *text, size_t length)
+tidei_stacks_misuse(struct tidei_database *database, const struct tidei_record *record, const char *text, size_t length)
 {
     struct tidei_misuse misuse;
 
     if (length != sizeof(misuse)) {
-        store->unreadable++; /* a damaged file */
+        database->unreadable++; /* a damaged file */
         return TIDE_OK;
     }
     memcpy(&misuse, text, sizeof(misuse));
-    sqlite3_bind_int64(store->misuse, 1, (int64_t)tidei_store_ns(store, record->ticks));
-    sqlite3_bind_text(store->misuse, 2, stacks_misuse_name(misuse.kind), -1, SQLITE_STATIC);
-    sqlite3_bind_int64(store->misuse, 3, (int64_t)record->address);
-    sqlite3_bind_int64(store->misuse, 4, (int64_t)record->size);
-    sqlite3_bind_int64(store->misuse, 5, (int64_t)((uint64_t)1 << (record->alignment_log2 & 63)));
-    sqlite3_bind_int64(store->misuse, 6, record->thread);
-    sqlite3_bind_int64(store->misuse, 7, record->callstack);
+    sqlite3_bind_int64(database->misuse, 1, (int64_t)tidei_database_ns(database, record->ticks));
+    sqlite3_bind_text(database->misuse, 2, stacks_misuse_name(misuse.kind), -1, SQLITE_STATIC);
+    sqlite3_bind_int64(database->misuse, 3, (int64_t)record->address);
+    sqlite3_bind_int64(database->misuse, 4, (int64_t)record->size);
+    sqlite3_bind_int64(database->misuse, 5, (int64_t)((uint64_t)1 << (record->alignment_log2 & 63)));
+    sqlite3_bind_int64(database->misuse, 6, record->thread);
+    sqlite3_bind_int64(database->misuse, 7, record->callstack);
     if (misuse.alloc_os_tid != 0) {
-        sqlite3_bind_int64(store->misuse, 8, (int64_t)misuse.size);
-        sqlite3_bind_int64(store->misuse, 9, (int64_t)((uint64_t)1 << (misuse.alignment_log2 & 63)));
+        sqlite3_bind_int64(database->misuse, 8, (int64_t)misuse.size);
+        sqlite3_bind_int64(database->misuse, 9, (int64_t)((uint64_t)1 << (misuse.alignment_log2 & 63)));
     }
-    sqlite3_bind_int64(store->misuse, 10, misuse.alloc_os_tid);
-    sqlite3_bind_int64(store->misuse, 11, misuse.alloc_callstack);
-    sqlite3_bind_int64(store->misuse, 12, misuse.free_os_tid);
-    sqlite3_bind_int64(store->misuse, 13, misuse.free_callstack);
-    return tidei_store_run(store, store->misuse, "misuse");
+    sqlite3_bind_int64(database->misuse, 10, misuse.alloc_os_tid);
+    sqlite3_bind_int64(database->misuse, 11, misuse.alloc_callstack);
+    sqlite3_bind_int64(database->misuse, 12, misuse.free_os_tid);
+    sqlite3_bind_int64(database->misuse, 13, misuse.free_callstack);
+    return tidei_database_run(database, database->misuse, "misuse");
 }

@@ -31,137 +31,138 @@
     " allocation_id)"
 
 enum tide_status
-tidei_store_error(struct tidei_store *store, const char *what)
+tidei_database_error(struct tidei_database *database, const char *what)
 {
-    int code = sqlite3_extended_errcode(store->db);
-    int system_error = sqlite3_system_errno(store->db);
+    int code = sqlite3_extended_errcode(database->db);
+    int system_error = sqlite3_system_errno(database->db);
 
     if ((code & 0xff) == SQLITE_IOERR && system_error != 0)
-        return tide_error_set(TIDE_EIO, "log: %s: %s: %s (%s)", store->path, what, sqlite3_errmsg(store->db),
+        return tide_error_set(TIDE_EIO, "log: %s: %s: %s (%s)", database->path, what, sqlite3_errmsg(database->db),
                               strerror(system_error));
-    return tide_error_set(TIDE_EIO, "log: %s: %s: %s", store->path, what, sqlite3_errmsg(store->db));
+    return tide_error_set(TIDE_EIO, "log: %s: %s: %s", database->path, what, sqlite3_errmsg(database->db));
 }
 
 static enum tide_status
-store_exec(struct tidei_store *store, const char *sql, const char *what)
+database_exec(struct tidei_database *database, const char *sql, const char *what)
 {
-    if (sqlite3_exec(store->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        return tidei_store_error(store, what);
+    if (sqlite3_exec(database->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        return tidei_database_error(database, what);
     return TIDE_OK;
 }
 
 /* Wait for whoever holds a lock, in small steps in which the rings are drained, until the writer gives up. */
 static int
-store_busy(void *context, int tries)
+database_busy(void *context, int tries)
 {
-    struct tidei_store *store = context;
+    struct tidei_database *database = context;
     struct timespec pause = { 0, 2000000 };
     uint64_t waited_ns;
 
     if (tries == 0)
-        store->busy_since_ns = tidei_monotonic_ns();
+        database->busy_since_ns = tidei_monotonic_ns();
     nanosleep(&pause, NULL);
-    waited_ns = tidei_monotonic_ns() - store->busy_since_ns;
-    return store->poll != NULL ? store->poll(store->poll_context, waited_ns) : waited_ns < STORE_OPEN_LIMIT_NS;
+    waited_ns = tidei_monotonic_ns() - database->busy_since_ns;
+    return database->poll != NULL ? database->poll(database->poll_context, waited_ns) : waited_ns < STORE_OPEN_LIMIT_NS;
 }
 
 static enum tide_status
-store_prepare(struct tidei_store *store)
+database_prepare(struct tidei_database *database)
 {
     const struct {
         sqlite3_stmt **statement;
         const char *sql;
     } statements[] = {
-        { &store->begin, "BEGIN IMMEDIATE" },
-        { &store->commit, "COMMIT" },
-        { &store->rollback, "ROLLBACK" },
-        { &store->insert_rows, "INSERT INTO allocation" STORE_COLUMNS " SELECT * FROM tidei_new" },
-        { &store->insert_closed, "INSERT OR REPLACE INTO allocation" STORE_COLUMNS " SELECT * FROM tidei_closed" },
-        { &store->meta, "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)" },
-        { &store->stack, "INSERT INTO meta(key, value) VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = ?2"
-                         " WHERE value = ''" },
-        { &store->unmatched, "INSERT INTO unmatched_free VALUES (?1, ?2, ?3, ?4, ?5, ?6)" },
-        { &store->mark, "INSERT INTO mark(ns, thread_id, kind, text, value) VALUES (?1, ?2, ?3, ?4, ?5)" },
-        { &store->tag, "INSERT OR IGNORE INTO tag VALUES (?1, ?2, ?3)" },
-        { &store->layer, "INSERT OR IGNORE INTO layer VALUES (?1, ?2, ?3, ?4, ?5)" },
-        { &store->bin, "INSERT INTO layer_bin VALUES (?1, ?2, ?3)" },
-        { &store->thread, "INSERT OR IGNORE INTO thread VALUES (?1, ?2, ?3)" },
-        { &store->stream, "INSERT OR IGNORE INTO stream VALUES (?1, ?2, ?3)" },
-        { &store->loss, "INSERT INTO loss VALUES (?1, ?2, ?3)" },
-        { &store->insert_calls, "INSERT INTO driver_call" STORE_CALL_COLUMNS " SELECT * FROM tidei_calls" },
-        { &store->insert_outside, "INSERT INTO driver_call" STORE_CALL_COLUMNS " SELECT * FROM tidei_outside" },
-        { &store->insert_devices, "INSERT INTO device_event" STORE_DEVICE_COLUMNS " SELECT * FROM tidei_devices" },
-        { &store->module, "INSERT OR IGNORE INTO module VALUES (?1, ?2, ?3, ?4, ?5)" },
-        { &store->frame, "INSERT INTO frame(address, module_id) SELECT ?1, ?2"
-                         " WHERE NOT EXISTS (SELECT 1 FROM frame WHERE address = ?1 AND module_id IS ?2)" },
-        { &store->callstack, "INSERT OR IGNORE INTO callstack SELECT ?3, ?4, frame_id FROM frame"
-                             " WHERE address = ?1 AND module_id IS ?2" },
-        { &store->misuse, "INSERT INTO misuse VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, 0), ?8, ?9, nullif(?10, 0),"
-                          " nullif(?11, 0), nullif(?12, 0), nullif(?13, 0))" },
-        { &store->sample, "INSERT INTO pool_sample VALUES (?1, ?2, ?3, ?4)" },
+        { &database->begin, "BEGIN IMMEDIATE" },
+        { &database->commit, "COMMIT" },
+        { &database->rollback, "ROLLBACK" },
+        { &database->insert_rows, "INSERT INTO allocation" STORE_COLUMNS " SELECT * FROM tidei_new" },
+        { &database->insert_closed, "INSERT OR REPLACE INTO allocation" STORE_COLUMNS " SELECT * FROM tidei_closed" },
+        { &database->meta, "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)" },
+        { &database->stack, "INSERT INTO meta(key, value) VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = ?2"
+                            " WHERE value = ''" },
+        { &database->unmatched, "INSERT INTO unmatched_free VALUES (?1, ?2, ?3, ?4, ?5, ?6)" },
+        { &database->mark, "INSERT INTO mark(ns, thread_id, kind, text, value) VALUES (?1, ?2, ?3, ?4, ?5)" },
+        { &database->tag, "INSERT OR IGNORE INTO tag VALUES (?1, ?2, ?3)" },
+        { &database->layer, "INSERT OR IGNORE INTO layer VALUES (?1, ?2, ?3, ?4, ?5)" },
+        { &database->bin, "INSERT INTO layer_bin VALUES (?1, ?2, ?3)" },
+        { &database->thread, "INSERT OR IGNORE INTO thread VALUES (?1, ?2, ?3)" },
+        { &database->stream, "INSERT OR IGNORE INTO stream VALUES (?1, ?2, ?3)" },
+        { &database->loss, "INSERT INTO loss VALUES (?1, ?2, ?3)" },
+        { &database->insert_calls, "INSERT INTO driver_call" STORE_CALL_COLUMNS " SELECT * FROM tidei_calls" },
+        { &database->insert_outside, "INSERT INTO driver_call" STORE_CALL_COLUMNS " SELECT * FROM tidei_outside" },
+        { &database->insert_devices,
+          "INSERT INTO device_event" STORE_DEVICE_COLUMNS " SELECT * FROM tidei_device_events" },
+        { &database->module, "INSERT OR IGNORE INTO module VALUES (?1, ?2, ?3, ?4, ?5)" },
+        { &database->frame, "INSERT INTO frame(address, module_id) SELECT ?1, ?2"
+                            " WHERE NOT EXISTS (SELECT 1 FROM frame WHERE address = ?1 AND module_id IS ?2)" },
+        { &database->callstack, "INSERT OR IGNORE INTO callstack SELECT ?3, ?4, frame_id FROM frame"
+                                " WHERE address = ?1 AND module_id IS ?2" },
+        { &database->misuse, "INSERT INTO misuse VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, 0), ?8, ?9, nullif(?10, 0),"
+                             " nullif(?11, 0), nullif(?12, 0), nullif(?13, 0))" },
+        { &database->sample, "INSERT INTO pool_sample VALUES (?1, ?2, ?3, ?4)" },
     };
 
     for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
-        if (sqlite3_prepare_v3(store->db, statements[i].sql, -1, SQLITE_PREPARE_PERSISTENT, statements[i].statement,
+        if (sqlite3_prepare_v3(database->db, statements[i].sql, -1, SQLITE_PREPARE_PERSISTENT, statements[i].statement,
                                NULL) != SQLITE_OK)
-            return tidei_store_error(store, "prepare");
+            return tidei_database_error(database, "prepare");
     }
     return TIDE_OK;
 }
 
 /* What every connection to a trace is set to before its first statement. */
 static enum tide_status
-store_configure(struct tidei_store *store)
+database_configure(struct tidei_database *database)
 {
-    sqlite3_extended_result_codes(store->db, 1);
+    sqlite3_extended_result_codes(database->db, 1);
     /* A trace that was left behind may come from anywhere: nothing that its schema brings along is run. */
-    sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-    sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
-    sqlite3_db_config(store->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_busy_handler(store->db, store_busy, store);
-    if (tidei_feed_register(store) != SQLITE_OK || tidei_feed_calls_register(store) != SQLITE_OK)
-        return tidei_store_error(store, "virtual tables");
+    sqlite3_db_config(database->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(database->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    sqlite3_db_config(database->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(database->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_busy_handler(database->db, database_busy, database);
+    if (tidei_feed_register(database) != SQLITE_OK || tidei_feed_calls_register(database) != SQLITE_OK)
+        return tidei_database_error(database, "virtual tables");
     /*
      * Without fsync: what is lost with the power is not what this file is for, and a killed process loses nothing.
      * The log is folded in every 64 MiB, in a 32 MiB cache.
      */
-    return store_exec(store,
-                      "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -32768;"
-                      "PRAGMA wal_autocheckpoint = 4096; PRAGMA journal_size_limit = 67108864;"
-                      "PRAGMA temp_store = MEMORY",
-                      "journal mode");
+    return database_exec(database,
+                         "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -32768;"
+                         "PRAGMA wal_autocheckpoint = 4096; PRAGMA journal_size_limit = 67108864;"
+                         "PRAGMA temp_store = MEMORY",
+                         "journal mode");
 }
 
-static struct tidei_store *
-store_new(const char *path)
+static struct tidei_database *
+database_new(const char *path)
 {
-    struct tidei_store *store = calloc(1, sizeof(*store));
+    struct tidei_database *database = calloc(1, sizeof(*database));
 
-    if (store == NULL)
+    if (database == NULL)
         return NULL;
-    store->path = strdup(path);
-    if (store->path == NULL) {
-        free(store);
+    database->path = strdup(path);
+    if (database->path == NULL) {
+        free(database);
         return NULL;
     }
-    return store;
+    return database;
 }
 
 static enum tide_status
-store_fill_status(struct tidei_store *store)
+database_fill_status(struct tidei_database *database)
 {
     enum tide_status status = TIDE_OK;
     sqlite3_stmt *insert;
 
-    if (sqlite3_prepare_v2(store->db, "INSERT INTO status VALUES (?1, ?2, ?3)", -1, &insert, NULL) != SQLITE_OK)
-        return tidei_store_error(store, "schema");
+    if (sqlite3_prepare_v2(database->db, "INSERT INTO status VALUES (?1, ?2, ?3)", -1, &insert, NULL) != SQLITE_OK)
+        return tidei_database_error(database, "schema");
     for (int i = 0; status == TIDE_OK && strcmp(tide_status_name(i), "TIDE_UNKNOWN") != 0; i++) {
         sqlite3_bind_int(insert, 1, i);
         sqlite3_bind_text(insert, 2, tide_status_name(i), -1, SQLITE_STATIC);
         sqlite3_bind_text(insert, 3, tide_status_text(i), -1, SQLITE_STATIC);
         if (sqlite3_step(insert) != SQLITE_DONE)
-            status = tidei_store_error(store, "schema");
+            status = tidei_database_error(database, "schema");
         sqlite3_reset(insert);
     }
     sqlite3_finalize(insert);
@@ -169,7 +170,7 @@ store_fill_status(struct tidei_store *store)
 }
 
 static enum tide_status
-store_create_schema(struct tidei_store *store)
+database_create_schema(struct tidei_database *database)
 {
     enum tide_status status;
     char sql[128];
@@ -180,98 +181,98 @@ store_create_schema(struct tidei_store *store)
      */
     sqlite3_snprintf(sizeof(sql), sql, "PRAGMA page_size = 16384; PRAGMA synchronous = OFF; PRAGMA application_id = %d",
                      TIDEI_TRACE_APPLICATION_ID);
-    status = store_exec(store, sql, "application id");
+    status = database_exec(database, sql, "application id");
     if (status == TIDE_OK)
-        status = store_configure(store);
+        status = database_configure(database);
     if (status == TIDE_OK)
-        status = store_exec(store, "BEGIN IMMEDIATE", "schema");
+        status = database_exec(database, "BEGIN IMMEDIATE", "schema");
     if (status == TIDE_OK)
-        status = store_exec(store, tidei_trace_schema, "schema");
+        status = database_exec(database, tidei_trace_schema, "schema");
     if (status == TIDE_OK)
-        status = store_fill_status(store);
+        status = database_fill_status(database);
     if (status == TIDE_OK)
-        status = store_exec(store, "COMMIT", "schema");
-    return status == TIDE_OK ? store_prepare(store) : status;
+        status = database_exec(database, "COMMIT", "schema");
+    return status == TIDE_OK ? database_prepare(database) : status;
 }
 
 enum tide_status
-tidei_store_create(const char *path, struct tidei_store **out)
+tidei_database_create(const char *path, struct tidei_database **out)
 {
-    struct tidei_store *store = store_new(path);
+    struct tidei_database *database = database_new(path);
     enum tide_status status;
     int fd;
 
     *out = NULL;
-    if (store == NULL)
+    if (database == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     /* SQLite would open what is there; this makes sure that the file is new, and ours. */
     fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0) {
         status = errno == EEXIST ? tide_error_set(TIDE_EEXIST, "log: %s exists; overwrite=true replaces it", path)
                                  : tide_error_set(TIDE_EIO, "log: %s: %s", path, strerror(errno));
-        tidei_store_close(store);
+        tidei_database_close(database);
         return status;
     }
     close(fd);
-    if (sqlite3_open_v2(path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
-        status = tidei_store_error(store, "open");
+    if (sqlite3_open_v2(path, &database->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+        status = tidei_database_error(database, "open");
     else
-        status = store_create_schema(store);
+        status = database_create_schema(database);
     if (status != TIDE_OK) {
-        tidei_store_close(store);
-        tidei_aside_drop(path, false); /* SQLite may have left its journal */
+        tidei_database_close(database);
+        tidei_replaced_drop(path, false); /* SQLite may have left its journal */
         return status;
     }
-    *out = store;
+    *out = database;
     return TIDE_OK;
 }
 
 enum tide_status
-tidei_store_open(const char *path, bool (*poll)(void *context, uint64_t waited_ns), struct tidei_store **out)
+tidei_database_open(const char *path, bool (*poll)(void *context, uint64_t waited_ns), struct tidei_database **out)
 {
-    struct tidei_store *store = store_new(path);
+    struct tidei_database *database = database_new(path);
     enum tide_status status;
 
     *out = NULL;
-    if (store == NULL)
+    if (database == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    store->poll = poll;
-    if (sqlite3_open_v2(path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
-        status = tidei_store_error(store, "open");
+    database->poll = poll;
+    if (sqlite3_open_v2(path, &database->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+        status = tidei_database_error(database, "open");
     else
-        status = store_configure(store);
+        status = database_configure(database);
     if (status == TIDE_OK)
-        status = store_prepare(store);
+        status = database_prepare(database);
     if (status != TIDE_OK) {
-        tidei_store_close(store);
+        tidei_database_close(database);
         return status;
     }
-    *out = store;
+    *out = database;
     return TIDE_OK;
 }
 
 void
-tidei_store_close(struct tidei_store *store)
+tidei_database_close(struct tidei_database *database)
 {
     sqlite3_stmt *statement;
 
-    if (store == NULL)
+    if (database == NULL)
         return;
-    while (store->db != NULL && (statement = sqlite3_next_stmt(store->db, NULL)) != NULL)
+    while (database->db != NULL && (statement = sqlite3_next_stmt(database->db, NULL)) != NULL)
         sqlite3_finalize(statement);
-    sqlite3_close(store->db);
-    free(store->path);
-    free(store->streams);
-    free(store->samples_latest);
-    free(store->layer_devices);
-    free(store->modules.items);
-    free(store);
+    sqlite3_close(database->db);
+    free(database->path);
+    free(database->streams);
+    free(database->samples_latest);
+    free(database->layer_devices);
+    free(database->modules.items);
+    free(database);
 }
 
 enum tide_status
-tidei_store_run(struct tidei_store *store, sqlite3_stmt *statement, const char *what)
+tidei_database_run(struct tidei_database *database, sqlite3_stmt *statement, const char *what)
 {
-    enum tide_status status = sqlite3_step(statement) == SQLITE_DONE ? TIDE_OK : tidei_store_error(store, what);
+    enum tide_status status = sqlite3_step(statement) == SQLITE_DONE ? TIDE_OK : tidei_database_error(database, what);
 
     sqlite3_reset(statement);
     sqlite3_clear_bindings(statement);
@@ -279,24 +280,24 @@ tidei_store_run(struct tidei_store *store, sqlite3_stmt *statement, const char *
 }
 
 enum tide_status
-tidei_store_meta_text(struct tidei_store *store, const char *key, const char *value)
+tidei_database_meta_text(struct tidei_database *database, const char *key, const char *value)
 {
-    sqlite3_bind_text(store->meta, 1, key, -1, SQLITE_STATIC);
-    sqlite3_bind_text(store->meta, 2, value, -1, SQLITE_STATIC);
-    return tidei_store_run(store, store->meta, "meta");
+    sqlite3_bind_text(database->meta, 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_text(database->meta, 2, value, -1, SQLITE_STATIC);
+    return tidei_database_run(database, database->meta, "meta");
 }
 
 enum tide_status
-tidei_store_meta_number(struct tidei_store *store, const char *key, int64_t value)
+tidei_database_meta_number(struct tidei_database *database, const char *key, int64_t value)
 {
-    sqlite3_bind_text(store->meta, 1, key, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(store->meta, 2, value);
-    return tidei_store_run(store, store->meta, "meta");
+    sqlite3_bind_text(database->meta, 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(database->meta, 2, value);
+    return tidei_database_run(database, database->meta, "meta");
 }
 
 /* The value of a key; *found says whether there is one. */
 static enum tide_status
-store_meta_find(struct tidei_store *store, const char *key, int64_t *out, bool *found)
+database_meta_find(struct tidei_database *database, const char *key, int64_t *out, bool *found)
 {
     enum tide_status status = TIDE_OK;
     sqlite3_stmt *select;
@@ -304,92 +305,92 @@ store_meta_find(struct tidei_store *store, const char *key, int64_t *out, bool *
 
     *out = 0;
     *found = false;
-    if (sqlite3_prepare_v2(store->db, "SELECT value FROM meta WHERE key = ?1", -1, &select, NULL) != SQLITE_OK)
-        return tidei_store_error(store, "meta");
+    if (sqlite3_prepare_v2(database->db, "SELECT value FROM meta WHERE key = ?1", -1, &select, NULL) != SQLITE_OK)
+        return tidei_database_error(database, "meta");
     sqlite3_bind_text(select, 1, key, -1, SQLITE_STATIC);
     result = sqlite3_step(select);
     if (result == SQLITE_ROW) {
         *out = sqlite3_column_int64(select, 0);
         *found = true;
     } else if (result != SQLITE_DONE) {
-        status = tidei_store_error(store, "meta");
+        status = tidei_database_error(database, "meta");
     }
     sqlite3_finalize(select);
     return status;
 }
 
 enum tide_status
-tidei_store_meta_read(struct tidei_store *store, const char *key, int64_t *out)
+tidei_database_meta_read(struct tidei_database *database, const char *key, int64_t *out)
 {
     bool found;
 
-    return store_meta_find(store, key, out, &found);
+    return database_meta_find(database, key, out, &found);
 }
 
 enum tide_status
-tidei_store_meta_has(struct tidei_store *store, const char *key, bool *out)
+tidei_database_meta_has(struct tidei_database *database, const char *key, bool *out)
 {
     int64_t ignored;
 
-    return store_meta_find(store, key, &ignored, out);
+    return database_meta_find(database, key, &ignored, out);
 }
 
 enum tide_status
-tidei_store_begin(struct tidei_store *store)
+tidei_database_begin(struct tidei_database *database)
 {
-    return tidei_store_run(store, store->begin, "begin");
+    return tidei_database_run(database, database->begin, "begin");
 }
 
 enum tide_status
-tidei_store_end(struct tidei_store *store, enum tide_status status)
+tidei_database_end(struct tidei_database *database, enum tide_status status)
 {
     if (status == TIDE_OK)
-        status = tidei_store_run(store, store->commit, "commit");
-    if (status != TIDE_OK && sqlite3_get_autocommit(store->db) == 0) {
-        sqlite3_step(store->rollback);
-        sqlite3_reset(store->rollback);
+        status = tidei_database_run(database, database->commit, "commit");
+    if (status != TIDE_OK && sqlite3_get_autocommit(database->db) == 0) {
+        sqlite3_step(database->rollback);
+        sqlite3_reset(database->rollback);
     }
     return status;
 }
 
 uint64_t
-tidei_store_since_start(const struct tidei_store *store, uint64_t monotonic_ns)
+tidei_database_since_start(const struct tidei_database *database, uint64_t monotonic_ns)
 {
-    return monotonic_ns > store->start_ns ? monotonic_ns - store->start_ns : 0;
+    return monotonic_ns > database->start_ns ? monotonic_ns - database->start_ns : 0;
 }
 
 void
-tidei_store_set_line(struct tidei_store *store, struct tidei_clock_line line)
+tidei_database_set_line(struct tidei_database *database, struct tidei_clock_line line)
 {
-    if (store->line.base.ticks < line.base.ticks) {
-        memmove(&store->lines_before[1], &store->lines_before[0],
-                sizeof(store->lines_before) - sizeof(store->lines_before[0]));
-        store->lines_before[0] = store->line;
-        if (store->line_count < TIDEI_STORE_LINES)
-            store->line_count++;
+    if (database->line.base.ticks < line.base.ticks) {
+        memmove(&database->lines_before[1], &database->lines_before[0],
+                sizeof(database->lines_before) - sizeof(database->lines_before[0]));
+        database->lines_before[0] = database->line;
+        if (database->line_count < TIDEI_DATABASE_LINES)
+            database->line_count++;
     }
-    store->line = line;
+    database->line = line;
 }
 
 uint64_t
-tidei_store_ns(const struct tidei_store *store, uint64_t ticks)
+tidei_database_ns(const struct tidei_database *database, uint64_t ticks)
 {
-    const struct tidei_clock_line *line = &store->line;
+    const struct tidei_clock_line *line = &database->line;
     uint64_t ns;
 
     /* A tick has one nanosecond, whichever half it is written with: else lives of one address might overlap. */
-    for (unsigned i = 0; ticks < line->base.ticks && i < store->line_count; i++)
-        line = &store->lines_before[i];
-    ns = tidei_store_since_start(store, tidei_clock_ns(line, ticks));
+    for (unsigned i = 0; ticks < line->base.ticks && i < database->line_count; i++)
+        line = &database->lines_before[i];
+    ns = tidei_database_since_start(database, tidei_clock_ns(line, ticks));
     return ns < STORE_NS_MOST ? ns : STORE_NS_MOST;
 }
 
 enum tide_status
-tidei_store_devices_cut_off(struct tidei_store *store)
+tidei_database_devices_cut_off(struct tidei_database *database)
 {
     /* Before the first transaction the calls alone, which have their numbers with cupti=memory, tell what there was. */
-    enum tide_status status = store_exec(
-        store,
+    enum tide_status status = database_exec(
+        database,
         "INSERT INTO meta SELECT 'cupti', iif(EXISTS (SELECT 1 FROM driver_call WHERE correlation IS NOT NULL),"
         "    'memory', 'calls')"
         " WHERE NOT EXISTS (SELECT 1 FROM meta WHERE key = 'cupti') AND EXISTS (SELECT 1 FROM driver_call)",
@@ -397,20 +398,20 @@ tidei_store_devices_cut_off(struct tidei_store *store)
 
     if (status != TIDE_OK)
         return status;
-    return store_exec(store,
-                      "UPDATE meta SET value = 'memory, but for what CUPTI still had when the process was killed'"
-                      " WHERE key = 'cupti' AND value = 'memory'",
-                      "meta");
+    return database_exec(database,
+                         "UPDATE meta SET value = 'memory, but for what CUPTI still had when the process was killed'"
+                         " WHERE key = 'cupti' AND value = 'memory'",
+                         "meta");
 }
 
 enum tide_status
-tidei_store_finish(struct tidei_store *store)
+tidei_database_finish(struct tidei_database *database)
 {
     sqlite3_stmt *statement;
 
-    while ((statement = sqlite3_next_stmt(store->db, NULL)) != NULL)
+    while ((statement = sqlite3_next_stmt(database->db, NULL)) != NULL)
         sqlite3_finalize(statement);
-    if (sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) != SQLITE_OK)
-        return tidei_store_error(store, "checkpoint");
-    return store_exec(store, "PRAGMA journal_mode = DELETE", "journal mode");
+    if (sqlite3_wal_checkpoint_v2(database->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) != SQLITE_OK)
+        return tidei_database_error(database, "checkpoint");
+    return database_exec(database, "PRAGMA journal_mode = DELETE", "journal mode");
 }

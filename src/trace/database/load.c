@@ -8,25 +8,25 @@
 
 /* Call `row` for each row of a query. */
 static enum tide_status
-load_each(struct tidei_store *store, const char *sql, bool (*row)(struct tidei_store *, sqlite3_stmt *))
+load_each(struct tidei_database *database, const char *sql, bool (*row)(struct tidei_database *, sqlite3_stmt *))
 {
     enum tide_status status = TIDE_OK;
     sqlite3_stmt *select;
     unsigned rows = 0;
     int result;
 
-    if (sqlite3_prepare_v2(store->db, sql, -1, &select, NULL) != SQLITE_OK)
-        return tidei_store_error(store, "taking up the trace");
+    if (sqlite3_prepare_v2(database->db, sql, -1, &select, NULL) != SQLITE_OK)
+        return tidei_database_error(database, "taking up the trace");
     while ((result = sqlite3_step(select)) == SQLITE_ROW) {
-        if (!row(store, select)) {
-            status = tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", store->path);
+        if (!row(database, select)) {
+            status = tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", database->path);
             break;
         }
-        if (++rows % 4096 == 0 && store->poll != NULL)
-            store->poll(store->poll_context, 0);
+        if (++rows % 4096 == 0 && database->poll != NULL)
+            database->poll(database->poll_context, 0);
     }
     if (status == TIDE_OK && result != SQLITE_DONE)
-        status = tidei_store_error(store, "taking up the trace");
+        status = tidei_database_error(database, "taking up the trace");
     sqlite3_finalize(select);
     return status;
 }
@@ -39,18 +39,18 @@ load_log2(int64_t alignment)
 
 /* The tick of an allocation, as near as its nanosecond tells: lives of one address are told apart by it. */
 static uint64_t
-load_ticks(const struct tidei_store *store, int64_t alloc_ns)
+load_ticks(const struct tidei_database *database, int64_t alloc_ns)
 {
-    uint64_t ns = store->start_ns + (alloc_ns > 0 ? (uint64_t)alloc_ns : 0);
-    const struct tidei_clock_line *line = &store->line;
+    uint64_t ns = database->start_ns + (alloc_ns > 0 ? (uint64_t)alloc_ns : 0);
+    const struct tidei_clock_line *line = &database->line;
 
-    for (unsigned i = 0; ns < line->base.ns && i < store->line_count; i++)
-        line = &store->lines_before[i];
+    for (unsigned i = 0; ns < line->base.ns && i < database->line_count; i++)
+        line = &database->lines_before[i];
     return tidei_clock_ticks_at(line, ns);
 }
 
 static bool
-load_live(struct tidei_store *store, sqlite3_stmt *row)
+load_live(struct tidei_database *database, sqlite3_stmt *row)
 {
     struct tidei_live live = {
         .id = (uint64_t)sqlite3_column_int64(row, 0),
@@ -61,39 +61,39 @@ load_live(struct tidei_store *store, sqlite3_stmt *row)
         .tag = (uint32_t)sqlite3_column_int64(row, 5),
         .callstack = (uint32_t)sqlite3_column_int64(row, 6),
         .alloc_ns = (uint64_t)sqlite3_column_int64(row, 7),
-        .ticks = load_ticks(store, sqlite3_column_int64(row, 7)),
+        .ticks = load_ticks(database, sqlite3_column_int64(row, 7)),
         .alloc_duration_ns = (uint64_t)sqlite3_column_int64(row, 8),
         .alloc_thread_id = (uint32_t)sqlite3_column_int64(row, 9),
         .alloc_stream_id = (uint32_t)sqlite3_column_int64(row, 10),
     };
 
-    return tidei_pair_keep(store->pair, &live, SIZE_MAX);
+    return tidei_pair_keep(database->pair, &live, SIZE_MAX);
 }
 
 static bool
-load_next_id(struct tidei_store *store, sqlite3_stmt *row)
+load_next_id(struct tidei_database *database, sqlite3_stmt *row)
 {
-    store->pair->next_id = (uint64_t)sqlite3_column_int64(row, 0) + 1;
-    store->floor_ns = (uint64_t)sqlite3_column_int64(row, 1);
+    database->pair->next_id = (uint64_t)sqlite3_column_int64(row, 0) + 1;
+    database->floor_ns = (uint64_t)sqlite3_column_int64(row, 1);
     return true;
 }
 
 /* Streams were numbered from 1 without a gap. */
 static bool
-load_stream(struct tidei_store *store, sqlite3_stmt *row)
+load_stream(struct tidei_database *database, sqlite3_stmt *row)
 {
     struct tidei_stream *stream;
 
-    if (store->stream_count == store->stream_capacity) {
-        uint32_t larger = store->stream_capacity + 64;
+    if (database->stream_count == database->stream_capacity) {
+        uint32_t larger = database->stream_capacity + 64;
 
-        stream = realloc(store->streams, larger * sizeof(*stream));
+        stream = realloc(database->streams, larger * sizeof(*stream));
         if (stream == NULL)
             return false;
-        store->streams = stream;
-        store->stream_capacity = larger;
+        database->streams = stream;
+        database->stream_capacity = larger;
     }
-    stream = &store->streams[store->stream_count++];
+    stream = &database->streams[database->stream_count++];
     stream->id = (uint32_t)sqlite3_column_int64(row, 0);
     stream->handle = (uint64_t)sqlite3_column_int64(row, 1);
     stream->device = sqlite3_column_type(row, 2) == SQLITE_NULL ? -1 : sqlite3_column_int64(row, 2);
@@ -102,32 +102,32 @@ load_stream(struct tidei_store *store, sqlite3_stmt *row)
 }
 
 static bool
-load_device(struct tidei_store *store, sqlite3_stmt *row)
+load_device(struct tidei_database *database, sqlite3_stmt *row)
 {
-    return tidei_store_set_device(store, (uint32_t)sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1));
+    return tidei_database_set_device(database, (uint32_t)sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1));
 }
 
 static bool
-load_module(struct tidei_store *store, sqlite3_stmt *row)
+load_module(struct tidei_database *database, sqlite3_stmt *row)
 {
-    return tidei_stacks_add_module(store, (uint32_t)sqlite3_column_int64(row, 0),
+    return tidei_stacks_add_module(database, (uint32_t)sqlite3_column_int64(row, 0),
                                    (uint64_t)sqlite3_column_int64(row, 1), (uint64_t)sqlite3_column_int64(row, 2));
 }
 
 enum tide_status
-tidei_store_load(struct tidei_store *store)
+tidei_database_load(struct tidei_database *database)
 {
     enum tide_status status;
 
-    status = load_each(store, "SELECT max(allocation_id), max(alloc_ns) FROM allocation", load_next_id);
+    status = load_each(database, "SELECT max(allocation_id), max(alloc_ns) FROM allocation", load_next_id);
     if (status == TIDE_OK)
-        status = load_each(store, "SELECT stream_id, handle, device FROM stream ORDER BY stream_id", load_stream);
+        status = load_each(database, "SELECT stream_id, handle, device FROM stream ORDER BY stream_id", load_stream);
     if (status == TIDE_OK)
-        status = load_each(store, "SELECT layer_id, device FROM layer WHERE device IS NOT NULL", load_device);
+        status = load_each(database, "SELECT layer_id, device FROM layer WHERE device IS NOT NULL", load_device);
     if (status == TIDE_OK)
-        status = load_each(store, "SELECT module_id, base, size FROM module ORDER BY module_id", load_module);
+        status = load_each(database, "SELECT module_id, base, size FROM module ORDER BY module_id", load_module);
     if (status == TIDE_OK)
-        status = load_each(store,
+        status = load_each(database,
                            "SELECT allocation_id, layer_id, address, size, alignment, tag_id, callstack_id, alloc_ns,"
                            " alloc_duration_ns, alloc_thread_id, alloc_stream_id FROM allocation"
                            " WHERE free_ns IS NULL AND status = 0 ORDER BY allocation_id",

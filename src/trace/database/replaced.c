@@ -13,13 +13,13 @@
 #include "src/trace/database/path.h"
 
 /* The trace itself stands last: as long as it has its name, it is what a kill in between leaves of it. */
-static const char *const aside_suffixes[] = { "-wal", "-shm", "-journal", "" };
+static const char *const replaced_suffixes[] = { "-wal", "-shm", "-journal", "" };
 
-#define ASIDE_SUFFIXES (sizeof(aside_suffixes) / sizeof(aside_suffixes[0]))
+#define ASIDE_SUFFIXES (sizeof(replaced_suffixes) / sizeof(replaced_suffixes[0]))
 
 /* Have the file at `target` be that at `source`; neither where there is none, or `source` is NULL. */
 static int
-aside_rename(const char *source, const char *target)
+replaced_rename(const char *source, const char *target)
 {
     if (source != NULL && rename(source, target) == 0)
         return 0;
@@ -30,7 +30,7 @@ aside_rename(const char *source, const char *target)
 
 /* The same for one file of the traces at `from` (NULL: none) and `to`. */
 static enum tide_status
-aside_move(const char *from, const char *to, const char *suffix)
+replaced_move(const char *from, const char *to, const char *suffix)
 {
     char *source = from != NULL ? tidei_trace_path_beside(from, suffix) : NULL;
     char *target = tidei_trace_path_beside(to, suffix);
@@ -40,7 +40,7 @@ aside_move(const char *from, const char *to, const char *suffix)
     if (target == NULL || (from != NULL && source == NULL))
         status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
     else
-        error = aside_rename(source, target);
+        error = replaced_rename(source, target);
     if (error != 0)
         status = tide_error_set(TIDE_EIO, "log: %s: %s", target, strerror(error));
     free(source);
@@ -49,38 +49,38 @@ aside_move(const char *from, const char *to, const char *suffix)
 }
 
 enum tide_status
-tidei_aside_take(const char *path, const char *aside)
+tidei_replaced_take(const char *path, const char *replaced)
 {
     enum tide_status status = TIDE_OK;
     size_t taken = 0;
 
     while (status == TIDE_OK && taken < ASIDE_SUFFIXES) {
-        status = aside_move(path, aside, aside_suffixes[taken]);
+        status = replaced_move(path, replaced, replaced_suffixes[taken]);
         taken += status == TIDE_OK;
     }
     while (status != TIDE_OK && taken > 0)
-        aside_move(aside, path, aside_suffixes[--taken]);
+        replaced_move(replaced, path, replaced_suffixes[--taken]);
     return status;
 }
 
 void
-tidei_aside_restore(const char *path, const char *aside)
+tidei_replaced_restore(const char *path, const char *replaced)
 {
     for (size_t i = 0; i < ASIDE_SUFFIXES; i++)
-        aside_move(aside, path, aside_suffixes[i]);
+        replaced_move(replaced, path, replaced_suffixes[i]);
 }
 
 void
-tidei_aside_restore_rings(const char *path, const char *aside)
+tidei_replaced_restore_rings(const char *path, const char *replaced)
 {
-    aside_move(aside, path, TIDEI_RINGS_SUFFIX);
+    replaced_move(replaced, path, TIDEI_RINGS_SUFFIX);
 }
 
 void
-tidei_aside_drop(const char *path, bool rings)
+tidei_replaced_drop(const char *path, bool rings)
 {
     if (rings)
-        aside_move(NULL, path, TIDEI_RINGS_SUFFIX);
+        replaced_move(NULL, path, TIDEI_RINGS_SUFFIX);
     for (size_t i = 0; i < ASIDE_SUFFIXES; i++)
-        aside_move(NULL, path, aside_suffixes[i]);
+        replaced_move(NULL, path, replaced_suffixes[i]);
 }

@@ -7,19 +7,19 @@
 #include <tidemark/status.h>
 
 /* The suffix of a trace that is being replaced; its own files have theirs behind it. */
-#define TIDEI_ASIDE_SUFFIX "-replaced"
+#define TIDEI_REPLACED_SUFFIX "-replaced"
 
 /* Rename the files of the trace at `path` to `aside`; all of them or none. Errors: TIDE_EIO, TIDE_ENOMEM. */
-enum tide_status tidei_aside_take(const char *path, const char *aside);
+enum tide_status tidei_replaced_take(const char *path, const char *replaced);
 
 /*
  * Remove the trace at `path`; the one at `aside` (NULL: none) comes in its place. Its SQLite file is closed. The ring
- * files follow with tidei_aside_restore_rings.
+ * files follow with tidei_replaced_restore_rings.
  */
-void tidei_aside_restore(const char *path, const char *aside);
-void tidei_aside_restore_rings(const char *path, const char *aside);
+void tidei_replaced_restore(const char *path, const char *replaced);
+void tidei_replaced_restore_rings(const char *path, const char *replaced);
 
 /* Remove the files of the trace at `path` for good; `rings`: the ring file too. */
-void tidei_aside_drop(const char *path, bool rings);
+void tidei_replaced_drop(const char *path, bool rings);
 
 #endif

@@ -111,13 +111,13 @@ merge_look(struct tidei_merge *merge)
     TIDEI_TEST_POINT("merge.look");
     now = merge->post_mortem ? UINT64_MAX : tidei_clock_ticks(merge->tsc);
     merge->watermark = now;
-    /* See front.h: a thread that is seen with open == 0 behind this barrier reads its clock after `now`. */
+    /* See producer.h: a thread that is seen with open == 0 behind this barrier reads its clock after `now`. */
     merge_barrier(merge);
     /* Behind the barrier, too: a ring that is not counted yet gets its first record after `now`. */
     rings = atomic_load_explicit(&merge->file->header->ring_count, memory_order_acquire);
     for (uint32_t i = 0; i < rings; i++) {
         struct tidei_ring *ring = merge->file->rings[i];
-        /* Pair with the releases in front.h, in the reverse of their order: open, head. */
+        /* Pair with the releases in producer.h, in the reverse of their order: open, head. */
         uint64_t open = merge->post_mortem ? 0 : atomic_load_explicit(&ring->open, memory_order_acquire);
         uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
         uint64_t tail = merge_tail(merge, ring);
@@ -285,7 +285,7 @@ merge_publish(struct tidei_merge *merge, uint32_t rings)
     for (uint32_t i = 0; i < rings; i++) {
         struct tidei_merge_cursor *cursor = &merge->cursors[i];
 
-        /* Pairs with the acquire in front_has_room. */
+        /* Pairs with the acquire in producer_has_room. */
         atomic_store_explicit(&cursor->ring->tail, cursor->position, memory_order_release);
     }
 }

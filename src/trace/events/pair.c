@@ -172,7 +172,7 @@ pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
         return;
     if (address == 0) {
         address = pair_null_push(pair, record->layer);
-        record->call_span = pair->next_null; /* it has no call there: see tidei_front_event_calls */
+        record->call_span = pair->next_null; /* it has no call there: see tidei_producer_event_calls */
     }
     if (address == 0 || !tidei_address_map_insert(&pair->map, address, record->layer, (uint32_t)pair->row_count))
         pair->no_memory = true;

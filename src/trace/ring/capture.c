@@ -6,7 +6,7 @@
 
 #include "src/trace/ring/capture.h"
 
-_Alignas(64) TIDEI_TLS struct tidei_call_slot tidei_call_slot;
+_Alignas(64) TIDEI_TLS struct tidei_call_capture tidei_call_capture;
 
 /* The most logs that wait, one within the other: the lowest one of each trace that a call passes through. */
 #define CALLSLOT_WAITS_MOST 8
@@ -24,12 +24,12 @@ struct tidei_call_more {
     struct callslot_wait waits[CALLSLOT_WAITS_MOST];    /* the outermost one is not here */
 };
 
-_Static_assert(offsetof(struct tidei_call_slot, entered) == 64, "what every event needs is one cache line");
+_Static_assert(offsetof(struct tidei_call_capture, entered) == 64, "what every event needs is one cache line");
 _Static_assert(CALLSLOT_WAITS_MOST <= 8, "each wait has a bit of `taken`");
 
 /* NULL where host memory is short. */
 static struct tidei_call_more *
-callslot_more(struct tidei_call_slot *slot)
+callslot_more(struct tidei_call_capture *slot)
 {
     if (slot->more == NULL)
         slot->more = calloc(1, sizeof(*slot->more));
@@ -37,21 +37,21 @@ callslot_more(struct tidei_call_slot *slot)
 }
 
 static unsigned
-callslot_levels(const struct tidei_call_slot *slot)
+callslot_levels(const struct tidei_call_capture *slot)
 {
     return slot->armed & (TIDEI_CALL_WITHIN - 1);
 }
 
 /* A wait that is known, the outermost one as 0. */
 static struct callslot_wait
-callslot_wait(const struct tidei_call_slot *slot, unsigned level)
+callslot_wait(const struct tidei_call_capture *slot, unsigned level)
 {
     return level != 0 ? slot->more->waits[level] : (struct callslot_wait){ slot->recorder, 0 };
 }
 
 /* How many waits are known: calls of those beyond have nobody. */
 static unsigned
-callslot_known(const struct tidei_call_slot *slot)
+callslot_known(const struct tidei_call_capture *slot)
 {
     unsigned levels = callslot_levels(slot);
 
@@ -61,7 +61,7 @@ callslot_known(const struct tidei_call_slot *slot)
 }
 
 void
-tidei_call_slot_arm_within(struct tidei_call_slot *slot, const struct tidei_recorder *recorder)
+tidei_call_capture_arm_within(struct tidei_call_capture *slot, const struct tidei_recorder *recorder)
 {
     struct tidei_call_more *more = callslot_more(slot);
     unsigned level = callslot_levels(slot);
@@ -76,7 +76,7 @@ tidei_call_slot_arm_within(struct tidei_call_slot *slot, const struct tidei_reco
 
 /* The calls of the innermost wait stay for those around it, but for the ones of the same trace. */
 static void
-callslot_pass_on(struct tidei_call_slot *slot, unsigned level)
+callslot_pass_on(struct tidei_call_capture *slot, unsigned level)
 {
     struct tidei_call_more *more = slot->more;
     struct callslot_wait wait = callslot_wait(slot, level);
@@ -97,7 +97,7 @@ callslot_pass_on(struct tidei_call_slot *slot, unsigned level)
 }
 
 void
-tidei_call_slot_disarm_within(struct tidei_call_slot *slot)
+tidei_call_capture_disarm_within(struct tidei_call_capture *slot)
 {
     unsigned level = callslot_levels(slot) - 1;
 
@@ -114,7 +114,7 @@ tidei_call_slot_disarm_within(struct tidei_call_slot *slot)
 }
 
 bool
-tidei_call_slot_waits(const struct tidei_call_slot *slot, const struct tidei_recorder *recorder)
+tidei_call_capture_waits(const struct tidei_call_capture *slot, const struct tidei_recorder *recorder)
 {
     unsigned known = callslot_known(slot);
 
@@ -126,7 +126,7 @@ tidei_call_slot_waits(const struct tidei_call_slot *slot, const struct tidei_rec
 }
 
 bool
-tidei_call_slot_add(struct tidei_call_slot *slot, const struct tidei_call_part *call)
+tidei_call_capture_add(struct tidei_call_capture *slot, const struct tidei_call_part *call)
 {
     if (slot->count == 0) {
         slot->first = *call;
@@ -140,7 +140,7 @@ tidei_call_slot_add(struct tidei_call_slot *slot, const struct tidei_call_part *
 }
 
 unsigned
-tidei_call_slot_take(const struct tidei_call_slot *slot, struct tidei_call_part out[TIDEI_CALLS_MOST])
+tidei_call_capture_take(const struct tidei_call_capture *slot, struct tidei_call_part out[TIDEI_CALLS_MOST])
 {
     bool within = (slot->armed & TIDEI_CALL_WITHIN) != 0 && slot->more != NULL;
     unsigned level = callslot_levels(slot) - 1, count = 0;
@@ -155,9 +155,9 @@ tidei_call_slot_take(const struct tidei_call_slot *slot, struct tidei_call_part 
 }
 
 void
-tidei_call_slot_forget(void)
+tidei_call_capture_forget(void)
 {
-    struct tidei_call_slot *slot = &tidei_call_slot;
+    struct tidei_call_capture *slot = &tidei_call_capture;
 
     slot->armed = 0;
     slot->count = 0;

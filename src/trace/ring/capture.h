@@ -3,7 +3,7 @@
  * the beginning and the end of each, so that a call lies within the event of its thread and needs no other tie.
  *
  * An event that made one call, as nearly all do, ends with that call: the clock is read for both at once. So that the
- * record may have that time, it is opened (front.h) before the clock is read at the end of the call, not after it.
+ * record may have that time, it is opened (producer.h) before the clock is read at the end of the call, not after it.
  */
 #ifndef TIDEI_TRACE_RING_CAPTURE_H
 #define TIDEI_TRACE_RING_CAPTURE_H
@@ -24,14 +24,14 @@ struct tidei_call_more;
  * One cache line, but for the last two. Small: where the library is loaded at run time there is little room for what is
  * the thread's (TLS of the initial-exec model).
  */
-struct tidei_call_slot {
+struct tidei_call_capture {
     uint32_t armed;      /* logs that wait, one within the other; TIDEI_CALL_WITHIN: there was a second */
     uint16_t depth;      /* of calls that have begun: one of the runtime makes calls of the driver */
     uint16_t count;      /* of calls that have ended while a log waits */
     uint32_t generation; /* of CUPTI's use, that `depth` belongs to */
     uint32_t os_tid;     /* of the thread; 0: not asked for yet */
     const struct tidei_recorder *recorder; /* of the outermost log that waits; never followed */
-    const struct tidei_front *joined;      /* of that log, where its event may end with its first call; else NULL */
+    const struct tidei_producer *joined;   /* of that log, where its event may end with its first call; else NULL */
     struct tidei_call_part first;          /* of the calls */
     uint64_t entered;                      /* ticks: of a call that is not the first */
     struct tidei_call_more *more;          /* owned; NULL until it is needed */
@@ -39,51 +39,51 @@ struct tidei_call_slot {
 
 #define TIDEI_CALL_WITHIN ((uint32_t)1 << 16)
 
-extern TIDEI_TLS struct tidei_call_slot tidei_call_slot;
+extern TIDEI_TLS struct tidei_call_capture tidei_call_capture;
 
 /* The slow sides of the next two, where a log of another trace, or above another base, waits already. */
-void tidei_call_slot_arm_within(struct tidei_call_slot *slot, const struct tidei_recorder *recorder);
-void tidei_call_slot_disarm_within(struct tidei_call_slot *slot);
+void tidei_call_capture_arm_within(struct tidei_call_capture *slot, const struct tidei_recorder *recorder);
+void tidei_call_capture_disarm_within(struct tidei_call_capture *slot);
 
 /* Whether a log of that trace waits for the calls of this thread. */
-bool tidei_call_slot_waits(const struct tidei_call_slot *slot, const struct tidei_recorder *recorder);
+bool tidei_call_capture_waits(const struct tidei_call_capture *slot, const struct tidei_recorder *recorder);
 
 /* Put a call behind those that are there; false where there is no room. */
-bool tidei_call_slot_add(struct tidei_call_slot *slot, const struct tidei_call_part *call);
+bool tidei_call_capture_add(struct tidei_call_capture *slot, const struct tidei_call_part *call);
 
 /* The calls that the innermost log is to record: those that no log of its trace has that lies within it. */
-unsigned tidei_call_slot_take(const struct tidei_call_slot *slot, struct tidei_call_part out[TIDEI_CALLS_MOST]);
+unsigned tidei_call_capture_take(const struct tidei_call_capture *slot, struct tidei_call_part out[TIDEI_CALLS_MOST]);
 
 /* The thread ends, or has been forked off: no log of it waits. */
-void tidei_call_slot_forget(void);
+void tidei_call_capture_forget(void);
 
 /*
  * From here on the calls of this thread belong to the event that begins now. It may be `joined` with a call that is all
- * that takes time in it: where the layers in between are quick, and front->plain.
+ * that takes time in it: where the layers in between are quick, and producer->plain.
  */
-static inline struct tidei_call_slot *
-tidei_call_slot_arm(const struct tidei_front *front, bool joined)
+static inline struct tidei_call_capture *
+tidei_call_capture_arm(const struct tidei_producer *producer, bool joined)
 {
-    struct tidei_call_slot *slot = &tidei_call_slot;
+    struct tidei_call_capture *slot = &tidei_call_capture;
 
     if (__builtin_expect(slot->armed != 0, 0)) {
-        tidei_call_slot_arm_within(slot, front->recorder);
+        tidei_call_capture_arm_within(slot, producer->recorder);
         return slot;
     }
     slot->armed = 1;
     slot->depth = 0; /* nobody allocates through a log within a call of the driver */
     slot->count = 0;
-    slot->recorder = front->recorder;
-    slot->joined = joined ? front : NULL;
+    slot->recorder = producer->recorder;
+    slot->joined = joined ? producer : NULL;
     return slot;
 }
 
 /* The event is over, and its calls have been taken. */
 static inline void
-tidei_call_slot_disarm(struct tidei_call_slot *slot)
+tidei_call_capture_disarm(struct tidei_call_capture *slot)
 {
     if (__builtin_expect(slot->armed != 1, 0)) {
-        tidei_call_slot_disarm_within(slot);
+        tidei_call_capture_disarm_within(slot);
         return;
     }
     slot->armed = 0;
@@ -95,14 +95,14 @@ tidei_call_slot_disarm(struct tidei_call_slot *slot)
  * clock is read for it. Should something else be recorded until then, that closes the ring, and the event has its own.
  */
 static inline uint64_t
-tidei_call_slot_open(const struct tidei_call_slot *slot)
+tidei_call_capture_open(const struct tidei_call_capture *slot)
 {
-    tidei_front_open(slot->joined, slot->joined->ring, slot->first.start, true);
-    return tidei_front_ticks_settled(slot->joined, true);
+    tidei_producer_open(slot->joined, slot->joined->ring, slot->first.start, true);
+    return tidei_producer_ticks_settled(slot->joined, true);
 }
 
 static inline bool
-tidei_call_slot_is_open(const struct tidei_call_slot *slot, const struct tidei_ring *ring)
+tidei_call_capture_is_open(const struct tidei_call_capture *slot, const struct tidei_ring *ring)
 {
     /* Relaxed: only this thread writes it. */
     return slot->joined != NULL && slot->count == 1 &&
@@ -111,7 +111,7 @@ tidei_call_slot_is_open(const struct tidei_call_slot *slot, const struct tidei_r
 
 /* There is another call: the event has an end of its own after all. */
 static inline void
-tidei_call_slot_close(const struct tidei_call_slot *slot)
+tidei_call_capture_close(const struct tidei_call_capture *slot)
 {
     /* Pairs with the acquire in the merge, which finds nothing new. */
     if (slot->joined != NULL && slot->armed == 1)
@@ -120,7 +120,7 @@ tidei_call_slot_close(const struct tidei_call_slot *slot)
 
 /* Whether the one call of an event, or none, fits into its record: see tidei_record. */
 static inline bool
-tidei_call_slot_fits(const struct tidei_call_slot *slot, uint64_t begin, uint64_t address)
+tidei_call_capture_fits(const struct tidei_call_capture *slot, uint64_t begin, uint64_t address)
 {
     const struct tidei_call_part *call = &slot->first;
 
@@ -134,39 +134,43 @@ tidei_call_slot_fits(const struct tidei_call_slot *slot, uint64_t begin, uint64_
 }
 
 /* The slow side of the next one: each call in a record of its own behind the event's. */
-void tidei_front_event_calls_behind(struct tidei_front *front, uint64_t begin, uint64_t address, uint64_t size,
-                                    uint64_t stream, uint64_t word, uint32_t callstack, bool settled,
-                                    const struct tidei_call_slot *slot);
+void tidei_producer_event_calls_behind(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size,
+                                       uint64_t stream, uint64_t word, uint32_t callstack, bool settled,
+                                       const struct tidei_call_capture *slot);
 
-/* tidei_front_event for an event whose thread's calls of the driver have been collected: they are recorded with it. */
+/*
+ * tidei_producer_event for an event whose thread's calls of the driver have been collected: they are recorded with it.
+ */
 static inline __attribute__((always_inline)) void
-tidei_front_event_calls(struct tidei_front *front, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,
-                        uint64_t word, uint32_t callstack, bool settled, bool plain, const struct tidei_call_slot *slot)
+tidei_producer_event_calls(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size,
+                           uint64_t stream, uint64_t word, uint32_t callstack, bool settled, bool plain,
+                           const struct tidei_call_capture *slot)
 {
-    struct tidei_ring *ring = front->ring;
+    struct tidei_ring *ring = producer->ring;
     struct tidei_record *record;
     uint64_t now;
 
-    if (__builtin_expect(front->head - front->tail > front->mask || !tidei_call_slot_fits(slot, begin, address), 0)) {
-        tidei_front_event_calls_behind(front, begin, address, size, stream, word, callstack, settled, slot);
+    if (__builtin_expect(
+            producer->head - producer->tail > producer->mask || !tidei_call_capture_fits(slot, begin, address), 0)) {
+        tidei_producer_event_calls_behind(producer, begin, address, size, stream, word, callstack, settled, slot);
         return;
     }
-    record = &front->records[front->head & front->mask];
-    tidei_front_fill(front, record, address, size, stream, word, callstack);
+    record = &producer->records[producer->head & producer->mask];
+    tidei_producer_fill(producer, record, address, size, stream, word, callstack);
     if (slot->count != 0) {
         record->call_function = slot->first.function;
         record->call_span = (uint32_t)((slot->first.start - begin) << 16 | (slot->first.end - slot->first.start));
     }
-    if (plain && tidei_call_slot_is_open(slot, ring)) {
+    if (plain && tidei_call_capture_is_open(slot, ring)) {
         now = slot->first.end;
     } else {
-        tidei_front_open(front, ring, begin, plain);
-        TIDEI_TEST_POINT("front.open");
-        now = settled ? tidei_front_ticks_settled(front, plain) : tidei_front_ticks(front, plain);
+        tidei_producer_open(producer, ring, begin, plain);
+        TIDEI_TEST_POINT("producer.open");
+        now = settled ? tidei_producer_ticks_settled(producer, plain) : tidei_producer_ticks(producer, plain);
     }
     record->ticks = now;
     record->duration_ticks = now - begin;
-    tidei_front_publish(front, ring, 1);
+    tidei_producer_publish(producer, ring, 1);
 }
 
 #endif

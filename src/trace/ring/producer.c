@@ -16,23 +16,23 @@
 #include "src/trace/ring/producer.h"
 #include "src/trace/session/writer.h"
 
-TIDEI_TLS struct tidei_front_slot tidei_front_slots[TIDEI_FRONT_SLOTS];
+TIDEI_TLS struct tidei_producer_slot tidei_producer_slots[TIDEI_PRODUCER_SLOTS];
 TIDEI_TLS uint32_t tidei_tag_current;
 
-/* All fronts of this thread. */
-static TIDEI_TLS struct tidei_front *front_list;
+/* All producers of this thread. */
+static TIDEI_TLS struct tidei_producer *producer_list;
 
-static pthread_key_t front_key;
-static pthread_once_t front_once = PTHREAD_ONCE_INIT;
+static pthread_key_t producer_key;
+static pthread_once_t producer_once = PTHREAD_ONCE_INIT;
 
 /*
  * Tell the trace what this thread has dropped; its ring is about to be somebody else's. A kill in between counts it
  * once: by the record where that was published, by the counters where it was not. False where the recording has ended.
  */
 static bool
-front_report_drops(struct tidei_front *front)
+producer_report_drops(struct tidei_producer *producer)
 {
-    struct tidei_ring *ring = front->ring;
+    struct tidei_ring *ring = producer->ring;
     struct tidei_record record = { .kind = TIDEI_RECORD_LOSS };
 
     record.address = atomic_load_explicit(&ring->dropped_allocs, memory_order_relaxed);
@@ -41,12 +41,12 @@ front_report_drops(struct tidei_front *front)
     if (record.address + record.size + record.stream == 0)
         return true;
     /* The releases keep the order for who comes after a kill; the writer of this process reads them at the end. */
-    atomic_store_explicit(&ring->told, front->head + 1, memory_order_release);
-    if (!tidei_front_text(front, &record, "", 0)) {
+    atomic_store_explicit(&ring->told, producer->head + 1, memory_order_release);
+    if (!tidei_producer_text(producer, &record, "", 0)) {
         atomic_store_explicit(&ring->told, 0, memory_order_release);
         return false;
     }
-    TIDEI_TEST_POINT("front.told");
+    TIDEI_TEST_POINT("producer.told");
     atomic_store_explicit(&ring->dropped_allocs, 0, memory_order_release);
     atomic_store_explicit(&ring->dropped_frees, 0, memory_order_release);
     atomic_store_explicit(&ring->dropped_marks, 0, memory_order_release);
@@ -56,36 +56,36 @@ front_report_drops(struct tidei_front *front)
 
 /* The thread ends: its rings are the writer's, where their recorders are still there. */
 static void
-front_thread_ends(void *unused)
+producer_thread_ends(void *unused)
 {
-    struct tidei_front *front = front_list;
+    struct tidei_producer *producer = producer_list;
 
     (void)unused;
-    front_list = NULL;
-    memset(tidei_front_slots, 0, sizeof(tidei_front_slots));
-    tidei_call_slot_forget();
-    while (front != NULL) {
-        struct tidei_front *next = front->next;
-        struct tidei_recorder *recorder = tidei_recorder_lock_serial(front->serial);
+    producer_list = NULL;
+    memset(tidei_producer_slots, 0, sizeof(tidei_producer_slots));
+    tidei_call_capture_forget();
+    while (producer != NULL) {
+        struct tidei_producer *next = producer->next;
+        struct tidei_recorder *recorder = tidei_recorder_lock_serial(producer->serial);
 
         if (recorder != NULL) {
             /* A thread that ended within an allocation may have left it open: nothing will be recorded. */
-            atomic_store_explicit(&front->ring->open, 0, memory_order_release);
-            /* Pairs with the acquire in front_take_ring: who takes the ring goes on behind the last head. */
-            if (front_report_drops(front))
-                atomic_store_explicit(&front->ring->state, TIDEI_RING_FREE, memory_order_release);
+            atomic_store_explicit(&producer->ring->open, 0, memory_order_release);
+            /* Pairs with the acquire in producer_take_ring: who takes the ring goes on behind the last head. */
+            if (producer_report_drops(producer))
+                atomic_store_explicit(&producer->ring->state, TIDEI_RING_FREE, memory_order_release);
             tidei_recorder_unlock(recorder);
         }
-        free(front);
-        front = next;
+        free(producer);
+        producer = next;
     }
 }
 
 static void
-front_make_key(void)
+producer_make_key(void)
 {
     /* Without the key a thread's ring would be given back at the end of the trace only. */
-    if (pthread_key_create(&front_key, front_thread_ends) != 0)
+    if (pthread_key_create(&producer_key, producer_thread_ends) != 0)
         abort();
 }
 
@@ -94,7 +94,7 @@ front_make_key(void)
  * recorder's lock is held.
  */
 static struct tidei_ring *
-front_take_ring(struct tidei_recorder *recorder)
+producer_take_ring(struct tidei_recorder *recorder)
 {
     struct tidei_ringfile *file = recorder->file;
     uint32_t count = atomic_load_explicit(&file->header->ring_count, memory_order_acquire);
@@ -105,7 +105,7 @@ front_take_ring(struct tidei_recorder *recorder)
         struct tidei_ring *other = file->rings[i];
         uint64_t holds;
 
-        /* Pairs with the release in front_thread_ends. */
+        /* Pairs with the release in producer_thread_ends. */
         if (atomic_load_explicit(&other->state, memory_order_acquire) != TIDEI_RING_FREE)
             continue;
         holds = atomic_load_explicit(&other->head, memory_order_relaxed) -
@@ -124,69 +124,69 @@ front_take_ring(struct tidei_recorder *recorder)
 
 /* The first record of a thread says which one it is. */
 static void
-front_introduce(struct tidei_front *front)
+producer_introduce(struct tidei_producer *producer)
 {
-    struct tidei_record record = { .kind = TIDEI_RECORD_THREAD, .address = front->thread_id };
+    struct tidei_record record = { .kind = TIDEI_RECORD_THREAD, .address = producer->thread_id };
     char name[17] = "";
 
     record.size = (uint64_t)syscall(SYS_gettid);
     prctl(PR_GET_NAME, name, 0, 0, 0);
-    tidei_front_text(front, &record, name, strlen(name));
+    tidei_producer_text(producer, &record, name, strlen(name));
 }
 
 /* Let go of what this thread has of recorders that are gone, where that can be known without waiting. */
 static void
-front_prune(void)
+producer_prune(void)
 {
-    struct tidei_front **link = &front_list;
+    struct tidei_producer **link = &producer_list;
 
     if (!tidei_recorder_try_lock())
         return;
     while (*link != NULL) {
-        struct tidei_front *front = *link;
+        struct tidei_producer *producer = *link;
 
-        if (tidei_recorder_is_open_locked(front->recorder)) {
-            link = &front->next;
+        if (tidei_recorder_is_open_locked(producer->recorder)) {
+            link = &producer->next;
         } else {
-            *link = front->next;
-            free(front);
+            *link = producer->next;
+            free(producer);
         }
     }
     tidei_recorder_unlock(NULL);
 }
 
-static struct tidei_front *
-front_new(struct tidei_recorder *recorder, uint64_t serial)
+static struct tidei_producer *
+producer_new(struct tidei_recorder *recorder, uint64_t serial)
 {
-    struct tidei_front *front = calloc(1, sizeof(*front));
+    struct tidei_producer *producer = calloc(1, sizeof(*producer));
 
-    if (front == NULL)
+    if (producer == NULL)
         return NULL;
-    front_prune();
+    producer_prune();
     pthread_mutex_lock(&recorder->lock);
-    front->ring = front_take_ring(recorder);
+    producer->ring = producer_take_ring(recorder);
     pthread_mutex_unlock(&recorder->lock);
-    if (front->ring == NULL) {
-        free(front);
+    if (producer->ring == NULL) {
+        free(producer);
         tidei_recorder_no_ring(recorder);
         return NULL;
     }
-    front->records = tidei_ring_records(front->ring);
-    front->thread_id = front->ring->thread_id;
-    front->head = atomic_load_explicit(&front->ring->head, memory_order_relaxed);
-    front->tail = atomic_load_explicit(&front->ring->tail, memory_order_acquire);
-    front->mask = recorder->file->header->ring_bytes / sizeof(struct tidei_record) - 1;
-    front->tsc = recorder->tsc;
-    front->fence = recorder->fence;
-    front->drop = recorder->drop;
-    front->plain = front->tsc && !front->fence && !front->drop;
-    front->serial = serial;
-    front->recorder = recorder;
-    front->next = front_list;
-    front_list = front;
-    pthread_setspecific(front_key, front);
-    front_introduce(front);
-    return front;
+    producer->records = tidei_ring_records(producer->ring);
+    producer->thread_id = producer->ring->thread_id;
+    producer->head = atomic_load_explicit(&producer->ring->head, memory_order_relaxed);
+    producer->tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
+    producer->mask = recorder->file->header->ring_bytes / sizeof(struct tidei_record) - 1;
+    producer->tsc = recorder->tsc;
+    producer->fence = recorder->fence;
+    producer->drop = recorder->drop;
+    producer->plain = producer->tsc && !producer->fence && !producer->drop;
+    producer->serial = serial;
+    producer->recorder = recorder;
+    producer->next = producer_list;
+    producer_list = producer;
+    pthread_setspecific(producer_key, producer);
+    producer_introduce(producer);
+    return producer;
 }
 
 /*
@@ -195,7 +195,7 @@ front_new(struct tidei_recorder *recorder, uint64_t serial)
  * from the start.
  */
 static void
-front_share(struct tidei_recorder *recorder)
+producer_share(struct tidei_recorder *recorder)
 {
     pthread_mutex_lock(&recorder->lock);
     if (++recorder->event_threads == 2 && !atomic_load_explicit(&recorder->many, memory_order_relaxed)) {
@@ -205,93 +205,93 @@ front_share(struct tidei_recorder *recorder)
     pthread_mutex_unlock(&recorder->lock);
 }
 
-/* The caller's call may succeed without a front, and no thread ends while it makes one: that takes locks. */
-static struct tidei_front *
-front_make(struct tidei_recorder *recorder, uint64_t serial)
+/* The caller's call may succeed without a producer, and no thread ends while it makes one: that takes locks. */
+static struct tidei_producer *
+producer_make(struct tidei_recorder *recorder, uint64_t serial)
 {
     struct tidei_error error;
-    struct tidei_front *front;
+    struct tidei_producer *producer;
     int cancel;
 
     tidei_error_save(&error);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    pthread_once(&front_once, front_make_key);
-    front = front_new(recorder, serial);
+    pthread_once(&producer_once, producer_make_key);
+    producer = producer_new(recorder, serial);
     pthread_setcancelstate(cancel, NULL);
     tidei_error_restore(&error);
-    return front;
+    return producer;
 }
 
-struct tidei_front *
-tidei_front_for_text(struct tidei_recorder *recorder)
+struct tidei_producer *
+tidei_producer_for_text(struct tidei_recorder *recorder)
 {
     uint64_t serial = atomic_load_explicit(&recorder->serial, memory_order_acquire);
-    struct tidei_front *front = front_list;
+    struct tidei_producer *producer = producer_list;
 
     if (atomic_load_explicit(&recorder->mode, memory_order_acquire) != TIDEI_RECORDING) {
         if (!tidei_recorder_revive(recorder))
             return NULL;
         serial = atomic_load_explicit(&recorder->serial, memory_order_acquire);
     }
-    while (front != NULL && front->serial != serial)
-        front = front->next;
-    if (front == NULL)
-        front = front_make(recorder, serial);
-    return front;
+    while (producer != NULL && producer->serial != serial)
+        producer = producer->next;
+    if (producer == NULL)
+        producer = producer_make(recorder, serial);
+    return producer;
 }
 
-struct tidei_front *
-tidei_front_find(struct tidei_recorder *recorder)
+struct tidei_producer *
+tidei_producer_find(struct tidei_recorder *recorder)
 {
-    struct tidei_front *front = tidei_front_for_text(recorder);
+    struct tidei_producer *producer = tidei_producer_for_text(recorder);
 
-    if (front == NULL)
+    if (producer == NULL)
         return NULL;
-    if (!front->has_events)
-        front_share(recorder);
-    front->has_events = true;
-    tidei_front_slots[recorder->slot].serial = front->serial;
-    tidei_front_slots[recorder->slot].front = front;
-    return front;
+    if (!producer->has_events)
+        producer_share(recorder);
+    producer->has_events = true;
+    tidei_producer_slots[recorder->slot].serial = producer->serial;
+    tidei_producer_slots[recorder->slot].producer = producer;
+    return producer;
 }
 
-struct tidei_front *
-tidei_front_get_recording(struct tidei_recorder *recorder)
+struct tidei_producer *
+tidei_producer_get_recording(struct tidei_recorder *recorder)
 {
     if (atomic_load_explicit(&recorder->mode, memory_order_acquire) != TIDEI_RECORDING)
         return NULL;
-    return tidei_front_for_text(recorder);
+    return tidei_producer_for_text(recorder);
 }
 
 /* Read the tail anew. */
 static bool
-front_has_room(struct tidei_front *front, uint64_t records)
+producer_has_room(struct tidei_producer *producer, uint64_t records)
 {
     /* Pairs with the release in the merge: the writer has read the records that it gives back. */
-    front->tail = atomic_load_explicit(&front->ring->tail, memory_order_acquire);
-    return front->head + records - front->tail <= front->mask + 1;
+    producer->tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
+    return producer->head + records - producer->tail <= producer->mask + 1;
 }
 
 /* Sleep until there is room; false where the writer has stopped. */
 static bool
-front_sleep(struct tidei_front *front, uint64_t records)
+producer_sleep(struct tidei_producer *producer, uint64_t records)
 {
     struct timespec pause = { 0, 20000 };
 
     do {
-        if (atomic_load_explicit(&front->recorder->mode, memory_order_acquire) != TIDEI_RECORDING)
+        if (atomic_load_explicit(&producer->recorder->mode, memory_order_acquire) != TIDEI_RECORDING)
             return false;
-        tidei_writer_wake(front->recorder->writer);
+        tidei_writer_wake(producer->recorder->writer);
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 500000)
             pause.tv_nsec *= 2;
-    } while (!front_has_room(front, records));
+    } while (!producer_has_room(producer, records));
     return true;
 }
 
 /* Wait for the writer; false where it has stopped. */
 static bool
-front_wait(struct tidei_front *front, uint64_t records)
+producer_wait(struct tidei_producer *producer, uint64_t records)
 {
     uint64_t begin = tidei_monotonic_ns();
     uint64_t waited;
@@ -300,53 +300,53 @@ front_wait(struct tidei_front *front, uint64_t records)
 
     /* Locks may be held, of the recorder and of the layers above: no thread ends here. */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    room = front_sleep(front, records);
+    room = producer_sleep(producer, records);
     pthread_setcancelstate(cancel, NULL);
     if (!room)
         return false;
     waited = tidei_monotonic_ns() - begin;
     /* Only this thread writes them; the writer reads them at the end. */
-    atomic_store_explicit(&front->ring->waits, atomic_load_explicit(&front->ring->waits, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-    if (waited > atomic_load_explicit(&front->ring->longest_wait_ns, memory_order_relaxed))
-        atomic_store_explicit(&front->ring->longest_wait_ns, waited, memory_order_relaxed);
+    atomic_store_explicit(&producer->ring->waits,
+                          atomic_load_explicit(&producer->ring->waits, memory_order_relaxed) + 1, memory_order_relaxed);
+    if (waited > atomic_load_explicit(&producer->ring->longest_wait_ns, memory_order_relaxed))
+        atomic_store_explicit(&producer->ring->longest_wait_ns, waited, memory_order_relaxed);
     return true;
 }
 
 bool
-tidei_front_room(struct tidei_front *front, uint64_t records)
+tidei_producer_room(struct tidei_producer *producer, uint64_t records)
 {
     int saved = errno;
-    bool room = front_has_room(front, records);
+    bool room = producer_has_room(producer, records);
 
-    if (!room && !front->drop)
-        room = front_wait(front, records);
+    if (!room && !producer->drop)
+        room = producer_wait(producer, records);
     errno = saved;
     return room;
 }
 
 static void
-front_count(_Atomic uint64_t *counter)
+producer_count(_Atomic uint64_t *counter)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
 void
-tidei_front_dropped(struct tidei_front *front, uint64_t address, uint64_t word)
+tidei_producer_dropped(struct tidei_producer *producer, uint64_t address, uint64_t word)
 {
     struct tidei_record event;
 
     memcpy(&event.layer, &word, sizeof(word));
-    if (!front->drop) {
-        tidei_recorder_lost(front->recorder, event.kind);
+    if (!producer->drop) {
+        tidei_recorder_lost(producer->recorder, event.kind);
         return;
     }
     if (event.kind == TIDEI_RECORD_ALLOC) {
-        front_count(&front->ring->dropped_allocs);
+        producer_count(&producer->ring->dropped_allocs);
         if (event.status == TIDE_OK)
-            tidei_drops_add(front->recorder->drops, event.layer, address);
+            tidei_drops_add(producer->recorder->drops, event.layer, address);
     } else {
-        front_count(&front->ring->dropped_frees);
+        producer_count(&producer->ring->dropped_frees);
     }
 }
 
@@ -355,19 +355,19 @@ tidei_front_dropped(struct tidei_front *front, uint64_t address, uint64_t word)
  * allocation at the same address.
  */
 bool
-tidei_front_drops_free(struct tidei_front *front, uint16_t layer, uint64_t address)
+tidei_producer_drops_free(struct tidei_producer *producer, uint16_t layer, uint64_t address)
 {
-    if (!tidei_drops_take(front->recorder->drops, layer, address))
+    if (!tidei_drops_take(producer->recorder->drops, layer, address))
         return false;
-    front_count(&front->ring->dropped_frees);
+    producer_count(&producer->ring->dropped_frees);
     return true;
 }
 
 /* That free was refused: the allocation lives on. */
 void
-tidei_front_drops_again(struct tidei_front *front, uint16_t layer, uint64_t address)
+tidei_producer_drops_again(struct tidei_producer *producer, uint16_t layer, uint64_t address)
 {
-    tidei_drops_add(front->recorder->drops, layer, address);
+    tidei_drops_add(producer->recorder->drops, layer, address);
 }
 
 size_t
@@ -381,25 +381,25 @@ tidei_utf8_cut(const char *text, size_t most)
 }
 
 bool
-tidei_front_text(struct tidei_front *front, struct tidei_record *record, const char *text, size_t length)
+tidei_producer_text(struct tidei_producer *producer, struct tidei_record *record, const char *text, size_t length)
 {
-    uint64_t most = front->mask; /* records of text that the ring can hold beside the first */
+    uint64_t most = producer->mask; /* records of text that the ring can hold beside the first */
     uint64_t records;
 
     most = most * TIDEI_TEXT_BYTES < TIDEI_TEXT_MAX ? most * TIDEI_TEXT_BYTES : TIDEI_TEXT_MAX;
     if (length > most)
         length = tidei_utf8_cut(text, most);
     records = (length + TIDEI_TEXT_BYTES - 1) / TIDEI_TEXT_BYTES;
-    if (!front_has_room(front, records + 1) && !front_wait(front, records + 1)) {
+    if (!producer_has_room(producer, records + 1) && !producer_wait(producer, records + 1)) {
         if (record->kind == TIDEI_RECORD_MARK)
-            front_count(&front->ring->dropped_marks);
+            producer_count(&producer->ring->dropped_marks);
         return false;
     }
     record->text_records = (uint16_t)records;
-    record->thread = front->thread_id;
-    tidei_front_open(front, front->ring, tidei_front_ticks(front, false), false);
-    record->ticks = tidei_front_ticks(front, false);
-    front->records[front->head & front->mask] = *record;
+    record->thread = producer->thread_id;
+    tidei_producer_open(producer, producer->ring, tidei_producer_ticks(producer, false), false);
+    record->ticks = tidei_producer_ticks(producer, false);
+    producer->records[producer->head & producer->mask] = *record;
     for (uint64_t i = 0; i < records; i++) {
         struct tidei_text_record part = { .kind = TIDEI_RECORD_TEXT };
 
@@ -407,24 +407,24 @@ tidei_front_text(struct tidei_front *front, struct tidei_record *record, const c
         memcpy(part.text, text, part.length);
         text += part.length;
         length -= part.length;
-        memcpy(&front->records[(front->head + 1 + i) & front->mask], &part, sizeof(part));
+        memcpy(&producer->records[(producer->head + 1 + i) & producer->mask], &part, sizeof(part));
     }
-    tidei_front_publish(front, front->ring, records + 1);
+    tidei_producer_publish(producer, producer->ring, records + 1);
     return true;
 }
 
 void
-tidei_front_forked(void)
+tidei_producer_forked(void)
 {
-    struct tidei_front *front = front_list;
+    struct tidei_producer *producer = producer_list;
 
-    front_list = NULL;
-    memset(tidei_front_slots, 0, sizeof(tidei_front_slots));
-    tidei_call_slot_forget();
-    while (front != NULL) {
-        struct tidei_front *next = front->next;
+    producer_list = NULL;
+    memset(tidei_producer_slots, 0, sizeof(tidei_producer_slots));
+    tidei_call_capture_forget();
+    while (producer != NULL) {
+        struct tidei_producer *next = producer->next;
 
-        free(front);
-        front = next;
+        free(producer);
+        producer = next;
     }
 }

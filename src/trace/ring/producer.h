@@ -22,7 +22,7 @@
 #include "src/trace/ring/ringfile.h"
 
 /* What one thread has of one recorder. Private to the thread. */
-struct tidei_front {
+struct tidei_producer {
     struct tidei_record *records;
     struct tidei_ring *ring;
     uint64_t head;
@@ -36,76 +36,76 @@ struct tidei_front {
     bool has_events;
     uint64_t serial;
     struct tidei_recorder *recorder;
-    struct tidei_front *next;
+    struct tidei_producer *next;
 };
 
-/* A thread's fronts by the recorder's slot; right only where the serials agree. */
-#define TIDEI_FRONT_SLOTS 8
+/* A thread's producers by the recorder's slot; right only where the serials agree. */
+#define TIDEI_PRODUCER_SLOTS 8
 
-struct tidei_front_slot {
+struct tidei_producer_slot {
     uint64_t serial; /* never 0 */
-    struct tidei_front *front;
+    struct tidei_producer *producer;
 };
 
 /* Initial-exec: one load instead of a call to __tls_get_addr for each event. */
 #define TIDEI_TLS _Thread_local __attribute__((tls_model("initial-exec")))
 
-extern TIDEI_TLS struct tidei_front_slot tidei_front_slots[TIDEI_FRONT_SLOTS];
+extern TIDEI_TLS struct tidei_producer_slot tidei_producer_slots[TIDEI_PRODUCER_SLOTS];
 
 /* The tag that this thread's allocations carry; 0: none. */
 extern TIDEI_TLS uint32_t tidei_tag_current;
 
 /* The slow side of the functions below. */
-struct tidei_front *tidei_front_find(struct tidei_recorder *recorder);
-bool tidei_front_room(struct tidei_front *front, uint64_t records);
-void tidei_front_dropped(struct tidei_front *front, uint64_t address, uint64_t word);
-bool tidei_front_drops_free(struct tidei_front *front, uint16_t layer, uint64_t address);
-void tidei_front_drops_again(struct tidei_front *front, uint16_t layer, uint64_t address);
+struct tidei_producer *tidei_producer_find(struct tidei_recorder *recorder);
+bool tidei_producer_room(struct tidei_producer *producer, uint64_t records);
+void tidei_producer_dropped(struct tidei_producer *producer, uint64_t address, uint64_t word);
+bool tidei_producer_drops_free(struct tidei_producer *producer, uint16_t layer, uint64_t address);
+void tidei_producer_drops_again(struct tidei_producer *producer, uint16_t layer, uint64_t address);
 
 /* This thread's front of a recorder; NULL where the recorder records no more. */
-static inline struct tidei_front *
-tidei_front_get(struct tidei_recorder *recorder)
+static inline struct tidei_producer *
+tidei_producer_get(struct tidei_recorder *recorder)
 {
-    struct tidei_front_slot *slot = &tidei_front_slots[recorder->slot];
+    struct tidei_producer_slot *slot = &tidei_producer_slots[recorder->slot];
 
     if (__builtin_expect(slot->serial == atomic_load_explicit(&recorder->serial, memory_order_relaxed), 1))
-        return slot->front;
-    return tidei_front_find(recorder);
+        return slot->producer;
+    return tidei_producer_find(recorder);
 }
 
 /* The same for what is no event: definitions and marks. */
-struct tidei_front *tidei_front_for_text(struct tidei_recorder *recorder);
+struct tidei_producer *tidei_producer_for_text(struct tidei_recorder *recorder);
 
 /* The same again where no forked process may begin a trace of its own: the registry's lock is held. */
-struct tidei_front *tidei_front_get_recording(struct tidei_recorder *recorder);
+struct tidei_producer *tidei_producer_get_recording(struct tidei_recorder *recorder);
 
-/* In these functions `plain` is front->plain: a constant in the code of a caller that has asked once for all. */
+/* In these functions `plain` is producer->plain: a constant in the code of a caller that has asked once for all. */
 static inline uint64_t
-tidei_front_ticks(const struct tidei_front *front, bool plain)
+tidei_producer_ticks(const struct tidei_producer *producer, bool plain)
 {
-    return tidei_clock_ticks(plain || front->tsc);
+    return tidei_clock_ticks(plain || producer->tsc);
 }
 
 /*
  * The moment at which a free begins: after the allocation, whichever thread that was made on. While one thread alone
- * records there is nothing to wait for: its own readings are in order, and front_share stops it before another's
+ * records there is nothing to wait for: its own readings are in order, and producer_share stops it before another's
  * first event.
  */
 static inline uint64_t
-tidei_front_ticks_settled(const struct tidei_front *front, bool plain)
+tidei_producer_ticks_settled(const struct tidei_producer *producer, bool plain)
 {
-    if ((plain || front->tsc) && atomic_load_explicit(&front->recorder->many, memory_order_relaxed))
+    if ((plain || producer->tsc) && atomic_load_explicit(&producer->recorder->many, memory_order_relaxed))
         tidei_clock_settle();
-    return tidei_front_ticks(front, plain);
+    return tidei_producer_ticks(producer, plain);
 }
 
-/* Have the record at `head` begin: nothing later than `since` is merged until tidei_front_publish. */
+/* Have the record at `head` begin: nothing later than `since` is merged until tidei_producer_publish. */
 static inline void
-tidei_front_open(const struct tidei_front *front, struct tidei_ring *ring, uint64_t since, bool plain)
+tidei_producer_open(const struct tidei_producer *producer, struct tidei_ring *ring, uint64_t since, bool plain)
 {
     /* Read by the merge with acquire; ordered before the clock by the writer's membarrier or by this fence. */
     atomic_store_explicit(&ring->open, since | 1, memory_order_relaxed);
-    if (!plain && front->fence) {
+    if (!plain && producer->fence) {
         atomic_thread_fence(memory_order_seq_cst);
         tidei_clock_settle();
     } else {
@@ -114,13 +114,13 @@ tidei_front_open(const struct tidei_front *front, struct tidei_ring *ring, uint6
 }
 
 static inline void
-tidei_front_publish(struct tidei_front *front, struct tidei_ring *ring, uint64_t records)
+tidei_producer_publish(struct tidei_producer *producer, struct tidei_ring *ring, uint64_t records)
 {
-    TIDEI_TEST_POINT("front.before-publish");
-    front->head += records;
+    TIDEI_TEST_POINT("producer.before-publish");
+    producer->head += records;
     /* Pairs with the acquire of head in the merge: the records are there before they are counted. */
-    atomic_store_explicit(&ring->head, front->head, memory_order_release);
-    TIDEI_TEST_POINT("front.before-close");
+    atomic_store_explicit(&ring->head, producer->head, memory_order_release);
+    TIDEI_TEST_POINT("producer.before-close");
     /* Pairs with the acquire of open in the merge: who sees 0 sees the head of before. */
     atomic_store_explicit(&ring->open, 0, memory_order_release);
 }
@@ -130,8 +130,8 @@ tidei_front_publish(struct tidei_front *front, struct tidei_ring *ring, uint64_t
  * stack and copied is slower on a Xeon, which waits for narrow stores to be done before it loads them as one vector.
  */
 static inline __attribute__((always_inline)) void
-tidei_front_fill(const struct tidei_front *front, struct tidei_record *record, uint64_t address, uint64_t size,
-                 uint64_t stream, uint64_t word, uint32_t callstack)
+tidei_producer_fill(const struct tidei_producer *producer, struct tidei_record *record, uint64_t address, uint64_t size,
+                    uint64_t stream, uint64_t word, uint32_t callstack)
 {
     record->address = address;
     record->size = size;
@@ -139,7 +139,7 @@ tidei_front_fill(const struct tidei_front *front, struct tidei_record *record, u
     record->tag = tidei_tag_current;
     record->callstack = callstack;
     memcpy(&record->layer, &word, sizeof(word));
-    record->thread = front->thread_id;
+    record->thread = producer->thread_id;
 }
 
 /*
@@ -148,40 +148,41 @@ tidei_front_fill(const struct tidei_front *front, struct tidei_record *record, u
  * back, on whichever thread.
  */
 static inline __attribute__((always_inline)) void
-tidei_front_event(struct tidei_front *front, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,
-                  uint64_t word, uint32_t callstack, bool settled, bool plain)
+tidei_producer_event(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,
+                     uint64_t word, uint32_t callstack, bool settled, bool plain)
 {
-    struct tidei_ring *ring = front->ring;
+    struct tidei_ring *ring = producer->ring;
     struct tidei_record *record;
     uint64_t now;
 
-    if (__builtin_expect(front->head - front->tail > front->mask, 0) && !tidei_front_room(front, 1)) {
-        tidei_front_dropped(front, address, word);
+    if (__builtin_expect(producer->head - producer->tail > producer->mask, 0) && !tidei_producer_room(producer, 1)) {
+        tidei_producer_dropped(producer, address, word);
         return;
     }
-    record = &front->records[front->head & front->mask];
-    tidei_front_fill(front, record, address, size, stream, word, callstack);
-    tidei_front_open(front, ring, begin, plain);
-    TIDEI_TEST_POINT("front.open");
-    now = settled ? tidei_front_ticks_settled(front, plain) : tidei_front_ticks(front, plain);
+    record = &producer->records[producer->head & producer->mask];
+    tidei_producer_fill(producer, record, address, size, stream, word, callstack);
+    tidei_producer_open(producer, ring, begin, plain);
+    TIDEI_TEST_POINT("producer.open");
+    now = settled ? tidei_producer_ticks_settled(producer, plain) : tidei_producer_ticks(producer, plain);
     record->ticks = now;
     record->duration_ticks = now - begin;
-    tidei_front_publish(front, ring, 1);
+    tidei_producer_publish(producer, ring, 1);
 }
 
 /* What a pool held at the moment that is now. */
-void tidei_front_sample(struct tidei_front *front, uint32_t layer_id, uint64_t used_bytes, uint64_t reserved_bytes);
+void tidei_producer_sample(struct tidei_producer *producer, uint32_t layer_id, uint64_t used_bytes,
+                           uint64_t reserved_bytes);
 
 /*
  * Record something with text; it waits for room also where events are dropped. Text that the ring has no room for is
  * cut where a character of UTF-8 ends. False where the recording has ended.
  */
-bool tidei_front_text(struct tidei_front *front, struct tidei_record *record, const char *text, size_t length);
+bool tidei_producer_text(struct tidei_producer *producer, struct tidei_record *record, const char *text, size_t length);
 
 /* The most bytes of a longer text, up to `most`, that end where a character of UTF-8 does. */
 size_t tidei_utf8_cut(const char *text, size_t most);
 
 /* This process was forked off: its only thread lets go of what it had of the parent's recorders. */
-void tidei_front_forked(void);
+void tidei_producer_forked(void);
 
 #endif

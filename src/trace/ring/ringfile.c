@@ -247,7 +247,7 @@ ringfile_open_high(const char *path, int flags)
 
 /* Open the name anew and lock it; what a dead process left under it goes, to `aside` where that is not NULL. */
 static enum tide_status
-ringfile_claim(struct tidei_ringfile *file, const char *aside)
+ringfile_claim(struct tidei_ringfile *file, const char *replaced)
 {
     uint32_t pid = 0;
     int error;
@@ -274,8 +274,8 @@ ringfile_claim(struct tidei_ringfile *file, const char *aside)
         if (tidei_ringfile_is_at(file)) {
             if (created)
                 return TIDE_OK;
-            if ((aside != NULL ? rename(file->path, aside) : unlink(file->path)) != 0)
-                return ringfile_error(file->path, aside != NULL ? "rename" : "unlink", errno);
+            if ((replaced != NULL ? rename(file->path, replaced) : unlink(file->path)) != 0)
+                return ringfile_error(file->path, replaced != NULL ? "rename" : "unlink", errno);
         }
         close(file->fd);
         file->fd = -1;
@@ -285,14 +285,14 @@ ringfile_claim(struct tidei_ringfile *file, const char *aside)
 
 /* Where nobody has made a new one by now. */
 static void
-ringfile_put_back(const char *aside, const char *path)
+ringfile_put_back(const char *replaced, const char *path)
 {
-    if (aside != NULL && link(aside, path) == 0)
-        unlink(aside);
+    if (replaced != NULL && link(replaced, path) == 0)
+        unlink(replaced);
 }
 
 enum tide_status
-tidei_ringfile_create(const char *path, const char *aside, uint64_t ring_bytes, uint64_t backlog_bytes,
+tidei_ringfile_create(const char *path, const char *replaced, uint64_t ring_bytes, uint64_t backlog_bytes,
                       struct tidei_ringfile **out)
 {
     struct tidei_ringfile *file = ringfile_new(path);
@@ -303,7 +303,7 @@ tidei_ringfile_create(const char *path, const char *aside, uint64_t ring_bytes, 
     *out = NULL;
     if (file == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    status = ringfile_claim(file, aside);
+    status = ringfile_claim(file, replaced);
     claimed = status == TIDE_OK;
     if (claimed) {
         error = ringfile_allocate(file->fd, 0, TIDEI_RING_PREFIX_BYTES);
@@ -311,7 +311,7 @@ tidei_ringfile_create(const char *path, const char *aside, uint64_t ring_bytes, 
     }
     if (status != TIDE_OK) {
         tidei_ringfile_close(file, claimed);
-        ringfile_put_back(aside, path);
+        ringfile_put_back(replaced, path);
         return status;
     }
     file->size = TIDEI_RING_PREFIX_BYTES;

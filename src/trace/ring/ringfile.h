@@ -165,8 +165,8 @@ tidei_half_record(struct tidei_ringfile *file, unsigned half, uint64_t index)
  * left there is renamed to `aside`, and comes back on failure; where that is NULL it is removed.
  * Errors: TIDE_EBUSY (another process has it), TIDE_EIO, TIDE_ENOMEM.
  */
-enum tide_status tidei_ringfile_create(const char *path, const char *aside, uint64_t ring_bytes, uint64_t backlog_bytes,
-                                       struct tidei_ringfile **out);
+enum tide_status tidei_ringfile_create(const char *path, const char *replaced, uint64_t ring_bytes,
+                                       uint64_t backlog_bytes, struct tidei_ringfile **out);
 
 /*
  * Open what a process left behind and lock it. Not for a file of this process: see ringfile_try_lock.

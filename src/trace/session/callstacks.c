@@ -18,11 +18,11 @@ static void
 tell_one(struct tidei_recorder *recorder, void *context)
 {
     const struct tell *tell = context;
-    struct tidei_front *front = tidei_front_get_recording(recorder);
+    struct tidei_producer *producer = tidei_producer_get_recording(recorder);
     struct tidei_record record = tell->record;
 
-    if (front != NULL)
-        tidei_front_text(front, &record, tell->text, tell->length);
+    if (producer != NULL)
+        tidei_producer_text(producer, &record, tell->text, tell->length);
 }
 
 /* Tell `recorder`, or all where it is NULL. */

@@ -31,7 +31,7 @@ static enum tide_status
 commit_no_memory(struct tidei_writer *writer)
 {
     writer->pair->no_memory = true;
-    return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->store->path);
+    return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->database->path);
 }
 
 /* Write the slice that is paired. */
@@ -45,14 +45,14 @@ commit_write(struct tidei_writer *writer)
     size_t sample_count;
 
     TIDEI_TEST_POINT("writer.before-write");
-    tidei_driver_calls_look(writer->calls, writer->store, pair);
+    tidei_driver_calls_look(writer->calls, writer->database, pair);
     if (tidei_driver_calls_state(writer->calls, writer->cupti, sizeof(writer->cupti)))
-        writer->store->cupti = writer->cupti;
+        writer->database->cupti = writer->cupti;
     if (tidei_driver_calls_watched(writer->calls))
-        writer->store->has_calls = true;
+        writer->database->has_calls = true;
     taken = tidei_sampler_take(writer->sampler, &sample_count);
     tidei_gate_enter(&writer->gate);
-    status = tidei_store_write(writer->store, sealed->epoch, sealed->paired, taken, sample_count);
+    status = tidei_database_write(writer->database, sealed->epoch, sealed->paired, taken, sample_count);
     tidei_gate_leave(&writer->gate);
     if (status != TIDE_OK)
         return status;
@@ -62,15 +62,15 @@ commit_write(struct tidei_writer *writer)
     tidei_sampler_written(writer->sampler);
     commit_adapt(writer);
     tidei_pair_forget_closed(pair);
-    if (!tidei_feed_keep_live(writer->store))
+    if (!tidei_feed_keep_live(writer->database))
         return commit_no_memory(writer);
     if (pair->row_count != 0) {
         const struct tidei_record *last =
             tidei_half_record(pair->file, pair->half, pair->rows[pair->row_count - 1].alloc);
-        uint64_t ns = tidei_store_ns(writer->store, last->ticks);
+        uint64_t ns = tidei_database_ns(writer->database, last->ticks);
 
-        if (ns > writer->store->floor_ns)
-            writer->store->floor_ns = ns;
+        if (ns > writer->database->floor_ns)
+            writer->database->floor_ns = ns;
     }
     return TIDE_OK;
 }
@@ -107,7 +107,7 @@ commit_sealed(struct tidei_writer *writer)
         if (sealed->paired == sealed->done) {
             sealed->paired = commit_slice_end(writer, sealed->done);
             if (!tidei_pair_run(writer->pair, sealed->half, sealed->done, sealed->paired))
-                return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->store->path);
+                return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->database->path);
         }
         status = commit_write(writer);
     } while (status == TIDE_OK && sealed->done < sealed->count);
@@ -124,7 +124,7 @@ commit_set_line(struct tidei_writer *writer)
     struct tidei_clock_sample now = tidei_clock_sample_now(writer->tsc);
     double rate = tidei_clock_line_between(header->first, now, before.ns_per_tick).ns_per_tick;
 
-    tidei_store_set_line(writer->store, tidei_clock_line_between(before.base, now, before.ns_per_tick));
+    tidei_database_set_line(writer->database, tidei_clock_line_between(before.base, now, before.ns_per_tick));
     tidei_ring_set_line(header, (struct tidei_clock_line){ .base = now, .ns_per_tick = rate });
 }
 
@@ -167,7 +167,7 @@ tidei_writer_write_rest(struct tidei_writer *writer)
     enum tide_status status = TIDE_OK;
 
     /* Without memory a half was not paired: whoever opens the trace takes it up from the ring file. */
-    if (writer->pair->no_memory || writer->store->no_memory)
+    if (writer->pair->no_memory || writer->database->no_memory)
         return tide_error_set(TIDE_ENOMEM, "%s", writer->failure);
     if (writer->sealed.pending)
         status = commit_sealed(writer);
@@ -205,11 +205,11 @@ tidei_writer_take_up(struct tidei_writer *writer, uint64_t *events)
 
     *events = 0;
     tidei_merge_take_up(merge);
-    status = tidei_store_meta_read(writer->store, "epoch", &epoch);
+    status = tidei_database_meta_read(writer->database, "epoch", &epoch);
     if (status == TIDE_OK)
-        status = tidei_store_meta_read(writer->store, "epoch_records", &done);
+        status = tidei_database_meta_read(writer->database, "epoch_records", &done);
     if (status == TIDE_OK)
-        status = tidei_store_meta_has(writer->store, "failure", &writer->had_failed);
+        status = tidei_database_meta_has(writer->database, "failure", &writer->had_failed);
     if (status == TIDE_OK)
         status = commit_take_up_sealed(writer, 1 - merge->half, (uint64_t)epoch, (uint64_t)done, events);
     while (status == TIDE_OK) {

@@ -66,15 +66,15 @@ create_name_aside(struct tidei_recorder *recorder)
 {
     struct stat info;
 
-    recorder->aside = tidei_trace_path_beside(recorder->path, TIDEI_ASIDE_SUFFIX);
-    if (recorder->aside == NULL)
+    recorder->replaced = tidei_trace_path_beside(recorder->path, TIDEI_REPLACED_SUFFIX);
+    if (recorder->replaced == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    if (lstat(recorder->aside, &info) == 0 && (!S_ISREG(info.st_mode) || !create_is_trace(recorder->aside)))
-        return tide_error_set(TIDE_EEXIST, "log: %s exists and is no trace: it is not overwritten", recorder->aside);
+    if (lstat(recorder->replaced, &info) == 0 && (!S_ISREG(info.st_mode) || !create_is_trace(recorder->replaced)))
+        return tide_error_set(TIDE_EEXIST, "log: %s exists and is no trace: it is not overwritten", recorder->replaced);
     return TIDE_OK;
 }
 
-/* May a trace be made at this path? recorder->aside is set where one is to be replaced. */
+/* May a trace be made at this path? recorder->replaced is set where one is to be replaced. */
 static enum tide_status
 create_check(struct tidei_recorder *recorder, const char *rings)
 {
@@ -108,9 +108,9 @@ create_claim(struct tidei_recorder *recorder, const char *rings)
     char *rings_aside = NULL;
     enum tide_status status;
 
-    if (recorder->aside != NULL) {
-        tidei_aside_drop(recorder->aside, true);
-        rings_aside = tidei_trace_path_beside(recorder->aside, TIDEI_RINGS_SUFFIX);
+    if (recorder->replaced != NULL) {
+        tidei_replaced_drop(recorder->replaced, true);
+        rings_aside = tidei_trace_path_beside(recorder->replaced, TIDEI_RINGS_SUFFIX);
         if (rings_aside == NULL)
             return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     }
@@ -118,12 +118,12 @@ create_claim(struct tidei_recorder *recorder, const char *rings)
     free(rings_aside);
     if (status != TIDE_OK)
         return status;
-    if (recorder->aside != NULL)
-        status = tidei_aside_take(recorder->path, recorder->aside);
+    if (recorder->replaced != NULL)
+        status = tidei_replaced_take(recorder->path, recorder->replaced);
     else if (options->overwrite)
-        tidei_aside_drop(recorder->path, false); /* what stands beside a trace that somebody has removed */
+        tidei_replaced_drop(recorder->path, false); /* what stands beside a trace that somebody has removed */
     if (status != TIDE_OK) {
-        tidei_aside_restore_rings(recorder->path, recorder->aside);
+        tidei_replaced_restore_rings(recorder->path, recorder->replaced);
         tidei_ringfile_close(recorder->file, false);
         recorder->file = NULL;
     }
@@ -172,7 +172,7 @@ create_command_line(char *text, size_t capacity)
 }
 
 static enum tide_status
-create_meta_texts(struct tidei_store *store, const struct tidei_recorder *recorder)
+create_meta_texts(struct tidei_database *database, const struct tidei_recorder *recorder)
 {
     char hostname[HOST_NAME_MAX + 1] = "", command[4096], versions[128];
     enum tide_status status;
@@ -180,22 +180,22 @@ create_meta_texts(struct tidei_store *store, const struct tidei_recorder *record
     gethostname(hostname, sizeof(hostname) - 1);
     create_command_line(command, sizeof(command));
     snprintf(versions, sizeof(versions), "tidemark %s, sqlite %s", tide_version(), sqlite3_libversion());
-    status = tidei_store_meta_text(store, "hostname", hostname);
+    status = tidei_database_meta_text(database, "hostname", hostname);
     if (status == TIDE_OK)
-        status = tidei_store_meta_text(store, "command", command);
+        status = tidei_database_meta_text(database, "command", command);
     if (status == TIDE_OK)
-        status = tidei_store_meta_text(store, "versions", versions);
+        status = tidei_database_meta_text(database, "versions", versions);
     if (status == TIDE_OK)
-        status = tidei_store_meta_text(store, "devices", "");
+        status = tidei_database_meta_text(database, "devices", "");
     if (status == TIDE_OK)
-        status = tidei_store_meta_text(store, "stack", "");
+        status = tidei_database_meta_text(database, "stack", "");
     if (status == TIDE_OK)
-        status = tidei_store_meta_text(store, "clock", recorder->tsc ? "tsc" : "monotonic");
+        status = tidei_database_meta_text(database, "clock", recorder->tsc ? "tsc" : "monotonic");
     return status;
 }
 
 static enum tide_status
-create_meta(struct tidei_store *store, const struct tidei_recorder *recorder, uint64_t start_unix_ns)
+create_meta(struct tidei_database *database, const struct tidei_recorder *recorder, uint64_t start_unix_ns)
 {
     const struct {
         const char *key;
@@ -209,15 +209,15 @@ create_meta(struct tidei_store *store, const struct tidei_recorder *recorder, ui
         { "epoch", 0 },
         { "epoch_records", 0 },
     };
-    enum tide_status status = tidei_store_begin(store);
+    enum tide_status status = tidei_database_begin(database);
 
     if (status != TIDE_OK)
         return status;
     for (size_t i = 0; status == TIDE_OK && i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        status = tidei_store_meta_number(store, numbers[i].key, numbers[i].value);
+        status = tidei_database_meta_number(database, numbers[i].key, numbers[i].value);
     if (status == TIDE_OK)
-        status = create_meta_texts(store, recorder);
-    return tidei_store_end(store, status);
+        status = create_meta_texts(database, recorder);
+    return tidei_database_end(database, status);
 }
 
 static enum tide_status
@@ -245,18 +245,18 @@ static void
 create_undo(struct tidei_recorder *recorder, bool ours)
 {
     recorder->file->header->ready = 0; /* who finds it from here on takes nothing from it */
-    if (ours || recorder->aside != NULL)
-        tidei_aside_restore(recorder->path, recorder->aside);
-    tidei_aside_restore_rings(recorder->path, recorder->aside);
-    free(recorder->aside);
-    recorder->aside = NULL;
+    if (ours || recorder->replaced != NULL)
+        tidei_replaced_restore(recorder->path, recorder->replaced);
+    tidei_replaced_restore_rings(recorder->path, recorder->replaced);
+    free(recorder->replaced);
+    recorder->replaced = NULL;
 }
 
 static enum tide_status
 create_files(struct tidei_recorder *recorder)
 {
     char *rings = tidei_trace_path_beside(recorder->path, TIDEI_RINGS_SUFFIX);
-    struct tidei_store *store = NULL;
+    struct tidei_database *database = NULL;
     enum tide_status status;
     uint64_t start_unix_ns = 0;
 
@@ -269,21 +269,21 @@ create_files(struct tidei_recorder *recorder)
     if (status != TIDE_OK)
         return status;
     TIDEI_TEST_POINT("create.ring-file");
-    status = tidei_store_create(recorder->path, &store);
-    TIDEI_TEST_POINT("create.store");
+    status = tidei_database_create(recorder->path, &database);
+    TIDEI_TEST_POINT("create.database");
     if (status == TIDE_OK)
         status = create_header(recorder, &start_unix_ns);
     if (status == TIDE_OK)
-        status = create_meta(store, recorder, start_unix_ns);
+        status = create_meta(database, recorder, start_unix_ns);
     TIDEI_TEST_POINT("create.meta");
     if (status == TIDE_OK) {
-        recorder->writer = tidei_writer_new(recorder, recorder->file, store, recorder->tsc);
+        recorder->writer = tidei_writer_new(recorder, recorder->file, database, recorder->tsc);
         if (recorder->writer == NULL)
             status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
     }
     TIDEI_TEST_POINT("create.writer");
     if (status == TIDE_OK) {
-        store = NULL; /* the writer's */
+        database = NULL; /* the writer's */
         recorder->fence = !tidei_merge_register_barrier();
         atomic_store_explicit(&recorder->many, recorder->fence, memory_order_relaxed);
         recorder->writer->merge->membarrier = !recorder->fence;
@@ -291,11 +291,11 @@ create_files(struct tidei_recorder *recorder)
         status = tidei_writer_start(recorder->writer);
     }
     if (status != TIDE_OK) {
-        bool ours = store != NULL || recorder->writer != NULL;
+        bool ours = database != NULL || recorder->writer != NULL;
 
         if (recorder->writer != NULL)
             tidei_writer_abandon(recorder->writer);
-        tidei_store_close(store);
+        tidei_database_close(database);
         create_undo(recorder, ours);
         if (recorder->writer != NULL)
             tidei_writer_free(recorder->writer);

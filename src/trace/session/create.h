@@ -9,7 +9,7 @@
 
 /*
  * Create trace and ring file at recorder->path, describe the process in meta, and start the writer. A trace that is
- * replaced is kept at recorder->aside (owned) until tidei_recorder_keep.
+ * replaced is kept at recorder->replaced (owned) until tidei_recorder_keep.
  * Errors: as tide_log_create. On failure all is as it was before.
  */
 enum tide_status tidei_recorder_create_files(struct tidei_recorder *recorder);

@@ -18,7 +18,7 @@ finish_write_losses(struct tidei_writer *writer)
 {
     struct tidei_ring_header *header = writer->file->header;
     uint32_t rings = atomic_load_explicit(&header->ring_count, memory_order_acquire);
-    struct tidei_store *store = writer->store;
+    struct tidei_database *database = writer->database;
     enum tide_status status = TIDE_OK;
 
     for (uint32_t i = 0; status == TIDE_OK && i < rings; i++) {
@@ -26,16 +26,16 @@ finish_write_losses(struct tidei_writer *writer)
 
         if (ring->told != 0 && ring->head >= ring->told)
             continue; /* the record is among those that were written */
-        status = tidei_store_loss(store, ring->thread_id, "dropped allocation", ring->dropped_allocs);
+        status = tidei_database_loss(database, ring->thread_id, "dropped allocation", ring->dropped_allocs);
         if (status == TIDE_OK)
-            status = tidei_store_loss(store, ring->thread_id, "dropped free", ring->dropped_frees);
+            status = tidei_database_loss(database, ring->thread_id, "dropped free", ring->dropped_frees);
         if (status == TIDE_OK)
-            status = tidei_store_loss(store, ring->thread_id, "dropped mark", ring->dropped_marks);
+            status = tidei_database_loss(database, ring->thread_id, "dropped mark", ring->dropped_marks);
     }
     if (status == TIDE_OK)
-        status = tidei_store_loss(store, 0, "allocation after the recording ended", header->lost_allocs);
+        status = tidei_database_loss(database, 0, "allocation after the recording ended", header->lost_allocs);
     if (status == TIDE_OK)
-        status = tidei_store_loss(store, 0, "free after the recording ended", header->lost_frees);
+        status = tidei_database_loss(database, 0, "free after the recording ended", header->lost_frees);
     return status;
 }
 
@@ -56,7 +56,7 @@ static enum tide_status
 finish_write_figures(struct tidei_writer *writer, const char *ended)
 {
     uint32_t rings = atomic_load_explicit(&writer->file->header->ring_count, memory_order_acquire);
-    struct tidei_store *store = writer->store;
+    struct tidei_database *database = writer->database;
     uint64_t waits = 0, longest = 0;
     const char *failure;
     enum tide_status status;
@@ -67,21 +67,21 @@ finish_write_figures(struct tidei_writer *writer, const char *ended)
         waits += atomic_load_explicit(&writer->file->rings[i]->waits, memory_order_relaxed);
         longest = wait > longest ? wait : longest;
     }
-    status = tidei_store_meta_number(store, "ring_waits", (int64_t)waits);
+    status = tidei_database_meta_number(database, "ring_waits", (int64_t)waits);
     if (status == TIDE_OK)
-        status = tidei_store_meta_number(store, "ring_longest_wait_ns", (int64_t)longest);
+        status = tidei_database_meta_number(database, "ring_longest_wait_ns", (int64_t)longest);
     if (status == TIDE_OK)
-        status = tidei_store_meta_number(store, "late_records", (int64_t)writer->merge->late);
+        status = tidei_database_meta_number(database, "late_records", (int64_t)writer->merge->late);
     if (status == TIDE_OK && !writer->merge->post_mortem)
-        status =
-            tidei_store_meta_number(store, "end_ns", (int64_t)tidei_store_since_start(store, tidei_monotonic_ns()));
+        status = tidei_database_meta_number(database, "end_ns",
+                                            (int64_t)tidei_database_since_start(database, tidei_monotonic_ns()));
     if (status == TIDE_OK)
-        status = tidei_store_meta_text(store, "ended", ended);
+        status = tidei_database_meta_text(database, "ended", ended);
     failure = finish_why_incomplete(writer);
     if (status == TIDE_OK && failure != NULL)
-        status = tidei_store_meta_text(store, "failure", failure);
+        status = tidei_database_meta_text(database, "failure", failure);
     if (status == TIDE_OK)
-        status = tidei_store_meta_number(store, "complete", failure == NULL && !writer->had_failed);
+        status = tidei_database_meta_number(database, "complete", failure == NULL && !writer->had_failed);
     return status;
 }
 
@@ -89,17 +89,17 @@ finish_write_figures(struct tidei_writer *writer, const char *ended)
 static enum tide_status
 finish_write_calls(struct tidei_writer *writer)
 {
-    enum tide_status status = tidei_store_write_devices(writer->store);
+    enum tide_status status = tidei_database_write_devices(writer->database);
 
     if (tidei_driver_calls_state(writer->calls, writer->cupti, sizeof(writer->cupti)))
-        writer->store->cupti = writer->cupti;
-    if (status == TIDE_OK && writer->store->cupti != NULL)
-        status = tidei_store_meta_text(writer->store, "cupti", writer->store->cupti);
+        writer->database->cupti = writer->cupti;
+    if (status == TIDE_OK && writer->database->cupti != NULL)
+        status = tidei_database_meta_text(writer->database, "cupti", writer->database->cupti);
     if (status == TIDE_OK && writer->merge->post_mortem)
-        status = tidei_store_devices_cut_off(writer->store);
+        status = tidei_database_devices_cut_off(writer->database);
     if (status == TIDE_OK)
-        status =
-            tidei_store_loss(writer->store, 0, "record dropped by CUPTI", tidei_driver_calls_dropped(writer->calls));
+        status = tidei_database_loss(writer->database, 0, "record dropped by CUPTI",
+                                     tidei_driver_calls_dropped(writer->calls));
     return status;
 }
 
@@ -109,9 +109,9 @@ finish_complete(struct tidei_writer *writer, const char *ended)
 {
     enum tide_status status;
 
-    tidei_driver_calls_end(writer->calls, writer->store);
+    tidei_driver_calls_end(writer->calls, writer->database);
     tidei_gate_enter(&writer->gate);
-    status = tidei_store_begin(writer->store);
+    status = tidei_database_begin(writer->database);
     if (status == TIDE_OK) {
         status = finish_write_calls(writer);
         if (status == TIDE_OK)
@@ -119,7 +119,7 @@ finish_complete(struct tidei_writer *writer, const char *ended)
         if (status == TIDE_OK)
             status = finish_write_figures(writer, ended);
         TIDEI_TEST_POINT("writer.before-complete");
-        status = tidei_store_end(writer->store, status);
+        status = tidei_database_end(writer->database, status);
     }
     tidei_gate_leave(&writer->gate);
     return status;
@@ -151,7 +151,7 @@ finish_all(struct tidei_writer *writer, const char *ended)
     TIDEI_TEST_POINT("writer.before-finish");
     writer->busy_limit_ns = FINISH_LOCK_LIMIT_NS;
     tidei_gate_enter(&writer->gate);
-    status = tidei_store_finish(writer->store);
+    status = tidei_database_finish(writer->database);
     tidei_gate_leave(&writer->gate);
     if (status != TIDE_OK)
         finish_tell_log_stays(writer);
@@ -166,8 +166,8 @@ static void
 finish_close(struct tidei_writer *writer)
 {
     tidei_gate_enter(&writer->gate);
-    tidei_store_close(writer->store);
-    writer->store = NULL;
+    tidei_database_close(writer->database);
+    writer->database = NULL;
     tidei_gate_leave(&writer->gate);
 }
 
@@ -190,6 +190,6 @@ void
 tidei_writer_abandon(struct tidei_writer *writer)
 {
     tidei_writer_join(writer);
-    tidei_driver_calls_end(writer->calls, writer->store);
+    tidei_driver_calls_end(writer->calls, writer->database);
     finish_close(writer);
 }

@@ -83,7 +83,7 @@ fork_in_child(void)
         if (mode != TIDEI_RECORDER_CLOSED)
             tidei_recorder_set_mode(recorder, TIDEI_RECORDER_FORKED);
     }
-    tidei_front_forked();
+    tidei_producer_forked();
     tidei_calls_forked();
     tidei_thread_forked();
     atomic_store_explicit(&tidei_registry.recovery_gate.holders, 1,
@@ -147,8 +147,8 @@ fork_begin_anew(struct tidei_recorder *recorder)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     recorder->next_thread_id = 0;
     recorder->event_threads = 0;
-    free(recorder->aside); /* the parent's */
-    recorder->aside = NULL;
+    free(recorder->replaced); /* the parent's */
+    recorder->replaced = NULL;
     status = tidei_trace_path(recorder->path_pattern, &path);
     if (status != TIDE_OK)
         return status;
@@ -160,8 +160,8 @@ fork_begin_anew(struct tidei_recorder *recorder)
     tidei_recorder_set_mode(recorder, TIDEI_RECORDING);
     fork_define_again(recorder);
     recorder->kept = true;
-    if (recorder->aside != NULL)
-        tidei_aside_drop(recorder->aside, true);
+    if (recorder->replaced != NULL)
+        tidei_replaced_drop(recorder->replaced, true);
     return TIDE_OK;
 }
 

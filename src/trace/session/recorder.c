@@ -86,7 +86,7 @@ recorder_free(struct tidei_recorder *recorder)
     pthread_mutex_destroy(&recorder->lock);
     free(recorder->path);
     free(recorder->path_pattern);
-    free(recorder->aside);
+    free(recorder->replaced);
     free(recorder);
 }
 
@@ -109,7 +109,7 @@ recorder_new(const struct tide_log_options *options, char *path, struct tidei_re
     recorder->options.path = recorder->path_pattern;
     recorder->references = 1;
     recorder->serial = tidei_recorder_new_serial();
-    recorder->slot = recorder->serial % TIDEI_FRONT_SLOTS;
+    recorder->slot = recorder->serial % TIDEI_PRODUCER_SLOTS;
     status = recorder_check(&recorder->options);
     recorder->drop = recorder->options.overflow == TIDE_OVERFLOW_DROP;
     recorder->tsc = recorder->options.clock == TIDE_CLOCK_TSC ||
@@ -184,16 +184,16 @@ tidei_recorder_retain(struct tidei_recorder *recorder)
 void
 tidei_recorder_keep(struct tidei_recorder *recorder)
 {
-    char *aside;
+    char *replaced;
 
     pthread_mutex_lock(&tidei_registry.lock);
     recorder->kept = true;
-    aside = recorder->aside;
-    recorder->aside = NULL;
+    replaced = recorder->replaced;
+    recorder->replaced = NULL;
     pthread_mutex_unlock(&tidei_registry.lock);
-    if (aside != NULL)
-        tidei_aside_drop(aside, true);
-    free(aside);
+    if (replaced != NULL)
+        tidei_replaced_drop(replaced, true);
+    free(replaced);
 }
 
 /* Take it out of the registry. */
@@ -254,11 +254,11 @@ tidei_recorder_new_layer(struct tidei_recorder *recorder)
 void
 tidei_recorder_write_definition(struct tidei_recorder *recorder, const struct tidei_definition *definition)
 {
-    struct tidei_front *front = tidei_front_for_text(recorder);
+    struct tidei_producer *producer = tidei_producer_for_text(recorder);
     struct tidei_record record = definition->record;
 
-    if (front != NULL)
-        tidei_front_text(front, &record, definition->text, definition->length);
+    if (producer != NULL)
+        tidei_producer_text(producer, &record, definition->text, definition->length);
 }
 
 /* Write a definition, and keep it for a trace that a forked process may begin. */

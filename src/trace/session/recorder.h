@@ -1,5 +1,5 @@
 /*
- * A recorder: one trace that is being written. This is all that adaptors see of it; front.h is their way to record
+ * A recorder: one trace that is being written. This is all that adaptors see of it; producer.h is their way to record
  * an event, writer.h the other side.
  */
 #ifndef TIDEI_TRACE_SESSION_RECORDER_H
@@ -41,7 +41,7 @@ struct tidei_watch {
 
 struct tidei_recorder {
     /* Read for each event, written when recording begins and ends. */
-    _Atomic uint64_t serial; /* of what the fronts hold; changes when they must look again */
+    _Atomic uint64_t serial; /* of what the producers hold; changes when they must look again */
     uint32_t slot;
     bool tsc;
     bool fence;
@@ -68,7 +68,7 @@ struct tidei_recorder {
     /* Set at creation. */
     char *path;         /* owned; %p and the like are replaced */
     char *path_pattern; /* owned; as it was given */
-    char *aside;        /* owned; where the trace that is replaced is, until this one is kept; NULL: none */
+    char *replaced;     /* owned; where the trace that is replaced is, until this one is kept; NULL: none */
     bool kept;          /* under the registry's lock */
     struct tide_log_options options;
     struct tidei_ringfile *file;

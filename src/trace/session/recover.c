@@ -35,22 +35,22 @@ recover_poll(void *context, uint64_t waited_ns)
 
 /* Which trace this is, and whether it has everything already. */
 static enum tide_status
-recover_check(struct tidei_store *store, const struct tidei_ringfile *file, bool *closed)
+recover_check(struct tidei_database *database, const struct tidei_ringfile *file, bool *closed)
 {
     enum tide_status status;
     int64_t trace_id, epoch, records;
 
     *closed = false;
-    status = tidei_store_meta_read(store, "trace_id", &trace_id);
+    status = tidei_database_meta_read(database, "trace_id", &trace_id);
     if (status != TIDE_OK)
         return status;
     if ((uint64_t)trace_id != file->header->trace_id)
-        return tide_error_set(TIDE_EFORMAT, "%s: belongs to another trace than %s", file->path, store->path);
-    status = tidei_store_meta_has(store, "ended", closed);
+        return tide_error_set(TIDE_EFORMAT, "%s: belongs to another trace than %s", file->path, database->path);
+    status = tidei_database_meta_has(database, "ended", closed);
     if (status == TIDE_OK && !*closed)
-        status = tidei_store_meta_read(store, "epoch", &epoch);
+        status = tidei_database_meta_read(database, "epoch", &epoch);
     if (status == TIDE_OK && !*closed)
-        status = tidei_store_meta_read(store, "epoch_records", &records);
+        status = tidei_database_meta_read(database, "epoch_records", &records);
     if (status == TIDE_OK && !*closed)
         status = tidei_ringfile_check_epochs(file, (uint64_t)epoch, (uint64_t)records);
     return status;
@@ -58,32 +58,33 @@ recover_check(struct tidei_store *store, const struct tidei_ringfile *file, bool
 
 /* Everything but the file names: the trace is open. *folded is false where its write-ahead log stays. */
 static enum tide_status
-recover_store(struct tidei_store *store, struct tidei_ringfile *file, struct tide_trace_recovery *out, bool *folded)
+recover_store(struct tidei_database *database, struct tidei_ringfile *file, struct tide_trace_recovery *out,
+              bool *folded)
 {
     struct tidei_writer *writer;
     enum tide_status status;
     bool closed;
 
-    status = recover_check(store, file, &closed);
+    status = recover_check(database, file, &closed);
     if (status != TIDE_OK || closed) {
         if (closed) {
             /* Killed between the last transaction and this. */
-            *folded = tidei_store_finish(store) == TIDE_OK;
+            *folded = tidei_database_finish(database) == TIDE_OK;
             tidei_ringfile_unlink(file);
             out->state = TIDE_TRACE_RECOVERED;
         }
-        tidei_store_close(store);
+        tidei_database_close(database);
         tidei_ringfile_close(file, false);
         return status;
     }
-    writer = tidei_writer_new(NULL, file, store, file->header->tsc != 0);
+    writer = tidei_writer_new(NULL, file, database, file->header->tsc != 0);
     if (writer == NULL) {
-        tidei_store_close(store);
+        tidei_database_close(database);
         tidei_ringfile_close(file, false);
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     }
     TIDEI_TEST_POINT("recover.opened");
-    status = tidei_store_load(store);
+    status = tidei_database_load(database);
     TIDEI_TEST_POINT("recover.loaded");
     if (status == TIDE_OK)
         status = tidei_writer_take_up(writer, &out->events);
@@ -111,7 +112,7 @@ recover_was_never_ready(struct tidei_ringfile *file)
 static enum tide_status
 recover_opened(const char *path, struct tidei_ringfile *file, struct tide_trace_recovery *out)
 {
-    struct tidei_store *store;
+    struct tidei_database *database;
     enum tide_status status;
     bool folded = true;
 
@@ -123,9 +124,9 @@ recover_opened(const char *path, struct tidei_ringfile *file, struct tide_trace_
         status = tide_error_set(TIDE_EIO, "%s: %s", path, strerror(errno));
     tidei_gate_enter(tidei_recorder_recovery_gate());
     if (status == TIDE_OK)
-        status = tidei_store_open(path, recover_poll, &store);
+        status = tidei_database_open(path, recover_poll, &database);
     if (status == TIDE_OK)
-        status = recover_store(store, file, out, &folded);
+        status = recover_store(database, file, out, &folded);
     else
         tidei_ringfile_close(file, false);
     tidei_gate_leave(tidei_recorder_recovery_gate());

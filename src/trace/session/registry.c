@@ -21,7 +21,7 @@ tidei_recorder_new_serial(void)
 void
 tidei_recorder_set_mode(struct tidei_recorder *recorder, enum tidei_recorder_mode mode)
 {
-    /* Pairs with the acquire in tidei_front_find: who sees the new serial sees the mode. */
+    /* Pairs with the acquire in tidei_producer_find: who sees the new serial sees the mode. */
     atomic_store_explicit(&recorder->mode, mode, memory_order_release);
     atomic_store_explicit(&recorder->serial, tidei_recorder_new_serial(), memory_order_release);
 }

@@ -22,7 +22,7 @@ extern struct tidei_registry tidei_registry;
 
 uint64_t tidei_recorder_new_serial(void);
 
-/* Have every front look again. */
+/* Have every producer look again. */
 void tidei_recorder_set_mode(struct tidei_recorder *recorder, enum tidei_recorder_mode mode);
 
 /* Before the first recorder is made: from now on forks are noticed. */

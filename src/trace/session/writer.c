@@ -2,7 +2,7 @@
  * The writer's thread: merges the rings, and has what they gave written to SQLite.
  *
  * A half of the backlog is written when it is full, when its oldest record has waited for half a second, or on
- * demand. While SQLite works, the rings are drained into the other half every few milliseconds (feed_poll), so that
+ * demand. While SQLite works, the rings are drained into the other half every few milliseconds (bulk_poll), so that
  * a burst finds room without a second thread.
  */
 #include "config.h"
@@ -41,20 +41,21 @@ writer_poll(void *context, uint64_t waited_ns)
 
 /* The line that the ring file has; in one that was left behind, behind the line of the half that was being written. */
 static void
-writer_first_line(struct tidei_store *store, const struct tidei_ring_header *header)
+writer_first_line(struct tidei_database *database, const struct tidei_ring_header *header)
 {
     const struct tidei_clock_line *line = tidei_ring_line(header);
     const struct tidei_clock_line *before = &header->lines[line == &header->lines[0]];
 
-    store->line = *line;
+    database->line = *line;
     if (before->ns_per_tick > 0 && before->base.ticks < line->base.ticks && before->base.ns < line->base.ns) {
-        store->line = tidei_clock_line_between(before->base, line->base, line->ns_per_tick);
-        tidei_store_set_line(store, *line);
+        database->line = tidei_clock_line_between(before->base, line->base, line->ns_per_tick);
+        tidei_database_set_line(database, *line);
     }
 }
 
 struct tidei_writer *
-tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, struct tidei_store *store, bool tsc)
+tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, struct tidei_database *database,
+                 bool tsc)
 {
     struct tidei_writer *writer = calloc(1, sizeof(*writer));
     pthread_condattr_t monotonic;
@@ -82,17 +83,17 @@ tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, s
     pthread_condattr_destroy(&monotonic);
     writer->recorder = recorder;
     writer->file = file;
-    writer->store = store;
+    writer->database = database;
     writer->tsc = tsc;
     writer->busy_limit_ns = TIDEI_TEST_LIMIT(busy_ns, WRITER_LOCK_LIMIT_NS);
     writer->slice = TIDEI_SLICE_LEAST;
-    store->pair = writer->pair;
-    store->devices = recorder != NULL ? tidei_driver_calls_devices(writer->calls) : NULL;
-    store->has_calls = recorder == NULL;
-    store->start_ns = file->header->start_ns;
-    writer_first_line(store, file->header);
-    store->poll = writer_poll;
-    store->poll_context = writer;
+    database->pair = writer->pair;
+    database->devices = recorder != NULL ? tidei_driver_calls_devices(writer->calls) : NULL;
+    database->has_calls = recorder == NULL;
+    database->start_ns = file->header->start_ns;
+    writer_first_line(database, file->header);
+    database->poll = writer_poll;
+    database->poll_context = writer;
     return writer;
 }
 
@@ -102,8 +103,8 @@ writer_note_failure(struct tidei_writer *writer)
 {
     writer->busy_limit_ns = 0;
     tidei_gate_enter(&writer->gate);
-    if (tidei_store_begin(writer->store) == TIDE_OK)
-        tidei_store_end(writer->store, tidei_store_meta_text(writer->store, "failure", writer->failure));
+    if (tidei_database_begin(writer->database) == TIDE_OK)
+        tidei_database_end(writer->database, tidei_database_meta_text(writer->database, "failure", writer->failure));
     tidei_gate_leave(&writer->gate);
 }
 
@@ -118,7 +119,7 @@ tidei_writer_fail(struct tidei_writer *writer)
         return;
     tidei_recorder_fail(writer->recorder);
     /* Nobody takes any more what CUPTI tells. */
-    tidei_driver_calls_end(writer->calls, writer->store);
+    tidei_driver_calls_end(writer->calls, writer->database);
     writer_note_failure(writer);
     pthread_mutex_lock(&writer->lock);
     writer->failed = true;
@@ -165,7 +166,7 @@ writer_flush_now(struct tidei_writer *writer)
     tidei_sampler_sample(writer->sampler, tidei_monotonic_ns(), true);
     status = tidei_writer_settle(writer);
     /* Behind the events, which say whose the calls are. */
-    if (status == TIDE_OK && tidei_driver_calls_round(writer->calls, writer->store, true))
+    if (status == TIDE_OK && tidei_driver_calls_round(writer->calls, writer->database, true))
         status = tidei_writer_commit(writer);
     pthread_mutex_lock(&writer->lock);
     if (status == TIDE_OK) {
@@ -188,7 +189,7 @@ writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
     /* Behind the last event, too: a pool may give memory back when its streams are waited for. */
     if (now - writer->moved_ns < TIDEI_TEST_LIMIT(quiet_ns, WRITER_QUIET_NS))
         tidei_sampler_sample(writer->sampler, now, false);
-    if ((tidei_driver_calls_round(writer->calls, writer->store, false) || writer->merge->count != 0 ||
+    if ((tidei_driver_calls_round(writer->calls, writer->database, false) || writer->merge->count != 0 ||
          tidei_sampler_has(writer->sampler)) &&
         writer->first_ns == 0)
         writer->first_ns = now;
@@ -210,7 +211,7 @@ writer_tell_barrier(struct tidei_writer *writer)
         return;
     writer->told_barrier = true;
     tidei_message(TIDE_WARNING, "log: %s: membarrier(2) is refused by now; each look at the rings takes 2 ms longer",
-                  writer->store->path);
+                  writer->database->path);
 }
 
 static void *
@@ -244,7 +245,7 @@ tidei_writer_start(struct tidei_writer *writer)
     error = pthread_create(&writer->thread, NULL, writer_main, writer);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)
-        return tide_error_set(TIDE_ENOMEM, "log: %s: no thread: %s", writer->store->path, strerror(error));
+        return tide_error_set(TIDE_ENOMEM, "log: %s: no thread: %s", writer->database->path, strerror(error));
     writer->running = true;
     return TIDE_OK;
 }
@@ -275,7 +276,7 @@ tidei_writer_flush(struct tidei_writer *writer)
         pthread_cond_wait(&writer->flushed, &writer->lock);
     failed = writer->failed;
     pthread_mutex_unlock(&writer->lock);
-    return failed ? tide_error_set(TIDE_EIO, "log: %s: the recording has ended", writer->store->path) : TIDE_OK;
+    return failed ? tide_error_set(TIDE_EIO, "log: %s: the recording has ended", writer->database->path) : TIDE_OK;
 }
 
 void
@@ -294,7 +295,7 @@ tidei_writer_join(struct tidei_writer *writer)
 void
 tidei_writer_free(struct tidei_writer *writer)
 {
-    tidei_store_close(writer->store);
+    tidei_database_close(writer->database);
     tidei_merge_free(writer->merge);
     tidei_pair_free(writer->pair);
     tidei_sampler_free(writer->sampler);

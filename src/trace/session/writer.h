@@ -33,7 +33,7 @@ struct tidei_writer {
     struct tidei_ringfile *file;
     struct tidei_merge *merge;
     struct tidei_pair *pair;
-    struct tidei_store *store;
+    struct tidei_database *database;
     struct tidei_sampler *sampler;
     struct tidei_driver_calls *calls;
     bool tsc;
@@ -63,7 +63,7 @@ struct tidei_writer {
 
 /* Take over `file` and `store`. NULL where host memory is short; then both are the caller's still. */
 struct tidei_writer *tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file,
-                                      struct tidei_store *store, bool tsc);
+                                      struct tidei_database *database, bool tsc);
 
 /* Begin to write on a thread of its own. Errors: TIDE_ENOMEM. */
 enum tide_status tidei_writer_start(struct tidei_writer *writer);
