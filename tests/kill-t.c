@@ -214,17 +214,17 @@ int
 main(void)
 {
     static const char *const recorder[] = {
-        "producer.open",          "producer.before-publish", "producer.before-close", "merge.look",
-        "merge.before-publish",   "merge.between",           "merge.after-publish",   "merge.before-seal",
-        "merge.after-seal",       "writer.before-write",     "database.before-commit",   "writer.after-write",
-        "writer.before-complete", "writer.before-unlink",    "writer.after-unlink",   "writer.before-finish",
+        "producer.open",          "producer.before-publish", "producer.before-close",  "merge.look",
+        "merge.before-publish",   "merge.between",           "merge.after-publish",    "merge.before-seal",
+        "merge.after-seal",       "writer.before-write",     "database.before-commit", "writer.after-write",
+        "writer.before-complete", "writer.before-unlink",    "writer.after-unlink",    "writer.before-finish",
     };
     static const char *const creation[] = { "create.ring-file", "create.database", "create.meta", "create.writer" };
     static const char *const recovery[] = {
-        "recover.opened",       "recover.loaded",      "merge.before-publish", "merge.between",
-        "merge.after-publish",  "merge.before-seal",   "merge.after-seal",     "writer.before-write",
-        "database.before-commit",  "writer.after-write",  "recover.before-stop",  "writer.before-complete",
-        "writer.before-unlink", "writer.after-unlink", "writer.before-finish",
+        "recover.opened",         "recover.loaded",      "merge.before-publish", "merge.between",
+        "merge.after-publish",    "merge.before-seal",   "merge.after-seal",     "writer.before-write",
+        "database.before-commit", "writer.after-write",  "recover.before-stop",  "writer.before-complete",
+        "writer.before-unlink",   "writer.after-unlink", "writer.before-finish",
     };
 
     plan(sizeof(recorder) / sizeof(recorder[0]) + sizeof(creation) / sizeof(creation[0]) +
