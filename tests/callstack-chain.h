@@ -1,4 +1,4 @@
-/* Calls that know their own call stack; built once with frame pointers and once without. */
+/* Calls that know their own call stack; built with frame pointers, without them, and without unwind tables. */
 #ifndef TESTS_CALLSTACK_CHAIN_H
 #define TESTS_CALLSTACK_CHAIN_H
 
@@ -17,5 +17,6 @@ struct chain {
 
 void chain_with_pointers(struct chain *chain);
 void chain_without_pointers(struct chain *chain);
+void chain_without_tables(struct chain *chain); /* with frame pointers, as code that is generated at run time */
 
 #endif

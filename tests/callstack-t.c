@@ -1,6 +1,6 @@
 /*
- * Tests src/context/walk.c and src/context/callstack.c: this file and one half of tests/callstack-chain.c keep frame
- * pointers, the other half does not.
+ * Tests src/context/walk.c and src/context/callstack.c: this file and tests/callstack-chain.c in two of its three
+ * builds keep frame pointers.
  */
 #include "config.h"
 
@@ -14,6 +14,7 @@
 #include "src/context/callstack.h"
 #include "sanitized.h"
 #include "src/context/walk.h"
+#include "point.h"
 #include "tap.h"
 
 #define NOINLINE  __attribute__((noinline))
@@ -121,6 +122,35 @@ check_learning(void)
     }
     run(chain_without_pointers, 7, 64, TIDE_UNWIND_AUTO, &chain, &taken);
     ok(taken.walk.stopped, "where code keeps none, the walk stops for the unwinder to go on");
+}
+
+/* How often the unwinder walks while a call stack is taken from one place `times` times. */
+static unsigned
+unwinds_of(run_function function, unsigned depth, unsigned times)
+{
+    struct chain chain;
+    struct taken taken;
+
+    point_count("unwind");
+    for (volatile unsigned i = 0; i < times; i++)
+        run(function, 6, depth, TIDE_UNWIND_AUTO, &chain, &taken);
+    return point_count("unwind");
+}
+
+static void
+check_no_tables(void)
+{
+    struct chain chain;
+    struct taken taken;
+    const struct tidei_callstack *stack = run(chain_without_tables, 6, 64, TIDE_UNWIND_AUTO, &chain, &taken);
+
+    ok(leads_through(stack, &chain, &taken), "a call stack leads through code without unwind tables");
+    is_u64(stack != NULL ? stack->count : 0, chain.count + 4, "and to the outermost function behind it");
+    is_u64(unwinds_of(chain_without_tables, 64, 1), 1, "the unwinder walks a stack without tables when it is new");
+    is_u64(unwinds_of(chain_without_tables, 64, 100), 1,
+           "of 100 stacks from another place without tables the unwinder walks the first");
+    is_u64(unwinds_of(chain_without_tables, 5, 100), 1, "so it does where the depth cuts them off");
+    is_u64(unwinds_of(chain_with_pointers, 64, 100), 1, "so it does of 100 stacks with tables and frame pointers");
 }
 
 /* What a frame pointer may be in code that keeps none. */
@@ -277,11 +307,12 @@ check_fork(void)
 int
 main(void)
 {
-    plan(6 + 6 + 3 + 5 + 2 + 3 + 3 + 1);
+    plan(6 + 6 + 3 + 6 + 5 + 2 + 3 + 3 + 1);
     tidei_callstack_options("test", 1, TIDE_UNWIND_AUTO);
     check_one(chain_with_pointers, "with frame pointers");
     check_one(chain_without_pointers, "without");
     check_learning();
+    check_no_tables();
     check_junk();
     check_coroutine();
     check_threads();

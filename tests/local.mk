@@ -533,21 +533,26 @@ tests_counters_t_LDADD = libtidemark-test.la
 TESTS += tests/counters-t
 THREADED_TESTS += tests/counters-t
 
-# With frame pointers and without, whatever the compiler does unless told.
+# With frame pointers, without them, and without unwind tables, whatever the compiler does unless told.
 EXTRA_DIST += tests/callstack-chain.h
-check_LTLIBRARIES += tests/libchain-with.la tests/libchain-without.la
+check_LTLIBRARIES += tests/libchain-with.la tests/libchain-without.la tests/libchain-no-tables.la
 tests_libchain_with_la_SOURCES = tests/callstack-chain.c
 tests_libchain_with_la_CPPFLAGS = $(AM_CPPFLAGS) -DCHAIN_RUN=chain_with_pointers
 tests_libchain_with_la_CFLAGS = $(AM_CFLAGS) -fno-omit-frame-pointer
 tests_libchain_without_la_SOURCES = tests/callstack-chain.c
 tests_libchain_without_la_CPPFLAGS = $(AM_CPPFLAGS) -DCHAIN_RUN=chain_without_pointers
 tests_libchain_without_la_CFLAGS = $(AM_CFLAGS) -fomit-frame-pointer
+tests_libchain_no_tables_la_SOURCES = tests/callstack-chain.c
+tests_libchain_no_tables_la_CPPFLAGS = $(AM_CPPFLAGS) -DCHAIN_RUN=chain_without_tables
+tests_libchain_no_tables_la_CFLAGS = $(AM_CFLAGS) -fno-omit-frame-pointer -fno-unwind-tables \
+	-fno-asynchronous-unwind-tables -fno-exceptions
 
 check_PROGRAMS += tests/callstack-t
-tests_callstack_t_SOURCES = tests/callstack-t.c
-tests_callstack_t_CPPFLAGS = $(AM_CPPFLAGS)
+tests_callstack_t_SOURCES = tests/callstack-t.c tests/point.c
+tests_callstack_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
 tests_callstack_t_CFLAGS = $(AM_CFLAGS) -fno-omit-frame-pointer
-tests_callstack_t_LDADD = tests/libchain-with.la tests/libchain-without.la libtidemark-test.la
+tests_callstack_t_LDADD = tests/libchain-with.la tests/libchain-without.la tests/libchain-no-tables.la \
+	libtidemark-test.la
 TESTS += tests/callstack-t
 THREADED_TESTS += tests/callstack-t
 

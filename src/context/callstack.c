@@ -223,9 +223,9 @@ callstack_tell_full(void)
         tidei_message(TIDE_WARNING, "call stacks: no room for further ones; what is allocated there has none");
 }
 
-/* The number of a stack; `checked`: frame pointers led to the same that the unwinder has found. */
+/* The number of a stack; `checked`: how frame pointers led to it, where they can be believed. */
 static __attribute__((noinline)) uint32_t
-callstack_keep(const uint64_t *frames, unsigned count, uint32_t checked)
+callstack_keep(const uint64_t *frames, unsigned count, enum tidei_callstack_check checked)
 {
     uint64_t hash = callstack_hash(frames, count);
     struct tidei_callstack *stack;
@@ -247,12 +247,12 @@ callstack_keep(const uint64_t *frames, unsigned count, uint32_t checked)
         pthread_setcancelstate(cancel, NULL);
     }
     /* Relaxed: a site is what the compiler has made it, whoever has found that out. */
-    if (stack != NULL && checked != 0)
+    if (stack != NULL && checked != TIDEI_CALLSTACK_UNCHECKED)
         atomic_fetch_or_explicit(&stack->checked, checked, memory_order_relaxed);
     return stack != NULL ? stack->id : 0;
 }
 
-static inline uint32_t
+static inline enum tidei_callstack_check
 callstack_check_of(const struct tidei_walk *walk, unsigned depth)
 {
     return walk->raw_count == depth ? TIDEI_CALLSTACK_CUT : TIDEI_CALLSTACK_ENDED;
@@ -264,20 +264,20 @@ callstack_check(const struct tidei_walk *walk, uint64_t from, unsigned depth)
 {
     struct tidei_walk dwarf;
     unsigned same = 0;
+    bool without_tables;
 
     tidei_walk_dwarf(from, depth, &dwarf);
     while (same < walk->count && same < dwarf.count && walk->frames[same] == dwarf.frames[same])
         same++;
-    if (same == walk->count && same == dwarf.count)
+    /* The unwinder ends at code without tables, such as is generated at run time: frame pointers are all there is. */
+    without_tables = same == dwarf.count && same == dwarf.raw_count && dwarf.ended;
+    if ((same == walk->count && same == dwarf.count) || without_tables)
         return callstack_keep(walk->frames, walk->count, callstack_check_of(walk, depth));
-    if (same == dwarf.count && same == dwarf.raw_count && dwarf.ended)
-        return callstack_keep(walk->frames, walk->count,
-                              true); /* code without tables, such as is generated at run time */
     if (same == dwarf.count && same < dwarf.raw_count && walk->frames[same] == dwarf.frames[same])
         tidei_walk_learn_end(dwarf.frames[same]);
     else
         tidei_walk_learn_stray(same > 0 ? walk->frames[same - 1] : walk->last_own);
-    return callstack_keep(dwarf.frames, dwarf.count, 0);
+    return callstack_keep(dwarf.frames, dwarf.count, TIDEI_CALLSTACK_UNCHECKED);
 }
 
 static __attribute__((noinline)) uint32_t
@@ -286,7 +286,7 @@ callstack_unwind(uint64_t from, unsigned depth)
     struct tidei_walk walk;
 
     tidei_walk_dwarf(from, depth, &walk);
-    return callstack_keep(walk.frames, walk.count, 0);
+    return callstack_keep(walk.frames, walk.count, TIDEI_CALLSTACK_UNCHECKED);
 }
 
 __attribute__((noinline)) uint32_t
@@ -300,7 +300,7 @@ tidei_callstack_here(unsigned depth, enum tide_unwind unwind)
         return callstack_unwind(from, depth);
     tidei_walk_fp(__builtin_frame_address(0), depth, unwind == TIDE_UNWIND_AUTO, &walk);
     if (unwind == TIDE_UNWIND_FP)
-        return callstack_keep(walk.frames, walk.count, 0);
+        return callstack_keep(walk.frames, walk.count, TIDEI_CALLSTACK_UNCHECKED);
     if (__builtin_expect(walk.stopped || walk.off_stack, 0))
         return callstack_unwind(from, depth);
     stack = callstack_find(callstack_hash(walk.frames, walk.count), walk.frames, walk.count);

@@ -21,8 +21,9 @@
 
 #include "src/context/modules.h"
 
-/* A walk that ends has believed one frame pointer more than one that is cut off after as many frames. */
+/* A walk that ends has believed one frame pointer more than one that is cut off after as many frames. A set of bits. */
 enum tidei_callstack_check {
+    TIDEI_CALLSTACK_UNCHECKED = 0,
     TIDEI_CALLSTACK_CUT = 1,
     TIDEI_CALLSTACK_ENDED = 2,
 };

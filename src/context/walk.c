@@ -11,6 +11,7 @@
 #include <unwind.h>
 
 #include "src/context/walk.h"
+#include "src/sync/testpoint.h"
 
 /* A function that reads other functions' frames, which sanitizers take for their own. */
 #define WALK_RAW __attribute__((no_sanitize("address"), no_sanitize("thread")))
@@ -266,6 +267,7 @@ tidei_walk_dwarf(uint64_t from, unsigned depth, struct tidei_walk *walk)
 {
     struct walk_dwarf dwarf = { .walk = walk, .from = from, .depth = depth };
 
+    TIDEI_TEST_POINT("unwind");
     walk->count = walk->raw_count = 0;
     walk->stopped = walk->off_stack = false;
     walk->last_own = from;
