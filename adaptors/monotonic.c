@@ -24,6 +24,7 @@
 #include "src/resource/kind.h"
 #include "src/sync/lock.h"
 #include "src/resource/resource.h"
+#include "src/tables/grow.h"
 
 #define MONOTONIC_DEFAULT_BYTES ((size_t)32 << 20)
 
@@ -151,19 +152,10 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
 static bool
 monotonic_reserve(struct monotonic *self)
 {
-    size_t capacity;
-    struct monotonic_chunk *chunks;
     bool room;
 
     tidei_lock_acquire(&self->lock);
-    room = self->count + self->travelling < self->capacity;
-    if (!room) {
-        capacity = self->capacity != 0 ? 2 * self->capacity : 8;
-        chunks = reallocarray(self->chunks, capacity, sizeof(*chunks));
-        room = chunks != NULL;
-        self->chunks = room ? chunks : self->chunks;
-        self->capacity = room ? capacity : self->capacity;
-    }
+    room = tidei_grow(&self->chunks, &self->capacity, self->count + self->travelling, 1);
     self->travelling += room;
     tidei_lock_release(&self->lock);
     return room;

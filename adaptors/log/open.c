@@ -7,6 +7,7 @@
 #include <tidemark/stack.h>
 
 #include "adaptors/log/log.h"
+#include "src/tables/grow.h"
 
 /* A base that can say what it holds is asked now and then; see the table pool_sample. */
 static bool
@@ -18,13 +19,17 @@ log_can_watch(struct tide_resource *base)
            tide_query(base, TIDE_QUERY_BYTES_RESERVED, &figure) == TIDE_OK;
 }
 
+struct log_seen {
+    struct tide_resource *resource;
+    uint32_t id;
+};
+
 /* The resources below a log, each once: the walk numbers them as it comes to them. */
 struct log_walk {
     struct log *top;
     struct tidei_recorder *recorder;
-    struct tide_resource **seen;
-    uint32_t *ids;
-    size_t count;
+    struct log_seen *seen;
+    size_t count, capacity;
     uint32_t stack_id;       /* of a stack of before that lies in this one whole; 0: none does */
     bool is_cuda;            /* a base has the driver allocate */
     enum tide_status status; /* of the first resource that got no number */
@@ -84,30 +89,22 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
     struct tide_upstream edge;
 
     for (size_t i = 0; i < walk->count; i++) {
-        if (walk->seen[i] == resource)
-            return walk->ids[i];
+        if (walk->seen[i].resource == resource)
+            return walk->seen[i].id;
     }
     id = log_known(walk, resource);
     if (id != 0)
         return id;
-    if (walk->count % 16 == 0) {
-        void *seen = realloc(walk->seen, (walk->count + 16) * sizeof(*walk->seen));
-        void *ids = realloc(walk->ids, (walk->count + 16) * sizeof(*walk->ids));
-
-        walk->seen = seen != NULL ? seen : walk->seen;
-        walk->ids = ids != NULL ? ids : walk->ids;
-        if (seen == NULL || ids == NULL) {
-            walk->status = TIDE_ENOMEM;
-            return 0;
-        }
+    if (!tidei_grow(&walk->seen, &walk->capacity, walk->count, 1)) {
+        walk->status = TIDE_ENOMEM;
+        return 0;
     }
     id = tidei_recorder_new_layer(walk->recorder);
     if (id > UINT16_MAX) {
         walk->status = TIDE_EINVAL;
         return 0;
     }
-    walk->seen[walk->count] = resource;
-    walk->ids[walk->count++] = id;
+    walk->seen[walk->count++] = (struct log_seen){ resource, id };
     if (resource->ops == &tidei_log_ops)
         log_attach((struct log *)resource, walk->recorder, id);
     for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++) {
@@ -244,7 +241,6 @@ tidei_log_open(struct log *log)
     if (status == TIDE_OK && walk.is_cuda)
         log_settle(walk.recorder);
     free(walk.seen);
-    free(walk.ids);
     tidei_recorder_release(walk.recorder);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "src/account/ledger.h"
 #include "src/resource/resource.h"
 #include "adaptors/statistics/tag-counters.h"
+#include "src/tables/grow.h"
 #include "src/trace/ring/producer.h"
 #include "src/context/tag.h"
 
@@ -250,13 +251,8 @@ counters_collect(struct tidei_tag_counters *counters, struct entry **entries, si
         }
         if (counter == NULL)
             continue;
-        if (*count == capacity) {
-            struct entry *moved = realloc(*entries, (capacity = capacity * 2 + 16) * sizeof(*moved));
-
-            if (moved == NULL)
-                return false;
-            *entries = moved;
-        }
+        if (!tidei_grow(entries, &capacity, *count, 1))
+            return false;
         tidei_ledger_read(&counter->ledger, &figures);
         (*entries)[(*count)++] = (struct entry){
             .tag = counter->tag,

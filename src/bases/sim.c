@@ -19,6 +19,7 @@
 #include "src/resource/kind.h"
 #include "src/sync/lock.h"
 #include "src/resource/resource.h"
+#include "src/tables/grow.h"
 
 #define SIM_ALIGNMENT     ((uint64_t)256) /* every address is a multiple of this, as the driver's are */
 #define SIM_SMALLEST_LOG2 8u              /* of the smallest class */
@@ -94,15 +95,8 @@ sim_slot_new(struct sim_class *sim_class, uint64_t class_bytes, uint64_t *out)
     if (sim_class->slot_count == SIM_REGION_BYTES / class_bytes)
         return tide_error_set(TIDE_ECAPACITY, "sim: %zu requests of up to %s are live, there is room for no more",
                               sim_class->slot_count, tidei_size_text(class_bytes));
-    if (sim_class->slot_count == sim_class->slot_capacity) {
-        size_t capacity = sim_class->slot_capacity != 0 ? 2 * sim_class->slot_capacity : 16;
-        uint64_t *slots = reallocarray(sim_class->slots, capacity, sizeof(*slots));
-
-        if (slots == NULL)
-            return tide_error_set(TIDE_ENOMEM, "sim: no memory to note %zu requests", capacity);
-        sim_class->slots = slots;
-        sim_class->slot_capacity = capacity;
-    }
+    if (!tidei_grow(&sim_class->slots, &sim_class->slot_capacity, sim_class->slot_count, 1))
+        return tide_error_set(TIDE_ENOMEM, "sim: no memory to note %zu requests", sim_class->slot_count + 1);
     *out = sim_class->slot_count++;
     return TIDE_OK;
 }

@@ -12,6 +12,7 @@
 
 #include "src/context/callstack.h"
 #include "src/resource/resource.h"
+#include "src/tables/grow.h"
 #include "src/trace/session/callstacks.h"
 #include "src/trace/session/registry.h"
 #include "src/context/walk.h"
@@ -31,7 +32,7 @@ static struct {
     _Atomic(struct table *) table; /* written under the lock */
     struct tidei_callstack **all;  /* owned; by number - 1, under the lock as all that follows */
     uint32_t count;
-    uint32_t capacity;
+    size_t capacity;
     size_t told_modules;
     struct tidei_modules modules;
 } callstacks = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -161,23 +162,6 @@ callstack_find(uint64_t hash, const uint64_t *frames, unsigned count)
     return found;
 }
 
-/* Room in the list by number. The lock is held. */
-static bool
-callstack_reserve(void)
-{
-    uint32_t larger = callstacks.capacity == 0 ? CALLSTACK_SLOTS_FIRST / 2 : 2 * callstacks.capacity;
-    struct tidei_callstack **moved;
-
-    if (callstacks.count < callstacks.capacity)
-        return true;
-    moved = realloc(callstacks.all, larger * sizeof(*moved));
-    if (moved == NULL)
-        return false;
-    callstacks.all = moved;
-    callstacks.capacity = larger;
-    return true;
-}
-
 /* Modules that were loaded meanwhile: traces hear of them before a stack that leads through them. */
 static void
 callstack_tell_modules(void)
@@ -194,7 +178,8 @@ callstack_add(uint64_t hash, const uint64_t *frames, unsigned count)
     struct tidei_callstack *stack;
     struct table *table;
 
-    if (callstacks.count == CALLSTACK_MOST || !callstack_reserve() || (table = table_with_room()) == NULL)
+    if (callstacks.count == CALLSTACK_MOST || !tidei_grow(&callstacks.all, &callstacks.capacity, callstacks.count, 1) ||
+        (table = table_with_room()) == NULL)
         return NULL;
     stack = malloc(sizeof(*stack) + count * sizeof(*frames));
     if (stack == NULL)

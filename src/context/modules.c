@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "src/context/modules.h"
+#include "src/tables/grow.h"
 
 /* One look at what is loaded. */
 struct modules_look {
@@ -127,17 +128,9 @@ modules_knows(struct tidei_modules *modules, uint64_t base, uint64_t size, const
 static bool
 modules_add(struct tidei_modules *modules, const struct tidei_module *module)
 {
-    if (module->path == NULL || module->build_id == NULL)
+    if (module->path == NULL || module->build_id == NULL ||
+        !tidei_grow(&modules->items, &modules->capacity, modules->count, 1))
         return false;
-    if (modules->count == modules->capacity) {
-        size_t larger = modules->capacity == 0 ? 32 : 2 * modules->capacity;
-        struct tidei_module *moved = realloc(modules->items, larger * sizeof(*moved));
-
-        if (moved == NULL)
-            return false;
-        modules->items = moved;
-        modules->capacity = larger;
-    }
     modules->items[modules->count] = *module;
     modules->items[modules->count].id = (uint32_t)modules->count + 1;
     modules->count++;

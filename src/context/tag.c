@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "src/resource/resource.h"
+#include "src/tables/grow.h"
 #include "src/trace/ring/producer.h"
 #include "src/context/tag.h"
 
@@ -28,7 +29,7 @@ struct tag {
 static pthread_mutex_t tag_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tag *tags;
 static uint32_t tag_count;
-static uint32_t tag_capacity;
+static size_t tag_capacity;
 
 /* Their numbers by name and parent: a hash table, a power of two at most half full; 0: empty. Under tag_lock. */
 static uint32_t *tag_slots;
@@ -153,17 +154,8 @@ tag_add(uint32_t parent, const char *name, size_t length, uint32_t hash)
 {
     char *copy;
 
-    if (!tag_grow_slots())
+    if (!tag_grow_slots() || !tidei_grow(&tags, &tag_capacity, tag_count, 1))
         return 0;
-    if (tag_count == tag_capacity) {
-        uint32_t larger = tag_capacity == 0 ? 64 : tag_capacity * 2;
-        struct tag *moved = realloc(tags, larger * sizeof(*moved));
-
-        if (moved == NULL)
-            return 0;
-        tags = moved;
-        tag_capacity = larger;
-    }
     copy = strndup(name, length);
     if (copy == NULL)
         return 0;
@@ -232,15 +224,8 @@ tag_thread_mine(void)
 static bool
 tag_nest(struct tag_thread *mine)
 {
-    if (mine->depth == mine->capacity) {
-        size_t larger = mine->capacity == 0 ? 16 : mine->capacity * 2;
-        uint32_t *moved = realloc(mine->stack, larger * sizeof(*moved));
-
-        if (moved == NULL)
-            return false;
-        mine->stack = moved;
-        mine->capacity = larger;
-    }
+    if (!tidei_grow(&mine->stack, &mine->capacity, mine->depth, 1))
+        return false;
     mine->stack[mine->depth++] = tidei_tag_current;
     return true;
 }

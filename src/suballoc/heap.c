@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
+
 /* Regions of the first size that the most bytes of all chunks have room for. */
 #define HEAP_REGIONS_LEAST 16
 /* Small pieces that a region has room for. */
@@ -47,29 +49,13 @@ tidei_heap_fini(struct tidei_heap *heap)
     free(heap->chunks);
 }
 
-static bool
-heap_reserve_chunk(struct tidei_heap *heap)
-{
-    size_t capacity = heap->chunk_capacity != 0 ? 2 * heap->chunk_capacity : 16;
-    struct tidei_span **chunks;
-
-    if (heap->chunk_count + heap->chunks_away < heap->chunk_capacity)
-        return true;
-    chunks = realloc(heap->chunks, capacity * sizeof(*chunks));
-    if (chunks == NULL)
-        return false;
-    heap->chunks = chunks;
-    heap->chunk_capacity = capacity;
-    return true;
-}
-
 bool
 tidei_heap_reserve(struct tidei_heap *heap)
 {
     return tidei_slab_reserve(&heap->pieces, HEAP_PIECES) &&
            tidei_slab_reserve(&heap->freed_runs.items, HEAP_STRETCHES) &&
            tidei_slab_reserve(&heap->spans, HEAP_SPANS) && tidei_piece_map_reserve(&heap->out) &&
-           heap_reserve_chunk(heap);
+           tidei_grow(&heap->chunks, &heap->chunk_capacity, heap->chunk_count + heap->chunks_away, 1);
 }
 
 uint64_t

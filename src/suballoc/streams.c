@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
+
 void
 tidei_streams_init(struct tidei_streams *streams)
 {
@@ -67,22 +69,6 @@ streams_recycle(struct tidei_streams *streams, tide_stream handle, uint32_t *out
     return true;
 }
 
-static bool
-streams_grow(struct tidei_streams *streams)
-{
-    uint32_t capacity = streams->capacity != 0 ? 2 * streams->capacity : 8;
-    struct tidei_stream **larger;
-
-    if (streams->count < streams->capacity)
-        return true;
-    larger = realloc(streams->streams, capacity * sizeof(*larger));
-    if (larger == NULL)
-        return false;
-    streams->streams = larger;
-    streams->capacity = capacity;
-    return true;
-}
-
 uint32_t
 tidei_streams_number(struct tidei_streams *streams, tide_stream handle)
 {
@@ -95,7 +81,7 @@ tidei_streams_number(struct tidei_streams *streams, tide_stream handle)
     /* A program that goes on making streams has few of them at a time. */
     if (streams->count >= TIDEI_STREAMS_KNOWN && streams_recycle(streams, handle, &number))
         return number;
-    if (streams->count == TIDEI_STREAMS_MOST || !streams_grow(streams))
+    if (streams->count == TIDEI_STREAMS_MOST || !tidei_grow(&streams->streams, &streams->capacity, streams->count, 1))
         return TIDEI_STREAM_NONE;
     number = streams->count;
     streams->streams[number] = calloc(1, sizeof(*streams->streams[number]));

@@ -29,7 +29,7 @@ struct tidei_stream {
 struct tidei_streams {
     struct tidei_stream **streams; /* owns, each by its number */
     uint32_t count;
-    uint32_t capacity;
+    size_t capacity;
     uint32_t buckets[256];
     uint64_t epoch;
     uint64_t settled;                                          /* the epoch of the last wait for all streams */

@@ -5,4 +5,5 @@ libtidemark_la_SOURCES += \
 	src/tables/addressmap.c \
 	src/tables/addressmap.h \
 	src/tables/blocks.c \
-	src/tables/blocks.h
+	src/tables/blocks.h \
+	src/tables/grow.h

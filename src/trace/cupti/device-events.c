@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "src/tables/addressmap.h"
+#include "src/tables/grow.h"
 #include "src/trace/cupti/device-events.h"
 #include "src/trace/ring/function.h"
 #include "src/trace/database/database.h"
@@ -72,21 +73,11 @@ static void
 devices_put(struct tidei_device_events *devices, struct devices_list *list, const void *items, size_t count,
             size_t item_bytes)
 {
-    size_t larger = list->capacity == 0 ? 256 : list->capacity;
-    void *moved;
-
     if (count == 0)
         return;
-    while (larger < list->count + count)
-        larger *= 2;
-    if (larger != list->capacity) {
-        moved = realloc(list->items, larger * item_bytes);
-        if (moved == NULL) {
-            devices->dropped += count;
-            return;
-        }
-        list->items = moved;
-        list->capacity = larger;
+    if (!tidei_grow_items(&list->items, item_bytes, &list->capacity, list->count, count)) {
+        devices->dropped += count;
+        return;
     }
     memcpy((char *)list->items + list->count * item_bytes, items, count * item_bytes);
     list->count += count;

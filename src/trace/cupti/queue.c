@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "src/trace/ring/capture.h"
 #include "src/trace/cupti/queue.h"
 
@@ -43,25 +44,6 @@ tidei_cupti_queue_has_clock(bool tsc)
     return has;
 }
 
-/* Room for `more` items behind `count`; false where host memory is short. */
-static bool
-queue_reserve(void **items, size_t count, size_t more, size_t *capacity, size_t bytes)
-{
-    size_t larger = *capacity == 0 ? 4096 : *capacity;
-    void *moved;
-
-    while (larger < count + more)
-        larger *= 2;
-    if (larger == *capacity)
-        return true;
-    moved = realloc(*items, larger * bytes);
-    if (moved == NULL)
-        return false;
-    *items = moved;
-    *capacity = larger;
-    return true;
-}
-
 void
 tidei_cupti_queue_put_call(const struct tidei_call_capture *slot, const struct tidei_call_part *part)
 {
@@ -73,7 +55,7 @@ tidei_cupti_queue_put_call(const struct tidei_call_capture *slot, const struct t
             continue;
         call.waits = tidei_call_capture_waits(slot, queue->recorder);
         pthread_mutex_lock(&queue->lock);
-        if (queue_reserve((void **)&queue->calls, queue->call_count, 1, &queue->call_capacity, sizeof(call)))
+        if (tidei_grow(&queue->calls, &queue->call_capacity, queue->call_count, 1))
             queue->calls[queue->call_count++] = call;
         else
             queue->dropped++;
@@ -90,8 +72,7 @@ tidei_cupti_queue_put_events(const struct tidei_device_event *events, size_t cou
         if (!queue->memory)
             continue;
         pthread_mutex_lock(&queue->lock);
-        if (queue_reserve((void **)&queue->events, queue->event_count, count, &queue->event_capacity,
-                          sizeof(*events))) {
+        if (tidei_grow(&queue->events, &queue->event_capacity, queue->event_count, count)) {
             memcpy(queue->events + queue->event_count, events, count * sizeof(*events));
             queue->event_count += count;
         } else {

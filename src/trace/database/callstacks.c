@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/resource/resource.h"
+#include "src/tables/grow.h"
 #include "src/trace/database/database.h"
 
 bool
@@ -12,15 +13,8 @@ tidei_stacks_add_module(struct tidei_database *database, uint32_t id, uint64_t b
 {
     struct tidei_database_modules *modules = &database->modules;
 
-    if (modules->count == modules->capacity) {
-        size_t larger = modules->capacity == 0 ? 64 : 2 * modules->capacity;
-        struct tidei_database_module *moved = realloc(modules->items, larger * sizeof(*moved));
-
-        if (moved == NULL)
-            return false;
-        modules->items = moved;
-        modules->capacity = larger;
-    }
+    if (!tidei_grow(&modules->items, &modules->capacity, modules->count, 1))
+        return false;
     modules->items[modules->count++] = (struct tidei_database_module){ id, base, size };
     return true;
 }

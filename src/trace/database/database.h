@@ -57,12 +57,13 @@ struct tidei_database {
     struct tidei_database_modules modules; /* of call stacks */
     struct tidei_stream *streams;
     uint32_t stream_count;
-    uint32_t stream_capacity;
+    size_t stream_capacity;
     uint32_t stream_latest;                   /* index of the one that was looked up last */
     struct tidei_pool_sample *samples_latest; /* of each layer, as far as it has some */
     uint32_t sampled_layers;
+    size_t sampled_capacity;
     int64_t *layer_devices; /* by layer id */
-    uint32_t layer_capacity;
+    size_t layer_capacity;
     uint64_t unreadable; /* records of the slice that are none */
     bool no_memory;
     /* Called while a long transaction runs and while it waits for a lock; false: give up. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/resource/resource.h"
+#include "src/tables/grow.h"
 #include "src/trace/cupti/device-events.h"
 #include "src/trace/database/database.h"
 
@@ -38,19 +39,15 @@ definitions_text(const struct tidei_database *database, uint64_t index, size_t *
 bool
 tidei_database_set_device(struct tidei_database *database, uint32_t layer_id, int64_t device)
 {
+    size_t before;
+
     if (layer_id > UINT16_MAX)
         return true;
-    if (layer_id >= database->layer_capacity) {
-        uint32_t larger = layer_id + 16;
-        int64_t *moved = realloc(database->layer_devices, larger * sizeof(*moved));
-
-        if (moved == NULL)
-            return false;
-        for (uint32_t i = database->layer_capacity; i < larger; i++)
-            moved[i] = -1;
-        database->layer_devices = moved;
-        database->layer_capacity = larger;
-    }
+    before = database->layer_capacity;
+    if (!tidei_grow(&database->layer_devices, &database->layer_capacity, layer_id, 1))
+        return false;
+    for (size_t i = before; i < database->layer_capacity; i++)
+        database->layer_devices[i] = -1;
     database->layer_devices[layer_id] = device;
     return true;
 }

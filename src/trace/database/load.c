@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "src/resource/resource.h"
+#include "src/tables/grow.h"
 #include "src/trace/database/database.h"
 
 /* Call `row` for each row of a query. */
@@ -84,15 +85,8 @@ load_stream(struct tidei_database *database, sqlite3_stmt *row)
 {
     struct tidei_stream *stream;
 
-    if (database->stream_count == database->stream_capacity) {
-        uint32_t larger = database->stream_capacity + 64;
-
-        stream = realloc(database->streams, larger * sizeof(*stream));
-        if (stream == NULL)
-            return false;
-        database->streams = stream;
-        database->stream_capacity = larger;
-    }
+    if (!tidei_grow(&database->streams, &database->stream_capacity, database->stream_count, 1))
+        return false;
     stream = &database->streams[database->stream_count++];
     stream->id = (uint32_t)sqlite3_column_int64(row, 0);
     stream->handle = (uint64_t)sqlite3_column_int64(row, 1);

@@ -6,6 +6,7 @@
 
 #include "src/resource/resource.h"
 #include "src/sync/testpoint.h"
+#include "src/tables/grow.h"
 #include "src/trace/cupti/device-events.h"
 #include "src/trace/database/database.h"
 
@@ -35,16 +36,9 @@ tidei_database_stream(struct tidei_database *database, uint64_t handle, uint32_t
             return stream->id;
         }
     }
-    if (database->stream_count == database->stream_capacity) {
-        uint32_t larger = database->stream_capacity == 0 ? 16 : database->stream_capacity * 2;
-
-        stream = realloc(database->streams, larger * sizeof(*stream));
-        if (stream == NULL) {
-            database->no_memory = true;
-            return 0;
-        }
-        database->streams = stream;
-        database->stream_capacity = larger;
+    if (!tidei_grow(&database->streams, &database->stream_capacity, database->stream_count, 1)) {
+        database->no_memory = true;
+        return 0;
     }
     stream = &database->streams[database->stream_count++];
     *stream = (struct tidei_stream){ .handle = handle, .device = device, .id = database->stream_count };
@@ -74,19 +68,17 @@ database_write_streams(struct tidei_database *database)
 static struct tidei_pool_sample *
 database_sample_latest(struct tidei_database *database, uint32_t layer_id)
 {
-    struct tidei_pool_sample *moved;
+    struct tidei_pool_sample *latest;
 
     for (uint32_t i = 0; i < database->sampled_layers; i++) {
         if (database->samples_latest[i].layer_id == layer_id)
             return &database->samples_latest[i];
     }
-    moved = realloc(database->samples_latest, (database->sampled_layers + 1) * sizeof(*moved));
-    if (moved == NULL)
+    if (!tidei_grow(&database->samples_latest, &database->sampled_capacity, database->sampled_layers, 1))
         return NULL;
-    database->samples_latest = moved;
-    moved += database->sampled_layers++;
-    memset(moved, 0, sizeof(*moved));
-    return moved;
+    latest = &database->samples_latest[database->sampled_layers++];
+    memset(latest, 0, sizeof(*latest));
+    return latest;
 }
 
 enum tide_status

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "src/trace/events/pair.h"
 
 #define PAIR_LIVE 0x80000000u
@@ -58,27 +59,10 @@ tidei_pair_free(struct tidei_pair *pair)
     free(pair);
 }
 
-/* Make room for one more item in an array that doubles. */
-static bool
-pair_reserve(void **items, size_t count, size_t *capacity, size_t item_bytes)
-{
-    size_t larger = *capacity == 0 ? 1024 : *capacity * 2;
-    void *moved;
-
-    if (count < *capacity)
-        return true;
-    moved = realloc(*items, larger * item_bytes);
-    if (moved == NULL)
-        return false;
-    *items = moved;
-    *capacity = larger;
-    return true;
-}
-
 static void
 pair_list(struct tidei_pair *pair, struct tidei_index_list *list, uint32_t index)
 {
-    if (!pair_reserve((void **)&list->items, list->count, &list->capacity, sizeof(*list->items))) {
+    if (!tidei_grow(&list->items, &list->capacity, list->count, 1)) {
         pair->no_memory = true;
         return;
     }
@@ -104,7 +88,7 @@ pair_ticks(const struct tidei_pair *pair, uint32_t value)
 static uint64_t
 pair_null_push(struct tidei_pair *pair, uint32_t layer)
 {
-    if (!pair_reserve((void **)&pair->nulls, pair->null_count, &pair->null_capacity, sizeof(*pair->nulls)))
+    if (!tidei_grow(&pair->nulls, &pair->null_capacity, pair->null_count, 1))
         return 0;
     pair->nulls[pair->null_count].layer = layer;
     pair->nulls[pair->null_count].key = ++pair->next_null;
@@ -159,7 +143,7 @@ pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
 {
     uint64_t address = record->address;
 
-    if (!pair_reserve((void **)&pair->rows, pair->row_count, &pair->row_capacity, sizeof(*pair->rows))) {
+    if (!tidei_grow(&pair->rows, &pair->row_capacity, pair->row_count, 1)) {
         pair->no_memory = true;
         return;
     }
@@ -236,8 +220,7 @@ pair_close_earlier(struct tidei_pair *pair, uint32_t live, uint32_t index)
 {
     struct tidei_closing *closing;
 
-    if (!pair_reserve((void **)&pair->closings, pair->closing_count, &pair->closing_capacity,
-                      sizeof(*pair->closings))) {
+    if (!tidei_grow(&pair->closings, &pair->closing_capacity, pair->closing_count, 1)) {
         pair->no_memory = true;
         return;
     }
@@ -334,17 +317,14 @@ pair_live_slot(struct tidei_pair *pair)
     uint32_t slot = pair->live_free;
 
     if (slot == UINT32_MAX) {
-        uint32_t larger = pair->live_capacity == 0 ? 1024 : pair->live_capacity * 2;
-        struct tidei_live *moved;
+        size_t before = pair->live_capacity;
 
-        if (larger > PAIR_LIVE || (moved = realloc(pair->live, larger * sizeof(*moved))) == NULL)
+        if (before == PAIR_LIVE || !tidei_grow(&pair->live, &pair->live_capacity, before, 1))
             return UINT32_MAX;
-        pair->live = moved;
-        for (uint32_t i = larger; i-- > pair->live_capacity;) {
+        for (size_t i = pair->live_capacity; i-- > before;) {
             pair->live[i].next_free = pair->live_free;
-            pair->live_free = i;
+            pair->live_free = (uint32_t)i;
         }
-        pair->live_capacity = larger;
         slot = pair->live_free;
     }
     pair->live_free = pair->live[slot].next_free;

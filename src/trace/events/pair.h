@@ -61,7 +61,7 @@ struct tidei_pair {
     struct tidei_ringfile *file;
     struct tidei_address_map map; /* value: row + 1, or PAIR_LIVE | index of `live` */
     struct tidei_live *live;
-    uint32_t live_capacity;
+    size_t live_capacity;
     uint32_t live_free; /* first slot not in use; UINT32_MAX: none */
     uint64_t live_count;
     struct tidei_null_live *nulls;

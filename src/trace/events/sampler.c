@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "src/sync/testpoint.h"
+#include "src/tables/grow.h"
 #include "src/trace/ring/clock.h"
 #include "src/trace/events/sampler.h"
 
@@ -20,14 +21,13 @@ struct sampler_watch {
 
 struct sampler_list {
     struct tidei_pool_sample *items;
-    size_t count;
-    size_t capacity;
+    size_t count, capacity;
 };
 
 struct tidei_sampler {
     pthread_mutex_t lock; /* for the watches and `samples` */
     struct sampler_watch *watches;
-    size_t watch_count;
+    size_t watch_count, watch_capacity;
     struct sampler_list samples; /* taken since the last transaction */
     struct sampler_list written; /* in the transaction that is under way; the writer's */
     uint64_t sampled_ns;         /* the writer's */
@@ -67,17 +67,8 @@ sampler_ask(struct tidei_sampler *sampler, struct sampler_watch *watch, uint64_t
         return;
     if (used == watch->used_bytes && reserved == watch->reserved_bytes)
         return;
-    if (list->count == list->capacity) {
-        size_t larger = list->capacity == 0 ? 256 : list->capacity * 2;
-        struct tidei_pool_sample *moved = NULL;
-
-        if (larger <= SAMPLER_MOST)
-            moved = realloc(list->items, larger * sizeof(*moved));
-        if (moved == NULL)
-            return;
-        list->items = moved;
-        list->capacity = larger;
-    }
+    if (list->count == SAMPLER_MOST || !tidei_grow(&list->items, &list->capacity, list->count, 1))
+        return;
     watch->used_bytes = used;
     watch->reserved_bytes = reserved;
     list->items[list->count++] = (struct tidei_pool_sample){
@@ -88,14 +79,9 @@ sampler_ask(struct tidei_sampler *sampler, struct sampler_watch *watch, uint64_t
 void
 tidei_sampler_watch(struct tidei_sampler *sampler, struct tide_resource *resource, uint32_t layer_id)
 {
-    struct sampler_watch *moved;
-
     pthread_mutex_lock(&sampler->lock);
-    moved = realloc(sampler->watches, (sampler->watch_count + 1) * sizeof(*moved));
-    if (moved != NULL) {
-        sampler->watches = moved;
-        moved[sampler->watch_count++] = (struct sampler_watch){ .resource = resource, .layer_id = layer_id };
-    }
+    if (tidei_grow(&sampler->watches, &sampler->watch_capacity, sampler->watch_count, 1))
+        sampler->watches[sampler->watch_count++] = (struct sampler_watch){ .resource = resource, .layer_id = layer_id };
     pthread_mutex_unlock(&sampler->lock);
 }
 

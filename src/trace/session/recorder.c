@@ -6,6 +6,7 @@
 
 #include "src/cuda/device-list.h"
 #include "src/resource/resource.h"
+#include "src/tables/grow.h"
 #include "src/trace/database/replaced.h"
 #include "src/trace/session/callstacks.h"
 #include "src/trace/session/create.h"
@@ -266,7 +267,6 @@ static void
 recorder_define(struct tidei_recorder *recorder, const struct tidei_record *record, const char *text, size_t length)
 {
     struct tidei_definition definition = { .record = *record, .length = length };
-    struct tidei_definition *moved;
 
     definition.text = malloc(length + 1);
     if (definition.text == NULL)
@@ -274,15 +274,10 @@ recorder_define(struct tidei_recorder *recorder, const struct tidei_record *reco
     memcpy(definition.text, text, length);
     tidei_recorder_write_definition(recorder, &definition);
     pthread_mutex_lock(&recorder->lock);
-    moved = recorder->definitions;
-    if ((recorder->definition_count & (recorder->definition_count - 1)) == 0) /* doubled at each power of two, from 0 */
-        moved = realloc(moved, (recorder->definition_count * 2 + 1) * sizeof(*moved));
-    if (moved != NULL) {
-        recorder->definitions = moved;
-        moved[recorder->definition_count++] = definition;
-    } else {
+    if (tidei_grow(&recorder->definitions, &recorder->definition_capacity, recorder->definition_count, 1))
+        recorder->definitions[recorder->definition_count++] = definition;
+    else
         free(definition.text);
-    }
     pthread_mutex_unlock(&recorder->lock);
 }
 
@@ -360,13 +355,9 @@ recorder_samples(const struct tidei_recorder *recorder)
 void
 tidei_recorder_watch(struct tidei_recorder *recorder, struct tide_resource *resource, uint32_t layer_id)
 {
-    struct tidei_watch *moved;
-
     pthread_mutex_lock(&recorder->lock);
-    moved = realloc(recorder->watches, (recorder->watch_count + 1) * sizeof(*moved));
-    if (moved != NULL) {
-        recorder->watches = moved;
-        moved[recorder->watch_count++] = (struct tidei_watch){ resource, layer_id };
+    if (tidei_grow(&recorder->watches, &recorder->watch_capacity, recorder->watch_count, 1)) {
+        recorder->watches[recorder->watch_count++] = (struct tidei_watch){ resource, layer_id };
         if (recorder_samples(recorder))
             tidei_sampler_watch(recorder->writer->sampler, resource, layer_id);
     }

@@ -59,9 +59,9 @@ struct tidei_recorder {
     uint32_t next_stack;
     bool knows_devices; /* they are among the definitions */
     struct tidei_definition *definitions;
-    size_t definition_count;
+    size_t definition_count, definition_capacity;
     struct tidei_watch *watches;
-    size_t watch_count;
+    size_t watch_count, watch_capacity;
     bool watches_calls;        /* CUPTI has been asked for */
     struct tidei_drops *drops; /* what overflow=drop has dropped and may still see freed */
 

@@ -12,6 +12,7 @@
 
 #include "src/resource/resource.h"
 #include "src/context/symbols.h"
+#include "src/tables/grow.h"
 #include "src/trace/database/filelimit.h"
 #include "src/trace/database/schema.h"
 
@@ -181,27 +182,25 @@ resolve_module(struct resolve *resolve, const struct resolve_module *module)
     return status;
 }
 
-/* The modules that have frames without names; an array that ends in one with id 0, to be freed. */
+/* The modules that have frames without names; an array that ends in one with id 0, to be freed; NULL: none. */
 static enum tide_status
 resolve_list(const struct resolve *resolve, struct resolve_module **out)
 {
     static const char sql[] = "SELECT module_id, path, build_id, base FROM module WHERE module_id IN"
                               " (SELECT module_id FROM frame WHERE function IS NULL) ORDER BY module_id";
-    struct resolve_module *list = calloc(1, sizeof(*list)), *moved;
+    struct resolve_module *list = NULL;
     sqlite3_stmt *select = NULL;
-    size_t count = 0;
+    size_t count = 0, capacity = 0;
     int code = sqlite3_prepare_v2(resolve->db, sql, -1, &select, NULL);
 
-    while (list != NULL && code == SQLITE_OK && sqlite3_step(select) == SQLITE_ROW) {
+    while (code == SQLITE_OK && sqlite3_step(select) == SQLITE_ROW) {
         const char *path = (const char *)sqlite3_column_text(select, 1);
         const char *build_id = (const char *)sqlite3_column_text(select, 2);
 
         if (path == NULL || build_id == NULL || sqlite3_column_int64(select, 0) == 0)
             continue;
-        moved = realloc(list, (count + 2) * sizeof(*list));
-        if (moved == NULL)
+        if (!tidei_grow(&list, &capacity, count, 2))
             break;
-        list = moved;
         list[count] = (struct resolve_module){ sqlite3_column_int64(select, 0), strdup(path), strdup(build_id),
                                                (uint64_t)sqlite3_column_int64(select, 3) };
         list[++count] = (struct resolve_module){ 0 };
