@@ -5,7 +5,7 @@
 #include "tap.h"
 #include "trace.h"
 #include "src/trace/ring/clock.h"
-#include "src/trace/database/database.h"
+#include "src/trace/events/timeline.h"
 
 /* A counter of about 2.4 GHz whose rate drifts over the day, in its own time. */
 static uint64_t
@@ -25,39 +25,39 @@ reading(uint64_t ticks, uint64_t *random)
 
 /* The lines of a writer that ends a filling at each reading. */
 static void
-go_on(struct tidei_database *store, struct tidei_clock_sample *last, struct tidei_clock_sample now)
+go_on(struct tidei_timeline *timeline, struct tidei_clock_sample *last, struct tidei_clock_sample now)
 {
-    tidei_database_set_line(store, tidei_clock_line_between(*last, now, 1 / 2.4));
+    tidei_timeline_add(timeline, tidei_clock_line_between(*last, now, 1 / 2.4));
     *last = now;
 }
 
 static void
 test_one_nanosecond(uint64_t *random)
 {
-    struct tidei_database store = { 0 };
+    struct tidei_timeline timeline = { 0 };
     struct tidei_clock_sample last = { 0, 0 };
     uint64_t ticks[64], ns[64], out_of_order = 0, changed = 0;
 
-    store.line = (struct tidei_clock_line){ .base = last, .ns_per_tick = 1 / 2.4 };
+    timeline.line = (struct tidei_clock_line){ .base = last, .ns_per_tick = 1 / 2.4 };
     for (int round = 0; round < 2000; round++) {
         uint64_t from = last.ticks;
 
-        go_on(&store, &last, reading(from + 240000 + next_random(random) % 24000000, random));
+        go_on(&timeline, &last, reading(from + 240000 + next_random(random) % 24000000, random));
         for (int i = 0; i < 64; i++) {
             ticks[i] = from + (last.ticks - from) / 64 * (uint64_t)i;
-            ns[i] = tidei_database_ns(&store, ticks[i]);
+            ns[i] = tidei_timeline_ns(&timeline, ticks[i]);
             out_of_order += i > 0 && ns[i] < ns[i - 1];
         }
         /* A record of that time that is written with the next filling, or the one after. */
         for (int later = 0; later < 2; later++) {
-            struct tidei_database next = store;
+            struct tidei_timeline next = timeline;
             struct tidei_clock_sample then = last;
 
             for (int i = 0; i <= later; i++)
                 go_on(&next, &then, reading(then.ticks + 2400000, random));
             for (int i = 0; i < 64; i++)
-                changed += tidei_database_ns(&next, ticks[i]) != ns[i];
-            out_of_order += tidei_database_ns(&next, last.ticks) < ns[63];
+                changed += tidei_timeline_ns(&next, ticks[i]) != ns[i];
+            out_of_order += tidei_timeline_ns(&next, last.ticks) < ns[63];
         }
     }
     is_u64(changed, 0, "a tick has the same nanosecond in whichever filling it is written");
@@ -67,16 +67,16 @@ test_one_nanosecond(uint64_t *random)
 static void
 test_a_day(uint64_t *random)
 {
-    struct tidei_database store = { 0 };
+    struct tidei_timeline timeline = { 0 };
     struct tidei_clock_sample last = { 0, 0 };
     uint64_t worst = 0;
 
-    store.line = (struct tidei_clock_line){ .base = last, .ns_per_tick = 1 / 2.4 };
+    timeline.line = (struct tidei_clock_line){ .base = last, .ns_per_tick = 1 / 2.4 };
     for (int round = 0; round < 2 * 86400; round++) {
         uint64_t from = last.ticks, at = from + next_random(random) % 1200000000, seen, due = true_ns(at);
 
-        go_on(&store, &last, reading(from + 1200000000, random));
-        seen = tidei_database_ns(&store, at);
+        go_on(&timeline, &last, reading(from + 1200000000, random));
+        seen = tidei_timeline_ns(&timeline, at);
         worst = (seen > due ? seen - due : due - seen) > worst ? (seen > due ? seen - due : due - seen) : worst;
     }
     diag("at the worst %" PRIu64 " ns off", worst);

@@ -4,16 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sqlite3.h>
+
 #include "tap.h"
 #include "src/trace/cupti/activity.h"
 #include "src/trace/cupti/device-events.h"
 #include "src/trace/events/event-calls.h"
 #include "src/trace/ring/function.h"
 #include "src/trace/database/schema.h"
-#include "src/trace/database/database.h"
+#include "src/trace/events/timeline.h"
 
 static struct tidei_ringfile *file;
-static struct tidei_database store;
+static struct tidei_timeline timeline;
+static struct tidei_pair *pair;
 static uint64_t record_count;
 
 /* An event of 100 ticks that ends at `end`, in the half that is paired. */
@@ -72,21 +75,20 @@ test_event_calls(void)
     record = put(TIDEI_RECORD_FREE, 1600, 0x3000);
     record->call_function = 5;
     record->call_span = 0 << 16 | 100;
-    tidei_pair_run(store.pair, 0, 0, record_count);
-    ok(tidei_event_calls_next(&walk, store.pair, &call) && call.allocation_id == 1 && !call.is_free &&
+    tidei_pair_run(pair, 0, 0, record_count);
+    ok(tidei_event_calls_next(&walk, pair, &call) && call.allocation_id == 1 && !call.is_free &&
            call.part.start == 1010 && call.part.end == 1090 && call.part.function == 1 && call.part.result == 0,
        "a call in the record of its event");
-    ok(tidei_event_calls_next(&walk, store.pair, &call) && call.allocation_id == 2 && call.part.start == 1110 &&
+    ok(tidei_event_calls_next(&walk, pair, &call) && call.allocation_id == 2 && call.part.start == 1110 &&
            call.part.result == 2 && call.part.correlation == 77,
        "one behind it, that failed");
-    ok(tidei_event_calls_next(&walk, store.pair, &call) && call.allocation_id == 2 && call.part.start == 1130,
+    ok(tidei_event_calls_next(&walk, pair, &call) && call.allocation_id == 2 && call.part.start == 1130,
        "and a second one, up to the end of the event");
-    ok(tidei_event_calls_next(&walk, store.pair, &call) && call.allocation_id == 3 && call.is_free &&
-           call.part.end == 1600,
+    ok(tidei_event_calls_next(&walk, pair, &call) && call.allocation_id == 3 && call.is_free && call.part.end == 1600,
        "the call of a free belongs to its allocation");
-    ok(!tidei_event_calls_next(&walk, store.pair, &call),
+    ok(!tidei_event_calls_next(&walk, pair, &call),
        "calls that begin before their event, end after it or before they begin, or have no function, are none");
-    ok(!tidei_event_calls_next(&walk, store.pair, &call), "the end stays the end");
+    ok(!tidei_event_calls_next(&walk, pair, &call), "the end stays the end");
     is_string(tidei_function_name(1), "cuMemAllocFromPoolAsync", "a function has its name");
     ok(tidei_function_name(0) == NULL && tidei_function_name(63) == NULL && tidei_function_name(100000) == NULL,
        "a number without one has none");
@@ -168,12 +170,12 @@ test_devices(void)
     events[0] = event_of(105, 1, 0x1000, 1);
     tidei_device_events_add_events(devices, events, 1);
     call = call_of(110, 1, false);
-    tidei_device_events_add_calls(devices, &store, &call, 1);
-    tidei_device_events_run(devices, &store, 100);
+    tidei_device_events_add_calls(devices, &timeline, &call, 1);
+    tidei_device_events_run(devices, &timeline, 100);
     is_u64(row_count(devices), 0, "an event waits until all from before it has come");
     events[0] = event_of(107, 1, 0x1000, 2);
     tidei_device_events_add_events(devices, events, 1);
-    tidei_device_events_run(devices, &store, 200);
+    tidei_device_events_run(devices, &timeline, 200);
     rows = tidei_device_events_rows(devices, &count);
     is_u64(count, 1, "then it has one row, though two contexts have told it");
     ok(count == 1 && rows[0].event.context == 1 + (rows[0].event.ticks == 107) && rows[0].os_tid == 4711 &&
@@ -192,8 +194,8 @@ test_devices(void)
     events[3] = event_of(248, 0, 0x2000, 1);
     tidei_device_events_add_events(devices, events, 4);
     call = call_of(250, 2, true);
-    tidei_device_events_add_calls(devices, &store, &call, 1);
-    tidei_device_events_run(devices, &store, 300);
+    tidei_device_events_add_calls(devices, &timeline, &call, 1);
+    tidei_device_events_run(devices, &timeline, 300);
     rows = tidei_device_events_rows(devices, &count);
     is_u64(count, 3, "an event whose call a log has not told of yet waits");
     ok(count == 3 && rows[0].event.correlation == 3 && rows[0].function == NULL && rows[0].os_tid == 0,
@@ -201,10 +203,10 @@ test_devices(void)
     ok(count == 3 && rows[1].event.ticks == 247 && rows[2].event.ticks == 248,
        "events without a number are never the same, and rows are in the order of time");
     tidei_device_events_written(devices);
-    tidei_device_events_run(devices, &store, 400);
+    tidei_device_events_run(devices, &timeline, 400);
     is_u64(row_count(devices), 0, "it still waits");
     tidei_device_events_add_own(devices, &own);
-    tidei_device_events_run(devices, &store, 500);
+    tidei_device_events_run(devices, &timeline, 500);
     rows = tidei_device_events_rows(devices, &count);
     ok(count == 1 && rows[0].allocation_id == 9 && rows[0].os_tid == 4711 && rows[0].ns == 122,
        "and gets its allocation in the end");
@@ -216,26 +218,26 @@ test_devices(void)
     events[0] = event_of(600, 4, 0x3000, 1);
     tidei_device_events_add_events(devices, events, 1);
     call = call_of(610, 4, true);
-    tidei_device_events_add_calls(devices, &store, &call, 1);
+    tidei_device_events_add_calls(devices, &timeline, &call, 1);
     for (unsigned i = 0; i < 110; i++)
-        tidei_device_events_run(devices, &store, 700);
+        tidei_device_events_run(devices, &timeline, 700);
     is_u64(row_count(devices), 1, "nobody waits for ever");
     tidei_device_events_written(devices);
     events[0] = event_of(800, 5, 0x3000, 1);
     tidei_device_events_add_events(devices, events, 1);
-    tidei_device_events_run(devices, &store, UINT64_MAX);
+    tidei_device_events_run(devices, &timeline, UINT64_MAX);
     is_u64(row_count(devices), 1, "nor beyond the end");
     tidei_device_events_written(devices);
 
     /* Calls that nobody follows have no number of their own: their events have that of one before or after. */
     call = call_of(910, 6, false);
-    tidei_device_events_add_calls(devices, &store, &call, 1);
+    tidei_device_events_add_calls(devices, &timeline, &call, 1);
     for (unsigned i = 0; i < 4; i++) {
         events[i] = event_of(905 + 10 * i, 6, 0x4000, 1);
         events[i].kind = i % 2 == 0 ? TIDEI_DEVICE_ALLOCATION : TIDEI_DEVICE_RELEASE;
     }
     tidei_device_events_add_events(devices, events, 4);
-    tidei_device_events_run(devices, &store, 1000);
+    tidei_device_events_run(devices, &timeline, 1000);
     rows = tidei_device_events_rows(devices, &count);
     is_u64(count, 4, "what one context tells of an address is never told twice, though the numbers are the same");
     ok(count == 4 && rows[0].function != NULL && rows[0].os_tid == 4711, "what happened within the call is the call's");
@@ -243,11 +245,11 @@ test_devices(void)
        "what happened outside of it is not, though it has the number");
     tidei_device_events_written(devices);
     call = call_of(1010, 7, false);
-    tidei_device_events_add_calls(devices, &store, &call, 1);
+    tidei_device_events_add_calls(devices, &timeline, &call, 1);
     events[0] = event_of(1005, 7, 0x5000, 1);
     events[0].kind = TIDEI_DEVICE_RELEASE;
     tidei_device_events_add_events(devices, events, 1);
-    tidei_device_events_run(devices, &store, 1100);
+    tidei_device_events_run(devices, &timeline, 1100);
     rows = tidei_device_events_rows(devices, &count);
     ok(count == 1 && rows[0].function == NULL, "nor is a release that of a call that allocates");
     is_u64(tidei_device_events_dropped(devices), 0, "nothing was lost");
@@ -333,13 +335,13 @@ main(void)
     plan(NAME_TESTS + EVENT_CALL_TESTS + DEVICES_TESTS + ACTIVITY_TESTS);
     file = calloc(1, sizeof(*file));
     file->chunks[0][0] = calloc(TIDEI_CHUNK_RECORDS, sizeof(struct tidei_record));
-    store.pair = tidei_pair_new(file);
-    store.line = (struct tidei_clock_line){ .ns_per_tick = 0.5 };
+    pair = tidei_pair_new(file);
+    timeline.line = (struct tidei_clock_line){ .ns_per_tick = 0.5 };
     test_names();
     test_event_calls();
     test_devices();
     test_activity();
-    tidei_pair_free(store.pair);
+    tidei_pair_free(pair);
     free(file->chunks[0][0]);
     free(file);
     return done();

@@ -15,7 +15,6 @@
 #include "src/tables/grow.h"
 #include "src/trace/cupti/device-events.h"
 #include "src/trace/ring/function.h"
-#include "src/trace/database/database.h"
 
 #define DEVICES_ROUNDS_MOST 100
 
@@ -104,20 +103,20 @@ tidei_device_events_add_events(struct tidei_device_events *devices, const struct
 
 /* A row for a call that no log has seen. */
 static void
-devices_add_outside(struct tidei_device_events *devices, const struct tidei_database *database,
+devices_add_outside(struct tidei_device_events *devices, const struct tidei_timeline *timeline,
                     const struct tidei_call *call)
 {
     size_t thread = tidei_address_map_first(&devices->threads, call->os_tid, 0);
-    struct tidei_outside_row row = { .start_ns = tidei_database_ns(database, call->part.start), .part = call->part };
+    struct tidei_outside_row row = { .start_ns = tidei_timeline_ns(timeline, call->part.start), .part = call->part };
 
-    row.duration_ns = tidei_database_ns(database, call->part.end) - row.start_ns;
+    row.duration_ns = tidei_timeline_ns(timeline, call->part.end) - row.start_ns;
     if (thread != TIDEI_ADDRESS_NONE)
         row.thread_id = devices->threads.entries[thread].value;
     devices_put(devices, &devices->outside, &row, 1, sizeof(row));
 }
 
 void
-tidei_device_events_add_calls(struct tidei_device_events *devices, const struct tidei_database *database,
+tidei_device_events_add_calls(struct tidei_device_events *devices, const struct tidei_timeline *timeline,
                               const struct tidei_call *items, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -130,7 +129,7 @@ tidei_device_events_add_calls(struct tidei_device_events *devices, const struct 
 
         devices_put(devices, &devices->calls, &call, 1, sizeof(call));
         if (!call.waits)
-            devices_add_outside(devices, database, &items[i]);
+            devices_add_outside(devices, timeline, &items[i]);
     }
 }
 
@@ -234,11 +233,11 @@ devices_look_up(const struct tidei_device_events *devices, size_t number, const 
 }
 
 static void
-devices_row(struct tidei_device_events *devices, const struct tidei_database *database,
+devices_row(struct tidei_device_events *devices, const struct tidei_timeline *timeline,
             const struct tidei_device_event *event, const struct devices_call *call)
 {
     struct tidei_device_row row = { .event = *event,
-                                    .ns = tidei_database_ns(database, event->ticks),
+                                    .ns = tidei_timeline_ns(timeline, event->ticks),
                                     .allocation_id = call->allocation_id,
                                     .function = tidei_function_name(call->function),
                                     .os_tid = call->os_tid };
@@ -267,7 +266,7 @@ devices_forget_calls(struct tidei_device_events *devices, uint64_t until)
 }
 
 void
-tidei_device_events_run(struct tidei_device_events *devices, const struct tidei_database *database, uint64_t until)
+tidei_device_events_run(struct tidei_device_events *devices, const struct tidei_timeline *timeline, uint64_t until)
 {
     struct tidei_device_event *events = devices->events.items;
     const struct devices_call *calls = devices->calls.items;
@@ -289,7 +288,7 @@ tidei_device_events_run(struct tidei_device_events *devices, const struct tidei_
         if (until != UINT64_MAX && (event.ticks >= until || call.waits))
             events[kept++] = event;
         else
-            devices_row(devices, database, &event, &call);
+            devices_row(devices, timeline, &event, &call);
     }
     devices->events.count = kept;
     devices_forget_calls(devices, until);

@@ -12,8 +12,8 @@
 #include "src/trace/cupti/activity.h"
 #include "src/trace/cupti/callbacks.h"
 #include "src/trace/events/event-calls.h"
+#include "src/trace/events/timeline.h"
 
-struct tidei_database;
 struct tidei_device_events;
 
 /* A row of device_event. */
@@ -43,7 +43,7 @@ void tidei_device_events_add_thread(struct tidei_device_events *devices, uint32_
 /* What came into the queue; `items` is copied. */
 void tidei_device_events_add_events(struct tidei_device_events *devices, const struct tidei_device_event *items,
                                     size_t count);
-void tidei_device_events_add_calls(struct tidei_device_events *devices, const struct tidei_database *database,
+void tidei_device_events_add_calls(struct tidei_device_events *devices, const struct tidei_timeline *timeline,
                                    const struct tidei_call *items, size_t count);
 
 /* A call that came with an event of the trace. */
@@ -53,7 +53,7 @@ void tidei_device_events_add_own(struct tidei_device_events *devices, const stru
  * Make rows of the events before tick `until`: all there is of them, and of their calls, has been added. One whose call
  * a log records waits for that, 100 rounds at the most: the log may have had to drop it.
  */
-void tidei_device_events_run(struct tidei_device_events *devices, const struct tidei_database *database,
+void tidei_device_events_run(struct tidei_device_events *devices, const struct tidei_timeline *timeline,
                              uint64_t until);
 
 /* What was lost for want of host memory. */

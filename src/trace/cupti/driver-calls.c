@@ -10,7 +10,6 @@
 #include "src/resource/resource.h"
 #include "src/trace/ring/clock.h"
 #include "src/trace/cupti/driver-calls.h"
-#include "src/trace/database/database.h"
 
 /* Between two times that CUPTI is asked for what it has: no buffer is lost by it, but a new one begun. */
 #define DRIVERCALLS_FLUSH_NS 250000000u
@@ -137,7 +136,7 @@ tidei_driver_calls_slice(struct tidei_driver_calls *calls, const struct tidei_pa
 
 /* Change the queue's buffers for the other ones, and pass on what was in them. */
 static void
-drivercalls_take(struct tidei_driver_calls *calls, const struct tidei_database *database)
+drivercalls_take(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline)
 {
     struct tidei_cupti_queue *queue = &calls->queue, *taken = &calls->taken;
     struct tidei_cupti_queue full;
@@ -154,86 +153,86 @@ drivercalls_take(struct tidei_driver_calls *calls, const struct tidei_database *
     taken->call_capacity = full.call_capacity;
     taken->events = full.events;
     taken->event_capacity = full.event_capacity;
-    tidei_device_events_add_calls(calls->devices, database, full.calls, full.call_count);
+    tidei_device_events_add_calls(calls->devices, timeline, full.calls, full.call_count);
     tidei_device_events_add_events(calls->devices, full.events, full.event_count);
 }
 
 /* From `ticks` on there are no events of memory: the trace says so once. */
 static void
-drivercalls_say_end(struct tidei_driver_calls *calls, const struct tidei_database *database, uint64_t ticks,
+drivercalls_say_end(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline, uint64_t ticks,
                     const char *why)
 {
     pthread_mutex_lock(&calls->lock);
     if (!calls->ended) {
         calls->ended = calls->changed = true;
         snprintf(calls->text, sizeof(calls->text), "memory: up to %" PRIu64 " ns: cupti: %s",
-                 tidei_database_ns(database, ticks), why);
+                 tidei_timeline_ns(timeline, ticks), why);
     }
     pthread_mutex_unlock(&calls->lock);
 }
 
 /* Where the process has imported a pointer, the trace says from when on events are missing. */
 static void
-drivercalls_look_for_import(struct tidei_driver_calls *calls, const struct tidei_database *database)
+drivercalls_look_for_import(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline)
 {
     uint64_t imported = tidei_calls_imported();
 
     if (imported != 0)
-        drivercalls_say_end(calls, database, imported, TIDEI_CALLS_IMPORTED);
+        drivercalls_say_end(calls, timeline, imported, TIDEI_CALLS_IMPORTED);
 }
 
 void
-tidei_driver_calls_look(struct tidei_driver_calls *calls, const struct tidei_database *database,
+tidei_driver_calls_look(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline,
                         const struct tidei_pair *pair)
 {
     uint64_t exited = calls->attached && calls->memory ? tidei_calls_exited() : 0;
 
     if (exited != 0 && tidei_event_calls_any_after(pair, exited))
-        drivercalls_say_end(calls, database, exited, TIDEI_CALLS_EXITED);
+        drivercalls_say_end(calls, timeline, exited, TIDEI_CALLS_EXITED);
 }
 
 /* An event has its row two rounds after it: until then all records and calls of it have come. */
 static void
-drivercalls_collect(struct tidei_driver_calls *calls, const struct tidei_database *database, uint64_t now)
+drivercalls_collect(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline, uint64_t now)
 {
     uint64_t until = calls->flushed_ticks;
 
     calls->flushed_ns = now;
     calls->flushed_ticks = tidei_clock_ticks(calls->tsc);
     tidei_calls_flush();
-    drivercalls_take(calls, database);
-    tidei_device_events_run(calls->devices, database, until);
+    drivercalls_take(calls, timeline);
+    tidei_device_events_run(calls->devices, timeline, until);
 }
 
 bool
-tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_database *database, bool at_once)
+tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline, bool at_once)
 {
     uint64_t now = tidei_monotonic_ns();
     size_t rows, outside;
 
     if (!calls->memory || !calls->attached)
         return false;
-    drivercalls_look_for_import(calls, database);
+    drivercalls_look_for_import(calls, timeline);
     if (at_once)
-        drivercalls_collect(calls, database, now);
+        drivercalls_collect(calls, timeline, now);
     if (at_once || now - calls->flushed_ns >= DRIVERCALLS_FLUSH_NS)
-        drivercalls_collect(calls, database, now);
+        drivercalls_collect(calls, timeline, now);
     tidei_device_events_rows(calls->devices, &rows);
     tidei_device_events_outside(calls->devices, &outside);
     return rows != 0 || outside != 0;
 }
 
 void
-tidei_driver_calls_end(struct tidei_driver_calls *calls, const struct tidei_database *database)
+tidei_driver_calls_end(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline)
 {
     if (!calls->attached)
         return;
     if (calls->memory)
-        drivercalls_look_for_import(calls, database);
+        drivercalls_look_for_import(calls, timeline);
     tidei_calls_detach(&calls->queue);
     calls->attached = false;
-    drivercalls_take(calls, database);
-    tidei_device_events_run(calls->devices, database, UINT64_MAX);
+    drivercalls_take(calls, timeline);
+    tidei_device_events_run(calls->devices, timeline, UINT64_MAX);
 }
 
 bool

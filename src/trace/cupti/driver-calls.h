@@ -28,7 +28,7 @@ void tidei_driver_calls_leave(struct tidei_driver_calls *calls);
 bool tidei_driver_calls_watched(struct tidei_driver_calls *calls);
 
 /* A slice has been paired: do its events go on where those of memory have ended? The writer's thread, as the next. */
-void tidei_driver_calls_look(struct tidei_driver_calls *calls, const struct tidei_database *database,
+void tidei_driver_calls_look(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline,
                              const struct tidei_pair *pair);
 
 /* It has been written: its calls are known. */
@@ -38,10 +38,10 @@ void tidei_driver_calls_slice(struct tidei_driver_calls *calls, const struct tid
  * Take what CUPTI has, where it is time to or `at_once`: then all from before this call, but for what a log has not
  * told yet. Whether rows wait for a transaction. The writer's thread; holds no lock while CUPTI works.
  */
-bool tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_database *database, bool at_once);
+bool tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline, bool at_once);
 
 /* The last round: every event has been added, and CUPTI hands over everything. */
-void tidei_driver_calls_end(struct tidei_driver_calls *calls, const struct tidei_database *database);
+void tidei_driver_calls_end(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline);
 
 /*
  * What meta.cupti is to say, where that has changed since the last call: "calls", "memory", or one of these or "off"

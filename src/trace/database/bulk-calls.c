@@ -83,8 +83,8 @@ bulk_calls_start(const struct bulk_cursor *cursor)
 {
     uint64_t begin = cursor->call.event->ticks - cursor->call.event->duration_ticks;
 
-    return tidei_database_ns(cursor->database, begin) +
-           (uint64_t)((double)(cursor->call.part.start - begin) * cursor->database->line.ns_per_tick);
+    return tidei_timeline_ns(&cursor->database->timeline, begin) +
+           (uint64_t)((double)(cursor->call.part.start - begin) * cursor->database->timeline.line.ns_per_tick);
 }
 
 static void
@@ -102,7 +102,7 @@ bulk_calls_column(const struct bulk_cursor *cursor, sqlite3_context *context, in
     else if (column == 3)
         sqlite3_result_int64(context, (sqlite3_int64)bulk_calls_start(cursor));
     else if (column == 4)
-        sqlite3_result_int64(context, (sqlite3_int64)(ticks * cursor->database->line.ns_per_tick));
+        sqlite3_result_int64(context, (sqlite3_int64)(ticks * cursor->database->timeline.line.ns_per_tick));
     else if (column == 5)
         sqlite3_result_int64(context, call->event->thread);
     else if (column == 6)

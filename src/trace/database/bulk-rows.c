@@ -55,26 +55,18 @@ static const char bulk_schema[] = "CREATE TABLE feed(allocation_id, layer_id, ad
                                   " callstack_id, alloc_ns, alloc_duration_ns, alloc_thread_id, alloc_stream_id,"
                                   " free_ns, free_duration_ns, free_thread_id, free_stream_id)";
 
-static uint64_t
-bulk_duration(const struct tidei_database *database, uint64_t ticks)
-{
-    int64_t ns = tidei_clock_duration_ns(&database->line, (int64_t)ticks);
-
-    return ns > 0 ? (uint64_t)ns : 0;
-}
-
 /* The row of an allocation in this half. */
 static void
 bulk_live_of(struct tidei_database *database, size_t row, struct tidei_live *out)
 {
     const struct tidei_pair *pair = database->pair;
     const struct tidei_record *record = tidei_half_record(pair->file, pair->half, pair->rows[row].alloc);
-    uint64_t ns = tidei_database_ns(database, record->ticks);
+    uint64_t ns = tidei_timeline_ns(&database->timeline, record->ticks);
 
     out->id = pair->first_id + row;
     out->ticks = record->ticks;
     out->alloc_ns = ns < database->floor_ns ? database->floor_ns : ns;
-    out->alloc_duration_ns = bulk_duration(database, record->duration_ticks);
+    out->alloc_duration_ns = tidei_timeline_duration_ns(&database->timeline, record->duration_ticks);
     out->address = record->address;
     out->size = record->size;
     out->alloc_stream_id = tidei_database_stream(database, record->stream, record->layer);
@@ -264,7 +256,7 @@ bulk_closed_eof(sqlite3_vtab_cursor *base)
 static uint64_t
 bulk_free_ns(const struct bulk_cursor *cursor)
 {
-    uint64_t ns = tidei_database_ns(cursor->database, cursor->free->ticks - cursor->free->duration_ticks);
+    uint64_t ns = tidei_timeline_ns(&cursor->database->timeline, cursor->free->ticks - cursor->free->duration_ticks);
 
     return ns < cursor->alloc.alloc_ns ? cursor->alloc.alloc_ns : ns;
 }
@@ -289,7 +281,8 @@ bulk_free_column(struct bulk_cursor *cursor, sqlite3_context *context, int colum
         sqlite3_result_int64(context, (int64_t)bulk_free_ns(cursor));
         break;
     case FEED_FREE_DURATION_NS:
-        sqlite3_result_int64(context, (int64_t)bulk_duration(cursor->database, free->duration_ticks));
+        sqlite3_result_int64(context,
+                             (int64_t)tidei_timeline_duration_ns(&cursor->database->timeline, free->duration_ticks));
         break;
     case FEED_FREE_THREAD_ID:
         sqlite3_result_int64(context, free->thread);

@@ -111,7 +111,7 @@ tidei_stacks_misuse(struct tidei_database *database, const struct tidei_record *
         return TIDE_OK;
     }
     memcpy(&misuse, text, sizeof(misuse));
-    sqlite3_bind_int64(database->misuse, 1, (int64_t)tidei_database_ns(database, record->ticks));
+    sqlite3_bind_int64(database->misuse, 1, (int64_t)tidei_timeline_ns(&database->timeline, record->ticks));
     sqlite3_bind_text(database->misuse, 2, stacks_misuse_name(misuse.kind), -1, SQLITE_STATIC);
     sqlite3_bind_int64(database->misuse, 3, (int64_t)record->address);
     sqlite3_bind_int64(database->misuse, 4, (int64_t)record->size);

@@ -14,9 +14,6 @@
 #include "src/trace/database/schema.h"
 #include "src/trace/database/database.h"
 
-/* 146 years: a record with a later time is of a damaged file, and sums of times have room. */
-#define STORE_NS_MOST ((uint64_t)1 << 62)
-
 #define STORE_OPEN_LIMIT_NS 10000000000u /* how long who makes a trace waits for a reader that has just come */
 
 #define STORE_COLUMNS                                                                                                  \
@@ -351,38 +348,6 @@ tidei_database_end(struct tidei_database *database, enum tide_status status)
         sqlite3_reset(database->rollback);
     }
     return status;
-}
-
-uint64_t
-tidei_database_since_start(const struct tidei_database *database, uint64_t monotonic_ns)
-{
-    return monotonic_ns > database->start_ns ? monotonic_ns - database->start_ns : 0;
-}
-
-void
-tidei_database_set_line(struct tidei_database *database, struct tidei_clock_line line)
-{
-    if (database->line.base.ticks < line.base.ticks) {
-        memmove(&database->lines_before[1], &database->lines_before[0],
-                sizeof(database->lines_before) - sizeof(database->lines_before[0]));
-        database->lines_before[0] = database->line;
-        if (database->line_count < TIDEI_DATABASE_LINES)
-            database->line_count++;
-    }
-    database->line = line;
-}
-
-uint64_t
-tidei_database_ns(const struct tidei_database *database, uint64_t ticks)
-{
-    const struct tidei_clock_line *line = &database->line;
-    uint64_t ns;
-
-    /* A tick has one nanosecond, whichever half it is written with: else lives of one address might overlap. */
-    for (unsigned i = 0; ticks < line->base.ticks && i < database->line_count; i++)
-        line = &database->lines_before[i];
-    ns = tidei_database_since_start(database, tidei_clock_ns(line, ticks));
-    return ns < STORE_NS_MOST ? ns : STORE_NS_MOST;
 }
 
 enum tide_status

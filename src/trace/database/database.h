@@ -9,9 +9,9 @@
 
 #include <tidemark/status.h>
 
-#include "src/trace/ring/clock.h"
 #include "src/trace/events/pair.h"
 #include "src/trace/events/sampler.h"
+#include "src/trace/events/timeline.h"
 
 /* A stream as the trace numbers it. */
 struct tidei_stream {
@@ -36,19 +36,13 @@ struct tidei_database_modules {
 
 struct tidei_device_events;
 
-/* How many lines of the clock are kept: a call may have begun some halves before it returned. */
-#define TIDEI_DATABASE_LINES 16
-
 struct tidei_database {
     sqlite3 *db;
     char *path; /* owned */
     sqlite3_stmt *begin, *commit, *rollback, *insert_rows, *insert_closed, *meta, *stack, *unmatched, *mark, *tag,
         *layer, *bin, *thread, *stream, *loss, *sample, *insert_calls, *insert_outside, *insert_devices, *module,
         *frame, *callstack, *misuse;
-    uint64_t start_ns;
-    struct tidei_clock_line line;                               /* for the half that is being written */
-    struct tidei_clock_line lines_before[TIDEI_DATABASE_LINES]; /* the latest first; for calls that began before */
-    unsigned line_count;
+    struct tidei_timeline timeline;
     uint64_t floor_ns; /* alloc_ns never falls below that of the half before, whose line had another slope */
     struct tidei_pair *pair;
     const char *cupti;                     /* what meta.cupti is to say with the next transaction; NULL: nothing new */
@@ -117,13 +111,6 @@ enum tide_status tidei_database_loss(struct tidei_database *database, uint32_t t
 
 /* Fold the write-ahead log into the file and leave that alone, where no reader holds it. */
 enum tide_status tidei_database_finish(struct tidei_database *database);
-
-/* From its base on, ticks have this line; before, that of before. */
-void tidei_database_set_line(struct tidei_database *database, struct tidei_clock_line line);
-
-/* A nanosecond of the trace for a tick, or for a moment of CLOCK_MONOTONIC. */
-uint64_t tidei_database_ns(const struct tidei_database *database, uint64_t ticks);
-uint64_t tidei_database_since_start(const struct tidei_database *database, uint64_t monotonic_ns);
 
 /* The number of a stream; it is written to the trace with the transaction. */
 uint32_t tidei_database_stream(struct tidei_database *database, uint64_t handle, uint32_t layer_id);

@@ -104,7 +104,7 @@ static enum tide_status
 definitions_mark(struct tidei_database *database, const struct tidei_record *record, const char *kind, const char *text,
                  const int64_t *value)
 {
-    sqlite3_bind_int64(database->mark, 1, (int64_t)tidei_database_ns(database, record->ticks));
+    sqlite3_bind_int64(database->mark, 1, (int64_t)tidei_timeline_ns(&database->timeline, record->ticks));
     sqlite3_bind_int64(database->mark, 2, record->thread);
     sqlite3_bind_text(database->mark, 3, kind, -1, SQLITE_STATIC);
     sqlite3_bind_text(database->mark, 4, text, -1, SQLITE_STATIC);
@@ -174,7 +174,7 @@ definitions_other(struct tidei_database *database, uint64_t index)
         status = tidei_database_meta_text(database, "devices", text);
         break;
     case TIDEI_RECORD_SAMPLE:
-        status = tidei_database_sample(database, tidei_database_ns(database, record->ticks), record->tag,
+        status = tidei_database_sample(database, tidei_timeline_ns(&database->timeline, record->ticks), record->tag,
                                        record->address, record->size);
         break;
     case TIDEI_RECORD_MODULE:
@@ -200,7 +200,7 @@ definitions_unmatched(struct tidei_database *database, uint64_t index)
     const struct tidei_record *record = definitions_record(database, index);
     uint64_t began = record->ticks - record->duration_ticks;
 
-    sqlite3_bind_int64(database->unmatched, 1, (int64_t)tidei_database_ns(database, began));
+    sqlite3_bind_int64(database->unmatched, 1, (int64_t)tidei_timeline_ns(&database->timeline, began));
     sqlite3_bind_int64(database->unmatched, 2, record->layer);
     sqlite3_bind_int64(database->unmatched, 3, (int64_t)record->address);
     sqlite3_bind_int64(database->unmatched, 4, (int64_t)record->size);

@@ -38,21 +38,10 @@ load_log2(int64_t alignment)
     return alignment > 0 ? (unsigned)__builtin_ctzll((uint64_t)alignment) : 0;
 }
 
-/* The tick of an allocation, as near as its nanosecond tells: lives of one address are told apart by it. */
-static uint64_t
-load_ticks(const struct tidei_database *database, int64_t alloc_ns)
-{
-    uint64_t ns = database->start_ns + (alloc_ns > 0 ? (uint64_t)alloc_ns : 0);
-    const struct tidei_clock_line *line = &database->line;
-
-    for (unsigned i = 0; ns < line->base.ns && i < database->line_count; i++)
-        line = &database->lines_before[i];
-    return tidei_clock_ticks_at(line, ns);
-}
-
 static bool
 load_live(struct tidei_database *database, sqlite3_stmt *row)
 {
+    int64_t alloc_ns = sqlite3_column_int64(row, 7);
     struct tidei_live live = {
         .id = (uint64_t)sqlite3_column_int64(row, 0),
         .layer = (uint16_t)sqlite3_column_int(row, 1),
@@ -61,8 +50,9 @@ load_live(struct tidei_database *database, sqlite3_stmt *row)
         .alignment_log2 = (uint8_t)load_log2(sqlite3_column_int64(row, 4)),
         .tag = (uint32_t)sqlite3_column_int64(row, 5),
         .callstack = (uint32_t)sqlite3_column_int64(row, 6),
-        .alloc_ns = (uint64_t)sqlite3_column_int64(row, 7),
-        .ticks = load_ticks(database, sqlite3_column_int64(row, 7)),
+        .alloc_ns = (uint64_t)alloc_ns,
+        /* As near as the nanosecond tells: lives of one address are told apart by it. */
+        .ticks = tidei_timeline_ticks(&database->timeline, alloc_ns > 0 ? (uint64_t)alloc_ns : 0),
         .alloc_duration_ns = (uint64_t)sqlite3_column_int64(row, 8),
         .alloc_thread_id = (uint32_t)sqlite3_column_int64(row, 9),
         .alloc_stream_id = (uint32_t)sqlite3_column_int64(row, 10),

@@ -107,7 +107,7 @@ database_write_samples(struct tidei_database *database, const struct tidei_pool_
     enum tide_status status = TIDE_OK;
 
     for (size_t i = 0; status == TIDE_OK && i < count; i++)
-        status = tidei_database_sample(database, tidei_database_since_start(database, samples[i].ns),
+        status = tidei_database_sample(database, tidei_timeline_since_start(&database->timeline, samples[i].ns),
                                        samples[i].layer_id, samples[i].used_bytes, samples[i].reserved_bytes);
     return status;
 }

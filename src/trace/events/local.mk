@@ -7,4 +7,6 @@ libtidemark_la_SOURCES += \
 	src/trace/events/pair.c \
 	src/trace/events/pair.h \
 	src/trace/events/sampler.c \
-	src/trace/events/sampler.h
+	src/trace/events/sampler.h \
+	src/trace/events/timeline.c \
+	src/trace/events/timeline.h

@@ -45,7 +45,7 @@ commit_write(struct tidei_writer *writer)
     size_t sample_count;
 
     TIDEI_TEST_POINT("writer.before-write");
-    tidei_driver_calls_look(writer->calls, writer->database, pair);
+    tidei_driver_calls_look(writer->calls, &writer->database->timeline, pair);
     if (tidei_driver_calls_state(writer->calls, writer->cupti, sizeof(writer->cupti)))
         writer->database->cupti = writer->cupti;
     if (tidei_driver_calls_watched(writer->calls))
@@ -67,7 +67,7 @@ commit_write(struct tidei_writer *writer)
     if (pair->row_count != 0) {
         const struct tidei_record *last =
             tidei_half_record(pair->file, pair->half, pair->rows[pair->row_count - 1].alloc);
-        uint64_t ns = tidei_database_ns(writer->database, last->ticks);
+        uint64_t ns = tidei_timeline_ns(&writer->database->timeline, last->ticks);
 
         if (ns > writer->database->floor_ns)
             writer->database->floor_ns = ns;
@@ -124,7 +124,7 @@ commit_set_line(struct tidei_writer *writer)
     struct tidei_clock_sample now = tidei_clock_sample_now(writer->tsc);
     double rate = tidei_clock_line_between(header->first, now, before.ns_per_tick).ns_per_tick;
 
-    tidei_database_set_line(writer->database, tidei_clock_line_between(before.base, now, before.ns_per_tick));
+    tidei_timeline_add(&writer->database->timeline, tidei_clock_line_between(before.base, now, before.ns_per_tick));
     tidei_ring_set_line(header, (struct tidei_clock_line){ .base = now, .ns_per_tick = rate });
 }
 

@@ -73,8 +73,8 @@ finish_write_figures(struct tidei_writer *writer, const char *ended)
     if (status == TIDE_OK)
         status = tidei_database_meta_number(database, "late_records", (int64_t)writer->merge->late);
     if (status == TIDE_OK && !writer->merge->post_mortem)
-        status = tidei_database_meta_number(database, "end_ns",
-                                            (int64_t)tidei_database_since_start(database, tidei_monotonic_ns()));
+        status = tidei_database_meta_number(
+            database, "end_ns", (int64_t)tidei_timeline_since_start(&database->timeline, tidei_monotonic_ns()));
     if (status == TIDE_OK)
         status = tidei_database_meta_text(database, "ended", ended);
     failure = finish_why_incomplete(writer);
@@ -109,7 +109,7 @@ finish_complete(struct tidei_writer *writer, const char *ended)
 {
     enum tide_status status;
 
-    tidei_driver_calls_end(writer->calls, writer->database);
+    tidei_driver_calls_end(writer->calls, &writer->database->timeline);
     tidei_gate_enter(&writer->gate);
     status = tidei_database_begin(writer->database);
     if (status == TIDE_OK) {
@@ -190,6 +190,6 @@ void
 tidei_writer_abandon(struct tidei_writer *writer)
 {
     tidei_writer_join(writer);
-    tidei_driver_calls_end(writer->calls, writer->database);
+    tidei_driver_calls_end(writer->calls, &writer->database->timeline);
     finish_close(writer);
 }

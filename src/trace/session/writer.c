@@ -46,10 +46,10 @@ writer_first_line(struct tidei_database *database, const struct tidei_ring_heade
     const struct tidei_clock_line *line = tidei_ring_line(header);
     const struct tidei_clock_line *before = &header->lines[line == &header->lines[0]];
 
-    database->line = *line;
+    database->timeline.line = *line;
     if (before->ns_per_tick > 0 && before->base.ticks < line->base.ticks && before->base.ns < line->base.ns) {
-        database->line = tidei_clock_line_between(before->base, line->base, line->ns_per_tick);
-        tidei_database_set_line(database, *line);
+        database->timeline.line = tidei_clock_line_between(before->base, line->base, line->ns_per_tick);
+        tidei_timeline_add(&database->timeline, *line);
     }
 }
 
@@ -90,7 +90,7 @@ tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, s
     database->pair = writer->pair;
     database->devices = recorder != NULL ? tidei_driver_calls_devices(writer->calls) : NULL;
     database->has_calls = recorder == NULL;
-    database->start_ns = file->header->start_ns;
+    database->timeline.start_ns = file->header->start_ns;
     writer_first_line(database, file->header);
     database->poll = writer_poll;
     database->poll_context = writer;
@@ -119,7 +119,7 @@ tidei_writer_fail(struct tidei_writer *writer)
         return;
     tidei_recorder_fail(writer->recorder);
     /* Nobody takes any more what CUPTI tells. */
-    tidei_driver_calls_end(writer->calls, writer->database);
+    tidei_driver_calls_end(writer->calls, &writer->database->timeline);
     writer_note_failure(writer);
     pthread_mutex_lock(&writer->lock);
     writer->failed = true;
@@ -166,7 +166,7 @@ writer_flush_now(struct tidei_writer *writer)
     tidei_sampler_sample(writer->sampler, tidei_monotonic_ns(), true);
     status = tidei_writer_settle(writer);
     /* Behind the events, which say whose the calls are. */
-    if (status == TIDE_OK && tidei_driver_calls_round(writer->calls, writer->database, true))
+    if (status == TIDE_OK && tidei_driver_calls_round(writer->calls, &writer->database->timeline, true))
         status = tidei_writer_commit(writer);
     pthread_mutex_lock(&writer->lock);
     if (status == TIDE_OK) {
@@ -189,7 +189,7 @@ writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
     /* Behind the last event, too: a pool may give memory back when its streams are waited for. */
     if (now - writer->moved_ns < TIDEI_TEST_LIMIT(quiet_ns, WRITER_QUIET_NS))
         tidei_sampler_sample(writer->sampler, now, false);
-    if ((tidei_driver_calls_round(writer->calls, writer->database, false) || writer->merge->count != 0 ||
+    if ((tidei_driver_calls_round(writer->calls, &writer->database->timeline, false) || writer->merge->count != 0 ||
          tidei_sampler_has(writer->sampler)) &&
         writer->first_ns == 0)
         writer->first_ns = now;
