@@ -3,6 +3,7 @@ libtidemark_la_SOURCES += \
 	src/trace/database/bulk-calls.c \
 	src/trace/database/bulk-rows.c \
 	src/trace/database/callstacks.c \
+	src/trace/database/columns.def \
 	src/trace/database/database.c \
 	src/trace/database/database.h \
 	src/trace/database/definitions.c \

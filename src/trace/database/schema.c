@@ -1,47 +1,27 @@
-/* The tables and views of a trace, format 1. doc/trace.md describes each column; a test compares the two. */
+/* The tables and views of a trace, format 1. */
+#include <stddef.h>
+
+#include <sqlite3.h>
+
 #include "src/trace/database/schema.h"
 
+/* How SQL spells the types, and what stands before a column. */
+#define SCHEMA_ID              " INTEGER PRIMARY KEY"
+#define SCHEMA_TEXT_ID         " TEXT PRIMARY KEY"
+#define SCHEMA_INTEGER         " INTEGER NOT NULL"
+#define SCHEMA_INTEGER_OR_NULL " INTEGER"
+#define SCHEMA_TEXT            " TEXT NOT NULL"
+#define SCHEMA_TEXT_OR_NULL    " TEXT"
+#define SCHEMA_ANY             ""
+#define SCHEMA_FIRST           ""
+#define SCHEMA_SAME            ", "
+#define SCHEMA_LINE            ",\n    "
+
 const char tidei_trace_schema[] =
-    "CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;\n"
-    "CREATE TABLE status(status INTEGER PRIMARY KEY, name TEXT NOT NULL, text TEXT NOT NULL);\n"
-    "CREATE TABLE layer(layer_id INTEGER PRIMARY KEY, upstream_layer_id INTEGER, kind TEXT NOT NULL,\n"
-    "    config TEXT NOT NULL, device INTEGER);\n"
-    "CREATE TABLE layer_bin(layer_id INTEGER NOT NULL, limit_bytes INTEGER NOT NULL,\n"
-    "    upstream_layer_id INTEGER NOT NULL);\n"
-    "CREATE TABLE thread(thread_id INTEGER PRIMARY KEY, os_tid INTEGER NOT NULL, name TEXT NOT NULL);\n"
-    "CREATE TABLE stream(stream_id INTEGER PRIMARY KEY, handle INTEGER NOT NULL, device INTEGER);\n"
-    "CREATE TABLE tag(tag_id INTEGER PRIMARY KEY, parent_tag_id INTEGER, name TEXT NOT NULL);\n"
-    "CREATE TABLE allocation(allocation_id INTEGER PRIMARY KEY, layer_id INTEGER NOT NULL,\n"
-    "    address INTEGER NOT NULL, size INTEGER NOT NULL, alignment INTEGER NOT NULL, status INTEGER NOT NULL,\n"
-    "    tag_id INTEGER, callstack_id INTEGER,\n"
-    "    alloc_ns INTEGER NOT NULL, alloc_duration_ns INTEGER NOT NULL, alloc_thread_id INTEGER NOT NULL,\n"
-    "    alloc_stream_id INTEGER NOT NULL,\n"
-    "    free_ns INTEGER, free_duration_ns INTEGER, free_thread_id INTEGER, free_stream_id INTEGER);\n"
-    "CREATE TABLE pool_sample(ns INTEGER NOT NULL, layer_id INTEGER NOT NULL, used_bytes INTEGER NOT NULL,\n"
-    "    reserved_bytes INTEGER NOT NULL);\n"
-    "CREATE TABLE driver_call(allocation_id INTEGER, is_free INTEGER NOT NULL, function TEXT NOT NULL,\n"
-    "    start_ns INTEGER NOT NULL, duration_ns INTEGER NOT NULL, thread_id INTEGER,\n"
-    "    result INTEGER NOT NULL, correlation INTEGER);\n"
-    "CREATE TABLE device_event(ns INTEGER NOT NULL, kind TEXT NOT NULL, address INTEGER, bytes INTEGER,\n"
-    "    memory_kind TEXT, device INTEGER NOT NULL, context INTEGER, stream INTEGER,\n"
-    "    pool_kind TEXT, pool_address INTEGER, pool_bytes INTEGER, pool_used_bytes INTEGER,\n"
-    "    pool_release_threshold_bytes INTEGER, pool_pid INTEGER, keep_bytes INTEGER, pid INTEGER NOT NULL,\n"
-    "    correlation INTEGER, function TEXT, os_tid INTEGER, allocation_id INTEGER);\n"
-    "CREATE TABLE unmatched_free(ns INTEGER NOT NULL, layer_id INTEGER NOT NULL, address INTEGER NOT NULL,\n"
-    "    size INTEGER NOT NULL, thread_id INTEGER NOT NULL, stream_id INTEGER NOT NULL);\n"
-    "CREATE TABLE module(module_id INTEGER PRIMARY KEY, path TEXT NOT NULL, build_id TEXT NOT NULL,\n"
-    "    base INTEGER NOT NULL, size INTEGER NOT NULL);\n"
-    "CREATE TABLE frame(frame_id INTEGER PRIMARY KEY, address INTEGER NOT NULL, module_id INTEGER,\n"
-    "    function TEXT, file TEXT, line INTEGER);\n"
-    "CREATE INDEX frame_address ON frame(address);\n"
-    "CREATE TABLE callstack(callstack_id INTEGER NOT NULL, position INTEGER NOT NULL, frame_id INTEGER NOT NULL,\n"
-    "    PRIMARY KEY(callstack_id, position)) WITHOUT ROWID;\n"
-    "CREATE TABLE misuse(ns INTEGER NOT NULL, kind TEXT NOT NULL, address INTEGER NOT NULL, size INTEGER NOT NULL,\n"
-    "    alignment INTEGER NOT NULL, thread_id INTEGER NOT NULL, callstack_id INTEGER,\n"
-    "    known_size INTEGER, known_alignment INTEGER, alloc_os_tid INTEGER, alloc_callstack_id INTEGER,\n"
-    "    free_os_tid INTEGER, free_callstack_id INTEGER);\n"
-    "CREATE TABLE mark(ns INTEGER NOT NULL, thread_id INTEGER, kind TEXT NOT NULL, text TEXT, value INTEGER);\n"
-    "CREATE TABLE loss(thread_id INTEGER, reason TEXT NOT NULL, events INTEGER NOT NULL);\n"
+#define TABLE(table)                             "CREATE TABLE " #table "("
+#define COLUMN(place, table, name, type, needed) SCHEMA_##place #name SCHEMA_##type
+#define END(table, rest)                         rest
+#include "src/trace/database/columns.def"
     "CREATE VIEW event AS\n"
     "    SELECT alloc_ns AS ns, 'alloc' AS kind, allocation_id, layer_id, address, size, status,\n"
     "        alloc_duration_ns AS duration_ns, alloc_thread_id AS thread_id, alloc_stream_id AS stream_id\n"
@@ -116,3 +96,27 @@ const char tidei_trace_schema[] =
     "        pool_release_threshold_bytes AS localMemoryPoolReleaseThreshold, pool_bytes AS localMemoryPoolSize,\n"
     "        pool_used_bytes AS localMemoryPoolUtilizedSize\n"
     "    FROM device_event WHERE kind NOT IN ('allocation', 'release');\n";
+
+/* clang-format off */
+#define TABLE(table) static const struct tidei_column schema_##table[] = {
+#define COLUMN(place, table, name, type, needed) { #name, TIDEI_COLUMN_##type, TIDEI_COLUMN_##needed },
+#define END(table, rest) };
+#include "src/trace/database/columns.def"
+
+const struct tidei_table tidei_tables[TIDEI_TABLES] = {
+#define TABLE(table) { .name = #table, .columns = schema_##table, .column_count = TIDEI_##table##_columns,
+#define COLUMN(place, table, name, type, needed)
+#define END(table, rest) },
+#include "src/trace/database/columns.def"
+};
+/* clang-format on */
+
+const struct tidei_table *
+tidei_table_find(const char *name)
+{
+    for (size_t i = 0; i < TIDEI_TABLES; i++) {
+        if (sqlite3_stricmp(tidei_tables[i].name, name) == 0)
+            return &tidei_tables[i];
+    }
+    return NULL;
+}

@@ -2,6 +2,8 @@
 #ifndef TIDEI_TRACE_DATABASE_SCHEMA_H
 #define TIDEI_TRACE_DATABASE_SCHEMA_H
 
+#include <stdbool.h>
+
 #define TIDEI_TRACE_FORMAT 1
 
 /* PRAGMA application_id of a trace: "TIDE". */
@@ -9,5 +11,54 @@
 
 /* SQL that creates all tables and views. */
 extern const char tidei_trace_schema[];
+
+enum tidei_column_type {
+    TIDEI_COLUMN_ID,
+    TIDEI_COLUMN_TEXT_ID,
+    TIDEI_COLUMN_INTEGER,
+    TIDEI_COLUMN_INTEGER_OR_NULL,
+    TIDEI_COLUMN_TEXT,
+    TIDEI_COLUMN_TEXT_OR_NULL,
+    TIDEI_COLUMN_ANY,
+};
+
+enum tidei_column_needed {
+    TIDEI_COLUMN_LATER,
+    TIDEI_COLUMN_REQUIRED,
+};
+
+struct tidei_column {
+    const char *name;
+    enum tidei_column_type type;
+    enum tidei_column_needed needed;
+};
+
+struct tidei_table {
+    const char *name;
+    const struct tidei_column *columns;
+    unsigned column_count;
+};
+
+/* TIDEI_TABLE_allocation: the number of a table. */
+enum tidei_table_number {
+#define TABLE(table) TIDEI_TABLE_##table,
+#define COLUMN(place, table, name, type, needed)
+#define END(table, rest)
+#include "src/trace/database/columns.def"
+    TIDEI_TABLES
+};
+
+/* TIDEI_allocation_free_ns: the number of a column in its table; TIDEI_allocation_columns: how many it has. */
+/* clang-format off */
+#define TABLE(table) enum {
+#define COLUMN(place, table, name, type, needed) TIDEI_##table##_##name,
+#define END(table, rest) TIDEI_##table##_columns };
+#include "src/trace/database/columns.def"
+/* clang-format on */
+
+extern const struct tidei_table tidei_tables[TIDEI_TABLES];
+
+/* The table of that name, whatever the case of its letters, as in SQL; NULL: there is none. */
+const struct tidei_table *tidei_table_find(const char *name);
 
 #endif
