@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include <tidemark/arena.h>
-#include <tidemark/log.h>
+#include <tidemark/tag.h>
 
 #include "src/resource/kind.h"
 #include "src/suballoc/shared-heap.h"

@@ -23,7 +23,9 @@ pkginclude_HEADERS = \
 	include/tidemark/stack.h \
 	include/tidemark/statistics.h \
 	include/tidemark/status.h \
+	include/tidemark/tag.h \
 	include/tidemark/text.h \
 	include/tidemark/trace.h \
 	include/tidemark/track.h \
+	include/tidemark/version.h \
 	include/tidemark/tidemark.h

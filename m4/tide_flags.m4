@@ -54,3 +54,20 @@ $PACKAGE_STRING
   installs into     $prefix
 "])
 ])
+
+dnl TIDE_SYMBOL_VERSIONS: EXPORT_LDFLAGS says what is exported: tide_*, with the versions of src/libtidemark.map where
+dnl the linker takes such a file (GNU ld, gold, lld), else without.
+AC_DEFUN([TIDE_SYMBOL_VERSIONS], [
+AC_MSG_CHECKING([whether the linker takes a version script])
+tide_save_LDFLAGS=$LDFLAGS
+LDFLAGS="$LDFLAGS -shared -fPIC -Wl,--version-script=$srcdir/src/libtidemark.map"
+AC_LINK_IFELSE([AC_LANG_SOURCE([[int tide_conftest(void); int tide_conftest(void) { return 0; }]])],
+    [tide_symbol_versions=yes], [tide_symbol_versions=no])
+LDFLAGS=$tide_save_LDFLAGS
+AC_MSG_RESULT([$tide_symbol_versions])
+AS_IF([test "x$tide_symbol_versions" = xyes],
+    [EXPORT_LDFLAGS='-Wl,--version-script=$(top_srcdir)/src/libtidemark.map'],
+    [EXPORT_LDFLAGS="-export-symbols-regex '^tide_'"])
+AC_SUBST([EXPORT_LDFLAGS])
+AC_SUBST([SYMBOL_VERSIONS], [$tide_symbol_versions])
+])

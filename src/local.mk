@@ -2,8 +2,10 @@ lib_LTLIBRARIES += libtidemark.la
 libtidemark_la_CPPFLAGS = $(AM_CPPFLAGS)
 # Frame pointers, as call stacks lead through it: at most half a nanosecond for each layer that a call passes (Xeon).
 libtidemark_la_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread -fno-omit-frame-pointer
-libtidemark_la_LDFLAGS = -version-info 0:0:0 -no-undefined -export-symbols-regex '^tide_' -pthread \
+libtidemark_la_LDFLAGS = -version-info 0:0:0 -no-undefined $(EXPORT_LDFLAGS) -pthread \
 	-Wl,-z,nodelete
+EXTRA_libtidemark_la_DEPENDENCIES = $(top_srcdir)/src/libtidemark.map
+EXTRA_DIST += src/libtidemark.map
 libtidemark_la_LIBADD = $(SQLITE_LIBS) -ldl
 libtidemark_la_SOURCES =
 

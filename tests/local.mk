@@ -169,6 +169,11 @@ tests_status_t_SOURCES = tests/status-t.c
 tests_status_t_LDADD = libtidemark.la
 TESTS += tests/status-t
 
+check_PROGRAMS += tests/version-t
+tests_version_t_SOURCES = tests/version-t.c
+tests_version_t_LDADD = libtidemark.la
+TESTS += tests/version-t
+
 check_PROGRAMS += tests/text-t
 tests_text_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_text_t_SOURCES = tests/text-t.c src/resource/text.c

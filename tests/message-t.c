@@ -69,6 +69,22 @@ check_error(void)
     is_u64(strlen(tide_error_text()), 511, "text past 511 bytes is cut");
 }
 
+/* The length comes back whatever fits, and nothing is written behind the room that there is. */
+static void
+check_error_copy(void)
+{
+    char text[16];
+
+    memset(text, 'x', sizeof(text));
+    tide_error_set(TIDE_ELIMIT, "12345678");
+    is_u64(tide_error_copy(text, 9), 8, "the copy of an error text says its length");
+    is_string(text, "12345678", "the copy is the error text");
+    is_u64(tide_error_copy(text, 8), 8, "the length is the same where the last byte does not fit");
+    is_string(text, "1234567", "the copy is cut there, and ends in a NUL");
+    ok(text[9] == 'x', "nothing is written past the capacity");
+    is_u64(tide_error_copy(NULL, 0), 8, "a capacity of 0 asks for the length alone");
+}
+
 static void *
 talk(void *context)
 {
@@ -214,8 +230,9 @@ check_fork(void)
 int
 main(void)
 {
-    plan(14);
+    plan(20);
     check_error();
+    check_error_copy();
     check_sink();
     check_sink_waits();
     check_sink_threads();

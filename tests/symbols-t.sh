@@ -11,7 +11,12 @@ declared() {
 }
 
 exported() {
-    $NM -D --defined-only "$library" | "$AWK" '{ sub(/@.*/, "", $NF); print $NF }' | LC_ALL=C sort
+    $NM -D --defined-only "$library" | "$AWK" '$2 != "A" { sub(/@.*/, "", $NF); print $NF }' | LC_ALL=C sort
+}
+
+# Of the same symbols those that have no version.
+unversioned() {
+    readelf -W --dyn-syms "$library" | "$AWK" '$7 ~ /^[0-9]+$/ && $8 !~ /@@TIDEMARK_[0-9.]+$/ { print $8 }'
 }
 
 if test "${1:-}" = --list; then
@@ -22,10 +27,17 @@ fi
 library=$top_builddir/.libs/libtidemark.so
 test -f "$library" || skip_all "there is no shared library in $top_builddir/.libs"
 
-plan 3
+plan 5
 declared >"$scratch/declared"
 exported >"$scratch/exported"
 ok 'the headers declare functions' test -s "$scratch/declared"
 ok 'tests/symbols.txt lists what the headers declare' diff "$top_srcdir/tests/symbols.txt" "$scratch/declared"
 ok 'the library exports what the headers declare, and nothing else' diff "$scratch/declared" "$scratch/exported"
+if test "${SYMBOL_VERSIONS:-yes}" = yes && command -v readelf >/dev/null; then
+    ok 'the library has a symbol of version TIDEMARK_0.1' \
+        sh -c "readelf -W --dyn-syms '$library' | grep -q 'tide_allocate@@TIDEMARK_0.1\$'"
+    is "$(unversioned)" '' 'every exported symbol has a version of the interface'
+else
+    skip 2 'no symbol versions with this linker, or no readelf'
+fi
 done_testing

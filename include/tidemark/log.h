@@ -81,20 +81,6 @@ TIDE_EXPORT enum tide_status tide_log_create(struct tide_resource *upstream, con
  */
 TIDE_EXPORT enum tide_status tide_log_flush(struct tide_resource *log);
 
-/*
- * Name what this thread allocates from now on, until the matching pop; names nest. `name` is copied (UTF-8, cut
- * at 255 bytes). A pop without a push does nothing.
- * Errors: TIDE_EINVAL (NULL or empty), TIDE_ENOMEM. Thread safety: each thread has its own. Since 0.1.
- */
-TIDE_EXPORT enum tide_status tide_tag_push(const char *name);
-TIDE_EXPORT void tide_tag_pop(void);
-
-/*
- * Put a mark with `text` (UTF-8, cut at 1023 bytes) at this moment into every trace that this process records.
- * Errors: TIDE_EINVAL (NULL). Thread safety: any thread. Since 0.1.
- */
-TIDE_EXPORT enum tide_status tide_mark(const char *text);
-
 #ifdef __cplusplus
 }
 #endif

@@ -2,11 +2,16 @@
 #ifndef TIDEMARK_MESSAGE_H
 #define TIDEMARK_MESSAGE_H
 
+#include <stddef.h>
+
 #include <tidemark/status.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Room for any error text, its NUL included. */
+#define TIDE_ERROR_TEXT_BYTES 512
 
 /*
  * The words for this thread's last failure: subject, fact, numbers, unit, such as
@@ -15,6 +20,18 @@ extern "C" {
  * Borrowed: valid until the thread's next failing call. Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT const char *tide_error_text(void);
+
+/*
+ * Copy the words for the calling thread's last failure into `text`, which has room for `capacity` bytes, so that they
+ * can be read on another thread or later. For runtimes that move a task from one thread to another: call it on the
+ * thread that made the failing call, before the task can move.
+ *
+ * Returns the length without the NUL, as snprintf does: where that is `capacity` or more, the text was cut. The text
+ * always ends in a NUL, unless `capacity` is 0; then `text` may be NULL. No text is longer than
+ * TIDE_ERROR_TEXT_BYTES - 1.
+ * Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT size_t tide_error_copy(char *text, size_t capacity);
 
 /* The CUresult of this thread's last failed driver call; 0 where there was none. Since 0.1. */
 TIDE_EXPORT int tide_error_driver(void);

@@ -38,18 +38,10 @@
 #include <tidemark/stack.h>
 #include <tidemark/statistics.h>
 #include <tidemark/status.h>
+#include <tidemark/tag.h>
 #include <tidemark/text.h>
 #include <tidemark/trace.h>
 #include <tidemark/track.h>
+#include <tidemark/version.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* The version of the library that runs, "0.1.0". Since 0.1. */
-TIDE_EXPORT const char *tide_version(void);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

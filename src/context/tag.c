@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/tag.h>
+
 #include "src/resource/resource.h"
 #include "src/tables/grow.h"
 #include "src/trace/ring/producer.h"

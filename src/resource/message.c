@@ -62,6 +62,12 @@ tide_error_text(void)
     return error_text;
 }
 
+size_t
+tide_error_copy(char *text, size_t capacity)
+{
+    return (size_t)snprintf(text, capacity, "%s", tide_error_text());
+}
+
 int
 tide_error_driver(void)
 {

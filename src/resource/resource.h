@@ -94,7 +94,7 @@ void tidei_message(enum tide_severity severity, const char *format, ...) TIDE_PR
  * a layer may not know, within a call that succeeds.
  */
 struct tidei_error {
-    char text[512];
+    char text[TIDE_ERROR_TEXT_BYTES];
     int driver;
 };
 void tidei_error_save(struct tidei_error *error);

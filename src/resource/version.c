@@ -1,7 +1,13 @@
 /* The version of the library that runs. */
 #include <config.h>
 
-#include <tidemark/tidemark.h>
+#include <tidemark/version.h>
+
+uint32_t
+tide_version_number(void)
+{
+    return TIDE_VERSION_NUMBER;
+}
 
 const char *
 tide_version(void)

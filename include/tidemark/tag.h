@@ -1,0 +1,45 @@
+/*
+ * Tags and marks: what a program says about itself in its traces and reports.
+ *
+ * A tag names the part of the program that a thread is in. Traces (`log`), `track` and `statistics` note the tag with
+ * each allocation. A mark is a point in time with a text, such as "epoch 3".
+ */
+#ifndef TIDEMARK_TAG_H
+#define TIDEMARK_TAG_H
+
+#include <tidemark/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Begin a tag: what the calling thread allocates from now on is noted under `name`, until the matching tide_tag_pop.
+ * Tags nest: within "train", a push of "forward" gives the path "train/forward". `name` is UTF-8 and copied; what is
+ * longer than 255 bytes is cut.
+ *
+ * On failure no tag has begun, so do not pop it.
+ * Errors: TIDE_EINVAL (NULL or empty), TIDE_ENOMEM.
+ * Thread safety: any thread; each thread has its own tags. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_tag_push(const char *name);
+
+/*
+ * End the innermost tag of the calling thread. Does nothing where the thread has none.
+ * Thread safety: any thread; each thread has its own tags. Since 0.1.
+ */
+TIDE_EXPORT void tide_tag_pop(void);
+
+/*
+ * Put a mark with `text` into every trace that this process records now, at the time of this call. `text` is UTF-8
+ * and copied; what is longer than 1023 bytes is cut. Does nothing where no trace is recorded.
+ *
+ * Errors: TIDE_EINVAL (NULL).
+ * Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_mark(const char *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
