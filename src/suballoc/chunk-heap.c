@@ -1,41 +1,24 @@
-/* A heap with a lock: what is handed out and taken back, and the order of streams; see chunk-heap.h. */
-#include "src/suballoc/chunk-heap-parts.h"
+/*
+ * Hands out pieces of a heap under a lock, and gets its chunks from upstream; see chunk-heap.h.
+ *
+ * A static function that asks upstream for something is called with the lock, releases it meanwhile and has it again
+ * on return.
+ */
+#include "src/suballoc/chunk-heap.h"
 
 #include <sched.h>
+#include <string.h>
 
-/* The most that chunks can have in all: what this layer may reserve, or upstream has. */
 static uint64_t
-chunk_heap_most(const struct tidei_chunk_heap *chunk_heap)
+chunk_heap_reserved(struct tidei_chunk_heap *chunk_heap)
 {
-    struct tidei_error error;
-    uint64_t capacity;
-
-    tidei_error_save(&error);
-    if (tide_query(chunk_heap->upstream, TIDE_QUERY_CAPACITY, &capacity) != TIDE_OK)
-        capacity = UINT64_MAX;
-    tidei_error_restore(&error);
-    return capacity < chunk_heap->options.maximum_bytes ? capacity : chunk_heap->options.maximum_bytes;
+    return atomic_load_explicit(&chunk_heap->reserved, memory_order_relaxed); /* relaxed: a number, no data behind it */
 }
 
-enum tide_status
-tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource *upstream,
-                      const struct tidei_chunk_heap_options *options)
+static enum tide_status
+chunk_heap_no_memory(const struct tidei_chunk_heap *chunk_heap)
 {
-    enum tide_status status;
-
-    memset(chunk_heap, 0, sizeof(*chunk_heap));
-    chunk_heap->upstream = upstream;
-    chunk_heap->options = *options;
-    chunk_heap->forks = tidei_lock_forks;
-    status = tidei_lock_init(&chunk_heap->lock);
-    if (status != TIDE_OK)
-        return status;
-    if (tidei_heap_init(&chunk_heap->heap, options->granule, options->growth_bytes, chunk_heap_most(chunk_heap)) ==
-        TIDE_OK)
-        return TIDE_OK;
-    tidei_heap_fini(&chunk_heap->heap);
-    tidei_lock_fini(&chunk_heap->lock);
-    return tidei_chunk_heap_no_memory(chunk_heap);
+    return tide_error_set(TIDE_ENOMEM, "%s: no host memory to note another block", chunk_heap->options.name);
 }
 
 void
@@ -59,18 +42,14 @@ tidei_chunk_heap_forget_crowd(struct tidei_chunk_heap *chunk_heap)
     chunk_heap->entered = chunk_heap->waited = chunk_heap->crowd = 0;
 }
 
-enum tide_status
-tidei_chunk_heap_no_memory(const struct tidei_chunk_heap *chunk_heap)
-{
-    return tide_error_set(TIDE_ENOMEM, "%s: no host memory to note another block", chunk_heap->options.name);
-}
+/* The order of streams. */
 
 /*
- * Have the stream wait for all that the piece was freed on, with the lock, but not throughout. Where it cannot, the
- * piece is not the stream's, and has its freed runs still.
+ * Make stream `later` wait for all streams that the piece was freed on. Where that fails, the piece keeps its freed
+ * runs, and does not belong to the stream.
  */
-enum tide_status
-tidei_chunk_heap_wait(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, uint32_t later)
+static enum tide_status
+chunk_heap_wait(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, uint32_t later)
 {
     struct tidei_streams *streams = &chunk_heap->heap.streams;
     enum tide_status status = TIDE_OK;
@@ -95,15 +74,19 @@ tidei_chunk_heap_wait(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *p
     return status;
 }
 
-struct tidei_piece *
-tidei_chunk_heap_take_over(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece,
-                           const struct tidei_heap_request *request)
+/*
+ * Make the request's stream wait for a piece that the heap has given for it. Where that fails the piece goes back, and
+ * the result is NULL.
+ */
+static struct tidei_piece *
+chunk_heap_take_over(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece,
+                     const struct tidei_heap_request *request)
 {
     uint64_t orders = chunk_heap->orders;
 
     if (piece == NULL)
         return NULL;
-    if (tidei_chunk_heap_wait(chunk_heap, piece, request->stream) == TIDE_OK) {
+    if (chunk_heap_wait(chunk_heap, piece, request->stream) == TIDE_OK) {
         chunk_heap->taken_over += chunk_heap->orders != orders;
         return piece;
     }
@@ -111,11 +94,461 @@ tidei_chunk_heap_take_over(struct tidei_chunk_heap *chunk_heap, struct tidei_pie
     return NULL;
 }
 
-struct tidei_piece *
-tidei_chunk_heap_take(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
+/* A piece for the request, MOVING; NULL where none fits, or where the stream could not be made to wait for it. */
+static struct tidei_piece *
+chunk_heap_take(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
 {
-    return tidei_chunk_heap_take_over(chunk_heap, tidei_heap_take(&chunk_heap->heap, request), request);
+    return chunk_heap_take_over(chunk_heap, tidei_heap_take(&chunk_heap->heap, request), request);
 }
+
+/* Chunks: how they come from upstream, and go back. */
+
+static void
+chunk_heap_unreserve(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
+{
+    /* Relaxed: as tidei_bounded_add. */
+    atomic_fetch_sub_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed);
+}
+
+/*
+ * Count a chunk that has come, or with a negative number one that has gone. With the lock, which is why it is no sum.
+ */
+static void
+chunk_heap_hold(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
+{
+    bytes += atomic_load_explicit(&chunk_heap->held, memory_order_relaxed); /* relaxed: as above */
+    atomic_store_explicit(&chunk_heap->held, bytes, memory_order_relaxed);
+    if (chunk_heap->peak_bytes < bytes)
+        chunk_heap->peak_bytes = bytes;
+}
+
+/*
+ * In the child of a fork() the threads that were calling upstream do not exist, and nobody is to wait for them. Chunks
+ * that they were asking for never come, and chunks that they were about to give back are lost. Keeps the lock.
+ */
+static void
+chunk_heap_note_fork(struct tidei_chunk_heap *chunk_heap)
+{
+    uint64_t bytes = 0;
+
+    if (chunk_heap->forks == tidei_lock_forks)
+        return;
+    chunk_heap->forks = tidei_lock_forks;
+    chunk_heap->asking = chunk_heap->leaving = 0;
+    chunk_heap->leaving_bytes = 0;
+    for (size_t i = 0; i < chunk_heap->heap.chunk_count; i++)
+        bytes += chunk_heap->heap.chunks[i]->bytes;
+    /* Relaxed: as above. */
+    atomic_store_explicit(&chunk_heap->held, bytes, memory_order_relaxed);
+    atomic_store_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed);
+}
+
+/* What upstream cannot have meant: nothing that is ours may be touched by it. With the lock. */
+static enum tide_status
+chunk_heap_check_chunk(struct tidei_chunk_heap *chunk_heap, void *pointer, uint64_t bytes)
+{
+    const char *name = chunk_heap->options.name, *below = tide_resource_name(chunk_heap->upstream);
+    uintptr_t base = (uintptr_t)pointer;
+
+    if (pointer == NULL)
+        return tide_error_set(TIDE_EUPSTREAM, "%s: %s gave NULL for %llu B", name, below, (unsigned long long)bytes);
+    if (base % chunk_heap->options.granule != 0)
+        return tide_error_set(TIDE_EUPSTREAM, "%s: %s gave %p, which is no multiple of %llu", name, below, pointer,
+                              (unsigned long long)chunk_heap->options.granule);
+    if (base + (bytes - 1) < base || tidei_heap_overlaps(&chunk_heap->heap, base, bytes))
+        return tide_error_set(TIDE_EUPSTREAM, "%s: %s gave %llu B at %p, which it gave before", name, below,
+                              (unsigned long long)bytes, pointer);
+    return TIDE_OK;
+}
+
+/*
+ * Get a chunk of just these bytes with one call of upstream. A chunk that cannot be used goes back, unless that would
+ * give away memory of this heap.
+ */
+static enum tide_status
+chunk_heap_chunk_new(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream, bool keep)
+{
+    tide_stream handle = chunk_heap->heap.streams.streams[stream]->handle;
+    struct tide_resource *upstream = chunk_heap->upstream;
+    enum tide_status status;
+    bool overlaps = false;
+    void *pointer;
+
+    chunk_heap->asking++;
+    tidei_lock_release(&chunk_heap->lock);
+    TIDEI_TEST_POINT("chunk-heap.asking");
+    status = tidei_allocate(upstream, bytes, chunk_heap->options.granule, handle, &pointer);
+    tidei_lock_acquire(&chunk_heap->lock);
+    chunk_heap->asking--;
+    chunk_heap->answered++;
+    if (status != TIDE_OK)
+        return status;
+    status = chunk_heap_check_chunk(chunk_heap, pointer, bytes);
+    if (status == TIDE_OK && !tidei_heap_reserve(&chunk_heap->heap))
+        status = chunk_heap_no_memory(chunk_heap);
+    if (status == TIDE_OK) {
+        tidei_heap_chunk_add(&chunk_heap->heap, (uintptr_t)pointer, bytes, stream, keep);
+        chunk_heap->grown++;
+        return TIDE_OK;
+    }
+    overlaps = pointer != NULL && tidei_heap_overlaps(&chunk_heap->heap, (uintptr_t)pointer, bytes);
+    if (pointer != NULL && !overlaps) {
+        struct tidei_error error;
+
+        tidei_lock_release(&chunk_heap->lock);
+        tidei_error_save(&error);
+        tidei_deallocate(upstream, pointer, bytes, chunk_heap->options.granule, handle);
+        tidei_error_restore(&error);
+        tidei_lock_acquire(&chunk_heap->lock);
+    }
+    return status;
+}
+
+/* Whether it is what other threads are asking upstream for that leaves no room below the maximum. With the lock. */
+static bool
+chunk_heap_is_crowded(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
+{
+    uint64_t held = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed); /* relaxed: as above */
+    uint64_t most = chunk_heap->options.maximum_bytes;
+
+    return chunk_heap_reserved(chunk_heap) > held && held <= most && bytes <= most - held;
+}
+
+/*
+ * Get a chunk of just these bytes, if that stays within the maximum, and count it. On failure *crowded says that the
+ * room is only taken by what other threads are asking upstream for.
+ */
+static enum tide_status
+chunk_heap_chunk_add(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream, bool keep, bool *crowded)
+{
+    enum tide_status status;
+    uint64_t before;
+
+    *crowded = false;
+    if (!tidei_bounded_add(&chunk_heap->reserved, bytes, chunk_heap->options.maximum_bytes, &before)) {
+        *crowded = chunk_heap_is_crowded(chunk_heap, bytes);
+        return tide_error_set(TIDE_ECAPACITY, "%s: another %s exceed its maximum of %s (%s reserved)",
+                              chunk_heap->options.name, tidei_size_text(bytes),
+                              tidei_size_text(chunk_heap->options.maximum_bytes), tidei_size_text(before));
+    }
+    status = chunk_heap_chunk_new(chunk_heap, bytes, stream, keep);
+    if (status != TIDE_OK)
+        chunk_heap_unreserve(chunk_heap, bytes);
+    else
+        chunk_heap_hold(chunk_heap, bytes);
+    return status;
+}
+
+enum tide_status
+tidei_chunk_heap_begin(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
+{
+    enum tide_status status = TIDE_ENOMEM;
+    uint32_t stream;
+    bool crowded; /* nobody else is here yet */
+
+    tidei_lock_acquire(&chunk_heap->lock);
+    stream = tidei_streams_number(&chunk_heap->heap.streams, 0);
+    if (stream == TIDEI_STREAM_NONE)
+        status = chunk_heap_no_memory(chunk_heap);
+    else
+        status = chunk_heap_chunk_add(chunk_heap, bytes, stream, true, &crowded);
+    tidei_lock_release(&chunk_heap->lock);
+    return status;
+}
+
+/* The stream of the latest freed run: the one that need not wait for the most. */
+static uint32_t
+chunk_stream(const struct tidei_heap_chunk *chunk)
+{
+    const struct tidei_freed_run *latest = chunk->piece->freed_runs.first;
+
+    for (const struct tidei_freed_run *freed_run = latest; freed_run != NULL; freed_run = freed_run->next) {
+        if (freed_run->epoch > latest->epoch)
+            latest = freed_run;
+    }
+    return latest->stream;
+}
+
+/* Give a chunk that is out of the heap back, behind the work of all streams that it was freed on. */
+static enum tide_status
+chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_chunk *chunk)
+{
+    uint32_t stream = chunk_stream(chunk);
+    enum tide_status status = chunk_heap_wait(chunk_heap, chunk->piece, stream);
+    tide_stream handle;
+
+    if (status != TIDE_OK)
+        return status;
+    handle = chunk_heap->heap.streams.streams[stream]->handle;
+    tidei_heap_chunk_own(&chunk_heap->heap, chunk, stream);
+    tidei_lock_release(&chunk_heap->lock);
+    TIDEI_TEST_POINT("chunk-heap.returning");
+    status = tidei_deallocate(chunk_heap->upstream, (void *)chunk->span->base, chunk->span->bytes,
+                              chunk_heap->options.granule, handle);
+    tidei_lock_acquire(&chunk_heap->lock);
+    return status;
+}
+
+/*
+ * Give the chunk that has been free for longest back to upstream, of those with no more than `most_bytes`; with `all`,
+ * also the first one. False where there is none, or where it could not be given back, and is there as before.
+ */
+static bool
+chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes)
+{
+    struct tidei_heap_chunk chunk;
+    enum tide_status status;
+
+    chunk_heap_note_fork(chunk_heap);
+    if (!tidei_heap_chunk_take(&chunk_heap->heap, all, most_bytes, &chunk))
+        return false;
+    chunk_heap->leaving++;
+    chunk_heap->leaving_bytes += chunk.span->bytes;
+    status = chunk_heap_return_chunk(chunk_heap, &chunk);
+    chunk_heap->leaving--;
+    chunk_heap->left++;
+    chunk_heap->leaving_bytes -= chunk.span->bytes;
+    if (status != TIDE_OK) {
+        tidei_heap_chunk_put_back(&chunk_heap->heap, &chunk);
+        return false;
+    }
+    chunk_heap_hold(chunk_heap, 0 - chunk.span->bytes);
+    chunk_heap_unreserve(chunk_heap, chunk.span->bytes);
+    chunk_heap->returned++;
+    tidei_heap_chunk_forget(&chunk_heap->heap, &chunk);
+    return true;
+}
+
+/* Give free chunks back, as far as there are any, so that a new one of `bytes` does not raise the peak of all chunks. */
+static void
+chunk_heap_make_room(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
+{
+    uint64_t most = chunk_heap->options.release_threshold_bytes;
+
+    if (most == UINT64_MAX || most < chunk_heap->peak_bytes)
+        most = chunk_heap->peak_bytes;
+    while (chunk_heap_reserved(chunk_heap) + bytes > most && chunk_heap_return_one(chunk_heap, false, UINT64_MAX))
+        ;
+}
+
+void
+tidei_chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap)
+{
+    uint64_t most = chunk_heap->options.release_threshold_bytes;
+
+    if (most == UINT64_MAX || chunk_heap_reserved(chunk_heap) <= most)
+        return;
+    tidei_lock_acquire(&chunk_heap->lock);
+    while (chunk_heap_reserved(chunk_heap) > most && chunk_heap_return_one(chunk_heap, false, UINT64_MAX))
+        ;
+    tidei_lock_release(&chunk_heap->lock);
+}
+
+/*
+ * Wait until the chunks that are on their way to upstream have arrived or are back, and until `asking` of the threads
+ * that ask upstream have their answers. A thread that itself asks upstream, or gives back to it, never waits here.
+ */
+static void
+chunk_heap_await_all(struct tidei_chunk_heap *chunk_heap, uint32_t asking)
+{
+    uint64_t answered = chunk_heap->answered + asking, left = chunk_heap->left + chunk_heap->leaving;
+
+    while ((chunk_heap->asking > 0 && chunk_heap->answered < answered) ||
+           (chunk_heap->leaving > 0 && chunk_heap->left < left)) {
+        TIDEI_TEST_POINT("chunk-heap.awaits");
+        tidei_lock_release(&chunk_heap->lock);
+        sched_yield();
+        tidei_lock_acquire(&chunk_heap->lock);
+    }
+}
+
+/* Where nothing fits: which size of chunk to ask upstream for, and what to do first. */
+
+static uint64_t
+round_up(uint64_t bytes, uint64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* Let another thread have its answer from upstream, or give it a chunk back. With the lock, but not throughout. */
+static void
+chunk_heap_await(struct tidei_chunk_heap *chunk_heap)
+{
+    uint64_t before = chunk_heap->answered + chunk_heap->returned;
+
+    do {
+        tidei_lock_release(&chunk_heap->lock);
+        sched_yield();
+        tidei_lock_acquire(&chunk_heap->lock);
+    } while (chunk_heap->asking > 0 && chunk_heap->answered + chunk_heap->returned == before);
+}
+
+/* What a request needs of a chunk, wherever that begins. */
+static uint64_t
+chunk_heap_least(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
+{
+    return request->bytes + request->alignment - chunk_heap->options.granule;
+}
+
+/* What the policy wants a chunk for the request to have. */
+static uint64_t
+chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
+{
+    uint64_t bytes = chunk_heap_least(chunk_heap, request);
+
+    if (request->zone == TIDEI_ZONE_SMALL && bytes < tidei_heap_region_bytes(&chunk_heap->heap))
+        bytes = tidei_heap_region_bytes(&chunk_heap->heap);
+    bytes = round_up(bytes, TIDEI_CHUNK_HEAP_CHUNK_BYTES);
+    if (bytes < chunk_heap->options.growth_bytes)
+        bytes = round_up(chunk_heap->options.growth_bytes, chunk_heap->options.granule);
+    return bytes;
+}
+
+/*
+ * A chunk for the request, of these bytes, or of half of that again and again where upstream refuses, but no less than
+ * the request needs. *crowded says of a refusal that it is for the time being.
+ */
+static enum tide_status
+chunk_heap_chunk_for(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request, uint64_t bytes,
+                     bool *crowded)
+{
+    uint64_t least = chunk_heap_least(chunk_heap, request);
+    enum tide_status status;
+
+    chunk_heap_make_room(chunk_heap, bytes);
+    for (;;) {
+        status = chunk_heap_chunk_add(chunk_heap, bytes, request->stream, false, crowded);
+        if (status == TIDE_OK || status == TIDE_ENOMEM || status == TIDE_EUPSTREAM || bytes == least)
+            return status;
+        bytes = bytes / 2 < least ? least : round_up(bytes / 2, chunk_heap->options.granule);
+    }
+}
+
+/* Whatever fits, however it is cut: of the chunk that has just been added, or not. *out is NULL where nothing does. */
+static enum tide_status
+chunk_heap_take_hard(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
+                     struct tidei_piece **out)
+{
+    struct tidei_heap_request any = *request;
+
+    any.last_resort = true;
+    *out = NULL;
+    if (!tidei_heap_reserve(&chunk_heap->heap))
+        return chunk_heap_no_memory(chunk_heap);
+    *out = chunk_heap_take(chunk_heap, &any);
+    return TIDE_OK;
+}
+
+/*
+ * The same with a chunk that has just been added for the request: out of that one alone where what fits best is memory
+ * of another stream that the request's cannot be made to wait for.
+ */
+static enum tide_status
+chunk_heap_take_added(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
+                      struct tidei_piece **out)
+{
+    enum tide_status status = chunk_heap_take_hard(chunk_heap, request, out);
+
+    if (status != TIDE_OK || *out != NULL)
+        return status;
+    if (!tidei_heap_reserve(&chunk_heap->heap))
+        return chunk_heap_no_memory(chunk_heap);
+    *out = chunk_heap_take_over(chunk_heap, tidei_heap_take_newest(&chunk_heap->heap, request), request);
+    return TIDE_OK;
+}
+
+/* Have what is in front of the chunk heap be freed here. With the lock, but not throughout. */
+static void
+chunk_heap_gather(struct tidei_chunk_heap *chunk_heap)
+{
+    tidei_lock_release(&chunk_heap->lock);
+    chunk_heap->options.gather(chunk_heap);
+    tidei_lock_acquire(&chunk_heap->lock);
+}
+
+/*
+ * Upstream has refused: use what is free however it is cut, with what caches held; else give all of it back, and ask
+ * again. All over again where others have given something back, or have got a chunk that they need a part of, or keep
+ * the maximum's last bytes for one that they ask for. Upstream may have refused because it was about to give the rest
+ * to another thread: what becomes of those that ask is waited for, but that they ask is no reason to ask again, or
+ * threads that are refused would keep each other at it.
+ */
+static enum tide_status
+chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
+                 struct tidei_piece **out)
+{
+    enum tide_status status, refused;
+    uint64_t changes, left, bytes;
+    bool again, crowded;
+
+    do {
+        changes = chunk_heap->grown + chunk_heap->returned;
+        chunk_heap_gather(chunk_heap);
+        status = chunk_heap_take_hard(chunk_heap, request, out);
+        if (status != TIDE_OK || *out != NULL)
+            return status;
+        bytes = chunk_heap_least(chunk_heap, request); /* more was refused, and nothing has changed */
+        for (; chunk_heap_return_one(chunk_heap, true, UINT64_MAX); changes++)
+            bytes = chunk_heap_wanted(chunk_heap, request);
+        refused = chunk_heap_chunk_for(chunk_heap, request, bytes, &crowded);
+        status = refused == TIDE_OK ? chunk_heap_take_added(chunk_heap, request, out)
+                                    : chunk_heap_take_hard(chunk_heap, request, out);
+        if (status != TIDE_OK || *out != NULL)
+            return status;
+        again = refused == TIDE_OK || crowded || chunk_heap->grown + chunk_heap->returned != changes;
+        left = chunk_heap->left;
+        if (again)
+            chunk_heap_await(chunk_heap);
+        else
+            chunk_heap_await_all(chunk_heap, chunk_heap->asking);
+        again = again || chunk_heap->left != left || chunk_heap->grown + chunk_heap->returned != changes;
+    } while (again);
+    return refused;
+}
+
+/* A piece for a request that nothing fits so far: ask upstream. The caller holds the request's stream. */
+static enum tide_status
+chunk_heap_grow(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request, struct tidei_piece **out)
+{
+    enum tide_status status = TIDE_OK;
+    bool crowded;
+
+    chunk_heap_note_fork(chunk_heap);
+    do {
+        /* At the maximum a region, or a chunk of its own, may be too much for what fits somewhere else. */
+        if (chunk_heap->options.maximum_bytes - chunk_heap_reserved(chunk_heap) < request->bytes) {
+            status = chunk_heap_take_hard(chunk_heap, request, out);
+            if (status != TIDE_OK || *out != NULL)
+                return status;
+        }
+        status = chunk_heap_chunk_for(chunk_heap, request, chunk_heap_wanted(chunk_heap, request), &crowded);
+        if (crowded)
+            chunk_heap_await(chunk_heap);
+    } while (crowded);
+    if (status == TIDE_OK)
+        status = chunk_heap_take_added(chunk_heap, request, out);
+    else if (status != TIDE_ENOMEM && status != TIDE_EUPSTREAM)
+        status = TIDE_OK;
+    if (status != TIDE_OK || *out != NULL)
+        return status;
+    return chunk_heap_press(chunk_heap, request, out);
+}
+
+/* The same without asking upstream. TIDE_ECAPACITY where nothing fits. */
+static enum tide_status
+chunk_heap_press_free(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
+                      struct tidei_piece **out)
+{
+    enum tide_status status = chunk_heap_take_hard(chunk_heap, request, out);
+
+    if (status != TIDE_OK || *out != NULL)
+        return status;
+    chunk_heap_await_all(chunk_heap, chunk_heap->asking);
+    status = chunk_heap_take_hard(chunk_heap, request, out);
+    return status != TIDE_OK || *out != NULL ? status : TIDE_ECAPACITY;
+}
+
+/* Pieces in and out. */
 
 /* Note what the piece is out for. With the lock. */
 static void
@@ -138,9 +571,9 @@ chunk_heap_request(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t ali
     *out = (struct tidei_heap_request){ .alignment = alignment > granule ? alignment : granule };
     out->bytes = tidei_heap_round(&chunk_heap->heap, bytes, &out->zone);
     if (!tidei_heap_reserve(&chunk_heap->heap))
-        return tidei_chunk_heap_no_memory(chunk_heap);
+        return chunk_heap_no_memory(chunk_heap);
     out->stream = tidei_streams_number(&chunk_heap->heap.streams, stream);
-    return out->stream != TIDEI_STREAM_NONE ? TIDE_OK : tidei_chunk_heap_no_memory(chunk_heap);
+    return out->stream != TIDEI_STREAM_NONE ? TIDE_OK : chunk_heap_no_memory(chunk_heap);
 }
 
 /* A piece for the request; what is to be done where none fits holds its stream meanwhile. */
@@ -157,7 +590,7 @@ chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t al
     tidei_chunk_heap_enter(chunk_heap);
     status = chunk_heap_request(chunk_heap, bytes, alignment, stream, &request);
     if (status == TIDE_OK) {
-        *out = tidei_chunk_heap_take(chunk_heap, &request);
+        *out = chunk_heap_take(chunk_heap, &request);
         if (*out == NULL) {
             tidei_streams_hold(&chunk_heap->heap.streams, request.stream);
             status = grow(chunk_heap, &request, out);
@@ -174,14 +607,14 @@ enum tide_status
 tidei_chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment, tide_stream stream,
                           struct tidei_piece **out)
 {
-    return chunk_heap_allocate(chunk_heap, bytes, alignment, stream, tidei_chunk_heap_grow, out);
+    return chunk_heap_allocate(chunk_heap, bytes, alignment, stream, chunk_heap_grow, out);
 }
 
 enum tide_status
 tidei_chunk_heap_allocate_free(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment, tide_stream stream,
                                struct tidei_piece **out)
 {
-    return chunk_heap_allocate(chunk_heap, bytes, alignment, stream, tidei_chunk_heap_press_free, out);
+    return chunk_heap_allocate(chunk_heap, bytes, alignment, stream, chunk_heap_press_free, out);
 }
 
 /* What `pointer` is when it cannot be freed; `piece` where it is one that is out. With the lock. */
@@ -230,7 +663,7 @@ tidei_chunk_heap_deallocate(struct tidei_chunk_heap *chunk_heap, void *pointer, 
     piece = tidei_piece_map_find(&chunk_heap->heap.out, pointer);
     number = tidei_streams_number(&chunk_heap->heap.streams, stream);
     if (number == TIDEI_STREAM_NONE)
-        status = tidei_chunk_heap_no_memory(chunk_heap);
+        status = chunk_heap_no_memory(chunk_heap);
     else if (piece == NULL || bytes > TIDEI_CHUNK_HEAP_BYTES_MAX ||
              !tidei_piece_claim(piece, pointer, tidei_piece_live(bytes, alignment), TIDEI_PIECE_MOVING))
         status = chunk_heap_refuse(chunk_heap, piece, pointer, bytes, alignment);
@@ -258,7 +691,7 @@ tidei_chunk_heap_put(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *pi
     } else {
         chunk_heap->used_bytes += bytes;
         tidei_piece_set_word(piece, tidei_piece_live(bytes, alignment));
-        status = tidei_chunk_heap_no_memory(chunk_heap);
+        status = chunk_heap_no_memory(chunk_heap);
     }
     tidei_lock_release(&chunk_heap->lock);
     if (status == TIDE_OK)
@@ -289,7 +722,7 @@ tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch)
     if (number != TIDEI_STREAM_NONE)
         tidei_heap_settle(&chunk_heap->heap, epoch, number);
     else
-        status = tidei_chunk_heap_no_memory(chunk_heap);
+        status = chunk_heap_no_memory(chunk_heap);
     tidei_lock_release(&chunk_heap->lock);
     return status;
 }
@@ -304,4 +737,106 @@ tidei_chunk_heap_order_all(struct tidei_chunk_heap *chunk_heap)
     epoch = tidei_chunk_heap_order_begin(chunk_heap);
     status = chunk_heap->upstream->ops->order(chunk_heap->upstream, TIDE_STREAM_ALL, 0);
     return status == TIDE_OK ? tidei_chunk_heap_order_end(chunk_heap, epoch) : status;
+}
+
+void
+tidei_chunk_heap_release(struct tidei_chunk_heap *chunk_heap)
+{
+    if (chunk_heap_reserved(chunk_heap) == 0)
+        return;
+    tidei_lock_acquire(&chunk_heap->lock);
+    while (chunk_heap_return_one(chunk_heap, true, UINT64_MAX))
+        ;
+    chunk_heap_await_all(chunk_heap, 0); /* who releases arenas may be asking for one of them */
+    tidei_lock_release(&chunk_heap->lock);
+}
+
+/* What may go so that `keep_bytes` stay, whatever else is on its way to upstream. With the lock. */
+static uint64_t
+chunk_heap_above(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
+{
+    /* Relaxed: as above. */
+    uint64_t staying = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed) - chunk_heap->leaving_bytes;
+
+    return staying > keep_bytes ? staying - keep_bytes : 0;
+}
+
+void
+tidei_chunk_heap_shrink(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
+{
+    tidei_lock_acquire(&chunk_heap->lock);
+    while (chunk_heap_return_one(chunk_heap, true, chunk_heap_above(chunk_heap, keep_bytes)))
+        ;
+    tidei_lock_release(&chunk_heap->lock);
+}
+
+enum tide_status
+tidei_chunk_heap_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
+{
+    enum tide_status status;
+
+    if (chunk_heap_reserved(chunk_heap) <= keep_bytes)
+        return TIDE_OK;
+    /* Streams that memory was freed on may be gone: no call may name one. */
+    status = tidei_chunk_heap_order_all(chunk_heap);
+    if (status == TIDE_OK)
+        tidei_chunk_heap_shrink(chunk_heap, keep_bytes);
+    return status;
+}
+
+/* The most that chunks can have in all: what this layer may reserve, or upstream has. */
+static uint64_t
+chunk_heap_most(const struct tidei_chunk_heap *chunk_heap)
+{
+    struct tidei_error error;
+    uint64_t capacity;
+
+    tidei_error_save(&error);
+    if (tide_query(chunk_heap->upstream, TIDE_QUERY_CAPACITY, &capacity) != TIDE_OK)
+        capacity = UINT64_MAX;
+    tidei_error_restore(&error);
+    return capacity < chunk_heap->options.maximum_bytes ? capacity : chunk_heap->options.maximum_bytes;
+}
+
+enum tide_status
+tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource *upstream,
+                      const struct tidei_chunk_heap_options *options)
+{
+    enum tide_status status;
+
+    memset(chunk_heap, 0, sizeof(*chunk_heap));
+    chunk_heap->upstream = upstream;
+    chunk_heap->options = *options;
+    chunk_heap->forks = tidei_lock_forks;
+    status = tidei_lock_init(&chunk_heap->lock);
+    if (status != TIDE_OK)
+        return status;
+    if (tidei_heap_init(&chunk_heap->heap, options->granule, options->growth_bytes, chunk_heap_most(chunk_heap)) ==
+        TIDE_OK)
+        return TIDE_OK;
+    tidei_heap_fini(&chunk_heap->heap);
+    tidei_lock_fini(&chunk_heap->lock);
+    return chunk_heap_no_memory(chunk_heap);
+}
+
+/*
+ * Also what is out: it is upstream's, and nobody may use it from now on. Without order it stays there: that it is lost
+ * does less harm than that somebody else gets it while the device still works on it.
+ */
+void
+tidei_chunk_heap_fini(struct tidei_chunk_heap *chunk_heap)
+{
+    struct tide_resource *upstream = chunk_heap->upstream;
+    struct tidei_heap *heap = &chunk_heap->heap;
+
+    if (heap->chunk_count > 0 && upstream->ops->order(upstream, TIDE_STREAM_ALL, 0) != TIDE_OK) {
+        tidei_message(TIDE_WARNING, "%s: %s in %zu chunks stay with upstream, not ordered behind their use",
+                      chunk_heap->options.name, tidei_size_text(chunk_heap_reserved(chunk_heap)), heap->chunk_count);
+        heap->chunk_count = 0;
+    }
+    for (size_t i = 0; i < heap->chunk_count; i++)
+        tidei_deallocate(upstream, (void *)heap->chunks[i]->base, heap->chunks[i]->bytes, chunk_heap->options.granule,
+                         0);
+    tidei_heap_fini(heap);
+    tidei_lock_fini(&chunk_heap->lock);
 }

@@ -1,5 +1,5 @@
-/* The pieces of a heap: how they are found, and merge when they are freed; see heap.h. */
-#include "src/suballoc/heap-parts.h"
+/* Cuts chunks into pieces, and merges the pieces when they are freed; see heap.h. */
+#include "src/suballoc/heap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,16 @@
 #define HEAP_REGION_PIECES 4
 
 /* What one call may need: a region and a piece on either side in chunk and region, and their freed_runs. */
-#define HEAP_PIECES    6
-#define HEAP_STRETCHES 8
-#define HEAP_SPANS     2
+#define HEAP_PIECES     6
+#define HEAP_FREED_RUNS 8
+#define HEAP_SPANS      2
+
+/* A free chunk is cut for a request that leaves less than a quarter of the request's size. */
+#define HEAP_CUT_MOST(bytes) ((bytes) + (bytes) / 4)
+/* A piece of the own stream is preferred where it is no larger than that, of what fits best. */
+#define HEAP_OWN_MOST(bytes) ((bytes) + (bytes) / 4)
+/* Free chunks of one size that are looked at for one of the own stream. */
+#define HEAP_RING_TRIES 8
 
 static void
 piece_number(void *item, uint32_t number)
@@ -53,7 +60,7 @@ bool
 tidei_heap_reserve(struct tidei_heap *heap)
 {
     return tidei_slab_reserve(&heap->pieces, HEAP_PIECES) &&
-           tidei_slab_reserve(&heap->freed_runs.items, HEAP_STRETCHES) &&
+           tidei_slab_reserve(&heap->freed_runs.items, HEAP_FREED_RUNS) &&
            tidei_slab_reserve(&heap->spans, HEAP_SPANS) && tidei_piece_map_reserve(&heap->out) &&
            tidei_grow(&heap->chunks, &heap->chunk_capacity, heap->chunk_count + heap->chunks_away, 1);
 }
@@ -73,8 +80,22 @@ tidei_heap_round(const struct tidei_heap *heap, uint64_t bytes, enum tidei_zone 
 
 /* Pieces. */
 
-struct tidei_piece *
-tidei_piece_new(struct tidei_heap *heap, struct tidei_span *span, uintptr_t address, uint64_t bytes)
+static uint64_t
+piece_state(const struct tidei_piece *piece)
+{
+    /* Relaxed: the states that are asked for here change with the lock alone. */
+    return atomic_load_explicit(&piece->word, memory_order_relaxed) & TIDEI_PIECE_STATE;
+}
+
+/* Of a piece that is a region. */
+static struct tidei_piece *
+region_first(const struct tidei_piece *piece)
+{
+    return piece->fit.child[0];
+}
+
+static struct tidei_piece *
+piece_new(struct tidei_heap *heap, struct tidei_span *span, uintptr_t address, uint64_t bytes)
 {
     struct tidei_piece *piece = tidei_slab_take(&heap->pieces);
     uint64_t number = atomic_load_explicit(&piece->word, memory_order_relaxed) + TIDEI_PIECE_NUMBER_ONE;
@@ -127,8 +148,9 @@ span_list_remove(struct tidei_heap *heap, struct tidei_span *span)
         heap->newest = span->older;
 }
 
-void
-tidei_heap_index_add(struct tidei_heap *heap, struct tidei_piece *piece)
+/* Have a free piece be found. */
+static void
+index_add(struct tidei_heap *heap, struct tidei_piece *piece)
 {
     enum tidei_zone zone = piece->span->parent != NULL ? TIDEI_ZONE_SMALL : TIDEI_ZONE_LARGE;
 
@@ -148,8 +170,8 @@ tidei_heap_index_add(struct tidei_heap *heap, struct tidei_piece *piece)
                       TIDEI_LINKS_OWN);
 }
 
-void
-tidei_heap_index_remove(struct tidei_heap *heap, struct tidei_piece *piece)
+static void
+index_remove(struct tidei_heap *heap, struct tidei_piece *piece)
 {
     enum tidei_zone zone = piece->span->parent != NULL ? TIDEI_ZONE_SMALL : TIDEI_ZONE_LARGE;
 
@@ -195,10 +217,11 @@ region_end(struct tidei_heap *heap, struct tidei_span *region)
     tidei_slab_give(&heap->spans, region);
 }
 
-static bool heap_put_stretches(struct tidei_heap *heap, struct tidei_piece *piece);
+static bool heap_put_runs(struct tidei_heap *heap, struct tidei_piece *piece);
 
-void
-tidei_heap_region_release(struct tidei_heap *heap)
+/* Give the region that is kept, where there is one, back to its chunk. */
+static void
+region_release(struct tidei_heap *heap)
 {
     struct tidei_span *region = heap->idle_region;
     struct tidei_piece *parent;
@@ -207,9 +230,9 @@ tidei_heap_region_release(struct tidei_heap *heap)
         return;
     parent = region->parent;
     heap->idle_region = NULL;
-    tidei_heap_index_remove(heap, region->first);
+    index_remove(heap, region->first);
     region_end(heap, region);
-    heap_put_stretches(heap, parent);
+    heap_put_runs(heap, parent);
 }
 
 /*
@@ -217,34 +240,34 @@ tidei_heap_region_release(struct tidei_heap *heap)
  * not make and end one again and again. True where a chunk became free.
  */
 static bool
-heap_put_stretches(struct tidei_heap *heap, struct tidei_piece *piece)
+heap_put_runs(struct tidei_heap *heap, struct tidei_piece *piece)
 {
     struct tidei_piece *neighbour = piece->before;
     struct tidei_span *span = piece->span;
 
     tidei_piece_set_state(piece, TIDEI_PIECE_FREE);
-    if (neighbour != NULL && tidei_piece_state(neighbour) == TIDEI_PIECE_FREE) {
-        tidei_heap_index_remove(heap, neighbour);
+    if (neighbour != NULL && piece_state(neighbour) == TIDEI_PIECE_FREE) {
+        index_remove(heap, neighbour);
         piece_merge(heap, neighbour, piece);
         piece = neighbour;
     }
     neighbour = piece->after;
-    if (neighbour != NULL && tidei_piece_state(neighbour) == TIDEI_PIECE_FREE) {
-        tidei_heap_index_remove(heap, neighbour);
+    if (neighbour != NULL && piece_state(neighbour) == TIDEI_PIECE_FREE) {
+        index_remove(heap, neighbour);
         piece_merge(heap, piece, neighbour);
     }
     if (!piece_is_whole(piece) || span->parent == NULL) {
-        tidei_heap_index_add(heap, piece);
+        index_add(heap, piece);
         return piece_is_chunk(piece);
     }
     if (heap->idle_region == NULL) {
         heap->idle_region = span;
-        tidei_heap_index_add(heap, piece);
+        index_add(heap, piece);
         return false;
     }
     piece = span->parent;
     region_end(heap, span);
-    return heap_put_stretches(heap, piece);
+    return heap_put_runs(heap, piece);
 }
 
 bool
@@ -252,11 +275,12 @@ tidei_heap_put_back(struct tidei_heap *heap, struct tidei_piece *piece)
 {
     tidei_piece_map_remove(&heap->out, piece);
     heap->out_bytes -= piece->bytes;
-    return heap_put_stretches(heap, piece);
+    return heap_put_runs(heap, piece);
 }
 
-void
-tidei_heap_stretch_own(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream)
+/* The one freed run of a piece that was out says from now on that the piece is freed now, on `stream`. */
+static void
+heap_run_own(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream)
 {
     /* The one that was kept for this, which held no stream. */
     struct tidei_freed_run *freed_run = piece->freed_runs.first;
@@ -270,6 +294,430 @@ tidei_heap_stretch_own(struct tidei_heap *heap, struct tidei_piece *piece, uint3
 bool
 tidei_heap_put(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream)
 {
-    tidei_heap_stretch_own(heap, piece, stream);
+    heap_run_own(heap, piece, stream);
     return tidei_heap_put_back(heap, piece);
+}
+
+/* Taking: where the pieces for requests come from, and which streams they have to wait for. */
+
+static void
+piece_link_after(struct tidei_piece *piece, struct tidei_piece *other)
+{
+    other->before = piece;
+    other->after = piece->after;
+    if (piece->after != NULL)
+        piece->after->before = other;
+    piece->after = other;
+}
+
+/* Take the bytes from `offset` out of a free piece that is in no index, and leave what is before and behind free. */
+static void
+piece_cut(struct tidei_heap *heap, struct tidei_piece **cut, uint64_t offset, uint64_t bytes)
+{
+    struct tidei_piece *piece = *cut;
+    uint64_t behind = piece->bytes - offset - bytes;
+    struct tidei_piece *other;
+
+    if (behind > 0) {
+        other = piece_new(heap, piece->span, tidei_piece_address(piece) + offset + bytes, behind);
+        tidei_freed_runs_move_last(&heap->freed_runs, &piece->freed_runs, behind, &other->freed_runs);
+        piece->bytes -= behind;
+        piece_link_after(piece, other);
+    }
+    if (offset > 0) {
+        other = piece_new(heap, piece->span, tidei_piece_address(piece) + offset, bytes);
+        tidei_freed_runs_move_last(&heap->freed_runs, &piece->freed_runs, bytes, &other->freed_runs);
+        piece->bytes = offset;
+        piece_link_after(piece, other);
+        *cut = other;
+    }
+    /* Now that the neighbours are known: a chunk is free only where its piece is whole. */
+    if (offset > 0)
+        index_add(heap, piece);
+    if (behind > 0)
+        index_add(heap, (*cut)->after);
+}
+
+/* What a free piece has to have so that the request fits wherever it begins. */
+static uint64_t
+request_need(const struct tidei_heap *heap, const struct tidei_heap_request *request)
+{
+    return request->bytes + request->alignment - (UINT64_C(1) << heap->granule_log2);
+}
+
+/* One of the own stream in place of `best`, where it is not much larger. */
+static struct tidei_piece *
+heap_prefer_own(struct tidei_heap *heap, const struct tidei_heap_request *request, enum tidei_zone zone,
+                struct tidei_piece *best)
+{
+    struct tidei_classes *classes = &heap->streams.streams[request->stream]->classes[zone];
+    struct tidei_piece *own;
+
+    if (best->own_stream == request->stream)
+        return best;
+    own = tidei_classes_find(classes, request_need(heap, request), heap->granule_log2, TIDEI_LINKS_OWN);
+    return own != NULL && own->bytes <= HEAP_OWN_MOST(best->bytes) ? own : best;
+}
+
+/* A chunk that is free, of the own stream where several have the size. */
+static struct tidei_piece *
+heap_find_chunk(struct tidei_heap *heap, const struct tidei_heap_request *request)
+{
+    struct tidei_piece *best = tidei_tree_find(&heap->free, request_need(heap, request), heap->granule_log2);
+    struct tidei_piece *piece = best;
+
+    if (best == NULL)
+        return NULL;
+    if (!request->last_resort && best->bytes > heap->step_bytes && best->bytes > HEAP_CUT_MOST(request->bytes))
+        return NULL;
+    for (int tries = 0; tries < HEAP_RING_TRIES && piece->freed_runs.first->stream != request->stream; tries++) {
+        piece = piece->next;
+        if (piece == best)
+            break;
+    }
+    return piece->freed_runs.first->stream == request->stream ? piece : best;
+}
+
+static struct tidei_piece *
+heap_find_large(struct tidei_heap *heap, const struct tidei_heap_request *request)
+{
+    struct tidei_piece *best = tidei_tree_find(&heap->large, request_need(heap, request), heap->granule_log2);
+
+    return best != NULL ? heap_prefer_own(heap, request, TIDEI_ZONE_LARGE, best) : heap_find_chunk(heap, request);
+}
+
+static struct tidei_piece *
+heap_find_small(struct tidei_heap *heap, const struct tidei_heap_request *request)
+{
+    struct tidei_piece *best =
+        tidei_classes_find(&heap->small, request_need(heap, request), heap->granule_log2, TIDEI_LINKS_FIT);
+
+    return best != NULL ? heap_prefer_own(heap, request, TIDEI_ZONE_SMALL, best) : NULL;
+}
+
+/*
+ * Take the request's bytes out of a free piece: the first ones, or the last where those are of the request's stream
+ * and the first are not. It is MOVING, and in no table.
+ */
+static struct tidei_piece *
+heap_take_from(struct tidei_heap *heap, struct tidei_piece *piece, const struct tidei_heap_request *request)
+{
+    uintptr_t address = tidei_piece_address(piece);
+    uintptr_t mask = request->alignment - 1;
+    uint64_t offset = ((address + mask) & ~mask) - address;
+
+    index_remove(heap, piece);
+    if (piece->span == heap->idle_region)
+        heap->idle_region = NULL;
+    if (piece->freed_runs.first->stream != request->stream && piece->freed_runs.last->stream == request->stream)
+        offset = ((address + piece->bytes - request->bytes) & ~mask) - address;
+    piece_cut(heap, &piece, offset, request->bytes);
+    tidei_piece_set_state(piece, TIDEI_PIECE_MOVING);
+    return piece;
+}
+
+uint64_t
+tidei_heap_region_bytes(const struct tidei_heap *heap)
+{
+    uint64_t bytes = heap->region_bytes / 4;
+
+    if (bytes <= heap->first_region_bytes)
+        return heap->first_region_bytes;
+    if (heap->first_region_bytes < TIDEI_HEAP_REGION_BYTES)
+        return heap->first_region_bytes;
+    return bytes < TIDEI_HEAP_REGION_MOST ? UINT64_C(1) << tidei_log2(bytes) : TIDEI_HEAP_REGION_MOST;
+}
+
+/* A new region, free, with the freed runs of the memory that it takes. */
+static struct tidei_piece *
+heap_region_new(struct tidei_heap *heap, const struct tidei_heap_request *request)
+{
+    struct tidei_heap_request wanted = *request;
+    struct tidei_piece *parent, *piece;
+    struct tidei_span *region;
+
+    wanted.bytes = tidei_heap_region_bytes(heap);
+    wanted.alignment = UINT64_C(1) << heap->granule_log2;
+    parent = heap_find_large(heap, &wanted);
+    if (parent == NULL)
+        return NULL;
+    parent = heap_take_from(heap, parent, &wanted);
+    region = tidei_slab_take(&heap->spans);
+    piece = piece_new(heap, region, tidei_piece_address(parent), parent->bytes);
+    *region = (struct tidei_span){
+        .base = tidei_piece_address(parent), .bytes = parent->bytes, .first = piece, .parent = parent
+    };
+    piece->freed_runs = parent->freed_runs;
+    parent->freed_runs.first = parent->freed_runs.last = NULL;
+    parent->size_class = TIDEI_PIECE_REGION;
+    parent->fit.child[0] = piece;
+    heap->region_bytes += region->bytes;
+    index_add(heap, piece);
+    return piece;
+}
+
+/* A free piece that the request fits into. */
+static struct tidei_piece *
+heap_find(struct tidei_heap *heap, const struct tidei_heap_request *request)
+{
+    struct tidei_heap_request common = *request;
+    struct tidei_piece *piece = NULL;
+
+    common.last_resort = false;
+    if (request->zone == TIDEI_ZONE_SMALL && request_need(heap, request) <= heap->first_region_bytes) {
+        piece = heap_find_small(heap, request);
+        if (piece == NULL)
+            piece = heap_region_new(heap, &common);
+        if (piece != NULL || !request->last_resort)
+            return piece;
+    }
+    piece = heap_find_large(heap, request);
+    if (piece == NULL && request->last_resort) {
+        region_release(heap);
+        piece = heap_find_large(heap, request);
+    }
+    return piece;
+}
+
+static struct tidei_piece *
+heap_take_out_of(struct tidei_heap *heap, struct tidei_piece *piece, const struct tidei_heap_request *request)
+{
+    piece = heap_take_from(heap, piece, request);
+    tidei_piece_map_add(&heap->out, piece);
+    heap->out_bytes += piece->bytes;
+    return piece;
+}
+
+struct tidei_piece *
+tidei_heap_take(struct tidei_heap *heap, const struct tidei_heap_request *request)
+{
+    struct tidei_piece *piece = heap_find(heap, request);
+
+    return piece != NULL ? heap_take_out_of(heap, piece, request) : NULL;
+}
+
+struct tidei_piece *
+tidei_heap_take_newest(struct tidei_heap *heap, const struct tidei_heap_request *request)
+{
+    const struct tidei_span *newest = heap->newest;
+
+    if (newest == NULL || newest->bytes < request_need(heap, request))
+        return NULL;
+    return heap_take_out_of(heap, newest->first, request);
+}
+
+bool
+tidei_heap_wait(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t later, uint32_t *earlier, uint64_t *epoch)
+{
+    struct tidei_freed_runs *list = &piece->freed_runs;
+    struct tidei_freed_runs rest;
+
+    for (struct tidei_freed_run *freed_run = list->first; freed_run != NULL; freed_run = freed_run->next) {
+        if (tidei_streams_wait(&heap->streams, freed_run->stream, freed_run->epoch, later)) {
+            *earlier = freed_run->stream;
+            *epoch = heap->streams.epoch++;
+            return true;
+        }
+    }
+    /* One is kept for when the piece is freed, so that this needs no memory; it holds no stream till then. */
+    rest.first = list->first->next;
+    tidei_freed_runs_free(&heap->freed_runs, &rest);
+    list->first->next = NULL;
+    list->last = list->first;
+    tidei_streams_release(&heap->streams, list->first->stream);
+    return false;
+}
+
+void
+tidei_heap_waited(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t later, uint32_t earlier, uint64_t epoch)
+{
+    tidei_streams_note(&heap->streams, earlier, epoch, later);
+    for (struct tidei_freed_run *freed_run = piece->freed_runs.first; freed_run != NULL; freed_run = freed_run->next) {
+        if (freed_run->stream != earlier || freed_run->epoch > epoch)
+            continue;
+        tidei_streams_hold(&heap->streams, later);
+        freed_run->stream = later;
+        freed_run->epoch = heap->streams.epoch;
+        tidei_streams_release(&heap->streams, earlier);
+    }
+}
+
+/* Chunks: how they come and go, and what is found in them by its address. */
+
+/* The first chunk that ends behind `address`. */
+static size_t
+chunks_at(const struct tidei_heap *heap, uintptr_t address)
+{
+    size_t low = 0, high = heap->chunk_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (heap->chunks[middle]->base + (heap->chunks[middle]->bytes - 1) < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void
+chunks_insert(struct tidei_heap *heap, struct tidei_span *span)
+{
+    size_t i = chunks_at(heap, span->base);
+
+    memmove(&heap->chunks[i + 1], &heap->chunks[i], (heap->chunk_count - i) * sizeof(heap->chunks[0]));
+    heap->chunks[i] = span;
+    heap->chunk_count++;
+}
+
+static void
+chunks_remove(struct tidei_heap *heap, const struct tidei_span *span)
+{
+    size_t i = chunks_at(heap, span->base);
+
+    heap->chunk_count--;
+    memmove(&heap->chunks[i], &heap->chunks[i + 1], (heap->chunk_count - i) * sizeof(heap->chunks[0]));
+}
+
+bool
+tidei_heap_overlaps(const struct tidei_heap *heap, uintptr_t base, uint64_t bytes)
+{
+    size_t i = chunks_at(heap, base);
+
+    return i < heap->chunk_count && heap->chunks[i]->base <= base + (bytes - 1);
+}
+
+static struct tidei_piece *
+pieces_at(struct tidei_piece *piece, uintptr_t address)
+{
+    while (piece->after != NULL && tidei_piece_address(piece->after) <= address)
+        piece = piece->after;
+    return piece;
+}
+
+struct tidei_piece *
+tidei_heap_around(const struct tidei_heap *heap, const void *pointer)
+{
+    uintptr_t address = (uintptr_t)pointer;
+    size_t i = chunks_at(heap, address);
+    struct tidei_piece *piece;
+
+    if (i == heap->chunk_count || heap->chunks[i]->base > address)
+        return NULL;
+    piece = pieces_at(heap->chunks[i]->first, address);
+    return piece->size_class == TIDEI_PIECE_REGION ? pieces_at(region_first(piece), address) : piece;
+}
+
+void
+tidei_heap_chunk_add(struct tidei_heap *heap, uintptr_t base, uint64_t bytes, uint32_t stream, bool keep)
+{
+    struct tidei_span *span = tidei_slab_take(&heap->spans);
+    struct tidei_piece *piece = piece_new(heap, span, base, bytes);
+    struct tidei_freed_run *freed_run = tidei_freed_run_new(&heap->freed_runs, bytes, stream, heap->streams.epoch);
+
+    *span = (struct tidei_span){ .base = base, .bytes = bytes, .first = piece, .keep = keep };
+    piece->freed_runs.first = piece->freed_runs.last = freed_run;
+    chunks_insert(heap, span);
+    index_add(heap, piece);
+}
+
+static bool
+chunk_is_free(const struct tidei_span *span)
+{
+    return span->first->bytes == span->bytes && piece_state(span->first) == TIDEI_PIECE_FREE;
+}
+
+bool
+tidei_heap_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes, struct tidei_heap_chunk *out)
+{
+    struct tidei_span *span;
+
+    if (all)
+        region_release(heap);
+    for (span = heap->oldest; span != NULL && span->bytes > most_bytes; span = span->newer)
+        ;
+    for (size_t i = 0; all && span == NULL && i < heap->chunk_count; i++) {
+        if (chunk_is_free(heap->chunks[i]) && heap->chunks[i]->bytes <= most_bytes)
+            span = heap->chunks[i];
+    }
+    if (span == NULL)
+        return false;
+    index_remove(heap, span->first);
+    tidei_piece_set_state(span->first, TIDEI_PIECE_MOVING);
+    chunks_remove(heap, span);
+    heap->chunks_away++;
+    out->span = span;
+    out->piece = span->first;
+    return true;
+}
+
+void
+tidei_heap_chunk_own(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk, uint32_t stream)
+{
+    heap_run_own(heap, chunk->piece, stream);
+}
+
+void
+tidei_heap_chunk_put_back(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk)
+{
+    heap->chunks_away--;
+    chunks_insert(heap, chunk->span);
+    tidei_piece_set_state(chunk->piece, TIDEI_PIECE_FREE);
+    index_add(heap, chunk->piece);
+}
+
+void
+tidei_heap_chunk_forget(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk)
+{
+    heap->chunks_away--;
+    tidei_freed_runs_free(&heap->freed_runs, &chunk->piece->freed_runs);
+    tidei_slab_give(&heap->pieces, chunk->piece);
+    tidei_slab_give(&heap->spans, chunk->span);
+}
+
+static void
+pieces_settle(struct tidei_heap *heap, struct tidei_piece *piece, uint64_t epoch, uint32_t stream)
+{
+    for (; piece != NULL; piece = piece->after) {
+        if (piece->size_class == TIDEI_PIECE_REGION)
+            pieces_settle(heap, region_first(piece), epoch, stream);
+        if (piece_state(piece) != TIDEI_PIECE_FREE)
+            continue;
+        index_remove(heap, piece);
+        tidei_freed_runs_settle(&heap->freed_runs, &piece->freed_runs, epoch, stream);
+        index_add(heap, piece);
+    }
+}
+
+void
+tidei_heap_settle(struct tidei_heap *heap, uint64_t epoch, uint32_t stream)
+{
+    tidei_streams_forget(&heap->streams, epoch);
+    for (size_t i = 0; i < heap->chunk_count; i++)
+        pieces_settle(heap, heap->chunks[i]->first, epoch, stream);
+}
+
+uint64_t
+tidei_heap_free_bytes(const struct tidei_heap *heap)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < heap->chunk_count; i++)
+        bytes += heap->chunks[i]->bytes;
+    return bytes - heap->out_bytes;
+}
+
+uint64_t
+tidei_heap_largest(const struct tidei_heap *heap)
+{
+    const struct tidei_piece *largest[] = { tidei_tree_largest(&heap->large), tidei_tree_largest(&heap->free),
+                                            tidei_classes_largest(&heap->small) };
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < sizeof(largest) / sizeof(largest[0]); i++) {
+        if (largest[i] != NULL && largest[i]->bytes > bytes)
+            bytes = largest[i]->bytes;
+    }
+    return bytes;
 }

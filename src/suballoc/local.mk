@@ -2,18 +2,12 @@
 libtidemark_la_SOURCES += \
 	src/suballoc/cache.c \
 	src/suballoc/cache.h \
-	src/suballoc/chunk-heap-chunks.c \
-	src/suballoc/chunk-heap-grow.c \
-	src/suballoc/chunk-heap-parts.h \
 	src/suballoc/chunk-heap.c \
 	src/suballoc/chunk-heap.h \
 	src/suballoc/fit.c \
 	src/suballoc/fit.h \
 	src/suballoc/freed-runs.c \
 	src/suballoc/freed-runs.h \
-	src/suballoc/heap-chunks.c \
-	src/suballoc/heap-parts.h \
-	src/suballoc/heap-take.c \
 	src/suballoc/heap.c \
 	src/suballoc/heap.h \
 	src/suballoc/piece-map.c \
