@@ -4,12 +4,11 @@ libtidemark_la_SOURCES += adaptors/kinds.c
 # One line for each adaptor.
 libtidemark_la_SOURCES += adaptors/aligned.c
 libtidemark_la_SOURCES += adaptors/arena.c
-libtidemark_la_SOURCES += adaptors/binning/bin-list.c adaptors/binning/bin-list.h adaptors/binning/bin-table.c \
-	adaptors/binning/bin-table.h adaptors/binning/binning.c
+libtidemark_la_SOURCES += adaptors/binning/binning.c
 libtidemark_la_SOURCES += adaptors/callback.c
 libtidemark_la_SOURCES += adaptors/fallback.c
 libtidemark_la_SOURCES += adaptors/fault.c
-libtidemark_la_SOURCES += adaptors/fixed/block-shards.c adaptors/fixed/block-shards.h adaptors/fixed/fixed.c
+libtidemark_la_SOURCES += adaptors/fixed/fixed.c
 libtidemark_la_SOURCES += adaptors/guard/canaries.c adaptors/guard/canaries.h adaptors/guard/guard.c \
 	adaptors/guard/watched-blocks.c adaptors/guard/watched-blocks.h
 libtidemark_la_SOURCES += adaptors/limit/budget.c adaptors/limit/budget.h adaptors/limit/limit.c
@@ -20,5 +19,4 @@ libtidemark_la_SOURCES += adaptors/prefetch.c
 libtidemark_la_SOURCES += adaptors/retry.c
 libtidemark_la_SOURCES += adaptors/statistics/statistics.c adaptors/statistics/tag-counters.c \
 	adaptors/statistics/tag-counters.h
-libtidemark_la_SOURCES += adaptors/track/block.h adaptors/track/buckets.c adaptors/track/buckets.h \
-	adaptors/track/table.c adaptors/track/table.h adaptors/track/track.c
+libtidemark_la_SOURCES += adaptors/track/table.c adaptors/track/table.h adaptors/track/track.c

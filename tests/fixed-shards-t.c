@@ -1,5 +1,5 @@
 /*
- * Tests adaptors/fixed/block-shards.c: blocks of `fixed` that one thread has freed and another takes, and frees by
+ * Tests adaptors/fixed/fixed.c: blocks of `fixed` that one thread has freed and another takes, and frees by
  * others.
  */
 #include <pthread.h>

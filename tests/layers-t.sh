@@ -37,11 +37,10 @@ arrow viewer/output/emit viewer/read/trace-open: the command's answer names the 
 arrow viewer/output/json-pull viewer/cli/command: exit codes and messages
 arrow viewer/output/query-output viewer/cli/command: as above
 arrow viewer/output/report viewer/cli/command: as above
-circle adaptors/binning/bin-list adaptors/binning/binning adaptors/kinds: a bin is a stack text, so it looks kinds up
+circle adaptors/binning/binning adaptors/kinds: a bin is a stack text, so it looks kinds up
 circle adaptors/log/log adaptors/log/open: one subject in two files
 circle src/bases/driver/driver src/bases/driver/text: one subject in two files
 circle src/stack/arguments src/stack/parse: an argument may be a stack
-circle src/suballoc/chunk-heap src/suballoc/chunk-heap-chunks src/suballoc/chunk-heap-grow: one subject in three files
 circle src/trace/database/bulk-calls src/trace/database/bulk-rows src/trace/database/callstacks src/trace/database/database src/trace/database/definitions src/trace/database/transaction: virtual tables are registered from below
 circle src/trace/session/callstacks src/trace/session/create src/trace/session/finish src/trace/session/fork src/trace/session/recorder src/trace/session/registry src/trace/session/writer: the recorder's state is no file of its own
 circle viewer/cli/command viewer/cli/options: help and options

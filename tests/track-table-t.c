@@ -1,4 +1,4 @@
-/* Tests adaptors/track/table.c and adaptors/track/buckets.c. */
+/* Tests adaptors/track/table.c. */
 #include "config.h"
 
 #include <pthread.h>

@@ -29,23 +29,145 @@
 #include <tidemark/binning.h>
 
 #include "src/tables/address-shards.h"
-#include "adaptors/binning/bin-list.h"
-#include "adaptors/binning/bin-table.h"
 #include "src/stack/describe.h"
 #include "src/resource/kind.h"
 #include "src/sync/lock.h"
 #include "src/resource/resource.h"
 
+#define RANGE_MOST 64 /* bins of a range: powers of two of 64 bits */
+
+/* Where a size goes. */
+struct bin_route {
+    struct tide_resource *resource;
+    uint32_t added; /* the number of a bin that was added later, from 1; 0: it was there from the beginning */
+};
+
+/*
+ * `slot_count` slots, a power of two: the bins by size, then the layer that follows for what is left, the last one
+ * included. The limits lie by themselves, so that a search through 16 bins reads two cache lines. Never changed: a bin
+ * that is added makes a new table, and the ones before stay for whoever reads them.
+ */
+struct bin_table {
+    struct bin_table *before; /* owned */
+    size_t bin_count;
+    size_t slot_count;
+    struct bin_route *routes; /* holds a reference to each bin's resource; owns the array, which follows the limits */
+    uint64_t limits[];
+};
+
+/*
+ * The number of limits under `bytes` is the slot to take, as the last limit is UINT64_MAX. Each round halves what is
+ * left without a branch to predict, for sizes come in no order.
+ */
+static inline const struct bin_route *
+bin_route(const struct bin_table *table, uint64_t bytes)
+{
+    size_t slot = 0;
+
+    for (size_t half = table->slot_count / 2; half > 0; half /= 2)
+        slot += table->limits[slot + half - 1] < bytes ? half : 0;
+    return &table->routes[slot];
+}
+
 struct binning {
     struct tide_resource base;
-    _Atomic(struct tidei_bin_table *) table;  /* owned; written with the lock */
-    struct tidei_bin_table *first;            /* the one of the beginning; borrowed */
+    _Atomic(struct bin_table *) table;        /* owned; written with the lock */
+    struct bin_table *first;                  /* the one of the beginning; borrowed */
     struct tidei_lock lock;                   /* for those that add bins */
     uint32_t added;                           /* bins so far, guarded by the lock */
     struct tidei_address_shards *_Atomic out; /* owned; what bins that were added have given out, with their number */
 };
 
-static inline const struct tidei_bin_table *
+/* The bin that was added with that number; it is in every table since. */
+static struct tide_resource *
+bin_added(const struct bin_table *table, uint32_t added)
+{
+    size_t slot = 0;
+
+    while (table->routes[slot].added != added)
+        slot++;
+    return table->routes[slot].resource;
+}
+
+/* The table and all before it, with their references. */
+static void
+bin_table_free(struct bin_table *table)
+{
+    while (table != NULL) {
+        struct bin_table *before = table->before;
+
+        for (size_t i = 0; i < table->bin_count; i++)
+            tide_resource_release(table->routes[i].resource);
+        free(table);
+        table = before;
+    }
+}
+
+/*
+ * A table for `count` bins, which are to be set; the slots behind them go to `upstream` (borrowed). NULL, with the
+ * error text set, where there is no host memory.
+ */
+static struct bin_table *
+bin_table_new(size_t count, struct tide_resource *upstream)
+{
+    size_t slot_count = 1;
+    struct bin_table *table;
+
+    while (slot_count < count + 1)
+        slot_count *= 2;
+    table = calloc(1, sizeof(*table) + slot_count * (sizeof(uint64_t) + sizeof(struct bin_route)));
+    if (table == NULL) {
+        tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", count);
+        return NULL;
+    }
+    table->bin_count = count;
+    table->slot_count = slot_count;
+    table->routes = (struct bin_route *)(table->limits + slot_count);
+    for (size_t i = count; i < slot_count; i++) {
+        table->limits[i] = UINT64_MAX;
+        table->routes[i].resource = upstream;
+    }
+    return table;
+}
+
+static void
+bin_table_set(struct bin_table *table, size_t slot, uint64_t limit_bytes, struct tide_resource *resource,
+              uint32_t added)
+{
+    table->limits[slot] = limit_bytes;
+    table->routes[slot] = (struct bin_route){ tide_resource_retain(resource), added };
+}
+
+static bool
+bin_table_has(const struct bin_table *table, uint64_t limit_bytes)
+{
+    size_t slot = 0;
+
+    while (slot < table->bin_count && table->limits[slot] != limit_bytes)
+        slot++;
+    return slot < table->bin_count;
+}
+
+/* A table that has the bins of `now`, which it owns, and one more; NULL as above. */
+static struct bin_table *
+bin_table_grow(struct bin_table *now, uint64_t limit_bytes, struct tide_resource *resource, uint32_t added)
+{
+    struct tide_resource *upstream = now->routes[now->bin_count].resource;
+    struct bin_table *table = bin_table_new(now->bin_count + 1, upstream);
+    size_t slot = 0;
+
+    if (table == NULL)
+        return NULL;
+    for (; slot < now->bin_count && now->limits[slot] < limit_bytes; slot++)
+        bin_table_set(table, slot, now->limits[slot], now->routes[slot].resource, now->routes[slot].added);
+    bin_table_set(table, slot, limit_bytes, resource, added);
+    for (; slot < now->bin_count; slot++)
+        bin_table_set(table, slot + 1, now->limits[slot], now->routes[slot].resource, now->routes[slot].added);
+    table->before = now;
+    return table;
+}
+
+static inline const struct bin_table *
 binning_table(struct binning *binning)
 {
     /* Acquire: pairs with the release in binning_publish, and sees the table. */
@@ -60,7 +182,7 @@ binning_out(struct binning *binning)
 
 /* Through a bin that was added: note what it gives out. */
 static __attribute__((noinline)) enum tide_status
-binning_allocate_noted(struct binning *binning, const struct tidei_bin_route *route, size_t bytes, size_t alignment,
+binning_allocate_noted(struct binning *binning, const struct bin_route *route, size_t bytes, size_t alignment,
                        tide_stream stream, void **out)
 {
     enum tide_status status = tidei_allocate(route->resource, bytes, alignment, stream, out);
@@ -76,7 +198,7 @@ static enum tide_status
 binning_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct binning *binning = (struct binning *)self;
-    const struct tidei_bin_route *route = tidei_bin_route(binning_table(binning), bytes);
+    const struct bin_route *route = bin_route(binning_table(binning), bytes);
 
     if (__builtin_expect(route->added != 0, 0))
         return binning_allocate_noted(binning, route, bytes, alignment, stream, out);
@@ -85,12 +207,11 @@ binning_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tid
 
 /* Sizes that a bin has taken over: back to where the address came from. Forgotten before that bin is asked. */
 static __attribute__((noinline)) enum tide_status
-binning_deallocate_noted(struct binning *binning, const struct tidei_bin_table *table, void *pointer, size_t bytes,
+binning_deallocate_noted(struct binning *binning, const struct bin_table *table, void *pointer, size_t bytes,
                          size_t alignment, tide_stream stream)
 {
     uint32_t added = tidei_address_shards_take(binning_out(binning), pointer);
-    struct tide_resource *bin =
-        added != 0 ? tidei_bin_added(table, added) : tidei_bin_route(binning->first, bytes)->resource;
+    struct tide_resource *bin = added != 0 ? bin_added(table, added) : bin_route(binning->first, bytes)->resource;
     enum tide_status status = tidei_deallocate(bin, pointer, bytes, alignment, stream);
 
     /* There is room, unless others have taken it meanwhile: then the address is lost to its bin. */
@@ -103,8 +224,8 @@ static enum tide_status
 binning_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct binning *binning = (struct binning *)self;
-    const struct tidei_bin_table *table = binning_table(binning);
-    const struct tidei_bin_route *route = tidei_bin_route(table, bytes);
+    const struct bin_table *table = binning_table(binning);
+    const struct bin_route *route = bin_route(table, bytes);
 
     if (__builtin_expect(route->added != 0, 0))
         return binning_deallocate_noted(binning, table, pointer, bytes, alignment, stream);
@@ -115,7 +236,7 @@ binning_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size
 static enum tide_status
 binning_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
-    const struct tidei_bin_table *table = binning_table((struct binning *)self);
+    const struct bin_table *table = binning_table((struct binning *)self);
     enum tide_status status = tide_pass_order(self, earlier, later);
 
     for (size_t i = 0; earlier == TIDE_STREAM_ALL && i < table->bin_count; i++) {
@@ -132,7 +253,7 @@ binning_order(struct tide_resource *self, tide_stream earlier, tide_stream later
 static enum tide_status
 binning_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
-    const struct tidei_bin_table *table = binning_table((struct binning *)self);
+    const struct bin_table *table = binning_table((struct binning *)self);
     enum tide_status status = TIDE_OK;
     enum tide_status upstream_status;
 
@@ -151,7 +272,7 @@ binning_trim(struct tide_resource *self, uint64_t keep_bytes)
 static enum tide_status
 binning_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
-    const struct tidei_bin_table *table = binning_table((struct binning *)self);
+    const struct bin_table *table = binning_table((struct binning *)self);
     enum tide_status status = tide_pass_query(self, what, out);
 
     if (what != TIDE_QUERY_ALIGNMENT && what != TIDE_QUERY_LARGEST_REQUEST)
@@ -173,7 +294,7 @@ binning_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 static void
 binning_describe(struct tide_resource *self, struct tide_text *text)
 {
-    const struct tidei_bin_table *table = binning_table((struct binning *)self);
+    const struct bin_table *table = binning_table((struct binning *)self);
 
     for (size_t i = 0; i < table->bin_count; i++) {
         if (i > 0)
@@ -188,7 +309,7 @@ binning_describe(struct tide_resource *self, struct tide_text *text)
 static enum tide_status
 binning_upstream_at(struct tide_resource *self, size_t index, struct tide_upstream *out)
 {
-    const struct tidei_bin_table *table = binning_table((struct binning *)self);
+    const struct bin_table *table = binning_table((struct binning *)self);
 
     if (index == 0)
         return tide_pass_upstream_at(self, 0, out);
@@ -204,8 +325,7 @@ binning_destroy(struct tide_resource *self)
 {
     struct binning *binning = (struct binning *)self;
 
-    tidei_bin_table_free(
-        atomic_load_explicit(&binning->table, memory_order_relaxed)); /* relaxed: nobody else is here */
+    bin_table_free(atomic_load_explicit(&binning->table, memory_order_relaxed)); /* relaxed: nobody else is here */
     tidei_address_shards_destroy(binning_out(binning));
     tidei_lock_fini(&binning->lock);
     tide_resource_fini(self);
@@ -225,12 +345,130 @@ static const struct tide_resource_ops binning_ops = {
     .destroy = binning_destroy,
 };
 
+/* The bins of a new resource, as they are given: in any order, some as a range of powers of two. */
+struct bin_list {
+    struct tide_upstream *bins; /* owned; holds a reference to each resource */
+    size_t count;
+};
+
+/* An empty list with room for `single` bins and as many `ranges`. Errors: TIDE_ENOMEM; the text is set. */
+static enum tide_status
+bins_init(struct bin_list *list, size_t single, size_t ranges)
+{
+    /* One more, so that none at all is no allocation of 0 bytes; and no sum that wraps round. */
+    bool possible = single < SIZE_MAX / 2 && ranges < SIZE_MAX / (4 * RANGE_MOST);
+
+    list->count = 0;
+    list->bins = possible ? calloc(single + RANGE_MOST * ranges + 1, sizeof(*list->bins)) : NULL;
+    if (list->bins == NULL)
+        return tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", single + ranges);
+    return TIDE_OK;
+}
+
+/* Also after a failure of init. */
+static void
+bins_fini(struct bin_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        tide_resource_release(list->bins[i].resource);
+    free(list->bins);
+}
+
+/* There is room. The bin may have no resource, which the check finds. */
+static void
+bins_add(struct bin_list *list, const struct tide_upstream *bin)
+{
+    list->bins[list->count] = *bin;
+    tide_resource_retain(list->bins[list->count++].resource);
+}
+
+/*
+ * A `fixed` bin over `upstream` for each power of two from `smallest` to `largest`; there is room. The layer is found
+ * by its name, as binning knows no other adaptor. Errors: TIDE_EINVAL (not powers of two that rise), those of fixed.
+ */
+static enum tide_status
+bins_add_range(struct bin_list *list, struct tide_resource *upstream, uint64_t smallest, uint64_t largest)
+{
+    const struct tidei_kind *fixed = tidei_kind_find("fixed");
+
+    if (!tidei_is_power_of_two(smallest) || !tidei_is_power_of_two(largest) || smallest > largest)
+        return tide_error_set(TIDE_EINVAL, "binning: a range of %s to %s, expected powers of two that rise",
+                              tidei_size_text(smallest), tidei_size_text(largest));
+    if (fixed == NULL)
+        return tide_error_set(TIDE_EUNSUPPORTED, "binning: this library has no fixed layer for a range of bins");
+    /* From the exponents, as the power after the largest may not exist. */
+    for (int exponent = __builtin_ctzll(smallest); exponent <= __builtin_ctzll(largest); exponent++) {
+        uint64_t bytes = UINT64_C(1) << exponent;
+        struct tidei_arguments arguments = { .values = { { .given = true, .number = bytes } } };
+        struct tide_upstream *bin = &list->bins[list->count];
+        enum tide_status status = fixed->create(&arguments, upstream, &bin->resource);
+
+        if (status != TIDE_OK)
+            return status;
+        bin->limit_bytes = bytes;
+        list->count++;
+    }
+    return TIDE_OK;
+}
+
+static int
+bins_compare(const void *left, const void *right)
+{
+    uint64_t a = ((const struct tide_upstream *)left)->limit_bytes;
+    uint64_t b = ((const struct tide_upstream *)right)->limit_bytes;
+
+    return (a > b) - (a < b);
+}
+
+/* Whether the bin's resource serves all that the bin sends it: one that does not know serves everything. */
+static enum tide_status
+bin_check(const struct tide_upstream *bin)
+{
+    uint64_t largest_bytes;
+    struct tidei_error error;
+
+    if (bin->resource == NULL)
+        return tide_error_set(TIDE_EINVAL, "binning: no resource for the bin of up to %s",
+                              tidei_size_text(bin->limit_bytes));
+    if (bin->limit_bytes == 0)
+        return tide_error_set(TIDE_EINVAL, "binning: a bin of up to 0 B");
+    tidei_error_save(&error);
+    if (bin->resource->ops->query(bin->resource, TIDE_QUERY_LARGEST_REQUEST, &largest_bytes) != TIDE_OK) {
+        tidei_error_restore(&error);
+        return TIDE_OK;
+    }
+    if (largest_bytes < bin->limit_bytes)
+        return tide_error_set(TIDE_EINVAL, "binning: the bin of up to %s serves no more than %llu B",
+                              tidei_size_text(bin->limit_bytes), (unsigned long long)largest_bytes);
+    return TIDE_OK;
+}
+
+/* Sort and check all. On failure *wrong is the limit of the bin that is not right; else it is 0. */
+static enum tide_status
+bins_sort(struct bin_list *list, uint64_t *wrong)
+{
+    enum tide_status status = TIDE_OK;
+
+    *wrong = 0;
+    qsort(list->bins, list->count, sizeof(*list->bins), bins_compare);
+    for (size_t i = 0; i < list->count && status == TIDE_OK; i++) {
+        const struct tide_upstream *bin = &list->bins[i];
+
+        status = bin_check(bin);
+        if (status == TIDE_OK && i > 0 && bin->limit_bytes == bin[-1].limit_bytes)
+            status = tide_error_set(TIDE_EINVAL, "binning: two bins of up to %s", tidei_size_text(bin->limit_bytes));
+        if (status != TIDE_OK)
+            *wrong = bin->limit_bytes;
+    }
+    return status;
+}
+
 /* The resource over bins that are in order. */
 static enum tide_status
-binning_new(struct tide_resource *upstream, const struct tidei_bin_list *list, struct tide_resource **out)
+binning_new(struct tide_resource *upstream, const struct bin_list *list, struct tide_resource **out)
 {
     struct binning *binning = calloc(1, sizeof(*binning));
-    struct tidei_bin_table *table = tidei_bin_table_new(list->count, upstream);
+    struct bin_table *table = bin_table_new(list->count, upstream);
     enum tide_status status;
 
     if (binning == NULL || table == NULL) {
@@ -238,7 +476,7 @@ binning_new(struct tide_resource *upstream, const struct tidei_bin_list *list, s
         goto free_both;
     }
     for (size_t i = 0; i < list->count; i++)
-        tidei_bin_table_set(table, i, list->bins[i].limit_bytes, list->bins[i].resource, 0);
+        bin_table_set(table, i, list->bins[i].limit_bytes, list->bins[i].resource, 0);
     binning->first = table;
     atomic_init(&binning->table, table);
     status = tidei_lock_init(&binning->lock);
@@ -253,7 +491,7 @@ binning_new(struct tide_resource *upstream, const struct tidei_bin_list *list, s
 fini_lock:
     tidei_lock_fini(&binning->lock);
 free_both:
-    tidei_bin_table_free(table);
+    bin_table_free(table);
     free(binning);
     return status;
 }
@@ -263,7 +501,7 @@ tide_binning_create(struct tide_resource *upstream, const struct tide_binning_op
                     struct tide_resource **out)
 {
     struct tide_binning_options wanted;
-    struct tidei_bin_list list;
+    struct bin_list list;
     enum tide_status status;
     uint64_t wrong;
 
@@ -277,16 +515,16 @@ tide_binning_create(struct tide_resource *upstream, const struct tide_binning_op
         return status;
     if (wanted.bins == NULL && wanted.bin_count > 0)
         return tide_error_set(TIDE_EINVAL, "binning: no bins where %zu are named", wanted.bin_count);
-    status = tidei_bin_list_init(&list, wanted.bin_count, 1);
+    status = bins_init(&list, wanted.bin_count, 1);
     if (status == TIDE_OK && (wanted.smallest_bytes != 0 || wanted.largest_bytes != 0))
-        status = tidei_bin_list_add_range(&list, upstream, wanted.smallest_bytes, wanted.largest_bytes);
+        status = bins_add_range(&list, upstream, wanted.smallest_bytes, wanted.largest_bytes);
     for (size_t i = 0; status == TIDE_OK && i < wanted.bin_count; i++)
-        tidei_bin_list_add(&list, &wanted.bins[i]);
+        bins_add(&list, &wanted.bins[i]);
     if (status == TIDE_OK)
-        status = tidei_bin_list_sort(&list, &wrong);
+        status = bins_sort(&list, &wrong);
     if (status == TIDE_OK)
         status = binning_new(upstream, &list, out);
-    tidei_bin_list_fini(&list);
+    bins_fini(&list);
     return status;
 }
 
@@ -294,13 +532,12 @@ tide_binning_create(struct tide_resource *upstream, const struct tide_binning_op
 static enum tide_status
 binning_publish(struct binning *binning, uint64_t limit_bytes, struct tide_resource *resource)
 {
-    struct tidei_bin_table *now =
-        atomic_load_explicit(&binning->table, memory_order_relaxed); /* relaxed: has the lock */
-    struct tidei_bin_table *table;
+    struct bin_table *now = atomic_load_explicit(&binning->table, memory_order_relaxed); /* relaxed: has the lock */
+    struct bin_table *table;
 
-    if (tidei_bin_table_has(now, limit_bytes))
+    if (bin_table_has(now, limit_bytes))
         return tide_error_set(TIDE_EINVAL, "binning: two bins of up to %s", tidei_size_text(limit_bytes));
-    table = tidei_bin_table_grow(now, limit_bytes, resource, binning->added + 1);
+    table = bin_table_grow(now, limit_bytes, resource, binning->added + 1);
     if (table == NULL)
         return TIDE_ENOMEM;
     binning->added++;
@@ -337,7 +574,7 @@ tide_binning_add(struct tide_resource *resource, uint64_t limit_bytes, struct ti
 
     if (resource == NULL || resource->ops != &binning_ops)
         return tide_error_set(TIDE_EINVAL, "binning: a bin added to what is no binning");
-    status = tidei_bin_check(&checked);
+    status = bin_check(&checked);
     if (status == TIDE_OK)
         status = binning_make_out(binning);
     if (status != TIDE_OK)
@@ -358,8 +595,8 @@ static const struct tidei_argument binning_arguments[] = {
 static enum tide_status
 binning_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
 {
-    struct tidei_bin_list list;
-    enum tide_status status = tidei_bin_list_init(&list, 0, arguments->bin_count);
+    struct bin_list list;
+    enum tide_status status = bins_init(&list, 0, arguments->bin_count);
     uint64_t wrong = 0;
 
     *out = NULL;
@@ -367,12 +604,12 @@ binning_from_text(const struct tidei_arguments *arguments, struct tide_resource 
         const struct tidei_bin *bin = &arguments->bins[i];
 
         if (bin->resource != NULL)
-            tidei_bin_list_add(&list, &(struct tide_upstream){ bin->resource, bin->limit_bytes });
+            bins_add(&list, &(struct tide_upstream){ bin->resource, bin->limit_bytes });
         else
-            status = tidei_bin_list_add_range(&list, upstream, bin->smallest_bytes, bin->limit_bytes);
+            status = bins_add_range(&list, upstream, bin->smallest_bytes, bin->limit_bytes);
     }
     if (status == TIDE_OK)
-        status = tidei_bin_list_sort(&list, &wrong);
+        status = bins_sort(&list, &wrong);
     if (status == TIDE_OK)
         status = binning_new(upstream, &list, out);
     /* Of two bins of one limit the second, which comes last in the text, is the one too many. */
@@ -380,7 +617,7 @@ binning_from_text(const struct tidei_arguments *arguments, struct tide_resource 
         if (arguments->bins[i].smallest_bytes <= wrong && wrong <= arguments->bins[i].limit_bytes)
             *arguments->error_column = arguments->bins[i].column;
     }
-    tidei_bin_list_fini(&list);
+    bins_fini(&list);
     return status;
 }
 

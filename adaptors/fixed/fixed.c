@@ -10,7 +10,7 @@
  *
  * A request takes a block that was freed on its own stream; else one that was freed on another stream, behind
  * tide_order; else a new one from upstream; of the first two those that its own thread has allocated before are looked
- * for first (adaptors/fixed/block-shards.h). Where upstream refuses, all idle blocks go back to it, and it is asked
+ * for first. Where upstream refuses, all idle blocks go back to it, and it is asked
  * once more. No block is ever touched: what is known of them lies on the host.
  *
  * Blocks go back on stream 0, once that waits for all streams: those that they were freed on may be destroyed. That
@@ -30,18 +30,574 @@
  *    highs of them. Other figures are upstream's.
  */
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <tidemark/fixed.h>
 
-#include "adaptors/fixed/block-shards.h"
 #include "src/resource/kind.h"
 #include "src/resource/resource.h"
+#include "src/sync/lock.h"
+#include "src/tables/blocks.h"
+
+#define SHARDS_MOST 64
+
+/* What a block is taken for. */
+struct block_request {
+    size_t bytes; /* not 0 */
+    size_t alignment;
+    tide_stream stream;
+};
+
+struct shard {
+    _Alignas(128) struct tidei_lock lock; /* guards what follows */
+    uint64_t used_bytes;                  /* as asked for, outstanding */
+    uint32_t moving;                      /* blocks on their way to another stream */
+    uint32_t travelling;                  /* blocks on their way from and to upstream */
+    struct tidei_blocks blocks;           /* all others, with room for those that travel */
+    _Atomic uint32_t idle;                /* of those; written with the lock, without it a hint */
+    _Atomic bool begun;                   /* a thread has come; never false again */
+};
+
+/*
+ * Blocks of one size from one upstream. Each thread has a table of its own behind a lock, and takes over what is idle
+ * in the tables of others before upstream is asked for more.
+ *
+ * A block is in one table, whoever has it out: a thread that frees it puts it there, so that the thread that took it
+ * finds it again. No lock is held over a call of upstream. A thread that holds two of the locks has taken the newer one
+ * first, as fork() does. The tables keep room for blocks on their way from and to upstream, so that none can be lost.
+ *
+ * Progress: all take locks; none waits for upstream but in its own call of it.
+ */
+struct shards {
+    struct tide_resource *upstream; /* borrowed */
+    size_t block_bytes;
+    uint32_t count;        /* a power of two: a division would cost as much as all the rest */
+    struct shard shards[]; /* the oldest lock first */
+};
+
+/* One of each thread of the process; 0: it has none yet. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t shards_self;
+static _Atomic uint32_t shards_threads;
+
+/* Where this thread last found a block of another's, of whichever shards: a hint. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t shards_friend;
+
+static struct shard *
+shards_own(struct shards *shards)
+{
+    struct shard *shard;
+
+    if (__builtin_expect(shards_self == 0, 0))
+        shards_self = 1 + atomic_fetch_add_explicit(&shards_threads, 1, memory_order_relaxed) % SHARDS_MOST;
+    shard = &shards->shards[(shards_self - 1) & (shards->count - 1)];
+    /* Relaxed: whoever has a block of this shard, or has seen one go idle, was told by who took it. */
+    if (__builtin_expect(!atomic_load_explicit(&shard->begun, memory_order_relaxed), 0))
+        atomic_store_explicit(&shard->begun, true, memory_order_relaxed);
+    return shard;
+}
+
+/* The shard at `index`; NULL where no thread has come to it, so that none but such a thread is the first to lock it. */
+static struct shard *
+shards_at(struct shards *shards, uint32_t index)
+{
+    struct shard *shard = &shards->shards[index];
+
+    return atomic_load_explicit(&shard->begun, memory_order_relaxed) ? shard : NULL; /* relaxed: as in shards_own */
+}
+
+/* Relaxed, as every access to `idle`: with the lock it is a number of the table, without it a hint. */
+static uint32_t
+shard_idle(const struct shard *shard)
+{
+    return atomic_load_explicit(&shard->idle, memory_order_relaxed);
+}
+
+static void
+shard_idle_set(struct shard *shard, uint32_t idle)
+{
+    atomic_store_explicit(&shard->idle, idle, memory_order_relaxed);
+}
+
+/* With the lock, this and the next ones. */
+static void
+shard_put(struct shard *shard, uint32_t number, tide_stream stream)
+{
+    tidei_blocks_put(&shard->blocks, number, stream);
+    shard_idle_set(shard, shard_idle(shard) + 1);
+}
+
+/* An idle block of that stream, or of any; TIDEI_BLOCK_NONE where there is none. */
+static uint32_t
+shard_take(struct shard *shard, tide_stream stream, bool any)
+{
+    uint32_t number = any ? tidei_blocks_take_any(&shard->blocks) : tidei_blocks_take(&shard->blocks, stream);
+
+    if (number != TIDEI_BLOCK_NONE)
+        shard_idle_set(shard, shard_idle(shard) - 1);
+    return number;
+}
+
+/* Room for one more block, beside those that travel. */
+static bool
+shard_reserve(struct shard *shard)
+{
+    return tidei_blocks_reserve(&shard->blocks, (uint64_t)shard->blocks.count + shard->travelling + 1);
+}
+
+/* Note what the block is out for. */
+static void *
+shard_hand_out(struct shard *shard, uint32_t number, const struct block_request *request)
+{
+    struct tidei_block *block = &shard->blocks.blocks[number];
+
+    block->bytes = request->bytes;
+    block->alignment = request->alignment;
+    block->stream = request->stream;
+    shard->used_bytes += request->bytes;
+    return (void *)block->address;
+}
+
+/* A block that is out to nobody for the request, behind where it was freed; else idle again. Not locked throughout. */
+static bool
+shard_move(struct shards *shards, struct shard *shard, uint32_t number, const struct block_request *request, void **out)
+{
+    tide_stream freed_on = shard->blocks.blocks[number].stream;
+    enum tide_status status = TIDE_OK;
+
+    if (freed_on != request->stream) {
+        shard->moving++;
+        tidei_lock_release(&shard->lock);
+        /* The block is known to nobody: upstream may take its time. */
+        status = shards->upstream->ops->order(shards->upstream, freed_on, request->stream);
+        tidei_lock_acquire(&shard->lock);
+        shard->moving--;
+    }
+    if (status == TIDE_OK)
+        *out = shard_hand_out(shard, number, request);
+    else
+        shard_put(shard, number, freed_on);
+    return status == TIDE_OK;
+}
+
+/* Take an idle block over from another shard for the request: from here on it is in the own table. */
+static bool
+shards_take_over(struct shards *shards, struct shard *own, struct shard *other, bool any,
+                 const struct block_request *request, void **out)
+{
+    struct shard *newer = own > other ? own : other, *older = own > other ? other : own;
+    uint32_t number, mine = TIDEI_BLOCK_NONE;
+    bool found = false;
+
+    tidei_lock_acquire(&newer->lock);
+    tidei_lock_acquire(&older->lock);
+    number = shard_reserve(own) ? shard_take(other, request->stream, any) : TIDEI_BLOCK_NONE;
+    if (number != TIDEI_BLOCK_NONE) {
+        const struct tidei_block *block = &other->blocks.blocks[number];
+
+        mine = tidei_blocks_add(&own->blocks, (void *)block->address, block->stream);
+        tidei_blocks_remove(&other->blocks, number);
+    }
+    tidei_lock_release(&other->lock);
+    if (mine != TIDEI_BLOCK_NONE)
+        found = shard_move(shards, own, mine, request, out);
+    tidei_lock_release(&own->lock);
+    return found;
+}
+
+/* The same from whichever shard has one. */
+static bool
+shards_take_over_any(struct shards *shards, struct shard *own, bool any, const struct block_request *request,
+                     void **out)
+{
+    for (uint32_t i = 0; i < shards->count; i++) {
+        struct shard *other = &shards->shards[i];
+
+        if (other != own && shard_idle(other) != 0 && shards_take_over(shards, own, other, any, request, out))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Put an idle block into *out: one that was freed on the request's stream, else another that the stream is made to wait
+ * for. False where there is none, or the stream could not be made to wait.
+ */
+static bool
+shards_reuse(struct shards *shards, const struct block_request *request, void **out)
+{
+    struct shard *own = shards_own(shards);
+    uint32_t number;
+    bool found;
+
+    tidei_lock_acquire(&own->lock);
+    number = shard_take(own, request->stream, false);
+    found = number != TIDEI_BLOCK_NONE;
+    if (found)
+        *out = shard_hand_out(own, number, request);
+    tidei_lock_release(&own->lock);
+    if (found || shards_take_over_any(shards, own, false, request, out))
+        return true;
+    if (shard_idle(own) != 0) {
+        tidei_lock_acquire(&own->lock);
+        number = shard_take(own, request->stream, true);
+        found = number != TIDEI_BLOCK_NONE && shard_move(shards, own, number, request, out);
+        tidei_lock_release(&own->lock);
+    }
+    return found || shards_take_over_any(shards, own, true, request, out);
+}
+
+/* Whether the shard's table has the address, at *number; it is locked then. */
+static bool
+shard_has(struct shard *shard, const void *pointer, uint32_t *number)
+{
+    tidei_lock_acquire(&shard->lock);
+    *number = tidei_blocks_find(&shard->blocks, pointer);
+    if (*number == TIDEI_BLOCK_NONE)
+        tidei_lock_release(&shard->lock);
+    return *number != TIDEI_BLOCK_NONE;
+}
+
+/* The same in all shards but the own: first where the last one was. */
+static __attribute__((noinline)) struct shard *
+shards_find_other(struct shards *shards, const struct shard *own, const void *pointer, uint32_t *number)
+{
+    for (uint32_t i = 0; i < shards->count; i++) {
+        uint32_t index = (shards_friend + i) & (shards->count - 1);
+        struct shard *shard = shards_at(shards, index);
+
+        if (shard == NULL || shard == own || !shard_has(shard, pointer, number))
+            continue;
+        shards_friend = index;
+        return shard;
+    }
+    return NULL;
+}
+
+/* The shard whose table has the address, locked, and its number; NULL where none has. */
+static struct shard *
+shards_find(struct shards *shards, const void *pointer, uint32_t *number)
+{
+    struct shard *own = shards_own(shards);
+
+    return shard_has(own, pointer, number) ? own : shards_find_other(shards, own, pointer, number);
+}
+
+/* What upstream cannot have meant goes back, unless that would give away what is here. *out is NULL then. */
+static enum tide_status
+shards_ask_upstream(struct shards *shards, tide_stream stream, void **out)
+{
+    struct tide_resource *upstream = shards->upstream;
+    enum tide_status status = tidei_allocate(upstream, shards->block_bytes, TIDE_DEFAULT_ALIGNMENT, stream, out);
+    void *pointer = *out;
+    struct shard *known;
+    uint32_t number;
+
+    if (status != TIDE_OK)
+        return status;
+    known = shards_find(shards, pointer, &number);
+    if (known != NULL)
+        tidei_lock_release(&known->lock);
+    if (pointer != NULL && known == NULL && (uintptr_t)pointer % TIDE_DEFAULT_ALIGNMENT == 0)
+        return TIDE_OK;
+    *out = NULL;
+    if (pointer != NULL && known == NULL)
+        tidei_deallocate(upstream, pointer, shards->block_bytes, TIDE_DEFAULT_ALIGNMENT, stream);
+    return tide_error_set(TIDE_EUPSTREAM, "fixed: %s gave out %p%s", tide_resource_name(upstream), pointer,
+                          known != NULL     ? ", which it gave before"
+                          : pointer != NULL ? ", which is no multiple of 256"
+                                            : "");
+}
+
+/*
+ * Put a new block from upstream into *out; where the request has 0 bytes, the block becomes idle on the stream instead.
+ * Room to note it is made before upstream is asked. On failure *out is NULL.
+ * Errors: TIDE_ENOMEM, TIDE_EUPSTREAM, and upstream's.
+ */
+static enum tide_status
+shards_grow(struct shards *shards, const struct block_request *request, void **out)
+{
+    struct shard *own = shards_own(shards);
+    enum tide_status status;
+    uint32_t number;
+    void *pointer;
+    bool room;
+
+    *out = NULL;
+    tidei_lock_acquire(&own->lock);
+    room = shard_reserve(own);
+    own->travelling += room;
+    tidei_lock_release(&own->lock);
+    if (!room)
+        return tide_error_set(TIDE_ENOMEM, "fixed: no host memory to note another block of %s",
+                              tidei_size_text(shards->block_bytes));
+    status = shards_ask_upstream(shards, request->stream, &pointer);
+    tidei_lock_acquire(&own->lock);
+    own->travelling--;
+    if (status == TIDE_OK) {
+        number = tidei_blocks_add(&own->blocks, pointer, request->stream);
+        if (request->bytes != 0)
+            *out = shard_hand_out(own, number, request);
+        else
+            shard_put(own, number, request->stream);
+    }
+    tidei_lock_release(&own->lock);
+    return status;
+}
+
+/*
+ * Make a block idle on the request's stream. On failure *was is what it is, `used` being false where no table has it.
+ * Errors: TIDE_EPOINTER (not out), TIDE_EMISMATCH; without text.
+ */
+static enum tide_status
+shards_free(struct shards *shards, const void *pointer, const struct block_request *request, struct tidei_block *was)
+{
+    enum tide_status status = TIDE_OK;
+    uint32_t number;
+    struct shard *shard = shards_find(shards, pointer, &number);
+    struct tidei_block *block;
+
+    if (shard == NULL) {
+        *was = (struct tidei_block){ 0 };
+        return TIDE_EPOINTER;
+    }
+    block = &shard->blocks.blocks[number];
+    /* A block of 0 bytes is out, but to nobody: on its way to another stream. */
+    if (!block->out || block->bytes == 0)
+        status = TIDE_EPOINTER;
+    else if (block->bytes != request->bytes || block->alignment != request->alignment)
+        status = TIDE_EMISMATCH;
+    if (status != TIDE_OK) {
+        *was = *block;
+    } else {
+        shard->used_bytes -= request->bytes;
+        block->bytes = 0;
+        shard_put(shard, number, request->stream);
+    }
+    tidei_lock_release(&shard->lock);
+    return status;
+}
+
+/* Give an idle block of stream 0 to upstream; where that does not want it, it is idle again. *none: there was none. */
+static bool
+shards_return_one(struct shards *shards, struct shard *shard, bool *none)
+{
+    uint32_t number;
+    void *pointer = NULL;
+    bool returned;
+
+    tidei_lock_acquire(&shard->lock);
+    number = shard_take(shard, 0, false);
+    *none = number == TIDEI_BLOCK_NONE;
+    if (!*none) {
+        pointer = (void *)shard->blocks.blocks[number].address;
+        /* Before upstream is called: the address may come back on another thread at once. */
+        tidei_blocks_remove(&shard->blocks, number);
+        shard->travelling++;
+    }
+    tidei_lock_release(&shard->lock);
+    if (*none)
+        return true;
+    returned = tidei_deallocate(shards->upstream, pointer, shards->block_bytes, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_OK;
+    tidei_lock_acquire(&shard->lock);
+    shard->travelling--;
+    if (!returned)
+        shard_put(shard, tidei_blocks_add(&shard->blocks, pointer, 0), 0);
+    tidei_lock_release(&shard->lock);
+    return returned;
+}
+
+/*
+ * Make stream 0 wait for all that was submitted so far, and what is idle be idle there: nobody needs to know any more
+ * on which stream a block was freed. The blocks can be taken meanwhile.
+ */
+static enum tide_status
+shards_settle(struct shards *shards)
+{
+    struct tide_resource *upstream = shards->upstream;
+    uint32_t epochs[SHARDS_MOST];
+    uint64_t begun = 0; /* a bit for each shard */
+    enum tide_status status;
+
+    for (uint32_t i = 0; i < shards->count; i++) {
+        struct shard *shard = shards_at(shards, i);
+
+        if (shard == NULL)
+            continue;
+        begun |= UINT64_C(1) << i;
+        tidei_lock_acquire(&shard->lock);
+        /* Before the order, which says nothing of work that is submitted, and then freed behind, while it waits. */
+        epochs[i] = tidei_blocks_epoch_end(&shard->blocks);
+        tidei_lock_release(&shard->lock);
+    }
+    status = upstream->ops->order(upstream, TIDE_STREAM_ALL, 0);
+    for (uint32_t i = 0; status == TIDE_OK && i < shards->count; i++) {
+        struct shard *shard = &shards->shards[i];
+
+        if ((begun >> i & 1) == 0)
+            continue;
+        tidei_lock_acquire(&shard->lock);
+        tidei_blocks_settle(&shard->blocks, epochs[i], 0);
+        tidei_lock_release(&shard->lock);
+    }
+    return status;
+}
+
+/* At one moment: bytes outstanding, as they were asked for, and blocks. */
+static void
+shards_read(struct shards *shards, uint64_t *used_bytes, uint64_t *count)
+{
+    uint64_t begun = 0; /* a bit for each shard */
+
+    *used_bytes = *count = 0;
+    for (uint32_t i = shards->count; i-- > 0;) {
+        struct shard *shard = shards_at(shards, i);
+
+        if (shard == NULL)
+            continue;
+        begun |= UINT64_C(1) << i;
+        tidei_lock_acquire(&shard->lock);
+        *used_bytes += shard->used_bytes;
+        *count += shard->blocks.count;
+    }
+    for (uint32_t i = 0; i < shards->count; i++) {
+        if ((begun >> i & 1) != 0)
+            tidei_lock_release(&shards->shards[i].lock);
+    }
+}
+
+/*
+ * Give idle blocks back until no more than `keep` blocks are here. At most as many go as there are now, so that threads
+ * which go on freeing do not keep this one here. False where the device cannot be waited for, or upstream does not take
+ * a block back.
+ */
+static bool
+shards_give_back(struct shards *shards, uint64_t keep)
+{
+    uint64_t used_bytes, count, most;
+    bool returned = true;
+    uint32_t idle = 0;
+
+    shards_read(shards, &used_bytes, &count);
+    for (uint32_t i = 0; i < shards->count; i++)
+        idle += shard_idle(&shards->shards[i]);
+    most = count > keep ? count - keep : 0;
+    if (idle == 0 || most == 0)
+        return true;
+    returned = shards_settle(shards) == TIDE_OK;
+    for (uint32_t i = 0; i < shards->count && returned; i++) {
+        struct shard *shard = shards_at(shards, i);
+        bool none = shard == NULL;
+
+        for (; most > 0 && returned && !none; most--)
+            returned = shards_return_one(shards, shard, &none);
+        most += none && shard != NULL; /* what was not there does not count */
+    }
+    return returned;
+}
+
+/* Whether blocks are idle, or will be if the stream that is to take them cannot wait. */
+static bool
+shards_have_more(struct shards *shards)
+{
+    bool more = false;
+
+    for (uint32_t i = 0; i < shards->count && !more; i++) {
+        struct shard *shard = shards_at(shards, i);
+
+        if (shard == NULL)
+            continue;
+        tidei_lock_acquire(&shard->lock);
+        more = shard_idle(shard) != 0 || shard->moving > 0;
+        tidei_lock_release(&shard->lock);
+    }
+    return more;
+}
+
+static void
+shards_return_all(struct shards *shards, uint64_t count)
+{
+    struct tide_resource *upstream = shards->upstream;
+
+    if (upstream->ops->order(upstream, TIDE_STREAM_ALL, 0) != TIDE_OK) {
+        tidei_message(TIDE_WARNING, "fixed: %llu blocks of %s stay with upstream, not ordered behind their use",
+                      (unsigned long long)count, tidei_size_text(shards->block_bytes));
+        return;
+    }
+    for (uint32_t i = 0; i < shards->count; i++) {
+        const struct tidei_blocks *blocks = &shards->shards[i].blocks;
+
+        for (uint32_t number = 0; number < blocks->capacity; number++) {
+            if (blocks->blocks[number].used)
+                tidei_deallocate(upstream, (void *)blocks->blocks[number].address, shards->block_bytes,
+                                 TIDE_DEFAULT_ALIGNMENT, 0);
+        }
+    }
+}
+
+/*
+ * Give back all blocks, also those that are still out: they are upstream's, and nobody may use them from now on. Where
+ * the device cannot be waited for, all blocks stay there, and a warning says so: a lost block does less harm than one
+ * that somebody else gets while the device still works on it. NULL is allowed.
+ */
+static void
+shards_destroy(struct shards *shards)
+{
+    uint64_t used_bytes, count;
+
+    if (shards == NULL)
+        return;
+    shards_read(shards, &used_bytes, &count);
+    if (count > 0)
+        shards_return_all(shards, count);
+    while (shards->count > 0) {
+        struct shard *shard = &shards->shards[--shards->count];
+
+        tidei_blocks_fini(&shard->blocks);
+        tidei_lock_fini(&shard->lock);
+    }
+    free(shards);
+}
+
+/* Errors: TIDE_ENOMEM, with the text set. */
+static enum tide_status
+shards_create(struct tide_resource *upstream, size_t block_bytes, struct shards **out)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    enum tide_status status = TIDE_OK;
+    struct shards *shards;
+    uint32_t count = 1, made = 0;
+    size_t bytes;
+
+    *out = NULL;
+    while (count < SHARDS_MOST && (long)count < processors)
+        count *= 2;
+    bytes = sizeof(*shards) + count * sizeof(struct shard);
+    shards = aligned_alloc(_Alignof(struct shards), bytes);
+    if (shards == NULL)
+        return tide_error_set(TIDE_ENOMEM, "fixed: no host memory for %zu B", bytes);
+    memset(shards, 0, bytes);
+    shards->upstream = upstream;
+    shards->block_bytes = block_bytes;
+    for (; status == TIDE_OK && made < count; made += status == TIDE_OK) {
+        tidei_blocks_init(&shards->shards[made].blocks);
+        status = tidei_lock_init(&shards->shards[made].lock);
+    }
+    shards->count = made;
+    if (status == TIDE_OK)
+        *out = shards;
+    else
+        shards_destroy(shards);
+    return status;
+}
+
+/* The resource. */
 
 struct fixed {
     struct tide_resource base;
     size_t block_bytes;
     uint64_t preallocate;
-    struct tidei_block_shards *blocks; /* owned */
+    struct shards *blocks; /* owned */
 };
 
 /*
@@ -51,17 +607,17 @@ struct fixed {
  * others do not find, is room for the one that gives it back, or for whoever is faster.
  */
 static enum tide_status
-fixed_allocate_pressed(struct tidei_block_shards *blocks, const struct tidei_block_request *request, void **out)
+fixed_allocate_pressed(struct shards *blocks, const struct block_request *request, void **out)
 {
     enum tide_status status;
     bool returned;
 
     do {
-        if (tidei_block_shards_reuse(blocks, request, out))
+        if (shards_reuse(blocks, request, out))
             return TIDE_OK;
-        returned = tidei_block_shards_give_back(blocks, 0);
-        status = tidei_block_shards_grow(blocks, request, out);
-    } while (status != TIDE_OK && status != TIDE_EUPSTREAM && returned && tidei_block_shards_have_more(blocks));
+        returned = shards_give_back(blocks, 0);
+        status = shards_grow(blocks, request, out);
+    } while (status != TIDE_OK && status != TIDE_EUPSTREAM && returned && shards_have_more(blocks));
     return status;
 }
 
@@ -69,7 +625,7 @@ static enum tide_status
 fixed_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct fixed *fixed = (struct fixed *)self;
-    const struct tidei_block_request request = { bytes, alignment, stream };
+    const struct block_request request = { bytes, alignment, stream };
     enum tide_status status;
 
     *out = NULL;
@@ -78,9 +634,9 @@ fixed_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     if (alignment > TIDE_DEFAULT_ALIGNMENT)
         return tide_error_set(TIDE_EINVAL, "fixed: alignment of %zu B exceeds %zu B of the blocks", alignment,
                               TIDE_DEFAULT_ALIGNMENT);
-    if (bytes == 0 || tidei_block_shards_reuse(fixed->blocks, &request, out))
+    if (bytes == 0 || shards_reuse(fixed->blocks, &request, out))
         return TIDE_OK;
-    status = tidei_block_shards_grow(fixed->blocks, &request, out);
+    status = shards_grow(fixed->blocks, &request, out);
     if (status == TIDE_OK || status == TIDE_EUPSTREAM)
         return status;
     return fixed_allocate_pressed(fixed->blocks, &request, out);
@@ -102,13 +658,13 @@ fixed_refuse(enum tide_status status, const struct tidei_block *block, void *poi
 static enum tide_status
 fixed_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
-    const struct tidei_block_request request = { bytes, alignment, stream };
+    const struct block_request request = { bytes, alignment, stream };
     struct tidei_block was;
     enum tide_status status;
 
     if (pointer == NULL && bytes == 0)
         return TIDE_OK;
-    status = tidei_block_shards_free(((struct fixed *)self)->blocks, pointer, &request, &was);
+    status = shards_free(((struct fixed *)self)->blocks, pointer, &request, &was);
     return status == TIDE_OK ? TIDE_OK : fixed_refuse(status, &was, pointer, bytes, alignment);
 }
 
@@ -118,7 +674,7 @@ fixed_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
     if (earlier != TIDE_STREAM_ALL || later != 0)
         return tide_pass_order(self, earlier, later);
-    return tidei_block_shards_settle(((struct fixed *)self)->blocks);
+    return shards_settle(((struct fixed *)self)->blocks);
 }
 
 /* It is no failure of a trim that blocks are kept which the device cannot be waited for, or upstream does not want. */
@@ -130,7 +686,7 @@ fixed_trim(struct tide_resource *self, uint64_t keep_bytes)
     struct tidei_error error;
 
     tidei_error_save(&error);
-    if (!tidei_block_shards_give_back(fixed->blocks, keep))
+    if (!shards_give_back(fixed->blocks, keep))
         tidei_error_restore(&error);
     return tide_pass_trim(self, keep_bytes);
 }
@@ -149,7 +705,7 @@ fixed_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     }
     if (what != TIDE_QUERY_BYTES_USED && what != TIDE_QUERY_BYTES_RESERVED)
         return tide_pass_query(self, what, out);
-    tidei_block_shards_read(fixed->blocks, &used_bytes, &count);
+    shards_read(fixed->blocks, &used_bytes, &count);
     *out = what == TIDE_QUERY_BYTES_USED ? used_bytes : count * fixed->block_bytes;
     return TIDE_OK;
 }
@@ -169,7 +725,7 @@ fixed_destroy(struct tide_resource *self)
 {
     struct fixed *fixed = (struct fixed *)self;
 
-    tidei_block_shards_destroy(fixed->blocks);
+    shards_destroy(fixed->blocks);
     tide_resource_fini(self);
     free(fixed);
 }
@@ -191,7 +747,7 @@ static const struct tide_resource_ops fixed_ops = {
 static enum tide_status
 fixed_preallocate(struct fixed *fixed)
 {
-    const struct tidei_block_request request = { .alignment = TIDE_DEFAULT_ALIGNMENT };
+    const struct block_request request = { .alignment = TIDE_DEFAULT_ALIGNMENT };
     enum tide_status status = TIDE_OK;
     void *none;
 
@@ -202,7 +758,7 @@ fixed_preallocate(struct fixed *fixed)
         return tide_error_set(TIDE_ENOMEM, "fixed: no host memory to note %llu blocks",
                               (unsigned long long)fixed->preallocate);
     for (uint64_t i = 0; i < fixed->preallocate && status == TIDE_OK; i++)
-        status = tidei_block_shards_grow(fixed->blocks, &request, &none);
+        status = shards_grow(fixed->blocks, &request, &none);
     return status;
 }
 
@@ -228,11 +784,11 @@ tide_fixed_create(struct tide_resource *upstream, const struct tide_fixed_option
         return tide_error_set(TIDE_ENOMEM, "fixed: no host memory for %zu B", sizeof(*fixed));
     fixed->block_bytes = known.block_bytes;
     fixed->preallocate = known.preallocate;
-    status = tidei_block_shards_create(upstream, known.block_bytes, &fixed->blocks);
+    status = shards_create(upstream, known.block_bytes, &fixed->blocks);
     if (status == TIDE_OK)
         status = tide_resource_init(&fixed->base, &fixed_ops, upstream);
     if (status != TIDE_OK) {
-        tidei_block_shards_destroy(fixed->blocks);
+        shards_destroy(fixed->blocks);
         free(fixed);
         return status;
     }

@@ -4,14 +4,283 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "src/sync/lock.h"
 #include "src/resource/resource.h"
 #include "src/sync/thread.h"
-#include "adaptors/track/buckets.h"
 #include "adaptors/track/table.h"
 
-#define BUCKETS_FIRST 4096
+#define BUCKETS_FIRST   4096
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
+
+/* Places for blocks in each bucket; more where all of these are live at once. */
+#define BUCKET_PLACES 2
+
+/* Two lines, as processors fetch them in pairs; the first one has the lock and the first block. */
+struct bucket {
+    _Alignas(128) _Atomic uint8_t held; /* 0 or 1; written by a thread among others, from inside of its part */
+    uint16_t latest; /* the place of the block that was freed last; guarded by `held`, as all below */
+    uint32_t more_count;
+    struct tidei_track_block *more; /* owned; places beyond the first ones, where all of these were needed at once */
+    struct tidei_track_block blocks[BUCKET_PLACES];
+};
+
+struct buckets {
+    struct bucket *first; /* at a multiple of its alignment in `memory` */
+    size_t count;         /* a power of two */
+    unsigned shift;       /* of 64 bits, so that the highest ones of a hash are left */
+    void *memory;         /* owned; pages that nobody has written to cost nothing */
+};
+
+/* Places beyond the first ones. */
+struct places {
+    struct tidei_track_block *blocks; /* owned */
+    uint32_t count;
+};
+
+/* Buckets: a function on one needs it to itself, the others need all of them. */
+
+static inline struct bucket *
+buckets_at(const struct buckets *buckets, uint64_t address)
+{
+    /* Fibonacci hashing, as in src/tables/map.h: addresses at even distances come to lie far apart. */
+    return &buckets->first[address * 0x9e3779b97f4a7c15u >> buckets->shift];
+}
+
+static uintptr_t
+round_up(uintptr_t address, size_t alignment)
+{
+    return (address + alignment - 1) & ~(uintptr_t)(alignment - 1);
+}
+
+/*
+ * Make `count` empty buckets, a power of two. False where host memory is short. Huge pages are asked for: with many
+ * blocks live, each access would cost a miss of the TLB, too, where pages are small.
+ */
+static bool
+buckets_make(struct buckets *buckets, size_t count)
+{
+    uintptr_t huge, end;
+    size_t bytes;
+
+    if (__builtin_mul_overflow(count + 1, sizeof(struct bucket), &bytes))
+        return false;
+    buckets->memory = calloc(1, bytes);
+    if (buckets->memory == NULL)
+        return false;
+    huge = round_up((uintptr_t)buckets->memory, HUGE_PAGE_BYTES);
+    end = (uintptr_t)buckets->memory + bytes;
+    if (huge + HUGE_PAGE_BYTES <= end)
+        (void)madvise((void *)huge, end - huge, MADV_HUGEPAGE); /* a hint, which may be refused */
+    buckets->first = (struct bucket *)round_up((uintptr_t)buckets->memory, _Alignof(struct bucket));
+    buckets->count = count;
+    buckets->shift = 64 - (unsigned)__builtin_ctzll(count);
+    return true;
+}
+
+static void
+buckets_free(struct buckets *buckets)
+{
+    for (size_t i = 0; buckets->memory != NULL && i < buckets->count; i++)
+        free(buckets->first[i].more);
+    free(buckets->memory);
+}
+
+static inline bool
+block_is_live(const struct tidei_track_block *block)
+{
+    return block->address != 0 && block->freed_by.thread == 0;
+}
+
+static inline uint32_t
+bucket_places(const struct bucket *bucket)
+{
+    return BUCKET_PLACES + bucket->more_count;
+}
+
+static inline struct tidei_track_block *
+bucket_at(struct bucket *bucket, uint32_t place)
+{
+    return place < BUCKET_PLACES ? &bucket->blocks[place] : &bucket->more[place - BUCKET_PLACES];
+}
+
+/* The place of what is known of an address, or bucket_places(). */
+static inline uint32_t
+bucket_find(struct bucket *bucket, uint64_t address)
+{
+    uint32_t place = 0;
+
+    while (place < bucket_places(bucket) && bucket_at(bucket, place)->address != address)
+        place++;
+    return place;
+}
+
+/* A place for a new address: an empty one; else one that was freed, the latest as the last. NULL where all are live. */
+static struct tidei_track_block *
+bucket_vacant(struct bucket *bucket)
+{
+    struct tidei_track_block *freed = NULL;
+
+    for (uint32_t place = 0; place < bucket_places(bucket); place++) {
+        struct tidei_track_block *block = bucket_at(bucket, place);
+
+        if (block->address == 0)
+            return block;
+        if (!block_is_live(block) && (freed == NULL || place != bucket->latest))
+            freed = block;
+    }
+    return freed;
+}
+
+/* How many places beyond the first ones a bucket gets next. */
+static uint32_t
+bucket_next_count(const struct bucket *bucket)
+{
+    return bucket->more_count == 0 ? 4 : 2 * bucket->more_count;
+}
+
+static bool
+places_make(struct places *places, uint32_t count)
+{
+    places->blocks = calloc(count, sizeof(*places->blocks));
+    places->count = count;
+    return places->blocks != NULL;
+}
+
+/* The bucket has these places from now on, and the caller those that it had. */
+static void
+bucket_swap_more(struct bucket *bucket, struct places *places)
+{
+    struct places before = { bucket->more, bucket->more_count };
+
+    if (before.count > 0)
+        memcpy(places->blocks, before.blocks, before.count * sizeof(*before.blocks));
+    bucket->more = places->blocks;
+    bucket->more_count = places->count;
+    *places = before;
+}
+
+/* NULL where a block needs another place, and `spare` is not enough; else `spare` may be used up. */
+static struct tidei_track_block *
+bucket_make_room(struct bucket *bucket, struct places *spare)
+{
+    struct tidei_track_block *vacant = bucket_vacant(bucket);
+
+    if (vacant == NULL && spare->count >= bucket_next_count(bucket)) {
+        bucket_swap_more(bucket, spare);
+        vacant = bucket_vacant(bucket);
+    }
+    return vacant;
+}
+
+/* As tidei_track_put; NO_MEMORY where another place is needed, and `spare` is not enough, else it may be used up. */
+static enum tidei_track_answer
+bucket_put(struct bucket *bucket, const struct tidei_track_block *block, struct places *spare,
+           struct tidei_track_block *known)
+{
+    uint32_t place = bucket_find(bucket, block->address);
+    struct tidei_track_block *to;
+
+    if (place == bucket_places(bucket)) {
+        to = bucket_make_room(bucket, spare);
+        if (to == NULL)
+            return TIDEI_TRACK_NO_MEMORY;
+    } else {
+        to = bucket_at(bucket, place);
+        if (block_is_live(to)) {
+            *known = *to;
+            return TIDEI_TRACK_LIVE;
+        }
+    }
+    *to = *block;
+    return TIDEI_TRACK_FINE;
+}
+
+/* As tidei_track_take. */
+static enum tidei_track_answer
+bucket_take(struct bucket *bucket, const struct tidei_track_block *back, struct tidei_track_block *known)
+{
+    uint32_t place = bucket_find(bucket, back->address);
+    struct tidei_track_block *block;
+
+    if (place == bucket_places(bucket)) {
+        *known = (struct tidei_track_block){ 0 };
+        return TIDEI_TRACK_UNKNOWN;
+    }
+    block = bucket_at(bucket, place);
+    *known = *block;
+    if (!block_is_live(block))
+        return TIDEI_TRACK_FREED_BEFORE;
+    if (block->bytes != back->bytes)
+        return TIDEI_TRACK_OTHER_SIZE;
+    if (block->alignment_log2 != back->alignment_log2)
+        return TIDEI_TRACK_OTHER_ALIGNMENT;
+    block->freed_by = back->freed_by;
+    bucket->latest = (uint16_t)place; /* cut off in a bucket that is far too long: then it is another one's */
+    return TIDEI_TRACK_FINE;
+}
+
+/* Enter what `from` knows in the larger table; what was freed before only where there is room. */
+static bool
+buckets_copy_block(const struct buckets *to, const struct tidei_track_block *from)
+{
+    struct bucket *bucket = buckets_at(to, from->address);
+    struct tidei_track_block *vacant = bucket_vacant(bucket);
+    struct places places;
+
+    if (vacant == NULL && block_is_live(from)) {
+        if (!places_make(&places, bucket_next_count(bucket)))
+            return false;
+        bucket_swap_more(bucket, &places);
+        free(places.blocks);
+        vacant = bucket_vacant(bucket);
+    }
+    if (vacant != NULL && (block_is_live(from) || vacant->address == 0))
+        *vacant = *from;
+    return true;
+}
+
+/* Enter in `to`, which is empty, what `from` knows; of what was freed, as much as has room. False: no host memory. */
+static bool
+buckets_copy(const struct buckets *to, const struct buckets *from)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        struct bucket *bucket = &from->first[i];
+
+        for (uint32_t place = 0; place < bucket_places(bucket); place++) {
+            const struct tidei_track_block *block = bucket_at(bucket, place);
+
+            if (block->address != 0 && !buckets_copy_block(to, block))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Copy as many live blocks as fit; returns how many there are. */
+static size_t
+buckets_list(const struct buckets *buckets, struct tidei_track_block *list, size_t capacity)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < buckets->count; i++) {
+        struct bucket *bucket = &buckets->first[i];
+
+        for (uint32_t place = 0; place < bucket_places(bucket); place++) {
+            const struct tidei_track_block *block = bucket_at(bucket, place);
+
+            if (!block_is_live(block))
+                continue;
+            if (count < capacity)
+                list[count] = *block;
+            count++;
+        }
+    }
+    return count;
+}
+
+/* The table, and how threads come to a bucket. */
 
 /*
  * Threads come inside to work on a bucket. Whoever is inside alone, as the owner of the lock or with all parts closed,
@@ -20,7 +289,7 @@
 struct tidei_track_table {
     struct tidei_lock alone; /* older than the parts */
     struct tidei_slots slots;
-    struct tidei_track_buckets buckets; /* written by whoever is inside alone */
+    struct buckets buckets; /* written by whoever is inside alone */
 
     _Alignas(128) _Atomic size_t crowded; /* buckets of this table that have got more places, or larger such */
     _Atomic bool growing;                 /* some thread is about to make the table larger */
@@ -84,16 +353,16 @@ visit_end(struct tidei_track_table *table, const struct visit *visit)
 }
 
 /* Come inside, and have the bucket of an address. */
-static inline struct tidei_track_bucket *
+static inline struct bucket *
 table_enter(struct tidei_track_table *table, uint64_t address, struct visit *visit)
 {
     unsigned looks = 0;
 
     for (;;) {
-        struct tidei_track_bucket *bucket;
+        struct bucket *bucket;
 
         visit_begin(table, visit);
-        bucket = tidei_track_buckets_at(&table->buckets, address);
+        bucket = buckets_at(&table->buckets, address);
         /* Acquire: pairs with the release in table_leave. */
         if (visit->way != VISIT_AMONG || atomic_exchange_explicit(&bucket->held, 1, memory_order_acquire) == 0)
             return bucket;
@@ -105,7 +374,7 @@ table_enter(struct tidei_track_table *table, uint64_t address, struct visit *vis
 }
 
 static inline void
-table_leave(struct tidei_track_table *table, struct tidei_track_bucket *bucket, const struct visit *visit)
+table_leave(struct tidei_track_table *table, struct bucket *bucket, const struct visit *visit)
 {
     TIDEI_TEST_POINT("track.held");
     /* Release: pairs with the acquire in table_enter. Nobody else looks at it where this thread is alone. */
@@ -124,7 +393,7 @@ tidei_track_table_create(struct tidei_track_table **out)
     if (table == NULL)
         goto no_memory;
     memset(table, 0, sizeof(*table));
-    if (!tidei_track_buckets_make(&table->buckets, BUCKETS_FIRST))
+    if (!buckets_make(&table->buckets, BUCKETS_FIRST))
         goto no_memory;
     status = tidei_lock_init(&table->alone);
     if (status != TIDE_OK)
@@ -137,7 +406,7 @@ tidei_track_table_create(struct tidei_track_table **out)
 no_parts:
     tidei_lock_fini(&table->alone);
 no_lock:
-    tidei_track_buckets_free(&table->buckets);
+    buckets_free(&table->buckets);
     free(table);
     return status;
 no_memory:
@@ -152,14 +421,14 @@ tidei_track_table_destroy(struct tidei_track_table *table)
         return;
     tidei_slots_fini(&table->slots);
     tidei_lock_fini(&table->alone);
-    tidei_track_buckets_free(&table->buckets);
+    buckets_free(&table->buckets);
     free(table);
 }
 
 static void
-buckets_swap(struct tidei_track_buckets *a, struct tidei_track_buckets *b)
+buckets_swap(struct buckets *a, struct buckets *b)
 {
-    const struct tidei_track_buckets c = *a;
+    const struct buckets c = *a;
 
     *a = *b;
     *b = c;
@@ -175,27 +444,27 @@ table_is_too_small(struct tidei_track_table *table, size_t count)
     if (table->buckets.count != count)
         return false;
     atomic_store_explicit(&table->crowded, 0, memory_order_relaxed); /* relaxed: as in tidei_track_put */
-    return tidei_track_buckets_list(&table->buckets, NULL, 0) > count - count / 4;
+    return buckets_list(&table->buckets, NULL, 0) > count - count / 4;
 }
 
 /* Have twice `count` buckets, where that is too few still and host memory is not short. */
 static __attribute__((noinline)) void
 table_grow(struct tidei_track_table *table, size_t count)
 {
-    struct tidei_track_buckets other;
+    struct buckets other;
     struct visit visit;
 
     /* Relaxed, here and below: who sees it goes on without, and tries again at the next bucket that is crowded. */
     if (atomic_exchange_explicit(&table->growing, true, memory_order_relaxed))
         return;
-    if (tidei_track_buckets_make(&other, 2 * count)) {
+    if (buckets_make(&other, 2 * count)) {
         visit_begin_alone(table, &visit);
-        if (table_is_too_small(table, count) && tidei_track_buckets_copy(&other, &table->buckets)) {
+        if (table_is_too_small(table, count) && buckets_copy(&other, &table->buckets)) {
             TIDEI_TEST_POINT("track.copied");
             buckets_swap(&table->buckets, &other);
         }
         visit_end(table, &visit);
-        tidei_track_buckets_free(&other);
+        buckets_free(&other);
     }
     atomic_store_explicit(&table->growing, false, memory_order_relaxed);
 }
@@ -203,16 +472,16 @@ table_grow(struct tidei_track_table *table, size_t count)
 enum tidei_track_answer
 tidei_track_put(struct tidei_track_table *table, const struct tidei_track_block *block, struct tidei_track_block *known)
 {
-    struct tidei_track_places spare = { NULL, 0 };
+    struct places spare = { NULL, 0 };
     enum tidei_track_answer answer;
     size_t crowded = 0, count;
 
     for (;;) {
         struct visit visit;
-        struct tidei_track_bucket *bucket = table_enter(table, block->address, &visit);
-        uint32_t places = bucket->more_count, next = tidei_track_bucket_next_count(bucket);
+        struct bucket *bucket = table_enter(table, block->address, &visit);
+        uint32_t places = bucket->more_count, next = bucket_next_count(bucket);
 
-        answer = tidei_track_bucket_put(bucket, block, &spare, known);
+        answer = bucket_put(bucket, block, &spare, known);
         count = table->buckets.count;
         /* Relaxed: a number that tells when to grow, and nothing hangs on it. */
         if (__builtin_expect(bucket->more_count != places, 0))
@@ -221,7 +490,7 @@ tidei_track_put(struct tidei_track_table *table, const struct tidei_track_block 
         if (__builtin_expect(answer != TIDEI_TRACK_NO_MEMORY, 1))
             break;
         free(spare.blocks);
-        if (!tidei_track_places_make(&spare, next))
+        if (!places_make(&spare, next))
             return TIDEI_TRACK_NO_MEMORY;
     }
     free(spare.blocks);
@@ -234,8 +503,8 @@ enum tidei_track_answer
 tidei_track_take(struct tidei_track_table *table, const struct tidei_track_block *back, struct tidei_track_block *known)
 {
     struct visit visit;
-    struct tidei_track_bucket *bucket = table_enter(table, back->address, &visit);
-    enum tidei_track_answer answer = tidei_track_bucket_take(bucket, back, known);
+    struct bucket *bucket = table_enter(table, back->address, &visit);
+    enum tidei_track_answer answer = bucket_take(bucket, back, known);
 
     table_leave(table, bucket, &visit);
     return answer;
@@ -254,7 +523,7 @@ tidei_track_list(struct tidei_track_table *table, struct tidei_track_block **out
         if (*out == NULL)
             return false;
         visit_begin_alone(table, &visit);
-        *count = tidei_track_buckets_list(&table->buckets, *out, capacity);
+        *count = buckets_list(&table->buckets, *out, capacity);
         visit_end(table, &visit);
         if (*count <= capacity)
             return true;

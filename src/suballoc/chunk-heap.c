@@ -319,7 +319,7 @@ chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t mo
     return true;
 }
 
-/* Give free chunks back, as far as there are any, so that a new one of `bytes` does not raise the peak of all chunks. */
+/* Give free chunks back, as far as there are any, so that a new one of `bytes` does not raise the peak of them all. */
 static void
 chunk_heap_make_room(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 {
