@@ -18,8 +18,6 @@ arrow src/context/tag src/trace/session/recorder: as above
 arrow src/context/tag src/trace/session/registry: as above
 arrow src/stack/error adaptors/kinds: the parser calls the list of kinds by name
 arrow src/stack/parse adaptors/kinds: as above
-arrow src/trace/cupti/device-events src/trace/database/database: the times of events are the database's to compute
-arrow src/trace/cupti/driver-calls src/trace/database/database: as above
 arrow src/trace/database/replaced src/trace/session/create: the suffix of ring files
 arrow src/trace/ring/producer src/trace/events/merge: the barrier is the merge's
 arrow src/trace/ring/producer src/trace/session/fork: the recorder's state lies above
@@ -41,7 +39,6 @@ circle adaptors/binning/binning adaptors/kinds: a bin is a stack text, so it loo
 circle adaptors/log/log adaptors/log/open: one subject in two files
 circle src/bases/driver/driver src/bases/driver/text: one subject in two files
 circle src/stack/arguments src/stack/parse: an argument may be a stack
-circle src/trace/database/bulk-calls src/trace/database/bulk-rows src/trace/database/callstacks src/trace/database/database src/trace/database/definitions src/trace/database/transaction: virtual tables are registered from below
 circle src/trace/session/callstacks src/trace/session/create src/trace/session/finish src/trace/session/fork src/trace/session/recorder src/trace/session/registry src/trace/session/writer: the recorder's state is no file of its own
 circle viewer/cli/command viewer/cli/options: help and options
 circle viewer/commands/completion viewer/commands/main: completion walks the table of commands
@@ -54,7 +51,7 @@ KNOWN
 # The objects of the library and of the command, each with the symbols that it defines and needs.
 (cd "$top_builddir" && find src adaptors viewer -name 'libtidemark_la-*.o' -path '*/.libs/*' -o \
     -name 'libviewer_la-*.o' -path 'viewer/*/.libs/*' -o -name 'tidemark-*.o' -path 'viewer/*' |
-    LC_ALL=C sort | xargs "$NM" -A) >"$scratch/symbols" 2>/dev/null
+    LC_ALL=C sort | xargs $NM -A) >"$scratch/symbols" 2>/dev/null
 grep -q '^src/.*\.libs/libtidemark_la-' "$scratch/symbols" || skip_all 'there are no objects of a shared library'
 plan 6
 

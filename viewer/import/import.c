@@ -73,11 +73,8 @@ import_add_layer(struct import *import, const char *kind, const char *config, bo
         import->layers[import->layer_count++] =
             (struct import_layer){ .layer_id = id, .device = device, .alignment = alignment };
     }
-    if (device < 0)
-        return trace_writer_row(&import->writer, WRITER_LAYER, "inssn", id, is_base ? INT64_C(0) : id + 1, kind, config,
-                                INT64_C(0));
-    return trace_writer_row(&import->writer, WRITER_LAYER, "inssi", id, is_base ? INT64_C(0) : id + 1, kind, config,
-                            device);
+    return trace_writer_row(&import->writer, layer, TIDEI_NUMBER(id), TIDEI_NUMBER_IF(!is_base, id + 1),
+                            TIDEI_TEXT(kind), TIDEI_TEXT(config), TIDEI_NUMBER_IF(device >= 0, device));
 }
 
 int
@@ -125,8 +122,8 @@ import_thread(struct import *import, uint64_t thread, const char *name)
         import_no_memory();
         return 0;
     }
-    return trace_writer_row(&import->writer, WRITER_THREAD, "iis", (int64_t)id, (int64_t)thread,
-                            name != NULL ? name : "") == COMMAND_FINE
+    return trace_writer_row(&import->writer, thread, TIDEI_NUMBER(id), TIDEI_NUMBER(thread),
+                            TIDEI_TEXT(name != NULL ? name : "")) == COMMAND_FINE
                ? id
                : 0;
 }
@@ -144,10 +141,8 @@ import_stream(struct import *import, struct import_layer *layer, uint64_t handle
         return 0;
     }
     import->stream_ids++;
-    status = layer->device < 0 ? trace_writer_row(&import->writer, WRITER_STREAM, "iin", import->stream_ids,
-                                                  (int64_t)handle, INT64_C(0))
-                               : trace_writer_row(&import->writer, WRITER_STREAM, "iii", import->stream_ids,
-                                                  (int64_t)handle, layer->device);
+    status = trace_writer_row(&import->writer, stream, TIDEI_NUMBER(import->stream_ids), TIDEI_NUMBER(handle),
+                              TIDEI_NUMBER_IF(layer->device >= 0, layer->device));
     return status == COMMAND_FINE ? import->stream_ids : 0;
 }
 
@@ -156,7 +151,9 @@ import_tag(struct import *import, int64_t parent, const char *name)
 {
     int64_t id = ++import->tag_ids;
 
-    return trace_writer_row(&import->writer, WRITER_TAG, "ins", id, parent, name) == COMMAND_FINE ? id : 0;
+    return trace_writer_row(&import->writer, tag, TIDEI_NUMBER(id), TIDEI_ID(parent), TIDEI_TEXT(name)) == COMMAND_FINE
+               ? id
+               : 0;
 }
 
 /* A row for an allocation that happens now; false after a message. */
@@ -285,10 +282,10 @@ static int
 import_unmatched(struct import *import, const struct import_event *event, int64_t thread_id, int64_t stream_id)
 {
     import->unmatched++;
-    return trace_writer_row(&import->writer, WRITER_UNMATCHED, "iiiiii", import->last_ns,
-                            import->layers[event->layer].layer_id, (int64_t)event->address,
-                            event->size != IMPORT_SIZE_UNKNOWN ? (int64_t)event->size : INT64_C(0), thread_id,
-                            stream_id);
+    return trace_writer_row(&import->writer, unmatched_free, TIDEI_NUMBER(import->last_ns),
+                            TIDEI_NUMBER(import->layers[event->layer].layer_id), TIDEI_NUMBER(event->address),
+                            TIDEI_NUMBER(event->size != IMPORT_SIZE_UNKNOWN ? event->size : 0), TIDEI_NUMBER(thread_id),
+                            TIDEI_NUMBER(stream_id));
 }
 
 static int
@@ -299,8 +296,8 @@ import_mismatch(struct import *import, const struct import_event *event, int64_t
     import->mismatched++;
     snprintf(text, sizeof(text), "layer %" PRId64 ": freed as %" PRIu64 " bytes", import->layers[event->layer].layer_id,
              event->size);
-    return trace_writer_row(&import->writer, WRITER_MARK, "iissi", import->last_ns, thread_id, "size_mismatch", text,
-                            (int64_t)event->address);
+    return trace_writer_row(&import->writer, mark, TIDEI_NUMBER(import->last_ns), TIDEI_NUMBER(thread_id),
+                            TIDEI_TEXT("size_mismatch"), TIDEI_TEXT(text), TIDEI_NUMBER(event->address));
 }
 
 int
@@ -361,7 +358,7 @@ import_write_loss(struct import *import, const char *reason, uint64_t count, con
     if (count == 0)
         return COMMAND_FINE;
     fprintf(stderr, "tidemark import: %" PRIu64 " %s\n", count, words);
-    return trace_writer_row(&import->writer, WRITER_LOSS, "nsi", INT64_C(0), reason, (int64_t)count);
+    return trace_writer_row(&import->writer, loss, TIDEI_NULL, TIDEI_TEXT(reason), TIDEI_NUMBER(count));
 }
 
 static void
@@ -399,11 +396,11 @@ import_write_meta(struct import *import, const char *from, const char *source, u
 
     snprintf(versions, sizeof(versions), "tidemark %s, sqlite %s", tide_version(), sqlite3_libversion());
     for (size_t i = 0; status == COMMAND_FINE && i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        status = trace_writer_row(writer, WRITER_META, "si", numbers[i].key, numbers[i].value);
+        status = trace_writer_row(writer, meta, TIDEI_TEXT(numbers[i].key), TIDEI_NUMBER(numbers[i].value));
     for (size_t i = 0; status == COMMAND_FINE && i < sizeof(texts) / sizeof(texts[0]); i++)
-        status = trace_writer_row(writer, WRITER_META, "ss", texts[i].key, texts[i].value);
+        status = trace_writer_row(writer, meta, TIDEI_TEXT(texts[i].key), TIDEI_TEXT(texts[i].value));
     if (status == COMMAND_FINE)
-        status = trace_writer_row(writer, WRITER_META, "ss", "versions", versions);
+        status = trace_writer_row(writer, meta, TIDEI_TEXT("versions"), TIDEI_TEXT(versions));
     return status;
 }
 

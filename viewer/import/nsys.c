@@ -211,8 +211,8 @@ nsys_sample(struct nsys *nsys, sqlite3_stmt *row, struct nsys_place *place)
         return COMMAND_FINE;
     place->used_bytes = used;
     place->reserved_bytes = reserved;
-    return trace_writer_row(&nsys->import->writer, WRITER_SAMPLE, "iiii", nsys->import->last_ns, place->base_id, used,
-                            reserved);
+    return trace_writer_row(&nsys->import->writer, pool_sample, TIDEI_NUMBER(nsys->import->last_ns),
+                            TIDEI_NUMBER(place->base_id), TIDEI_NUMBER(used), TIDEI_NUMBER(reserved));
 }
 
 /* The process is in the upper bits of both ids, the correlation has 32. */
@@ -276,9 +276,10 @@ nsys_write_call(struct nsys *nsys, const struct nsys_call *call, int64_t allocat
     thread_id = import_thread(nsys->import, (uint64_t)call->tid, NULL);
     if (thread_id == 0)
         return COMMAND_WRONG;
-    return trace_writer_row(&nsys->import->writer, WRITER_CALL, "iisiiii", allocation_id, (int64_t)is_free,
-                            nsys_name(nsys, call->name), call->start_ns - nsys->first_ns, call->end_ns - call->start_ns,
-                            thread_id, call->result);
+    return trace_writer_row(&nsys->import->writer, driver_call, TIDEI_NUMBER(allocation_id), TIDEI_NUMBER(is_free),
+                            TIDEI_TEXT(nsys_name(nsys, call->name)), TIDEI_NUMBER(call->start_ns - nsys->first_ns),
+                            TIDEI_NUMBER(call->end_ns - call->start_ns), TIDEI_NUMBER(thread_id),
+                            TIDEI_NUMBER(call->result));
 }
 
 static int

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,29 +11,9 @@
 
 #include <tidemark/status.h>
 
-#include "src/trace/database/schema.h"
 #include "viewer/cli/command.h"
 #include "viewer/read/trace-open.h"
 #include "viewer/import/trace-writer.h"
-
-static const char *const writer_inserts[WRITER_INSERTS] = {
-    [WRITER_META] = "INSERT INTO meta(key, value) VALUES (?, ?)",
-    [WRITER_LAYER] = "INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (?, ?, ?, ?, ?)",
-    [WRITER_THREAD] = "INSERT INTO thread(thread_id, os_tid, name) VALUES (?, ?, ?)",
-    [WRITER_STREAM] = "INSERT INTO stream(stream_id, handle, device) VALUES (?, ?, ?)",
-    [WRITER_TAG] = "INSERT INTO tag(tag_id, parent_tag_id, name) VALUES (?, ?, ?)",
-    [WRITER_ALLOCATION] = "INSERT INTO allocation(allocation_id, layer_id, address, size, alignment, status, tag_id,"
-                          " alloc_ns, alloc_duration_ns, alloc_thread_id, alloc_stream_id, free_ns, free_duration_ns,"
-                          " free_thread_id, free_stream_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    [WRITER_SAMPLE] = "INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (?, ?, ?, ?)",
-    [WRITER_CALL] =
-        "INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-    [WRITER_UNMATCHED] = "INSERT INTO unmatched_free(ns, layer_id, address, size, thread_id, stream_id)"
-                         " VALUES (?, ?, ?, ?, ?, ?)",
-    [WRITER_MARK] = "INSERT INTO mark(ns, thread_id, kind, text, value) VALUES (?, ?, ?, ?, ?)",
-    [WRITER_LOSS] = "INSERT INTO loss(thread_id, reason, events) VALUES (?, ?, ?)",
-};
 
 /* Files of SQLite and of the recorder that would be taken for a part of the new trace. */
 static const char *const writer_companions[] = { "-wal", "-journal", "-rings" };
@@ -124,23 +103,6 @@ writer_make_file(struct trace_writer *writer, const char *path)
     return COMMAND_FINE;
 }
 
-static int
-writer_fill_status(struct trace_writer *writer)
-{
-    sqlite3_stmt *insert = NULL;
-    int code = sqlite3_prepare_v2(writer->db, "INSERT INTO status VALUES (?, ?, ?)", -1, &insert, NULL);
-
-    for (int i = 0; code == SQLITE_OK && strcmp(tide_status_name(i), "TIDE_UNKNOWN") != 0; i++) {
-        sqlite3_bind_int(insert, 1, i);
-        sqlite3_bind_text(insert, 2, tide_status_name(i), -1, SQLITE_STATIC);
-        sqlite3_bind_text(insert, 3, tide_status_text(i), -1, SQLITE_STATIC);
-        sqlite3_step(insert);
-        code = sqlite3_reset(insert);
-    }
-    sqlite3_finalize(insert);
-    return code == SQLITE_OK ? COMMAND_FINE : writer_failed(writer);
-}
-
 /* Without a journal: what fails is removed as a whole. One transaction, of which SQLite keeps 32 MiB in memory. */
 static int
 writer_make_schema(struct trace_writer *writer)
@@ -154,14 +116,11 @@ writer_make_schema(struct trace_writer *writer)
     if (sqlite3_open_v2(writer->temporary != NULL ? writer->temporary : ":memory:", &writer->db,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK ||
         sqlite3_exec(writer->db, pragmas, NULL, NULL, NULL) != SQLITE_OK ||
-        sqlite3_exec(writer->db, tidei_trace_schema, NULL, NULL, NULL) != SQLITE_OK)
+        sqlite3_exec(writer->db, tidei_trace_schema, NULL, NULL, NULL) != SQLITE_OK ||
+        tidei_inserts_prepare(&writer->inserts, writer->db, false) != SQLITE_OK ||
+        tidei_insert_statuses(writer->db) != SQLITE_OK)
         return writer_failed(writer);
-    for (int i = 0; i < WRITER_INSERTS; i++) {
-        if (sqlite3_prepare_v3(writer->db, writer_inserts[i], -1, SQLITE_PREPARE_PERSISTENT, &writer->inserts[i],
-                               NULL) != SQLITE_OK)
-            return writer_failed(writer);
-    }
-    return writer_fill_status(writer);
+    return COMMAND_FINE;
 }
 
 int
@@ -181,67 +140,22 @@ trace_writer_open(struct trace_writer *writer, const char *path, bool overwrite)
     return status;
 }
 
-static int
-writer_run(struct trace_writer *writer, sqlite3_stmt *insert)
-{
-    sqlite3_step(insert);
-    return sqlite3_reset(insert) == SQLITE_OK ? COMMAND_FINE : writer_failed(writer);
-}
-
-static void
-writer_bind_id(sqlite3_stmt *insert, int column, int64_t id)
-{
-    if (id != 0)
-        sqlite3_bind_int64(insert, column, id);
-    else
-        sqlite3_bind_null(insert, column);
-}
-
 int
-trace_writer_row(struct trace_writer *writer, enum trace_writer_insert which, const char *types, ...)
+trace_writer_inserted(const struct trace_writer *writer, int code)
 {
-    sqlite3_stmt *insert = writer->inserts[which];
-    va_list arguments;
-
-    va_start(arguments, types);
-    for (int column = 1; types[column - 1] != '\0'; column++) {
-        if (types[column - 1] == 's')
-            sqlite3_bind_text(insert, column, va_arg(arguments, const char *), -1, SQLITE_STATIC);
-        else if (types[column - 1] == 'n')
-            writer_bind_id(insert, column, va_arg(arguments, int64_t));
-        else
-            sqlite3_bind_int64(insert, column, va_arg(arguments, int64_t));
-    }
-    va_end(arguments);
-    return writer_run(writer, insert);
+    return code == SQLITE_OK ? COMMAND_FINE : writer_failed(writer);
 }
 
 int
 trace_writer_life(struct trace_writer *writer, const struct trace_writer_life *life)
 {
-    sqlite3_stmt *insert = writer->inserts[WRITER_ALLOCATION];
-
-    sqlite3_bind_int64(insert, 1, life->allocation_id);
-    sqlite3_bind_int64(insert, 2, life->layer_id);
-    sqlite3_bind_int64(insert, 3, (int64_t)life->address);
-    sqlite3_bind_int64(insert, 4, (int64_t)life->size);
-    sqlite3_bind_int64(insert, 5, (int64_t)life->alignment);
-    sqlite3_bind_int(insert, 6, life->status);
-    writer_bind_id(insert, 7, life->tag_id);
-    sqlite3_bind_int64(insert, 8, life->alloc_ns);
-    sqlite3_bind_int64(insert, 9, life->alloc_duration_ns);
-    sqlite3_bind_int64(insert, 10, life->alloc_thread_id);
-    sqlite3_bind_int64(insert, 11, life->alloc_stream_id);
-    if (life->freed) {
-        sqlite3_bind_int64(insert, 12, life->free_ns);
-        sqlite3_bind_int64(insert, 13, life->free_duration_ns);
-        sqlite3_bind_int64(insert, 14, life->free_thread_id);
-        sqlite3_bind_int64(insert, 15, life->free_stream_id);
-    } else {
-        for (int column = 12; column <= 15; column++)
-            sqlite3_bind_null(insert, column);
-    }
-    return writer_run(writer, insert);
+    return trace_writer_row(
+        writer, allocation, TIDEI_NUMBER(life->allocation_id), TIDEI_NUMBER(life->layer_id),
+        TIDEI_NUMBER(life->address), TIDEI_NUMBER(life->size), TIDEI_NUMBER(life->alignment),
+        TIDEI_NUMBER(life->status), TIDEI_ID(life->tag_id), TIDEI_NULL, TIDEI_NUMBER(life->alloc_ns),
+        TIDEI_NUMBER(life->alloc_duration_ns), TIDEI_NUMBER(life->alloc_thread_id), TIDEI_NUMBER(life->alloc_stream_id),
+        TIDEI_NUMBER_IF(life->freed, life->free_ns), TIDEI_NUMBER_IF(life->freed, life->free_duration_ns),
+        TIDEI_NUMBER_IF(life->freed, life->free_thread_id), TIDEI_NUMBER_IF(life->freed, life->free_stream_id));
 }
 
 static int
@@ -249,10 +163,7 @@ writer_close(struct trace_writer *writer)
 {
     int code;
 
-    for (int i = 0; i < WRITER_INSERTS; i++) {
-        sqlite3_finalize(writer->inserts[i]);
-        writer->inserts[i] = NULL;
-    }
+    tidei_inserts_finalize(&writer->inserts);
     code = sqlite3_close(writer->db);
     writer->db = NULL;
     return code == SQLITE_OK ? COMMAND_FINE : writer_failed(writer);
@@ -304,8 +215,7 @@ trace_writer_finish(struct trace_writer *writer)
 void
 trace_writer_abandon(struct trace_writer *writer)
 {
-    for (int i = 0; i < WRITER_INSERTS; i++)
-        sqlite3_finalize(writer->inserts[i]);
+    tidei_inserts_finalize(&writer->inserts);
     sqlite3_close(writer->db);
     if (writer->temporary != NULL)
         unlink(writer->temporary);

@@ -12,27 +12,14 @@
 
 #include <sqlite3.h>
 
-enum trace_writer_insert {
-    WRITER_META,
-    WRITER_LAYER,
-    WRITER_THREAD,
-    WRITER_STREAM,
-    WRITER_TAG,
-    WRITER_ALLOCATION,
-    WRITER_SAMPLE,
-    WRITER_CALL,
-    WRITER_UNMATCHED,
-    WRITER_MARK,
-    WRITER_LOSS,
-    WRITER_INSERTS
-};
+#include "src/trace/database/insert.h"
 
 struct trace_writer {
     sqlite3 *db;     /* owns */
     char *path;      /* owns; NULL: in memory */
     char *temporary; /* owns; until it takes the place of `path` */
     bool overwrite;
-    sqlite3_stmt *inserts[WRITER_INSERTS];
+    struct tidei_inserts inserts; /* owns */
 };
 
 /* One row of `allocation`; ids that are 0 are NULL in the trace. */
@@ -62,12 +49,10 @@ struct trace_writer_life {
  */
 int trace_writer_open(struct trace_writer *writer, const char *path, bool overwrite);
 
-/*
- * Insert a row, one argument for each column: `types` has i for an int64_t, n for one that is NULL where it is 0,
- * s for a text (borrowed; NULL is NULL). COMMAND_FINE, or COMMAND_WRONG after a message.
- */
-int trace_writer_row(struct trace_writer *writer, enum trace_writer_insert insert, const char *types, ...);
-
+/* Insert a row: see insert.h. COMMAND_FINE, or COMMAND_WRONG after a message. */
+#define trace_writer_row(writer, table, ...)                                                                           \
+    trace_writer_inserted((writer), tidei_insert(&(writer)->inserts, table, __VA_ARGS__))
+int trace_writer_inserted(const struct trace_writer *writer, int code);
 int trace_writer_life(struct trace_writer *writer, const struct trace_writer_life *life);
 
 /* Complete the trace and put it into its place. COMMAND_FINE; or COMMAND_WRONG after a message and nothing is left. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/trace/database/schema.h"
 #include "viewer/cli/command.h"
 #include "viewer/base/progress.h"
 #include "viewer/read/rows.h"
@@ -21,7 +22,7 @@ struct reading {
     bool disordered;     /* a row began before the one in front of it, and no more are wanted */
 };
 
-/* The first columns of the statement. */
+/* The first columns of the statement, which every reading has. */
 enum {
     READING_ID,
     READING_ALLOC_NS,
@@ -29,30 +30,51 @@ enum {
     READING_LAYER,
     READING_SIZE,
     READING_STATUS,
-    READING_COLUMNS, /* those of reading_extra_columns that are needed follow */
+    READING_FIRST, /* how many these are */
 };
 
-#define READING_FIRST  "allocation_id, alloc_ns, free_ns, layer_id, size, status"
-#define READING_EXTRAS 10
+#define READING_COLUMN(need, name)                                                                                     \
+    {                                                                                                                  \
+        need, TIDEI_allocation_##name, offsetof(struct scan_life, name)                                                \
+    }
 
-/* What follows where it is needed. NULL, where it is allowed, is 0. */
-static const struct reading_extra {
+/* The columns of the statement: the first ones, and those of the others that are needed. */
+static const struct reading_column {
     unsigned need;
-    bool null;
-    const char *column;
+    unsigned column; /* of the table `allocation` */
     size_t offset;
-} reading_extra_columns[READING_EXTRAS] = {
-    { SCAN_PLACE | SCAN_ALIGNMENT, false, "alignment", offsetof(struct scan_life, alignment) },
-    { SCAN_PLACE, false, "address", offsetof(struct scan_life, address) },
-    { SCAN_ORIGIN, true, "tag_id", offsetof(struct scan_life, tag_id) },
-    { SCAN_ORIGIN, true, "callstack_id", offsetof(struct scan_life, callstack_id) },
-    { SCAN_CALLER, false, "alloc_thread_id", offsetof(struct scan_life, alloc_thread_id) },
-    { SCAN_CALLER, false, "alloc_stream_id", offsetof(struct scan_life, alloc_stream_id) },
-    { SCAN_FREER, true, "free_thread_id", offsetof(struct scan_life, free_thread_id) },
-    { SCAN_FREER, true, "free_stream_id", offsetof(struct scan_life, free_stream_id) },
-    { SCAN_DURATION, false, "alloc_duration_ns", offsetof(struct scan_life, alloc_duration_ns) },
-    { SCAN_DURATION, true, "free_duration_ns", offsetof(struct scan_life, free_duration_ns) },
+} reading_columns[] = {
+    READING_COLUMN(0, allocation_id),
+    READING_COLUMN(0, alloc_ns),
+    READING_COLUMN(0, free_ns),
+    READING_COLUMN(0, layer_id),
+    READING_COLUMN(0, size),
+    READING_COLUMN(0, status),
+    READING_COLUMN(SCAN_PLACE | SCAN_ALIGNMENT, alignment),
+    READING_COLUMN(SCAN_PLACE, address),
+    READING_COLUMN(SCAN_ORIGIN, tag_id),
+    READING_COLUMN(SCAN_ORIGIN, callstack_id),
+    READING_COLUMN(SCAN_CALLER, alloc_thread_id),
+    READING_COLUMN(SCAN_CALLER, alloc_stream_id),
+    READING_COLUMN(SCAN_FREER, free_thread_id),
+    READING_COLUMN(SCAN_FREER, free_stream_id),
+    READING_COLUMN(SCAN_DURATION, alloc_duration_ns),
+    READING_COLUMN(SCAN_DURATION, free_duration_ns),
 };
+
+#define READING_COLUMNS (sizeof(reading_columns) / sizeof(reading_columns[0]))
+
+static const struct tidei_column *
+reading_column(size_t i)
+{
+    return &tidei_tables[TIDEI_TABLE_allocation].columns[reading_columns[i].column];
+}
+
+static bool
+reading_needs(const struct reading *reading, size_t i)
+{
+    return i < READING_FIRST || (reading->needs & reading_columns[i].need) != 0;
+}
 
 /* An integer of the row. SQLite lets a column hold anything: *broken is set where this one does not hold an integer. */
 static inline int64_t
@@ -63,37 +85,32 @@ reading_integer(sqlite3_value **values, int column, int *broken)
     return sqlite3_value_int64(values[column]);
 }
 
+/* The columns beyond the first. NULL, where the schema allows it, is 0. */
 static void
-reading_extras(const struct reading *reading, sqlite3_value **values, struct scan_life *life, int *broken)
+reading_others(const struct reading *reading, sqlite3_value **values, struct scan_life *life, int *broken)
 {
-    int column = READING_COLUMNS;
+    int column = READING_FIRST;
 
-    for (size_t i = 0; i < READING_EXTRAS; i++) {
-        const struct reading_extra *extra = &reading_extra_columns[i];
+    for (size_t i = READING_FIRST; i < READING_COLUMNS; i++) {
         int64_t value = 0;
 
-        if (!(reading->needs & extra->need))
+        if (!reading_needs(reading, i))
             continue;
-        if (!extra->null || sqlite3_value_type(values[column]) != SQLITE_NULL)
+        if (reading_column(i)->type != TIDEI_COLUMN_INTEGER_OR_NULL ||
+            sqlite3_value_type(values[column]) != SQLITE_NULL)
             value = reading_integer(values, column, broken);
-        memcpy((char *)life + extra->offset, &value, sizeof(value));
+        memcpy((char *)life + reading_columns[i].offset, &value, sizeof(value));
         column++;
     }
 }
 
-/* What the column of a row is called. */
+/* The name of a column of the statement. */
 static const char *
 reading_column_name(const struct reading *reading, int column)
 {
-    static const char *const names[READING_COLUMNS] = { "allocation_id", "alloc_ns", "free_ns",
-                                                        "layer_id",      "size",     "status" };
-    int at = READING_COLUMNS;
-
-    if (column < READING_COLUMNS)
-        return names[column];
-    for (size_t i = 0; i < READING_EXTRAS; i++) {
-        if (reading->needs & reading_extra_columns[i].need && at++ == column)
-            return reading_extra_columns[i].column;
+    for (size_t i = 0; i < READING_COLUMNS; i++) {
+        if (reading_needs(reading, i) && column-- == 0)
+            return reading_column(i)->name;
     }
     return "";
 }
@@ -120,7 +137,7 @@ reading_life(const struct reading *reading, sqlite3_value **values, struct scan_
     if (life->freed && life->free_ns < life->alloc_ns)
         life->free_ns = life->alloc_ns;
     if (reading->needs & ~(unsigned)SCAN_LIVE)
-        reading_extras(reading, values, life, &broken);
+        reading_others(reading, values, life, &broken);
     if (broken >= 0)
         return trace_broken(reading->trace, "allocation %lld: %s is no integer",
                             sqlite3_value_int64(values[READING_ID]), reading_column_name(reading, broken));
@@ -173,15 +190,15 @@ reading_rows(struct reading *reading, const char *sql)
     return reading->status;
 }
 
-/* The columns that are needed. */
+/* The columns that are needed: "a, b". */
 static void
-reading_columns(const struct reading *reading, char *out, size_t size)
+reading_list(const struct reading *reading, char *out, size_t size)
 {
-    size_t length = (size_t)snprintf(out, size, "%s", READING_FIRST);
+    size_t length = 0;
 
-    for (size_t i = 0; i < READING_EXTRAS; i++) {
-        if (reading->needs & reading_extra_columns[i].need)
-            length += (size_t)snprintf(out + length, size - length, ", %s", reading_extra_columns[i].column);
+    for (size_t i = 0; i < READING_COLUMNS; i++) {
+        if (reading_needs(reading, i))
+            length += (size_t)snprintf(out + length, size - length, "%s%s", i > 0 ? ", " : "", reading_column(i)->name);
     }
 }
 
@@ -198,7 +215,7 @@ reading_attempt(struct reading *reading, bool sorted)
     reading->status = COMMAND_FINE;
     reading->disordered = false;
     status = reading->taker->begin(reading->taker->context, sorted);
-    reading_columns(reading, columns, sizeof(columns));
+    reading_list(reading, columns, sizeof(columns));
     if (sorted)
         snprintf(sql, sizeof(sql),
                  "SELECT 1 FROM (SELECT %s FROM allocation ORDER BY alloc_ns, allocation_id LIMIT -1)"

@@ -9,24 +9,6 @@
 #include "viewer/cli/command.h"
 #include "viewer/read/trace-schema.h"
 
-/* What this command reads, and so what must be there. More is fine. */
-static const struct {
-    const char *table;
-    const char *columns;
-} schema_needs[] = {
-    { "meta", "key value" },
-    { "layer", "layer_id upstream_layer_id kind config" },
-    { "layer_bin", "layer_id limit_bytes upstream_layer_id" },
-    { "thread", "thread_id os_tid name" },
-    { "stream", "stream_id handle device" },
-    { "allocation", "allocation_id layer_id address size alignment status tag_id callstack_id alloc_ns "
-                    "alloc_duration_ns alloc_thread_id "
-                    "alloc_stream_id free_ns free_duration_ns free_thread_id free_stream_id" },
-    { "pool_sample", "ns layer_id used_bytes reserved_bytes" },
-    { "unmatched_free", "ns layer_id address size thread_id stream_id" },
-    { "loss", "thread_id reason events" },
-};
-
 enum schema_table {
     SCHEMA_TABLE_FINE,
     SCHEMA_TABLE_MISSING,
@@ -158,15 +140,32 @@ schema_check_version(const struct trace *trace)
     return COMMAND_FINE;
 }
 
+/* The columns of a table that a trace must have, "a b"; more is fine. False: it need not even have the table. */
+static bool
+schema_required(const struct tidei_table *table, char *columns, size_t size)
+{
+    size_t length = 0;
+
+    for (unsigned i = 0; i < table->column_count; i++) {
+        if (table->columns[i].needed == TIDEI_COLUMN_REQUIRED)
+            length += (size_t)snprintf(columns + length, size - length, "%s ", table->columns[i].name);
+    }
+    return length > 0;
+}
+
 int
 trace_check_schema(const struct trace *trace)
 {
     int status = schema_check_version(trace);
 
-    for (size_t i = 0; status == COMMAND_FINE && i < sizeof(schema_needs) / sizeof(schema_needs[0]); i++) {
-        status = schema_check_table(trace, schema_needs[i].table);
+    for (size_t i = 0; status == COMMAND_FINE && i < TIDEI_TABLES; i++) {
+        char columns[512];
+
+        if (!schema_required(&tidei_tables[i], columns, sizeof(columns)))
+            continue;
+        status = schema_check_table(trace, tidei_tables[i].name);
         if (status == COMMAND_FINE)
-            status = schema_check_columns(trace, schema_needs[i].table, schema_needs[i].columns);
+            status = schema_check_columns(trace, tidei_tables[i].name, columns);
     }
     return status;
 }

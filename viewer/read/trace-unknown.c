@@ -14,7 +14,6 @@
 
 struct unknown {
     const struct trace *trace;
-    sqlite3 *known; /* an empty trace as this version makes it */
     size_t count;
 };
 
@@ -39,15 +38,18 @@ unknown_say(struct unknown *unknown, const char *table, const char *column)
 }
 
 static bool
-unknown_has(struct unknown *unknown, const char *table, const char *column)
+unknown_has(const struct tidei_table *table, const char *column)
 {
-    return sqlite3_table_column_metadata(unknown->known, NULL, table, column, NULL, NULL, NULL, NULL, NULL) ==
-           SQLITE_OK;
+    for (unsigned i = 0; i < table->column_count; i++) {
+        if (sqlite3_stricmp(table->columns[i].name, column) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* The columns of a table that is known. Nothing is run. */
 static void
-unknown_look(struct unknown *unknown, const char *table)
+unknown_look(struct unknown *unknown, const struct tidei_table *known, const char *table)
 {
     sqlite3_stmt *statement = NULL;
     char *sql = sqlite3_mprintf("SELECT * FROM \"%w\"", table);
@@ -56,7 +58,7 @@ unknown_look(struct unknown *unknown, const char *table)
         for (int i = 0; i < sqlite3_column_count(statement); i++) {
             const char *column = sqlite3_column_name(statement, i);
 
-            if (column != NULL && !unknown_has(unknown, table, column))
+            if (column != NULL && !unknown_has(known, column))
                 unknown_say(unknown, table, column);
         }
     }
@@ -79,16 +81,15 @@ trace_say_unknown(const struct trace *trace)
     struct unknown unknown = { .trace = trace };
     sqlite3_stmt *statement = NULL;
 
-    if (sqlite3_open(":memory:", &unknown.known) == SQLITE_OK &&
-        sqlite3_exec(unknown.known, tidei_trace_schema, NULL, NULL, NULL) == SQLITE_OK &&
-        sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL) == SQLITE_OK) {
+    if (sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL) == SQLITE_OK) {
         while (sqlite3_step(statement) == SQLITE_ROW) {
             const char *table = (const char *)sqlite3_column_text(statement, 0);
+            const struct tidei_table *known = table != NULL ? tidei_table_find(table) : NULL;
 
             if (table == NULL || unknown_is_read(table))
                 continue;
-            if (unknown_has(&unknown, table, NULL))
-                unknown_look(&unknown, table);
+            if (known != NULL)
+                unknown_look(&unknown, known, table);
             else
                 unknown_say(&unknown, table, NULL);
         }
@@ -96,5 +97,4 @@ trace_say_unknown(const struct trace *trace)
     if (unknown.count > 0)
         putc('\n', stderr);
     sqlite3_finalize(statement);
-    sqlite3_close(unknown.known);
 }

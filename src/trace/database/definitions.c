@@ -8,7 +8,8 @@
 #include "src/resource/resource.h"
 #include "src/tables/grow.h"
 #include "src/trace/cupti/device-events.h"
-#include "src/trace/database/database.h"
+#include "src/trace/database/common-rows.h"
+#include "src/trace/database/definitions.h"
 
 static const struct tidei_record *
 definitions_record(const struct tidei_database *database, uint64_t index)
@@ -36,47 +37,25 @@ definitions_text(const struct tidei_database *database, uint64_t index, size_t *
     return text;
 }
 
-bool
-tidei_database_set_device(struct tidei_database *database, uint32_t layer_id, int64_t device)
-{
-    size_t before;
-
-    if (layer_id > UINT16_MAX)
-        return true;
-    before = database->layer_capacity;
-    if (!tidei_grow(&database->layer_devices, &database->layer_capacity, layer_id, 1))
-        return false;
-    for (size_t i = before; i < database->layer_capacity; i++)
-        database->layer_devices[i] = -1;
-    database->layer_devices[layer_id] = device;
-    return true;
-}
-
 static enum tide_status
 definitions_layer(struct tidei_database *database, const struct tidei_record *record, const char *text, size_t length)
 {
     size_t kind = strlen(text);
 
-    sqlite3_bind_int64(database->layer, 1, (int64_t)record->address);
-    if (record->size != 0)
-        sqlite3_bind_int64(database->layer, 2, (int64_t)record->size);
-    sqlite3_bind_text(database->layer, 3, text, (int)kind, SQLITE_STATIC);
-    sqlite3_bind_text(database->layer, 4, kind < length ? text + kind + 1 : "", -1, SQLITE_STATIC);
-    if ((int64_t)record->stream >= 0)
-        sqlite3_bind_int64(database->layer, 5, (int64_t)record->stream);
     if (!tidei_database_set_device(database, (uint32_t)record->address, (int64_t)record->stream))
         database->no_memory = true;
-    return tidei_database_run(database, database->layer, "layer");
+    return tidei_database_insert(database, layer, TIDEI_NUMBER(record->address), TIDEI_ID(record->size),
+                                 TIDEI_TEXT_OF(text, kind), TIDEI_TEXT(kind < length ? text + kind + 1 : ""),
+                                 TIDEI_NUMBER_IF((int64_t)record->stream >= 0, record->stream));
 }
 
 static enum tide_status
 definitions_bin(struct tidei_database *database, const struct tidei_record *record)
 {
-    sqlite3_bind_int64(database->bin, 1, (int64_t)record->address);
-    /* a column has no more than 63 bits */
-    sqlite3_bind_int64(database->bin, 2, record->size > INT64_MAX ? INT64_MAX : (int64_t)record->size);
-    sqlite3_bind_int64(database->bin, 3, (int64_t)record->stream);
-    return tidei_database_run(database, database->bin, "layer_bin");
+    uint64_t limit_bytes = record->size > INT64_MAX ? INT64_MAX : record->size; /* a column has no more than 63 bits */
+
+    return tidei_database_insert(database, layer_bin, TIDEI_NUMBER(record->address), TIDEI_NUMBER(limit_bytes),
+                                 TIDEI_NUMBER(record->stream));
 }
 
 static enum tide_status
@@ -84,33 +63,8 @@ definitions_thread(struct tidei_database *database, const struct tidei_record *r
 {
     if (database->devices != NULL)
         tidei_device_events_add_thread(database->devices, (uint32_t)record->address, (uint32_t)record->size);
-    sqlite3_bind_int64(database->thread, 1, (int64_t)record->address);
-    sqlite3_bind_int64(database->thread, 2, (int64_t)record->size);
-    sqlite3_bind_text(database->thread, 3, text, -1, SQLITE_STATIC);
-    return tidei_database_run(database, database->thread, "thread");
-}
-
-static enum tide_status
-definitions_tag(struct tidei_database *database, const struct tidei_record *record, const char *text)
-{
-    sqlite3_bind_int64(database->tag, 1, (int64_t)record->address);
-    if (record->size != 0)
-        sqlite3_bind_int64(database->tag, 2, (int64_t)record->size);
-    sqlite3_bind_text(database->tag, 3, text, -1, SQLITE_STATIC);
-    return tidei_database_run(database, database->tag, "tag");
-}
-
-static enum tide_status
-definitions_mark(struct tidei_database *database, const struct tidei_record *record, const char *kind, const char *text,
-                 const int64_t *value)
-{
-    sqlite3_bind_int64(database->mark, 1, (int64_t)tidei_timeline_ns(&database->timeline, record->ticks));
-    sqlite3_bind_int64(database->mark, 2, record->thread);
-    sqlite3_bind_text(database->mark, 3, kind, -1, SQLITE_STATIC);
-    sqlite3_bind_text(database->mark, 4, text, -1, SQLITE_STATIC);
-    if (value != NULL)
-        sqlite3_bind_int64(database->mark, 5, *value);
-    return tidei_database_run(database, database->mark, "mark");
+    return tidei_database_insert(database, thread, TIDEI_NUMBER(record->address), TIDEI_NUMBER(record->size),
+                                 TIDEI_TEXT(text));
 }
 
 static enum tide_status
@@ -142,6 +96,7 @@ static enum tide_status
 definitions_other(struct tidei_database *database, uint64_t index)
 {
     const struct tidei_record *record = definitions_record(database, index);
+    uint64_t ns = tidei_timeline_ns(&database->timeline, record->ticks);
     enum tide_status status = TIDE_OK;
     size_t length;
     char *text = definitions_text(database, index, &length);
@@ -159,10 +114,12 @@ definitions_other(struct tidei_database *database, uint64_t index)
         status = definitions_thread(database, record, text);
         break;
     case TIDEI_RECORD_TAG:
-        status = definitions_tag(database, record, text);
+        status = tidei_database_insert(database, tag, TIDEI_NUMBER(record->address), TIDEI_ID(record->size),
+                                       TIDEI_TEXT(text));
         break;
     case TIDEI_RECORD_MARK:
-        status = definitions_mark(database, record, "mark", text, NULL);
+        status = tidei_database_insert(database, mark, TIDEI_NUMBER(ns), TIDEI_NUMBER(record->thread),
+                                       TIDEI_TEXT("mark"), TIDEI_TEXT(text));
         break;
     case TIDEI_RECORD_LOSS:
         status = definitions_loss(database, record);
@@ -174,17 +131,16 @@ definitions_other(struct tidei_database *database, uint64_t index)
         status = tidei_database_meta_text(database, "devices", text);
         break;
     case TIDEI_RECORD_SAMPLE:
-        status = tidei_database_sample(database, tidei_timeline_ns(&database->timeline, record->ticks), record->tag,
-                                       record->address, record->size);
+        status = tidei_database_sample(database, ns, record->tag, record->address, record->size);
         break;
     case TIDEI_RECORD_MODULE:
-        status = tidei_stacks_module(database, record, text, length);
+        status = tidei_callstacks_module(database, record, text, length);
         break;
     case TIDEI_RECORD_CALLSTACK:
-        status = tidei_stacks_callstack(database, record, text, length);
+        status = tidei_callstacks_stack(database, record, text, length);
         break;
     case TIDEI_RECORD_MISUSE:
-        status = tidei_stacks_misuse(database, record, text, length);
+        status = tidei_callstacks_misuse(database, record, text, length);
         break;
     default:
         database->unreadable++; /* a damaged file */
@@ -200,13 +156,10 @@ definitions_unmatched(struct tidei_database *database, uint64_t index)
     const struct tidei_record *record = definitions_record(database, index);
     uint64_t began = record->ticks - record->duration_ticks;
 
-    sqlite3_bind_int64(database->unmatched, 1, (int64_t)tidei_timeline_ns(&database->timeline, began));
-    sqlite3_bind_int64(database->unmatched, 2, record->layer);
-    sqlite3_bind_int64(database->unmatched, 3, (int64_t)record->address);
-    sqlite3_bind_int64(database->unmatched, 4, (int64_t)record->size);
-    sqlite3_bind_int64(database->unmatched, 5, record->thread);
-    sqlite3_bind_int64(database->unmatched, 6, tidei_database_stream(database, record->stream, record->layer));
-    return tidei_database_run(database, database->unmatched, "unmatched_free");
+    return tidei_database_insert(database, unmatched_free, TIDEI_NUMBER(tidei_timeline_ns(&database->timeline, began)),
+                                 TIDEI_NUMBER(record->layer), TIDEI_NUMBER(record->address), TIDEI_NUMBER(record->size),
+                                 TIDEI_NUMBER(record->thread),
+                                 TIDEI_NUMBER(tidei_database_stream(database, record->stream, record->layer)));
 }
 
 /* A free that was refused, or that named another size than its allocation. */
@@ -214,20 +167,21 @@ static enum tide_status
 definitions_odd(struct tidei_database *database, uint64_t index)
 {
     const struct tidei_record *record = definitions_record(database, index);
-    int64_t address = (int64_t)record->address;
+    bool refused = record->status != TIDE_OK;
     char text[128];
 
-    if (record->status != TIDE_OK) {
+    if (refused)
         snprintf(text, sizeof(text), "layer %u: %s: free of %llu bytes", record->layer,
                  tide_status_name(record->status), (unsigned long long)record->size);
-        return definitions_mark(database, record, "refused_free", text, &address);
-    }
-    snprintf(text, sizeof(text), "layer %u: freed as %llu bytes", record->layer, (unsigned long long)record->size);
-    return definitions_mark(database, record, "size_mismatch", text, &address);
+    else
+        snprintf(text, sizeof(text), "layer %u: freed as %llu bytes", record->layer, (unsigned long long)record->size);
+    return tidei_database_insert(database, mark, TIDEI_NUMBER(tidei_timeline_ns(&database->timeline, record->ticks)),
+                                 TIDEI_NUMBER(record->thread), TIDEI_TEXT(refused ? "refused_free" : "size_mismatch"),
+                                 TIDEI_TEXT(text), TIDEI_NUMBER(record->address));
 }
 
 enum tide_status
-tidei_extras_write(struct tidei_database *database)
+tidei_database_write_definitions(struct tidei_database *database)
 {
     const struct tidei_pair *pair = database->pair;
     enum tide_status status = TIDE_OK;

@@ -5,7 +5,8 @@
 
 #include "src/resource/resource.h"
 #include "src/tables/grow.h"
-#include "src/trace/database/database.h"
+#include "src/trace/database/common-rows.h"
+#include "src/trace/database/definitions.h"
 
 /* Call `row` for each row of a query. */
 static enum tide_status
@@ -38,24 +39,25 @@ load_log2(int64_t alignment)
     return alignment > 0 ? (unsigned)__builtin_ctzll((uint64_t)alignment) : 0;
 }
 
+/* The row has all columns of `allocation`. */
 static bool
 load_live(struct tidei_database *database, sqlite3_stmt *row)
 {
-    int64_t alloc_ns = sqlite3_column_int64(row, 7);
+    int64_t alloc_ns = sqlite3_column_int64(row, TIDEI_allocation_alloc_ns);
     struct tidei_live live = {
-        .id = (uint64_t)sqlite3_column_int64(row, 0),
-        .layer = (uint16_t)sqlite3_column_int(row, 1),
-        .address = (uint64_t)sqlite3_column_int64(row, 2),
-        .size = (uint64_t)sqlite3_column_int64(row, 3),
-        .alignment_log2 = (uint8_t)load_log2(sqlite3_column_int64(row, 4)),
-        .tag = (uint32_t)sqlite3_column_int64(row, 5),
-        .callstack = (uint32_t)sqlite3_column_int64(row, 6),
+        .id = (uint64_t)sqlite3_column_int64(row, TIDEI_allocation_allocation_id),
+        .layer = (uint16_t)sqlite3_column_int(row, TIDEI_allocation_layer_id),
+        .address = (uint64_t)sqlite3_column_int64(row, TIDEI_allocation_address),
+        .size = (uint64_t)sqlite3_column_int64(row, TIDEI_allocation_size),
+        .alignment_log2 = (uint8_t)load_log2(sqlite3_column_int64(row, TIDEI_allocation_alignment)),
+        .tag = (uint32_t)sqlite3_column_int64(row, TIDEI_allocation_tag_id),
+        .callstack = (uint32_t)sqlite3_column_int64(row, TIDEI_allocation_callstack_id),
         .alloc_ns = (uint64_t)alloc_ns,
         /* As near as the nanosecond tells: lives of one address are told apart by it. */
         .ticks = tidei_timeline_ticks(&database->timeline, alloc_ns > 0 ? (uint64_t)alloc_ns : 0),
-        .alloc_duration_ns = (uint64_t)sqlite3_column_int64(row, 8),
-        .alloc_thread_id = (uint32_t)sqlite3_column_int64(row, 9),
-        .alloc_stream_id = (uint32_t)sqlite3_column_int64(row, 10),
+        .alloc_duration_ns = (uint64_t)sqlite3_column_int64(row, TIDEI_allocation_alloc_duration_ns),
+        .alloc_thread_id = (uint32_t)sqlite3_column_int64(row, TIDEI_allocation_alloc_thread_id),
+        .alloc_stream_id = (uint32_t)sqlite3_column_int64(row, TIDEI_allocation_alloc_stream_id),
     };
 
     return tidei_pair_keep(database->pair, &live, SIZE_MAX);
@@ -69,20 +71,17 @@ load_next_id(struct tidei_database *database, sqlite3_stmt *row)
     return true;
 }
 
-/* Streams were numbered from 1 without a gap. */
 static bool
 load_stream(struct tidei_database *database, sqlite3_stmt *row)
 {
-    struct tidei_stream *stream;
+    bool has_device = sqlite3_column_type(row, 2) != SQLITE_NULL;
 
-    if (!tidei_grow(&database->streams, &database->stream_capacity, database->stream_count, 1))
-        return false;
-    stream = &database->streams[database->stream_count++];
-    stream->id = (uint32_t)sqlite3_column_int64(row, 0);
-    stream->handle = (uint64_t)sqlite3_column_int64(row, 1);
-    stream->device = sqlite3_column_type(row, 2) == SQLITE_NULL ? -1 : sqlite3_column_int64(row, 2);
-    stream->written = true;
-    return true;
+    return tidei_database_add_stream(database, (struct tidei_stream){
+                                                   .id = (uint32_t)sqlite3_column_int64(row, 0),
+                                                   .handle = (uint64_t)sqlite3_column_int64(row, 1),
+                                                   .device = has_device ? sqlite3_column_int64(row, 2) : -1,
+                                                   .written = true,
+                                               });
 }
 
 static bool
@@ -94,14 +93,15 @@ load_device(struct tidei_database *database, sqlite3_stmt *row)
 static bool
 load_module(struct tidei_database *database, sqlite3_stmt *row)
 {
-    return tidei_stacks_add_module(database, (uint32_t)sqlite3_column_int64(row, 0),
-                                   (uint64_t)sqlite3_column_int64(row, 1), (uint64_t)sqlite3_column_int64(row, 2));
+    return tidei_callstacks_add_module(database, (uint32_t)sqlite3_column_int64(row, 0),
+                                       (uint64_t)sqlite3_column_int64(row, 1), (uint64_t)sqlite3_column_int64(row, 2));
 }
 
 enum tide_status
 tidei_database_load(struct tidei_database *database)
 {
     enum tide_status status;
+    char sql[512];
 
     status = load_each(database, "SELECT max(allocation_id), max(alloc_ns) FROM allocation", load_next_id);
     if (status == TIDE_OK)
@@ -110,11 +110,7 @@ tidei_database_load(struct tidei_database *database)
         status = load_each(database, "SELECT layer_id, device FROM layer WHERE device IS NOT NULL", load_device);
     if (status == TIDE_OK)
         status = load_each(database, "SELECT module_id, base, size FROM module ORDER BY module_id", load_module);
-    if (status == TIDE_OK)
-        status = load_each(database,
-                           "SELECT allocation_id, layer_id, address, size, alignment, tag_id, callstack_id, alloc_ns,"
-                           " alloc_duration_ns, alloc_thread_id, alloc_stream_id FROM allocation"
-                           " WHERE free_ns IS NULL AND status = 0 ORDER BY allocation_id",
-                           load_live);
-    return status;
+    sqlite3_snprintf(sizeof(sql), sql, "SELECT %s FROM allocation WHERE free_ns IS NULL AND status = 0 ORDER BY 1",
+                     tidei_tables[TIDEI_TABLE_allocation].names);
+    return status == TIDE_OK ? load_each(database, sql, load_live) : status;
 }

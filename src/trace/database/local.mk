@@ -1,20 +1,29 @@
 # The SQLite file.
 libtidemark_la_SOURCES += \
+	src/trace/database/bulk-allocations.c \
 	src/trace/database/bulk-calls.c \
-	src/trace/database/bulk-rows.c \
+	src/trace/database/bulk.c \
+	src/trace/database/bulk.h \
 	src/trace/database/callstacks.c \
 	src/trace/database/columns.def \
+	src/trace/database/common-rows.c \
+	src/trace/database/common-rows.h \
 	src/trace/database/database.c \
 	src/trace/database/database.h \
 	src/trace/database/definitions.c \
+	src/trace/database/definitions.h \
 	src/trace/database/filelimit.c \
 	src/trace/database/filelimit.h \
 	src/trace/database/gate.h \
+	src/trace/database/insert.c \
+	src/trace/database/insert.h \
 	src/trace/database/load.c \
+	src/trace/database/open.c \
 	src/trace/database/path.c \
 	src/trace/database/path.h \
 	src/trace/database/replaced.c \
 	src/trace/database/replaced.h \
 	src/trace/database/schema.c \
 	src/trace/database/schema.h \
-	src/trace/database/transaction.c
+	src/trace/database/transaction.c \
+	src/trace/database/transaction.h

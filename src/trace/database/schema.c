@@ -16,6 +16,9 @@
 #define SCHEMA_FIRST           ""
 #define SCHEMA_SAME            ", "
 #define SCHEMA_LINE            ",\n    "
+#define SCHEMA_NAME_FIRST      ""
+#define SCHEMA_NAME_SAME       ", "
+#define SCHEMA_NAME_LINE       ", "
 
 const char tidei_trace_schema[] =
 #define TABLE(table)                             "CREATE TABLE " #table "("
@@ -104,8 +107,8 @@ const char tidei_trace_schema[] =
 #include "src/trace/database/columns.def"
 
 const struct tidei_table tidei_tables[TIDEI_TABLES] = {
-#define TABLE(table) { .name = #table, .columns = schema_##table, .column_count = TIDEI_##table##_columns,
-#define COLUMN(place, table, name, type, needed)
+#define TABLE(table) { .columns = schema_##table, .column_count = TIDEI_##table##_columns, .name = #table, .names = ""
+#define COLUMN(place, table, name, type, needed) SCHEMA_NAME_##place #name
 #define END(table, rest) },
 #include "src/trace/database/columns.def"
 };

@@ -35,6 +35,7 @@ struct tidei_column {
 
 struct tidei_table {
     const char *name;
+    const char *names; /* of all columns: "layer_id, limit_bytes" */
     const struct tidei_column *columns;
     unsigned column_count;
 };

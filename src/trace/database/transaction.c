@@ -1,108 +1,80 @@
 /* Writes slices of the backlog into the trace as transactions. */
 #include "config.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "src/resource/resource.h"
 #include "src/sync/testpoint.h"
-#include "src/tables/grow.h"
 #include "src/trace/cupti/device-events.h"
-#include "src/trace/database/database.h"
+#include "src/trace/database/bulk.h"
+#include "src/trace/database/common-rows.h"
+#include "src/trace/database/definitions.h"
+#include "src/trace/database/transaction.h"
 
-#define STORE_LOSS_MOST ((uint64_t)1 << 40)
+static const struct tidei_bulk_table *const transaction_bulk[TIDEI_BULKS] = {
+    [TIDEI_BULK_CLOSED] = &tidei_bulk_closed,   [TIDEI_BULK_NEW] = &tidei_bulk_new,
+    [TIDEI_BULK_CALLS] = &tidei_bulk_calls,     [TIDEI_BULK_OUTSIDE] = &tidei_bulk_outside,
+    [TIDEI_BULK_DEVICES] = &tidei_bulk_devices,
+};
 
-int64_t
-tidei_database_device(const struct tidei_database *database, uint32_t layer_id)
+int
+tidei_database_register(struct tidei_database *database)
 {
-    return layer_id < database->layer_capacity ? database->layer_devices[layer_id] : -1;
+    int code = SQLITE_OK;
+
+    for (unsigned i = 0; code == SQLITE_OK && i < TIDEI_BULKS; i++)
+        code = tidei_bulk_register(database, transaction_bulk[i]);
+    return code;
 }
 
-uint32_t
-tidei_database_stream(struct tidei_database *database, uint64_t handle, uint32_t layer_id)
+enum tide_status
+tidei_database_prepare(struct tidei_database *database)
 {
-    int64_t device = tidei_database_device(database, layer_id);
-    struct tidei_stream *stream;
+    const struct {
+        sqlite3_stmt **statement;
+        const char *sql;
+    } statements[] = {
+        { &database->begin, "BEGIN IMMEDIATE" },
+        { &database->commit, "COMMIT" },
+        { &database->rollback, "ROLLBACK" },
+        { &database->stack, "INSERT INTO meta(key, value) VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = ?2"
+                            " WHERE value = ''" },
+        { &database->frame, "INSERT INTO frame(address, module_id) SELECT ?1, ?2"
+                            " WHERE NOT EXISTS (SELECT 1 FROM frame WHERE address = ?1 AND module_id IS ?2)" },
+        { &database->callstack, "INSERT OR IGNORE INTO callstack SELECT ?3, ?4, frame_id FROM frame"
+                                " WHERE address = ?1 AND module_id IS ?2" },
+    };
+    int code = tidei_inserts_prepare(&database->inserts, database->db, true);
 
-    if (database->stream_latest < database->stream_count) {
-        stream = &database->streams[database->stream_latest];
-        if (stream->handle == handle && stream->device == device)
-            return stream->id;
-    }
-    for (uint32_t i = 0; i < database->stream_count; i++) {
-        stream = &database->streams[i];
-        if (stream->handle == handle && stream->device == device) {
-            database->stream_latest = i;
-            return stream->id;
-        }
-    }
-    if (!tidei_grow(&database->streams, &database->stream_capacity, database->stream_count, 1)) {
-        database->no_memory = true;
-        return 0;
-    }
-    stream = &database->streams[database->stream_count++];
-    *stream = (struct tidei_stream){ .handle = handle, .device = device, .id = database->stream_count };
-    return stream->id;
+    for (size_t i = 0; code == SQLITE_OK && i < sizeof(statements) / sizeof(statements[0]); i++)
+        code = sqlite3_prepare_v3(database->db, statements[i].sql, -1, SQLITE_PREPARE_PERSISTENT,
+                                  statements[i].statement, NULL);
+    for (unsigned i = 0; code == SQLITE_OK && i < TIDEI_BULKS; i++)
+        code = tidei_bulk_prepare(database, transaction_bulk[i], &database->bulk[i]);
+    return code == SQLITE_OK ? TIDE_OK : tidei_database_error(database, "prepare");
 }
 
+/* Run the bulk statements from `first` on that have rows to write. */
 static enum tide_status
-database_write_streams(struct tidei_database *database)
+transaction_bulk_from(struct tidei_database *database, enum tidei_bulk first)
 {
     enum tide_status status = TIDE_OK;
 
-    for (uint32_t i = 0; status == TIDE_OK && i < database->stream_count; i++) {
-        const struct tidei_stream *stream = &database->streams[i];
+    for (unsigned i = first; status == TIDE_OK && i < TIDEI_BULKS; i++) {
+        const struct tidei_bulk_table *table = transaction_bulk[i];
 
-        if (stream->written)
-            continue;
-        sqlite3_bind_int64(database->stream, 1, stream->id);
-        sqlite3_bind_int64(database->stream, 2, (int64_t)stream->handle);
-        if (stream->device >= 0)
-            sqlite3_bind_int64(database->stream, 3, stream->device);
-        status = tidei_database_run(database, database->stream, "stream");
+        if (table->any(database))
+            status = tidei_database_run(database, database->bulk[i], tidei_tables[table->into].name);
     }
     return status;
 }
 
-/* The latest sample of a layer; one without a layer where there is none yet, NULL where host memory is short. */
-static struct tidei_pool_sample *
-database_sample_latest(struct tidei_database *database, uint32_t layer_id)
-{
-    struct tidei_pool_sample *latest;
-
-    for (uint32_t i = 0; i < database->sampled_layers; i++) {
-        if (database->samples_latest[i].layer_id == layer_id)
-            return &database->samples_latest[i];
-    }
-    if (!tidei_grow(&database->samples_latest, &database->sampled_capacity, database->sampled_layers, 1))
-        return NULL;
-    latest = &database->samples_latest[database->sampled_layers++];
-    memset(latest, 0, sizeof(*latest));
-    return latest;
-}
-
 enum tide_status
-tidei_database_sample(struct tidei_database *database, uint64_t ns, uint32_t layer_id, uint64_t used_bytes,
-                      uint64_t reserved_bytes)
+tidei_database_write_devices(struct tidei_database *database)
 {
-    struct tidei_pool_sample *latest = database_sample_latest(database, layer_id);
-
-    if (latest == NULL)
-        return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", database->path);
-    if (latest->layer_id == layer_id && latest->used_bytes == used_bytes && latest->reserved_bytes == reserved_bytes)
-        return TIDE_OK;
-    *latest = (struct tidei_pool_sample){
-        .ns = ns, .layer_id = layer_id, .used_bytes = used_bytes, .reserved_bytes = reserved_bytes
-    };
-    sqlite3_bind_int64(database->sample, 1, (int64_t)ns);
-    sqlite3_bind_int64(database->sample, 2, layer_id);
-    sqlite3_bind_int64(database->sample, 3, (int64_t)used_bytes);
-    sqlite3_bind_int64(database->sample, 4, (int64_t)reserved_bytes);
-    return tidei_database_run(database, database->sample, "pool sample");
+    return transaction_bulk_from(database, TIDEI_BULK_OUTSIDE);
 }
 
 static enum tide_status
-database_write_samples(struct tidei_database *database, const struct tidei_pool_sample *samples, size_t count)
+transaction_samples(struct tidei_database *database, const struct tidei_pool_sample *samples, size_t count)
 {
     enum tide_status status = TIDE_OK;
 
@@ -112,26 +84,9 @@ database_write_samples(struct tidei_database *database, const struct tidei_pool_
     return status;
 }
 
-enum tide_status
-tidei_database_write_devices(struct tidei_database *database)
-{
-    enum tide_status status = TIDE_OK;
-    size_t rows, outside;
-
-    if (database->devices == NULL)
-        return TIDE_OK;
-    tidei_device_events_rows(database->devices, &rows);
-    tidei_device_events_outside(database->devices, &outside);
-    if (outside != 0)
-        status = tidei_database_run(database, database->insert_outside, "driver_call");
-    if (status == TIDE_OK && rows != 0)
-        status = tidei_database_run(database, database->insert_devices, "device_event");
-    return status;
-}
-
-/* The trace has its name still: what is written to one that was removed goes with the process. */
+/* The trace still has its name: what is written to one that was removed is lost with the process. */
 static enum tide_status
-database_check_name(struct tidei_database *database)
+transaction_check_name(struct tidei_database *database)
 {
     int moved = 0;
 
@@ -145,26 +100,20 @@ enum tide_status
 tidei_database_write(struct tidei_database *database, uint64_t epoch, uint64_t records,
                      const struct tidei_pool_sample *samples, size_t sample_count)
 {
-    enum tide_status status = database_check_name(database);
+    enum tide_status status = transaction_check_name(database);
 
     if (status == TIDE_OK)
         status = tidei_database_begin(database);
     if (status != TIDE_OK)
         return status;
     /* Layers first: they say on which device a stream is. */
-    status = tidei_extras_write(database);
-    if (status == TIDE_OK && database->pair->closing_count != 0)
-        status = tidei_database_run(database, database->insert_closed, "allocation");
-    if (status == TIDE_OK && database->pair->row_count != 0)
-        status = tidei_database_run(database, database->insert_rows, "allocation");
-    if (status == TIDE_OK && database->has_calls)
-        status = tidei_database_run(database, database->insert_calls, "driver_call");
+    status = tidei_database_write_definitions(database);
     if (status == TIDE_OK)
-        status = tidei_database_write_devices(database);
+        status = transaction_bulk_from(database, TIDEI_BULK_CLOSED);
     if (status == TIDE_OK)
-        status = database_write_streams(database);
+        status = tidei_database_write_streams(database);
     if (status == TIDE_OK)
-        status = database_write_samples(database, samples, sample_count);
+        status = transaction_samples(database, samples, sample_count);
     if (status == TIDE_OK && database->cupti != NULL)
         status = tidei_database_meta_text(database, "cupti", database->cupti);
     if (status == TIDE_OK)
@@ -175,29 +124,10 @@ tidei_database_write(struct tidei_database *database, uint64_t epoch, uint64_t r
         status = tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", database->path);
     TIDEI_TEST_POINT("database.before-commit");
     status = tidei_database_end(database, status);
-    if (status == TIDE_OK) {
-        for (uint32_t i = 0; i < database->stream_count; i++)
-            database->streams[i].written = true;
-        if (database->devices != NULL)
-            tidei_device_events_written(database->devices);
+    tidei_database_rows_settle(database, status == TIDE_OK);
+    if (status == TIDE_OK && database->devices != NULL)
+        tidei_device_events_written(database->devices);
+    if (status == TIDE_OK)
         database->cupti = NULL;
-    } else {
-        database->sampled_layers = 0; /* those of the transaction are not there */
-    }
     return status;
-}
-
-enum tide_status
-tidei_database_loss(struct tidei_database *database, uint32_t thread_id, const char *reason, uint64_t events)
-{
-    if (events == 0)
-        return TIDE_OK;
-    /* The sum of them all has room in SQLite's integers, also where a damaged file names huge numbers. */
-    if (events > STORE_LOSS_MOST)
-        events = STORE_LOSS_MOST;
-    if (thread_id != 0)
-        sqlite3_bind_int64(database->loss, 1, thread_id);
-    sqlite3_bind_text(database->loss, 2, reason, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(database->loss, 3, (int64_t)events);
-    return tidei_database_run(database, database->loss, "loss");
 }

@@ -62,7 +62,7 @@ commit_write(struct tidei_writer *writer)
     tidei_sampler_written(writer->sampler);
     commit_adapt(writer);
     tidei_pair_forget_closed(pair);
-    if (!tidei_feed_keep_live(writer->database))
+    if (!tidei_database_keep_live(writer->database))
         return commit_no_memory(writer);
     if (pair->row_count != 0) {
         const struct tidei_record *last =

@@ -1,0 +1,128 @@
+/* Rows that several parts of the recorder add to, or refer to. */
+#include "config.h"
+
+#include <string.h>
+
+#include "src/resource/resource.h"
+#include "src/tables/grow.h"
+#include "src/trace/database/common-rows.h"
+
+#define LOSS_MAX ((uint64_t)1 << 40)
+
+bool
+tidei_database_set_device(struct tidei_database *database, uint32_t layer_id, int64_t device)
+{
+    if (layer_id > UINT16_MAX)
+        return true;
+    if (!tidei_grow(&database->layer_devices, &database->layer_capacity, 0, (size_t)layer_id + 1))
+        return false;
+    for (; database->layer_count <= layer_id; database->layer_count++)
+        database->layer_devices[database->layer_count] = -1;
+    database->layer_devices[layer_id] = device;
+    return true;
+}
+
+int64_t
+tidei_database_device(const struct tidei_database *database, uint32_t layer_id)
+{
+    return layer_id < database->layer_count ? database->layer_devices[layer_id] : -1;
+}
+
+bool
+tidei_database_add_stream(struct tidei_database *database, struct tidei_stream stream)
+{
+    if (!tidei_grow(&database->streams, &database->stream_capacity, database->stream_count, 1))
+        return false;
+    database->streams[database->stream_count++] = stream;
+    return true;
+}
+
+uint32_t
+tidei_database_stream(struct tidei_database *database, uint64_t handle, uint32_t layer_id)
+{
+    struct tidei_stream wanted = { .handle = handle, .device = tidei_database_device(database, layer_id) };
+    const struct tidei_stream *stream;
+
+    if (database->stream_latest < database->stream_count) {
+        stream = &database->streams[database->stream_latest];
+        if (stream->handle == handle && stream->device == wanted.device)
+            return stream->id;
+    }
+    for (size_t i = 0; i < database->stream_count; i++) {
+        stream = &database->streams[i];
+        if (stream->handle == handle && stream->device == wanted.device) {
+            database->stream_latest = i;
+            return stream->id;
+        }
+    }
+    wanted.id = (uint32_t)database->stream_count + 1;
+    if (tidei_database_add_stream(database, wanted))
+        return wanted.id;
+    database->no_memory = true;
+    return 0;
+}
+
+enum tide_status
+tidei_database_write_streams(struct tidei_database *database)
+{
+    enum tide_status status = TIDE_OK;
+
+    for (size_t i = 0; status == TIDE_OK && i < database->stream_count; i++) {
+        const struct tidei_stream *stream = &database->streams[i];
+
+        if (!stream->written)
+            status = tidei_database_insert(database, stream, TIDEI_NUMBER(stream->id), TIDEI_NUMBER(stream->handle),
+                                           TIDEI_NUMBER_IF(stream->device >= 0, stream->device));
+    }
+    return status;
+}
+
+/* The latest sample of a layer; one without a layer where there is none yet, NULL where host memory is short. */
+static struct tidei_pool_sample *
+sample_latest(struct tidei_database *database, uint32_t layer_id)
+{
+    for (size_t i = 0; i < database->sampled_layers; i++) {
+        if (database->samples_latest[i].layer_id == layer_id)
+            return &database->samples_latest[i];
+    }
+    if (!tidei_grow(&database->samples_latest, &database->sample_capacity, database->sampled_layers, 1))
+        return NULL;
+    memset(&database->samples_latest[database->sampled_layers], 0, sizeof(*database->samples_latest));
+    return &database->samples_latest[database->sampled_layers++];
+}
+
+enum tide_status
+tidei_database_sample(struct tidei_database *database, uint64_t ns, uint32_t layer_id, uint64_t used_bytes,
+                      uint64_t reserved_bytes)
+{
+    struct tidei_pool_sample *latest = sample_latest(database, layer_id);
+
+    if (latest == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", database->path);
+    if (latest->layer_id == layer_id && latest->used_bytes == used_bytes && latest->reserved_bytes == reserved_bytes)
+        return TIDE_OK;
+    *latest = (struct tidei_pool_sample){
+        .ns = ns, .layer_id = layer_id, .used_bytes = used_bytes, .reserved_bytes = reserved_bytes
+    };
+    return tidei_database_insert(database, pool_sample, TIDEI_NUMBER(ns), TIDEI_NUMBER(layer_id),
+                                 TIDEI_NUMBER(used_bytes), TIDEI_NUMBER(reserved_bytes));
+}
+
+void
+tidei_database_rows_settle(struct tidei_database *database, bool committed)
+{
+    for (size_t i = 0; committed && i < database->stream_count; i++)
+        database->streams[i].written = true;
+    if (!committed)
+        database->sampled_layers = 0;
+}
+
+enum tide_status
+tidei_database_loss(struct tidei_database *database, uint32_t thread_id, const char *reason, uint64_t events)
+{
+    if (events == 0)
+        return TIDE_OK;
+    /* The sum of all losses has room in SQLite's integers, also where a damaged file names huge numbers. */
+    return tidei_database_insert(database, loss, TIDEI_ID(thread_id), TIDEI_TEXT(reason),
+                                 TIDEI_NUMBER(events < LOSS_MAX ? events : LOSS_MAX));
+}
