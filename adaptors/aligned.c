@@ -16,8 +16,6 @@
  *  - A size or alignment given back that needs another alignment than the allocation's goes to upstream as it is;
  *    layers that know their pointers notice.
  */
-#include <stdlib.h>
-
 #include <tidemark/aligned.h>
 
 #include "src/tables/address-shards.h"
@@ -26,8 +24,7 @@
 
 struct aligned {
     struct tide_resource base;
-    size_t alignment; /* power of two */
-    uint64_t above_bytes;
+    struct tide_aligned_options options;
     struct tidei_address_shards *moved; /* owned; by how many times 256 bytes, and one more */
 };
 
@@ -35,8 +32,9 @@ struct aligned {
 static inline size_t
 aligned_for(const struct aligned *aligned, size_t bytes, size_t alignment)
 {
-    if (alignment < aligned->alignment && (bytes > aligned->above_bytes || aligned->above_bytes == 0))
-        alignment = aligned->alignment;
+    if (alignment < aligned->options.alignment_bytes &&
+        (bytes > aligned->options.above_bytes || aligned->options.above_bytes == 0))
+        alignment = aligned->options.alignment_bytes;
     return bytes != 0 && alignment > TIDE_DEFAULT_ALIGNMENT ? alignment : 0;
 }
 
@@ -44,8 +42,8 @@ aligned_for(const struct aligned *aligned, size_t bytes, size_t alignment)
 static inline size_t
 aligned_least(const struct aligned *aligned, size_t alignment)
 {
-    if (alignment < aligned->alignment)
-        alignment = aligned->alignment;
+    if (alignment < aligned->options.alignment_bytes)
+        alignment = aligned->options.alignment_bytes;
     return alignment < TIDE_DEFAULT_ALIGNMENT ? alignment : TIDE_DEFAULT_ALIGNMENT;
 }
 
@@ -144,127 +142,83 @@ aligned_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     if (what != TIDE_QUERY_ALIGNMENT)
         return tide_pass_query(self, what, out);
     *out = TIDE_DEFAULT_ALIGNMENT;
-    if (aligned->above_bytes == 0 && aligned->alignment > TIDE_DEFAULT_ALIGNMENT)
-        *out = aligned->alignment;
-    return TIDE_OK;
-}
-
-static void
-aligned_describe(struct tide_resource *self, struct tide_text *text)
-{
-    const struct aligned *aligned = (const struct aligned *)self;
-
-    if (aligned->alignment != 1 || aligned->above_bytes != 0)
-        tide_text_size(text, aligned->alignment);
-    if (aligned->above_bytes != 0) {
-        tide_text_format(text, ", above=");
-        tide_text_size(text, aligned->above_bytes);
-    }
-}
-
-static void
-aligned_destroy(struct tide_resource *self)
-{
-    struct aligned *aligned = (struct aligned *)self;
-
-    tidei_address_shards_destroy(aligned->moved);
-    tide_resource_fini(self);
-    free(aligned);
-}
-
-static const struct tide_resource_ops aligned_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "aligned",
-    .allocate = aligned_allocate,
-    .deallocate = aligned_deallocate,
-    .order = tide_pass_order,
-    .trim = tide_pass_trim,
-    .query = aligned_query,
-    .describe = aligned_describe,
-    .upstream_at = tide_pass_upstream_at,
-    .destroy = aligned_destroy,
-};
-
-static enum tide_status
-aligned_check(const struct tide_aligned_options *options)
-{
-    if (options->alignment_bytes != 0 && !tidei_is_power_of_two(options->alignment_bytes))
-        return tide_error_set(TIDE_EINVAL, "aligned: alignment %llu is no power of two",
-                              (unsigned long long)options->alignment_bytes);
-    if (options->alignment_bytes > TIDE_ALIGNED_MOST)
-        return tide_error_set(TIDE_EINVAL, "aligned: alignment of %s, expected at most %s",
-                              tidei_size_text(options->alignment_bytes), tidei_size_text(TIDE_ALIGNED_MOST));
-    if (options->above_bytes != 0 && options->alignment_bytes == 0)
-        return tide_error_set(TIDE_EINVAL, "aligned: no alignment for requests over %s",
-                              tidei_size_text(options->above_bytes));
-    return TIDE_OK;
-}
-
-enum tide_status
-tide_aligned_create(struct tide_resource *upstream, const struct tide_aligned_options *options,
-                    struct tide_resource **out)
-{
-    struct tide_aligned_options wanted;
-    struct aligned *aligned;
-    enum tide_status status;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "aligned: no place for the resource");
-    *out = NULL;
-    if (upstream == NULL)
-        return tide_error_set(TIDE_EINVAL, "aligned: no upstream");
-    status = tidei_options_copy("aligned", options, &wanted, sizeof(wanted));
-    if (status == TIDE_OK)
-        status = aligned_check(&wanted);
-    if (status != TIDE_OK)
-        return status;
-    aligned = calloc(1, sizeof(*aligned));
-    if (aligned == NULL)
-        return tide_error_set(TIDE_ENOMEM, "aligned: no host memory for %zu B", sizeof(*aligned));
-    aligned->alignment = wanted.alignment_bytes != 0 ? (size_t)wanted.alignment_bytes : 1;
-    aligned->above_bytes = wanted.above_bytes;
-    status = tidei_address_shards_create(&aligned->moved);
-    if (status != TIDE_OK)
-        tide_error_set(status, "aligned: %s", tide_error_text());
-    if (status == TIDE_OK)
-        status = tide_resource_init(&aligned->base, &aligned_ops, upstream);
-    if (status != TIDE_OK) {
-        tidei_address_shards_destroy(aligned->moved);
-        free(aligned);
-        return status;
-    }
-    *out = &aligned->base;
+    if (aligned->options.above_bytes == 0 && aligned->options.alignment_bytes > TIDE_DEFAULT_ALIGNMENT)
+        *out = aligned->options.alignment_bytes;
     return TIDE_OK;
 }
 
 enum { ALIGNED_ALIGNMENT, ALIGNED_ABOVE };
 
-static const struct tidei_argument aligned_arguments[] = {
-    [ALIGNED_ALIGNMENT] = { .key = "alignment",
-                            .type = TIDEI_ARGUMENT_SIZE,
-                            .positional = true,
-                            .power_of_two = true,
-                            .most = TIDE_ALIGNED_MOST,
-                            .expected = "a power of two up to 1TiB, such as 2MiB" },
-    [ALIGNED_ABOVE] = { .key = "above", .type = TIDEI_ARGUMENT_SIZE, .least = 1, .expected = "a size such as 1MiB" },
-};
-
 static enum tide_status
-aligned_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+aligned_check(void *options, size_t *fault)
 {
-    const struct tidei_value *values = arguments->values;
-    const struct tide_aligned_options options = { TIDE_OPTIONS(options),
-                                                  .alignment_bytes = values[ALIGNED_ALIGNMENT].number,
-                                                  .above_bytes = values[ALIGNED_ABOVE].number };
+    struct tide_aligned_options *wanted = options;
 
-    if (values[ALIGNED_ABOVE].given)
-        *arguments->error_column = values[ALIGNED_ABOVE].column; /* should it stand without an alignment */
-    return tide_aligned_create(upstream, &options, out);
+    *fault = ALIGNED_ABOVE;
+    if (wanted->above_bytes != 0 && wanted->alignment_bytes == 0)
+        return tide_error_set(TIDE_EINVAL, "aligned: no alignment for requests over %s",
+                              tidei_size_text(wanted->above_bytes));
+    if (wanted->above_bytes == 0 && wanted->alignment_bytes == 1) /* that asks for nothing */
+        wanted->alignment_bytes = 0;
+    return TIDE_OK;
 }
 
+static enum tide_status
+aligned_init(struct tide_resource *self, size_t *fault)
+{
+    struct aligned *aligned = (struct aligned *)self;
+    enum tide_status status = tidei_address_shards_create(&aligned->moved);
+
+    (void)fault;
+    return status == TIDE_OK ? status : tide_error_set(status, "aligned: %s", tide_error_text());
+}
+
+static void
+aligned_fini(struct tide_resource *self)
+{
+    tidei_address_shards_destroy(((struct aligned *)self)->moved);
+}
+
+static const struct tidei_argument aligned_arguments[] = {
+    { .key = "alignment",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .positional = true,
+      .power_of_two = true,
+      .most = TIDE_ALIGNED_MOST,
+      .expected = "a power of two up to 1TiB, such as 2MiB",
+      TIDEI_FIELD(struct tide_aligned_options, alignment_bytes) },
+    { .key = "above",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .least = 1,
+      .expected = "a size such as 1MiB",
+      TIDEI_FIELD(struct tide_aligned_options, above_bytes) },
+};
+
 const struct tidei_kind tidei_aligned_kind = {
-    .name = "aligned",
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "aligned",
+        .allocate = aligned_allocate,
+        .deallocate = aligned_deallocate,
+        .order = tide_pass_order,
+        .trim = tide_pass_trim,
+        .query = aligned_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_pass_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
     .arguments = aligned_arguments,
     .argument_count = TIDEI_COUNT_OF(aligned_arguments),
-    .create = aligned_from_text,
+    .options_size = sizeof(struct tide_aligned_options),
+    TIDEI_KIND_STRUCT(struct aligned),
+    .check = aligned_check,
+    .init = aligned_init,
+    .fini = aligned_fini,
 };
+
+enum tide_status
+tide_aligned_create(struct tide_resource *upstream, const struct tide_aligned_options *options,
+                    struct tide_resource **out)
+{
+    return tidei_kind_create(&tidei_aligned_kind, upstream, options, out);
+}

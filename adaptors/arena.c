@@ -40,8 +40,8 @@ struct arena {
     struct tidei_slots slots; /* which arena a thread has */
     _Atomic uint32_t next;    /* the next thread's; written once by each */
     uint32_t count;           /* arenas for threads */
-    uint64_t size_bytes;      /* UINT64_MAX: no bound */
-    uint64_t block_bytes;     /* what an arena takes at a time */
+    struct tide_arena_options options;
+    uint64_t block_bytes; /* what an arena takes at a time */
     struct tidei_shared_heap *shared_heap;
     struct tidei_chunk_heap **arenas; /* owns; [count] is that of large requests */
 };
@@ -291,10 +291,10 @@ arena_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     switch (what) {
     case TIDE_QUERY_CAPACITY:
         status = tide_pass_query(self, what, out);
-        if (arena->size_bytes == UINT64_MAX)
+        if (arena->options.size_bytes == UINT64_MAX)
             return status;
-        if (status != TIDE_OK || *out > arena->size_bytes)
-            *out = arena->size_bytes;
+        if (status != TIDE_OK || *out > arena->options.size_bytes)
+            *out = arena->options.size_bytes;
         return TIDE_OK;
     case TIDE_QUERY_ALIGNMENT:
         *out = TIDE_DEFAULT_ALIGNMENT;
@@ -321,55 +321,6 @@ arena_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     return TIDE_OK;
 }
 
-static void
-arena_describe(struct tide_resource *self, struct tide_text *text)
-{
-    const struct arena *arena = (const struct arena *)self;
-
-    if (arena->size_bytes == UINT64_MAX)
-        return;
-    tide_text_format(text, "size=");
-    tide_text_size(text, arena->size_bytes);
-}
-
-/* What there is of an arena: all of it, or as far as its creation came. */
-static void
-arena_free(struct arena *arena)
-{
-    for (uint32_t i = 0; arena->arenas != NULL && i <= arena->count; i++) {
-        if (arena->arenas[i] != NULL)
-            tidei_chunk_heap_fini(arena->arenas[i]);
-        free(arena->arenas[i]);
-    }
-    free(arena->arenas);
-    if (arena->shared_heap != NULL)
-        tide_resource_release(&arena->shared_heap->base);
-    free(arena);
-}
-
-static void
-arena_destroy(struct tide_resource *self)
-{
-    struct arena *arena = (struct arena *)self;
-
-    tidei_slots_fini(&arena->slots);
-    tide_resource_fini(self);
-    arena_free(arena);
-}
-
-static const struct tide_resource_ops arena_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "arena",
-    .allocate = arena_allocate,
-    .deallocate = arena_deallocate,
-    .order = arena_order,
-    .trim = arena_trim,
-    .query = arena_query,
-    .describe = arena_describe,
-    .upstream_at = tide_pass_upstream_at,
-    .destroy = arena_destroy,
-};
-
 /* The capacity has arenas make regions that a block has room for: they are small beside 16 of it. */
 static enum tide_status
 arena_source_new(struct arena *arena, struct tide_resource *upstream)
@@ -378,7 +329,7 @@ arena_source_new(struct arena *arena, struct tide_resource *upstream)
         .name = "arena",
         .granule = TIDE_DEFAULT_ALIGNMENT,
         .growth_bytes = TIDEI_CHUNK_HEAP_CHUNK_BYTES,
-        .maximum_bytes = arena->size_bytes,
+        .maximum_bytes = arena->options.size_bytes,
         .release_threshold_bytes = UINT64_MAX,
         .gather = arena_gather,
     };
@@ -421,64 +372,62 @@ arena_block_bytes(uint64_t size_bytes)
     return bytes;
 }
 
-/* An arena without its head and its parts. */
+/* What there is of an arena: all of it, or as far as its creation came. */
+static void
+arena_free(struct arena *arena)
+{
+    for (uint32_t i = 0; arena->arenas != NULL && i <= arena->count; i++) {
+        if (arena->arenas[i] != NULL)
+            tidei_chunk_heap_fini(arena->arenas[i]);
+        free(arena->arenas[i]);
+    }
+    free(arena->arenas);
+    if (arena->shared_heap != NULL)
+        tide_resource_release(&arena->shared_heap->base);
+}
+
 static enum tide_status
-arena_new(struct tide_resource *upstream, uint64_t size_bytes, struct arena **out)
+arena_check(void *options, size_t *fault)
+{
+    uint64_t size_bytes = ((struct tide_arena_options *)options)->size_bytes;
+
+    (void)fault;
+    return size_bytes <= TIDEI_CHUNK_HEAP_BYTES_MAX
+               ? TIDE_OK
+               : tide_error_set(TIDE_EINVAL, "arena: a size of %s, the largest is 128 TiB",
+                                tidei_size_text(size_bytes));
+}
+
+static enum tide_status
+arena_init(struct tide_resource *self, size_t *fault)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    struct arena *arena = calloc(1, sizeof(*arena));
+    struct arena *arena = (struct arena *)self;
     enum tide_status status;
 
-    if (arena == NULL)
-        return tide_error_set(TIDE_ENOMEM, "arena: no host memory for %zu B", sizeof(*arena));
-    arena->size_bytes = size_bytes;
-    arena->block_bytes = arena_block_bytes(size_bytes);
+    (void)fault;
+    arena->block_bytes = arena_block_bytes(arena->options.size_bytes);
     arena->count = processors < 1 ? 1 : processors > ARENA_COUNT_MOST ? ARENA_COUNT_MOST : (uint32_t)processors;
     arena->arenas = calloc(arena->count + 1, sizeof(*arena->arenas));
     status = arena->arenas == NULL ? tide_error_set(TIDE_ENOMEM, "arena: no host memory for its arenas") : TIDE_OK;
     if (status == TIDE_OK)
-        status = arena_source_new(arena, upstream);
+        status = arena_source_new(arena, self->upstream);
     for (uint32_t i = 0; status == TIDE_OK && i <= arena->count; i++)
         status = arenas_add(arena, i);
     if (status == TIDE_OK)
-        *out = arena;
-    else
+        status = tidei_slots_init(&arena->slots, sizeof(struct arena_thread), NULL);
+    if (status != TIDE_OK)
         arena_free(arena);
     return status;
 }
 
-enum tide_status
-tide_arena_create(struct tide_resource *upstream, const struct tide_arena_options *options, struct tide_resource **out)
+static void
+arena_fini(struct tide_resource *self)
 {
-    struct tide_arena_options known;
-    struct arena *arena = NULL;
-    enum tide_status status;
+    struct arena *arena = (struct arena *)self;
 
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "arena: no place for the resource");
-    *out = NULL;
-    if (upstream == NULL)
-        return tide_error_set(TIDE_EINVAL, "arena: no upstream");
-    status = tidei_options_copy("arena", options, &known, sizeof(known));
-    if (status != TIDE_OK)
-        return status;
-    if (known.size_bytes > TIDEI_CHUNK_HEAP_BYTES_MAX)
-        return tide_error_set(TIDE_EINVAL, "arena: a size of %s, the largest is 128 TiB",
-                              tidei_size_text(known.size_bytes));
-    status = arena_new(upstream, known.size_bytes != 0 ? known.size_bytes : UINT64_MAX, &arena);
-    if (status != TIDE_OK)
-        return status;
-    status = tidei_slots_init(&arena->slots, sizeof(struct arena_thread), NULL);
-    if (status == TIDE_OK) {
-        status = tide_resource_init(&arena->base, &arena_ops, upstream);
-        if (status != TIDE_OK)
-            tidei_slots_fini(&arena->slots);
-    }
-    if (status == TIDE_OK)
-        *out = &arena->base;
-    else
-        arena_free(arena);
-    return status;
+    tidei_slots_fini(&arena->slots);
+    arena_free(arena);
 }
 
 static const struct tidei_argument arena_arguments[] = {
@@ -486,20 +435,35 @@ static const struct tidei_argument arena_arguments[] = {
       .type = TIDEI_ARGUMENT_SIZE,
       .share = true,
       .least = 1,
-      .expected = "a size such as 8GiB, or a share such as 50%" },
+      .default_value = UINT64_MAX,
+      .expected = "a size such as 8GiB, or a share such as 50%",
+      TIDEI_FIELD(struct tide_arena_options, size_bytes) },
 };
-
-static enum tide_status
-arena_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    const struct tide_arena_options options = { TIDE_OPTIONS(options), .size_bytes = arguments->values[0].number };
-
-    return tide_arena_create(upstream, &options, out);
-}
 
 const struct tidei_kind tidei_arena_kind = {
-    .name = "arena",
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "arena",
+        .allocate = arena_allocate,
+        .deallocate = arena_deallocate,
+        .order = arena_order,
+        .trim = arena_trim,
+        .query = arena_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_pass_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
     .arguments = arena_arguments,
     .argument_count = TIDEI_COUNT_OF(arena_arguments),
-    .create = arena_from_text,
+    .options_size = sizeof(struct tide_arena_options),
+    TIDEI_KIND_STRUCT(struct arena),
+    .check = arena_check,
+    .init = arena_init,
+    .fini = arena_fini,
 };
+
+enum tide_status
+tide_arena_create(struct tide_resource *upstream, const struct tide_arena_options *options, struct tide_resource **out)
+{
+    return tidei_kind_create(&tidei_arena_kind, upstream, options, out);
+}

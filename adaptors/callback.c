@@ -13,11 +13,9 @@
  * LIMITATIONS
  *  - It does not know its pointers; the functions may.
  */
-#include <stdlib.h>
-
 #include <tidemark/callback.h>
 
-#include "src/resource/resource.h"
+#include "src/resource/kind.h"
 #include "src/sync/thread.h"
 
 /* What one thread has allocated less what it has freed; below 0 for one that frees what others allocate. */
@@ -148,33 +146,21 @@ callback_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 }
 
 static void
-callback_destroy(struct tide_resource *self)
+callback_fini(struct tide_resource *self)
 {
     struct callback *callback = (struct callback *)self;
 
     if (callback->options.destroy != NULL)
         callback->options.destroy(callback->options.context);
     tidei_slots_fini(&callback->slots);
-    tide_resource_fini(self);
-    free(self);
 }
 
-static const struct tide_resource_ops callback_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "callback",
-    .allocate = callback_allocate,
-    .deallocate = callback_deallocate,
-    .order = callback_order,
-    .trim = tide_base_trim,
-    .query = callback_query,
-    .describe = tide_pass_describe,
-    .upstream_at = tide_base_upstream_at,
-    .destroy = callback_destroy,
-};
-
 static enum tide_status
-callback_check(const struct tide_callback_options *options)
+callback_check(void *given, size_t *fault)
 {
+    const struct tide_callback_options *options = given;
+
+    (void)fault;
     if (options->allocate == NULL || options->deallocate == NULL)
         return tide_error_set(TIDE_EINVAL, "callback: no function to %s",
                               options->allocate == NULL ? "allocate" : "deallocate");
@@ -185,37 +171,37 @@ callback_check(const struct tide_callback_options *options)
     return TIDE_OK;
 }
 
+static enum tide_status
+callback_init(struct tide_resource *self, size_t *fault)
+{
+    (void)fault;
+    return tidei_slots_init(&((struct callback *)self)->slots, sizeof(struct callback_part), NULL);
+}
+
+/* In no table of kinds: an application's functions have no stack text. */
+static const struct tidei_kind callback_kind = {
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "callback",
+        .allocate = callback_allocate,
+        .deallocate = callback_deallocate,
+        .order = callback_order,
+        .trim = tide_base_trim,
+        .query = callback_query,
+        .describe = tide_pass_describe,
+        .upstream_at = tide_base_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    .is_base = true,
+    .options_size = sizeof(struct tide_callback_options),
+    TIDEI_KIND_STRUCT(struct callback),
+    .check = callback_check,
+    .init = callback_init,
+    .fini = callback_fini,
+};
+
 enum tide_status
 tide_callback_create(const struct tide_callback_options *options, struct tide_resource **out)
 {
-    struct tide_callback_options wanted;
-    struct callback *callback;
-    enum tide_status status;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "callback: no place for the resource");
-    *out = NULL;
-    status = tidei_options_copy("callback", options, &wanted, sizeof(wanted));
-    if (status == TIDE_OK)
-        status = callback_check(&wanted);
-    if (status != TIDE_OK)
-        return status;
-    callback = calloc(1, sizeof(*callback));
-    if (callback == NULL)
-        return tide_error_set(TIDE_ENOMEM, "callback: no host memory for %zu B", sizeof(*callback));
-    callback->options = wanted;
-    status = tidei_slots_init(&callback->slots, sizeof(struct callback_part), NULL);
-    if (status != TIDE_OK)
-        goto free_callback;
-    status = tide_resource_init(&callback->base, &callback_ops, NULL);
-    if (status != TIDE_OK)
-        goto fini_parts;
-    *out = &callback->base;
-    return TIDE_OK;
-
-fini_parts:
-    tidei_slots_fini(&callback->slots);
-free_callback:
-    free(callback);
-    return status;
+    return tidei_kind_create(&callback_kind, NULL, options, out);
 }

@@ -16,8 +16,6 @@
  *  - A device that is out of memory may take long to say so, each time: a limit in STACK says so at once.
  *  - Figures: see include/tidemark/fallback.h.
  */
-#include <stdlib.h>
-
 #include <tidemark/fallback.h>
 
 #include "src/tables/address-shards.h"
@@ -29,14 +27,14 @@ struct fallback {
     struct tide_resource base;   /* its upstream is the second */
     struct tide_resource *first; /* holds a reference */
     bool joined;                 /* the first ends in the second */
-    bool any;
+    struct tide_fallback_options options;
     struct tidei_address_shards *noted; /* owned; addresses of the second */
 };
 
 static bool
 fallback_wanted(const struct fallback *fallback, enum tide_status status)
 {
-    return fallback->any || status == TIDE_ECAPACITY || status == TIDE_ELIMIT;
+    return fallback->options.any || status == TIDE_ECAPACITY || status == TIDE_ELIMIT;
 }
 
 /* The first has failed, and said why. */
@@ -164,6 +162,8 @@ fallback_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     return status == TIDE_OK ? tide_base_query(self, what, out) : status;
 }
 
+extern const struct tidei_kind tidei_fallback_kind;
+
 static void
 fallback_describe(struct tide_resource *self, struct tide_text *text)
 {
@@ -171,7 +171,8 @@ fallback_describe(struct tide_resource *self, struct tide_text *text)
 
     tide_text_format(text, "{");
     tidei_describe_until(fallback->first, self->upstream, text);
-    tide_text_format(text, fallback->any ? "}, any=true" : "}");
+    tide_text_format(text, "}");
+    tidei_kind_describe_options(&tidei_fallback_kind, &fallback->options, ", ", text);
 }
 
 static enum tide_status
@@ -184,27 +185,62 @@ fallback_upstream_at(struct tide_resource *self, size_t index, struct tide_upstr
 }
 
 static void
-fallback_destroy(struct tide_resource *self)
+fallback_fini(struct tide_resource *self)
 {
     struct fallback *fallback = (struct fallback *)self;
 
     tide_resource_release(fallback->first);
     tidei_address_shards_destroy(fallback->noted);
-    tide_resource_fini(self);
-    free(fallback);
 }
 
-static const struct tide_resource_ops fallback_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "fallback",
-    .allocate = fallback_allocate,
-    .deallocate = fallback_deallocate,
-    .order = fallback_order,
-    .trim = fallback_trim,
-    .query = fallback_query,
-    .describe = fallback_describe,
-    .upstream_at = fallback_upstream_at,
-    .destroy = fallback_destroy,
+static enum tide_status
+fallback_init(struct tide_resource *self, size_t *fault)
+{
+    struct fallback *fallback = (struct fallback *)self;
+    enum tide_status status = tidei_address_shards_create(&fallback->noted);
+
+    (void)fault;
+    return status == TIDE_OK ? status : tide_error_set(status, "fallback: %s", tide_error_text());
+}
+
+static enum tide_status
+fallback_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_fallback_options options;
+
+    tidei_kind_read_text(&tidei_fallback_kind, arguments, &options);
+    return tide_fallback_create(arguments->bins[0].resource, upstream, &options, out);
+}
+
+static const struct tidei_argument fallback_arguments[] = {
+    { .key = "first",
+      .type = TIDEI_ARGUMENT_STACK,
+      .positional = true,
+      .required = true,
+      .expected = "layers in braces such as {limit(4GiB)}" },
+    TIDEI_FLAG("any", struct tide_fallback_options, any),
+};
+
+const struct tidei_kind tidei_fallback_kind = {
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "fallback",
+        .allocate = fallback_allocate,
+        .deallocate = fallback_deallocate,
+        .order = fallback_order,
+        .trim = fallback_trim,
+        .query = fallback_query,
+        .describe = fallback_describe,
+        .upstream_at = fallback_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    .arguments = fallback_arguments,
+    .argument_count = TIDEI_COUNT_OF(fallback_arguments),
+    .options_size = sizeof(struct tide_fallback_options),
+    TIDEI_KIND_STRUCT(struct fallback),
+    .init = fallback_init,
+    .fini = fallback_fini,
+    .create_text = fallback_from_text,
 };
 
 /* Whether `second` stands below `first`, on the way of what no other layer serves. */
@@ -222,52 +258,25 @@ fallback_reaches(struct tide_resource *first, const struct tide_resource *second
     return edge.resource == second;
 }
 
-static enum tide_status
-fallback_new(struct tide_resource *first, struct tide_resource *second, struct fallback **out)
-{
-    struct fallback *fallback = calloc(1, sizeof(*fallback));
-    enum tide_status status;
-
-    *out = fallback;
-    if (fallback == NULL)
-        return tide_error_set(TIDE_ENOMEM, "fallback: no host memory for %zu B", sizeof(*fallback));
-    status = tidei_address_shards_create(&fallback->noted);
-    if (status != TIDE_OK)
-        tide_error_set(status, "fallback: %s", tide_error_text());
-    if (status == TIDE_OK)
-        status = tide_resource_init(&fallback->base, &fallback_ops, second);
-    if (status == TIDE_OK) {
-        fallback->first = tide_resource_retain(first);
-        return TIDE_OK;
-    }
-    tidei_address_shards_destroy(fallback->noted);
-    free(fallback);
-    return status;
-}
-
 enum tide_status
 tide_fallback_create(struct tide_resource *first, struct tide_resource *second,
                      const struct tide_fallback_options *options, struct tide_resource **out)
 {
-    struct tide_fallback_options wanted;
     struct fallback *fallback;
     enum tide_status status;
 
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "fallback: no place for the resource");
-    *out = NULL;
+    if (out != NULL)
+        *out = NULL;
     if (first == NULL || second == NULL)
         return tide_error_set(TIDE_EINVAL, "fallback: no %s resource", first == NULL ? "first" : "second");
     if (first == second)
         return tide_error_set(TIDE_EINVAL, "fallback: the second resource is the first");
-    status = tidei_options_copy("fallback", options, &wanted, sizeof(wanted));
-    if (status == TIDE_OK)
-        status = fallback_new(first, second, &fallback);
+    status = tidei_kind_create(&tidei_fallback_kind, second, options, out);
     if (status != TIDE_OK)
         return status;
-    fallback->any = wanted.any;
+    fallback = (struct fallback *)*out;
+    fallback->first = tide_resource_retain(first);
     fallback->joined = fallback_reaches(first, second);
-    *out = &fallback->base;
     return TIDE_OK;
 }
 
@@ -278,35 +287,8 @@ tide_fallback_served(struct tide_resource *resource, uint64_t *out)
 
     if (out != NULL)
         *out = 0;
-    if (resource == NULL || out == NULL || resource->ops != &fallback_ops)
+    if (resource == NULL || out == NULL || resource->ops != &tidei_fallback_kind.ops)
         return tide_error_set(TIDE_EINVAL, "fallback: asked of what is no fallback");
     *out = tidei_address_shards_noted(fallback->noted);
     return TIDE_OK;
 }
-
-enum { FALLBACK_FIRST, FALLBACK_ANY };
-
-static const struct tidei_argument fallback_arguments[] = {
-    [FALLBACK_FIRST] = { .key = "first",
-                         .type = TIDEI_ARGUMENT_STACK,
-                         .positional = true,
-                         .required = true,
-                         .expected = "layers in braces such as {limit(4GiB)}" },
-    [FALLBACK_ANY] = { .key = "any", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
-};
-
-static enum tide_status
-fallback_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    const struct tide_fallback_options options = { TIDE_OPTIONS(options),
-                                                   .any = arguments->values[FALLBACK_ANY].number != 0 };
-
-    return tide_fallback_create(arguments->bins[0].resource, upstream, &options, out);
-}
-
-const struct tidei_kind tidei_fallback_kind = {
-    .name = "fallback",
-    .arguments = fallback_arguments,
-    .argument_count = TIDEI_COUNT_OF(fallback_arguments),
-    .create = fallback_from_text,
-};

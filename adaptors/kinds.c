@@ -64,7 +64,7 @@ const struct tidei_kind *
 tidei_kind_find(const char *name)
 {
     for (size_t i = 0; kinds[i] != NULL; i++) {
-        if (strcmp(kinds[i]->name, name) == 0)
+        if (strcmp(kinds[i]->ops.name, name) == 0)
             return kinds[i];
     }
     return NULL;

@@ -26,8 +26,6 @@
 #include "src/resource/resource.h"
 #include "src/tables/grow.h"
 
-#define MONOTONIC_DEFAULT_BYTES ((size_t)32 << 20)
-
 /* Streams that wait for the chunk's own already; of more, each block is ordered. */
 #define MONOTONIC_STREAMS 8
 
@@ -43,7 +41,7 @@ struct monotonic_chunk {
 
 struct monotonic {
     struct tide_resource base; /* first */
-    size_t chunk_bytes;
+    struct tide_monotonic_options options;
     struct tidei_lock lock;         /* guards what follows; never held over a call of upstream */
     struct monotonic_chunk *chunks; /* owns; in the order of their filling */
     size_t count;
@@ -74,7 +72,7 @@ monotonic_find(struct monotonic *self, size_t bytes, size_t alignment, uintptr_t
         if (!monotonic_place(&self->chunks[i], bytes, alignment, out))
             continue;
         /* A block too large for the usual chunk leaves that one the current one. */
-        if (bytes <= self->chunk_bytes)
+        if (bytes <= self->options.chunk_bytes)
             self->current = i;
         return &self->chunks[i];
     }
@@ -206,7 +204,7 @@ monotonic_take_from_upstream(struct monotonic *self, struct monotonic_chunk *chu
 static enum tide_status
 monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stream stream)
 {
-    struct monotonic_chunk chunk = { .bytes = bytes > self->chunk_bytes ? bytes : self->chunk_bytes,
+    struct monotonic_chunk chunk = { .bytes = bytes > self->options.chunk_bytes ? bytes : self->options.chunk_bytes,
                                      .alignment =
                                          alignment > TIDE_DEFAULT_ALIGNMENT ? alignment : TIDE_DEFAULT_ALIGNMENT,
                                      .stream = stream };
@@ -369,18 +367,9 @@ monotonic_query(struct tide_resource *resource, enum tide_query what, uint64_t *
     return TIDE_OK;
 }
 
-static void
-monotonic_describe(struct tide_resource *resource, struct tide_text *text)
-{
-    const struct monotonic *self = (const struct monotonic *)resource;
-
-    if (self->chunk_bytes != MONOTONIC_DEFAULT_BYTES)
-        tide_text_size(text, self->chunk_bytes);
-}
-
 /* Also what is still out goes; without order it stays with upstream, as in `fixed`. */
 static void
-monotonic_destroy(struct tide_resource *resource)
+monotonic_fini(struct tide_resource *resource)
 {
     struct monotonic *self = (struct monotonic *)resource;
     struct tide_resource *upstream = resource->upstream;
@@ -394,57 +383,51 @@ monotonic_destroy(struct tide_resource *resource)
                          0);
     free(self->chunks);
     tidei_lock_fini(&self->lock);
-    tide_resource_fini(resource);
-    free(self);
 }
 
-static const struct tide_resource_ops monotonic_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "monotonic",
-    .allocate = monotonic_allocate,
-    .deallocate = monotonic_deallocate,
-    .order = tide_pass_order,
-    .trim = monotonic_trim,
-    .query = monotonic_query,
-    .describe = monotonic_describe,
-    .upstream_at = tide_pass_upstream_at,
-    .destroy = monotonic_destroy,
+static enum tide_status
+monotonic_init(struct tide_resource *resource, size_t *fault)
+{
+    (void)fault;
+    return tidei_lock_init(&((struct monotonic *)resource)->lock);
+}
+
+static const struct tidei_argument monotonic_arguments[] = {
+    { .key = "size",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .positional = true,
+      .least = 1,
+      .default_value = UINT64_C(32) << 20,
+      .expected = "a size such as 256MiB",
+      TIDEI_FIELD(struct tide_monotonic_options, chunk_bytes) },
+};
+
+const struct tidei_kind tidei_monotonic_kind = {
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "monotonic",
+        .allocate = monotonic_allocate,
+        .deallocate = monotonic_deallocate,
+        .order = tide_pass_order,
+        .trim = monotonic_trim,
+        .query = monotonic_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_pass_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    .arguments = monotonic_arguments,
+    .argument_count = TIDEI_COUNT_OF(monotonic_arguments),
+    .options_size = sizeof(struct tide_monotonic_options),
+    TIDEI_KIND_STRUCT(struct monotonic),
+    .init = monotonic_init,
+    .fini = monotonic_fini,
 };
 
 enum tide_status
 tide_monotonic_create(struct tide_resource *upstream, const struct tide_monotonic_options *options,
                       struct tide_resource **out)
 {
-    struct tide_monotonic_options known;
-    struct monotonic *self;
-    enum tide_status status;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "monotonic: no place for the resource");
-    *out = NULL;
-    if (upstream == NULL)
-        return tide_error_set(TIDE_EINVAL, "monotonic: no upstream");
-    status = tidei_options_copy("monotonic", options, &known, sizeof(known));
-    if (status != TIDE_OK)
-        return status;
-    self = calloc(1, sizeof(*self));
-    if (self == NULL)
-        return tide_error_set(TIDE_ENOMEM, "monotonic: no host memory for %zu B", sizeof(*self));
-    self->chunk_bytes = known.chunk_bytes != 0 ? known.chunk_bytes : MONOTONIC_DEFAULT_BYTES;
-    status = tidei_lock_init(&self->lock);
-    if (status != TIDE_OK)
-        goto free_self;
-    status = tide_resource_init(&self->base, &monotonic_ops, upstream);
-    if (status != TIDE_OK)
-        goto fini_lock;
-    *out = &self->base;
-    return TIDE_OK;
-
-fini_lock:
-    tidei_lock_fini(&self->lock);
-free_self:
-    free(self);
-    return status;
+    return tidei_kind_create(&tidei_monotonic_kind, upstream, options, out);
 }
 
 enum tide_status
@@ -452,7 +435,7 @@ tide_monotonic_reset(struct tide_resource *monotonic, tide_stream stream)
 {
     struct monotonic *self = (struct monotonic *)monotonic;
 
-    if (monotonic == NULL || monotonic->ops != &monotonic_ops)
+    if (monotonic == NULL || monotonic->ops != &tidei_monotonic_kind.ops)
         return tide_error_set(TIDE_EINVAL, "monotonic: not a monotonic resource");
     if (stream == TIDE_STREAM_ALL) {
         struct tide_resource *upstream = monotonic->upstream;
@@ -473,29 +456,3 @@ tide_monotonic_reset(struct tide_resource *monotonic, tide_stream stream)
     tidei_lock_release(&self->lock);
     return TIDE_OK;
 }
-
-enum { MONOTONIC_SIZE };
-
-static const struct tidei_argument monotonic_arguments[] = {
-    [MONOTONIC_SIZE] = { .key = "size",
-                         .type = TIDEI_ARGUMENT_SIZE,
-                         .positional = true,
-                         .least = 1,
-                         .expected = "a size such as 256MiB" },
-};
-
-static enum tide_status
-monotonic_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    struct tide_monotonic_options options = { TIDE_OPTIONS(options),
-                                              .chunk_bytes = arguments->values[MONOTONIC_SIZE].number };
-
-    return tide_monotonic_create(upstream, &options, out);
-}
-
-const struct tidei_kind tidei_monotonic_kind = {
-    .name = "monotonic",
-    .arguments = monotonic_arguments,
-    .argument_count = TIDEI_COUNT_OF(monotonic_arguments),
-    .create = monotonic_from_text,
-};

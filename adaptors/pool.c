@@ -39,8 +39,6 @@
 #include "src/resource/kind.h"
 #include "src/suballoc/cache.h"
 
-#define POOL_CACHE_BYTES (UINT64_C(64) << 20)
-
 /* The cache comes first: where `struct pool` begins is known to it. */
 struct pool {
     struct tide_resource base;
@@ -198,91 +196,6 @@ pool_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     return TIDE_OK;
 }
 
-static void
-pool_describe_size(struct tide_text *text, const char *key, uint64_t bytes, uint64_t otherwise, const char **separator)
-{
-    if (bytes == otherwise)
-        return;
-    tide_text_format(text, "%s%s=", *separator, key);
-    tide_text_size(text, bytes);
-    *separator = ", ";
-}
-
-/* In the options 1 B stands for nothing, which text calls 0; see pool_from_text. */
-static uint64_t
-pool_described(uint64_t bytes)
-{
-    return bytes == 1 ? 0 : bytes;
-}
-
-static void
-pool_describe(struct tide_resource *self, struct tide_text *text)
-{
-    const struct tide_pool_options *options = &((const struct pool *)self)->options;
-    const char *separator = "";
-
-    pool_describe_size(text, "initial", options->initial_bytes, 0, &separator);
-    pool_describe_size(text, "maximum", options->maximum_bytes, UINT64_MAX, &separator);
-    pool_describe_size(text, "growth", options->growth_bytes, TIDEI_CHUNK_HEAP_CHUNK_BYTES, &separator);
-    pool_describe_size(text, "release_threshold", pool_described(options->release_threshold_bytes), UINT64_MAX,
-                       &separator);
-    pool_describe_size(text, "alignment", options->alignment, TIDE_DEFAULT_ALIGNMENT, &separator);
-    pool_describe_size(text, "cache", pool_described(options->cache_bytes), POOL_CACHE_BYTES, &separator);
-}
-
-static void
-pool_destroy(struct tide_resource *self)
-{
-    struct pool *pool = (struct pool *)self;
-
-    tidei_cache_fini(&pool->cache);
-    tidei_chunk_heap_fini(&pool->chunk_heap);
-    tide_resource_fini(self);
-    free(pool);
-}
-
-static const struct tide_resource_ops pool_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "pool",
-    .allocate = pool_allocate,
-    .deallocate = pool_deallocate,
-    .order = pool_order,
-    .trim = pool_trim,
-    .query = pool_query,
-    .describe = pool_describe,
-    .upstream_at = tide_pass_upstream_at,
-    .destroy = pool_destroy,
-};
-
-/* The defaults in place of zeros, and all sizes within their bounds. */
-static enum tide_status
-pool_check(struct tide_pool_options *options)
-{
-    if (options->maximum_bytes != 0 && options->growth_bytes > options->maximum_bytes)
-        return tide_error_set(TIDE_EINVAL, "pool: growth of %s exceeds the maximum of %s",
-                              tidei_size_text(options->growth_bytes), tidei_size_text(options->maximum_bytes));
-    options->maximum_bytes = options->maximum_bytes != 0 ? options->maximum_bytes : UINT64_MAX;
-    options->growth_bytes = options->growth_bytes != 0 ? options->growth_bytes : TIDEI_CHUNK_HEAP_CHUNK_BYTES;
-    options->release_threshold_bytes =
-        options->release_threshold_bytes != 0 ? options->release_threshold_bytes : UINT64_MAX;
-    options->alignment = options->alignment != 0 ? options->alignment : TIDE_DEFAULT_ALIGNMENT;
-    options->cache_bytes = options->cache_bytes != 0 ? options->cache_bytes : POOL_CACHE_BYTES;
-    if (!tidei_is_power_of_two(options->alignment) || options->alignment > TIDEI_CHUNK_HEAP_CHUNK_BYTES ||
-        options->alignment < 16)
-        return tide_error_set(TIDE_EINVAL, "pool: alignment %llu is no power of two from 16 to 2 MiB",
-                              (unsigned long long)options->alignment);
-    if (options->initial_bytes > TIDEI_CHUNK_HEAP_BYTES_MAX || options->growth_bytes > TIDEI_CHUNK_HEAP_BYTES_MAX)
-        return tide_error_set(TIDE_EINVAL, "pool: an initial size of %s and a growth of %s, the largest is 128 TiB",
-                              tidei_size_text(options->initial_bytes), tidei_size_text(options->growth_bytes));
-    if (options->initial_bytes > options->maximum_bytes)
-        return tide_error_set(TIDE_EINVAL, "pool: initial size of %s exceeds the maximum of %s",
-                              tidei_size_text(options->initial_bytes), tidei_size_text(options->maximum_bytes));
-    if (options->initial_bytes % options->alignment != 0)
-        return tide_error_set(TIDE_EINVAL, "pool: initial size of %s is no multiple of the alignment %s",
-                              tidei_size_text(options->initial_bytes), tidei_size_text(options->alignment));
-    return TIDE_OK;
-}
-
 static enum tide_status
 pool_supply_init(struct pool *pool, struct tide_resource *upstream)
 {
@@ -299,68 +212,156 @@ pool_supply_init(struct pool *pool, struct tide_resource *upstream)
     return tidei_chunk_heap_init(&pool->chunk_heap, upstream, &options);
 }
 
-/* The resource itself, without chunks. */
-static enum tide_status
-pool_new(struct tide_resource *upstream, const struct tide_pool_options *options, struct pool **out)
+static uint64_t
+pool_alignment(const struct tide_pool_options *options)
 {
-    struct pool *pool = aligned_alloc(_Alignof(struct pool), sizeof(*pool));
-    enum tide_status status;
+    return options->alignment != 0 ? options->alignment : TIDE_DEFAULT_ALIGNMENT;
+}
 
-    if (pool == NULL)
-        return tide_error_set(TIDE_ENOMEM, "pool: no host memory for %zu B", sizeof(*pool));
-    memset(pool, 0, sizeof(*pool));
-    pool->options = *options;
-    status = pool_supply_init(pool, upstream);
-    if (status != TIDE_OK)
-        goto free_pool;
-    status = tidei_cache_init(&pool->cache, &pool->chunk_heap, options->cache_bytes);
-    if (status != TIDE_OK)
-        goto fini_supply;
-    status = tide_resource_init(&pool->base, &pool_ops, upstream);
-    if (status != TIDE_OK)
-        goto fini_cache;
-    *out = pool;
+static enum tide_status
+pool_check(void *given, size_t *fault)
+{
+    const struct tide_pool_options *options = given;
+    uint64_t maximum_bytes = options->maximum_bytes != 0 ? options->maximum_bytes : UINT64_MAX;
+    uint64_t alignment = pool_alignment(options);
+
+    (void)fault;
+    if (options->growth_bytes > maximum_bytes)
+        return tide_error_set(TIDE_EINVAL, "pool: growth of %s exceeds the maximum of %s",
+                              tidei_size_text(options->growth_bytes), tidei_size_text(maximum_bytes));
+    if (alignment > TIDEI_CHUNK_HEAP_CHUNK_BYTES || alignment < 16)
+        return tide_error_set(TIDE_EINVAL, "pool: alignment %llu is no power of two from 16 to 2 MiB",
+                              (unsigned long long)alignment);
+    if (options->initial_bytes > TIDEI_CHUNK_HEAP_BYTES_MAX || options->growth_bytes > TIDEI_CHUNK_HEAP_BYTES_MAX)
+        return tide_error_set(TIDE_EINVAL, "pool: an initial size of %s and a growth of %s, the largest is 128 TiB",
+                              tidei_size_text(options->initial_bytes), tidei_size_text(options->growth_bytes));
+    if (options->initial_bytes > maximum_bytes)
+        return tide_error_set(TIDE_EINVAL, "pool: initial size of %s exceeds the maximum of %s",
+                              tidei_size_text(options->initial_bytes), tidei_size_text(maximum_bytes));
+    if (options->initial_bytes % alignment != 0)
+        return tide_error_set(TIDE_EINVAL, "pool: initial size of %s is no multiple of the alignment %s",
+                              tidei_size_text(options->initial_bytes), tidei_size_text(alignment));
     return TIDE_OK;
+}
 
-fini_cache:
+static enum tide_status
+pool_init(struct tide_resource *self, size_t *fault)
+{
+    struct pool *pool = (struct pool *)self;
+    enum tide_status status = pool_supply_init(pool, self->upstream);
+
+    (void)fault;
+    if (status != TIDE_OK)
+        return status;
+    status = tidei_cache_init(&pool->cache, &pool->chunk_heap, pool->options.cache_bytes);
+    if (status != TIDE_OK)
+        goto fini_chunk_heap;
+    if (pool->options.initial_bytes != 0)
+        status = tidei_chunk_heap_begin(&pool->chunk_heap, pool->options.initial_bytes);
+    if (status == TIDE_OK)
+        return TIDE_OK;
     tidei_cache_fini(&pool->cache);
-fini_supply:
+
+fini_chunk_heap:
     tidei_chunk_heap_fini(&pool->chunk_heap);
-free_pool:
-    free(pool);
     return status;
 }
+
+static void
+pool_fini(struct tide_resource *self)
+{
+    struct pool *pool = (struct pool *)self;
+
+    tidei_cache_fini(&pool->cache);
+    tidei_chunk_heap_fini(&pool->chunk_heap);
+}
+
+extern const struct tidei_kind tidei_pool_kind;
+
+/* A share of the device's memory is rounded down to what the pool can cut. */
+static enum tide_status
+pool_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_pool_options options;
+
+    tidei_kind_read_text(&tidei_pool_kind, arguments, &options);
+    options.initial_bytes &= ~(pool_alignment(&options) - 1);
+    return tidei_kind_create_read(&tidei_pool_kind, arguments, &options, upstream, out);
+}
+
+static const struct tidei_argument pool_arguments[] = {
+    { .key = "initial",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .share = true,
+      .expected = "a size such as 1GiB, or a share such as 25%",
+      TIDEI_FIELD(struct tide_pool_options, initial_bytes) },
+    { .key = "maximum",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .share = true,
+      .least = 1,
+      .default_value = UINT64_MAX,
+      .expected = "a size such as 8GiB, or a share such as 50%",
+      TIDEI_FIELD(struct tide_pool_options, maximum_bytes) },
+    { .key = "growth",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .least = 1,
+      .default_value = TIDEI_CHUNK_HEAP_CHUNK_BYTES,
+      .expected = "a size such as 64MiB",
+      TIDEI_FIELD(struct tide_pool_options, growth_bytes) },
+    { .key = "release_threshold",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .share = true,
+      .default_value = UINT64_MAX,
+      .zero_value = 1,
+      .expected = "a size such as 1GiB, or a share such as 25%",
+      TIDEI_FIELD(struct tide_pool_options, release_threshold_bytes) },
+    { .key = "alignment",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .power_of_two = true,
+      .default_value = TIDE_DEFAULT_ALIGNMENT,
+      .expected = "a power of two such as 256",
+      TIDEI_FIELD(struct tide_pool_options, alignment) },
+    { .key = "cache",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .default_value = UINT64_C(64) << 20,
+      .zero_value = 1,
+      .expected = "a size such as 4MiB",
+      TIDEI_FIELD(struct tide_pool_options, cache_bytes) },
+};
+
+const struct tidei_kind tidei_pool_kind = {
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "pool",
+        .allocate = pool_allocate,
+        .deallocate = pool_deallocate,
+        .order = pool_order,
+        .trim = pool_trim,
+        .query = pool_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_pass_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    .arguments = pool_arguments,
+    .argument_count = TIDEI_COUNT_OF(pool_arguments),
+    .options_size = sizeof(struct tide_pool_options),
+    TIDEI_KIND_STRUCT(struct pool),
+    .check = pool_check,
+    .init = pool_init,
+    .fini = pool_fini,
+    .create_text = pool_from_text,
+};
 
 enum tide_status
 tide_pool_create(struct tide_resource *upstream, const struct tide_pool_options *options, struct tide_resource **out)
 {
-    struct tide_pool_options known;
-    enum tide_status status;
-    struct pool *pool = NULL;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "pool: no place for the resource");
-    *out = NULL;
-    if (upstream == NULL)
-        return tide_error_set(TIDE_EINVAL, "pool: no upstream");
-    status = tidei_options_copy("pool", options, &known, sizeof(known));
-    if (status == TIDE_OK)
-        status = pool_check(&known);
-    if (status == TIDE_OK)
-        status = pool_new(upstream, &known, &pool);
-    if (status == TIDE_OK && known.initial_bytes != 0)
-        status = tidei_chunk_heap_begin(&pool->chunk_heap, known.initial_bytes);
-    if (status == TIDE_OK)
-        *out = &pool->base;
-    else if (pool != NULL)
-        tide_resource_release(&pool->base);
-    return status;
+    return tidei_kind_create(&tidei_pool_kind, upstream, options, out);
 }
 
 static struct pool *
 pool_of(struct tide_resource *resource)
 {
-    return resource != NULL && resource->ops == &pool_ops ? (struct pool *)resource : NULL;
+    return resource != NULL && resource->ops == &tidei_pool_kind.ops ? (struct pool *)resource : NULL;
 }
 
 enum tide_status
@@ -385,56 +386,3 @@ tide_pool_read(struct tide_resource *resource, struct tide_pool_figures *out)
     pool_read(pool, out);
     return TIDE_OK;
 }
-
-enum { POOL_INITIAL, POOL_MAXIMUM, POOL_GROWTH, POOL_THRESHOLD, POOL_ALIGNMENT, POOL_CACHE };
-
-static const struct tidei_argument pool_arguments[] = {
-    [POOL_INITIAL] = { .key = "initial",
-                       .type = TIDEI_ARGUMENT_SIZE,
-                       .share = true,
-                       .expected = "a size such as 1GiB, or a share such as 25%" },
-    [POOL_MAXIMUM] = { .key = "maximum",
-                       .type = TIDEI_ARGUMENT_SIZE,
-                       .share = true,
-                       .least = 1,
-                       .expected = "a size such as 8GiB, or a share such as 50%" },
-    [POOL_GROWTH] = { .key = "growth", .type = TIDEI_ARGUMENT_SIZE, .least = 1, .expected = "a size such as 64MiB" },
-    [POOL_THRESHOLD] = { .key = "release_threshold",
-                         .type = TIDEI_ARGUMENT_SIZE,
-                         .share = true,
-                         .expected = "a size such as 1GiB, or a share such as 25%" },
-    [POOL_ALIGNMENT] = { .key = "alignment",
-                         .type = TIDEI_ARGUMENT_SIZE,
-                         .power_of_two = true,
-                         .expected = "a power of two such as 256" },
-    [POOL_CACHE] = { .key = "cache", .type = TIDEI_ARGUMENT_SIZE, .expected = "a size such as 4MiB" },
-};
-
-/* A share of the device's memory is rounded down to what the pool can cut. */
-static enum tide_status
-pool_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    const struct tidei_value *values = arguments->values;
-    struct tide_pool_options options = { TIDE_OPTIONS(options),
-                                         .initial_bytes = values[POOL_INITIAL].number,
-                                         .maximum_bytes = values[POOL_MAXIMUM].number,
-                                         .growth_bytes = values[POOL_GROWTH].number,
-                                         .release_threshold_bytes = values[POOL_THRESHOLD].number,
-                                         .alignment = values[POOL_ALIGNMENT].number,
-                                         .cache_bytes = values[POOL_CACHE].number };
-
-    options.initial_bytes &= ~((options.alignment != 0 ? options.alignment : TIDE_DEFAULT_ALIGNMENT) - 1);
-    /* 0 stands for what was not given; 1 B is as little. */
-    if (values[POOL_THRESHOLD].given && options.release_threshold_bytes == 0)
-        options.release_threshold_bytes = 1;
-    if (values[POOL_CACHE].given && options.cache_bytes == 0)
-        options.cache_bytes = 1;
-    return tide_pool_create(upstream, &options, out);
-}
-
-const struct tidei_kind tidei_pool_kind = {
-    .name = "pool",
-    .arguments = pool_arguments,
-    .argument_count = TIDEI_COUNT_OF(pool_arguments),
-    .create = pool_from_text,
-};

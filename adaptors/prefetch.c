@@ -13,8 +13,6 @@
  *    out, which costs little where it is there already.
  *  - It is the driver's to keep the memory there; managed(preferred=device) asks for that.
  */
-#include <stdlib.h>
-
 #include <tidemark/prefetch.h>
 
 #include "src/cuda/device.h"
@@ -27,7 +25,7 @@ struct prefetch {
     struct tide_resource base;
     struct tidei_device device;
     CUdevice to;
-    uint64_t above_bytes;
+    struct tide_prefetch_options options;
 };
 
 static enum tide_status
@@ -51,7 +49,7 @@ prefetch_allocate(struct tide_resource *self, size_t bytes, size_t alignment, ti
     enum tide_status status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
     struct tidei_error error;
 
-    if (status != TIDE_OK || bytes == 0 || bytes <= prefetch->above_bytes)
+    if (status != TIDE_OK || bytes == 0 || bytes <= prefetch->options.above_bytes)
         return status;
     status = prefetch_move(prefetch, *out, bytes, stream);
     if (status == TIDE_OK)
@@ -62,43 +60,6 @@ prefetch_allocate(struct tide_resource *self, size_t bytes, size_t alignment, ti
     *out = NULL;
     return status;
 }
-
-static void
-prefetch_describe(struct tide_resource *self, struct tide_text *text)
-{
-    const struct prefetch *prefetch = (const struct prefetch *)self;
-    const char *comma = "";
-
-    if (prefetch->to == CU_DEVICE_CPU) {
-        tide_text_format(text, "to=host");
-        comma = ", ";
-    }
-    if (prefetch->above_bytes != 0) {
-        tide_text_format(text, "%sabove=", comma);
-        tide_text_size(text, prefetch->above_bytes);
-    }
-}
-
-static void
-prefetch_destroy(struct tide_resource *self)
-{
-    tidei_device_close(&((struct prefetch *)self)->device);
-    tide_resource_fini(self);
-    free(self);
-}
-
-static const struct tide_resource_ops prefetch_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "prefetch",
-    .allocate = prefetch_allocate,
-    .deallocate = tide_pass_deallocate,
-    .order = tide_pass_order,
-    .trim = tide_pass_trim,
-    .query = tide_pass_query,
-    .describe = prefetch_describe,
-    .upstream_at = tide_pass_upstream_at,
-    .destroy = prefetch_destroy,
-};
 
 /* Only managed memory is of a device, and the host's as well; what else there is cuMemPrefetchAsync refuses. */
 static enum tide_status
@@ -126,88 +87,76 @@ prefetch_possible(const struct tidei_device *device)
 }
 
 static enum tide_status
-prefetch_new(struct tide_resource *upstream, struct prefetch **out)
+prefetch_init(struct tide_resource *self, size_t *fault)
 {
-    struct prefetch *prefetch = calloc(1, sizeof(*prefetch));
+    struct prefetch *prefetch = (struct prefetch *)self;
     enum tide_status status;
     int ordinal;
 
-    if (prefetch == NULL)
-        return tide_error_set(TIDE_ENOMEM, "prefetch: no host memory for %zu B", sizeof(*prefetch));
-    status = prefetch_device_of(upstream, &ordinal);
+    (void)fault;
+    status = prefetch_device_of(self->upstream, &ordinal);
     if (status == TIDE_OK)
         status = tidei_device_open(&prefetch->device, "prefetch", ordinal);
     if (status != TIDE_OK)
-        goto free_prefetch;
+        return status;
+    prefetch->to = prefetch->options.to_host ? CU_DEVICE_CPU : prefetch->device.handle;
     status = prefetch_possible(&prefetch->device);
-    if (status == TIDE_OK)
-        status = tide_resource_init(&prefetch->base, &prefetch_ops, upstream);
-    if (status == TIDE_OK) {
-        *out = prefetch;
-        return TIDE_OK;
-    }
-    tidei_device_close(&prefetch->device);
-free_prefetch:
-    free(prefetch);
+    if (status != TIDE_OK)
+        tidei_device_close(&prefetch->device);
     return status;
 }
 
+static void
+prefetch_fini(struct tide_resource *self)
+{
+    tidei_device_close(&((struct prefetch *)self)->device);
+}
+
 #endif
+
+static const char *const prefetch_places[] = { "device", "host", NULL };
+
+static const struct tidei_argument prefetch_arguments[] = {
+    { .key = "to",
+      .type = TIDEI_ARGUMENT_CHOICE,
+      .choices = prefetch_places,
+      .expected = "device or host",
+      TIDEI_FIELD(struct tide_prefetch_options, to_host) },
+    { .key = "above",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .least = 1,
+      .expected = "a size such as 64KiB",
+      TIDEI_FIELD(struct tide_prefetch_options, above_bytes) },
+};
+
+const struct tidei_kind tidei_prefetch_kind = {
+    .arguments = prefetch_arguments,
+    .argument_count = TIDEI_COUNT_OF(prefetch_arguments),
+    .options_size = sizeof(struct tide_prefetch_options),
+#ifdef HAVE_CUDA_H
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "prefetch",
+        .allocate = prefetch_allocate,
+        .deallocate = tide_pass_deallocate,
+        .order = tide_pass_order,
+        .trim = tide_pass_trim,
+        .query = tide_pass_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_pass_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    TIDEI_KIND_STRUCT(struct prefetch),
+    .init = prefetch_init,
+    .fini = prefetch_fini,
+#else
+    .ops.name = "prefetch",
+#endif
+};
 
 enum tide_status
 tide_prefetch_create(struct tide_resource *upstream, const struct tide_prefetch_options *options,
                      struct tide_resource **out)
 {
-    struct tide_prefetch_options wanted;
-    enum tide_status status;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "prefetch: no place for the resource");
-    *out = NULL;
-    if (upstream == NULL)
-        return tide_error_set(TIDE_EINVAL, "prefetch: no upstream");
-    status = tidei_options_copy("prefetch", options, &wanted, sizeof(wanted));
-#ifdef HAVE_CUDA_H
-    struct prefetch *prefetch = NULL;
-
-    if (status == TIDE_OK)
-        status = prefetch_new(upstream, &prefetch);
-    if (status != TIDE_OK)
-        return status;
-    prefetch->to = wanted.to_host ? CU_DEVICE_CPU : prefetch->device.handle;
-    prefetch->above_bytes = wanted.above_bytes;
-    *out = &prefetch->base;
-    return TIDE_OK;
-#else
-    return status != TIDE_OK ? status : tide_error_set(TIDE_EUNSUPPORTED, "prefetch: this build has no CUDA");
-#endif
+    return tidei_kind_create(&tidei_prefetch_kind, upstream, options, out);
 }
-
-enum { PREFETCH_TO, PREFETCH_ABOVE };
-
-static const char *const prefetch_places[] = { "device", "host", NULL };
-
-static const struct tidei_argument prefetch_arguments[] = {
-    [PREFETCH_TO] = { .key = "to",
-                      .type = TIDEI_ARGUMENT_CHOICE,
-                      .choices = prefetch_places,
-                      .expected = "device or host" },
-    [PREFETCH_ABOVE] = { .key = "above", .type = TIDEI_ARGUMENT_SIZE, .least = 1, .expected = "a size such as 64KiB" },
-};
-
-static enum tide_status
-prefetch_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    const struct tide_prefetch_options options = { TIDE_OPTIONS(options),
-                                                   .to_host = arguments->values[PREFETCH_TO].number != 0,
-                                                   .above_bytes = arguments->values[PREFETCH_ABOVE].number };
-
-    return tide_prefetch_create(upstream, &options, out);
-}
-
-const struct tidei_kind tidei_prefetch_kind = {
-    .name = "prefetch",
-    .arguments = prefetch_arguments,
-    .argument_count = TIDEI_COUNT_OF(prefetch_arguments),
-    .create = prefetch_from_text,
-};

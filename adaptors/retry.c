@@ -16,15 +16,10 @@
  *  - The wait for the device, from the second time on, blocks the host until all its work is done, and spoils a capture
  *    that is under way: a program that captures asks for one more try alone.
  */
-#include <stdlib.h>
-
 #include <tidemark/retry.h>
 
 #include "src/resource/kind.h"
 #include "src/resource/resource.h"
-
-#define RETRY_DEFAULT 2
-#define RETRY_MOST    1000
 
 struct retry {
     struct tide_resource base;
@@ -99,67 +94,41 @@ retry_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     return retry_again(retry, bytes, alignment, stream, status, out);
 }
 
-static void
-retry_describe(struct tide_resource *self, struct tide_text *text)
-{
-    const struct retry *retry = (const struct retry *)self;
+static const struct tidei_argument retry_arguments[] = {
+    { .key = "retries",
+      .type = TIDEI_ARGUMENT_COUNT,
+      .positional = true,
+      .least = 1,
+      .most = 1000,
+      .default_value = 2,
+      .expected = "a number from 1 to 1000",
+      TIDEI_FIELD(struct tide_retry_options, retries) },
+    TIDEI_FLAG("any", struct tide_retry_options, any),
+};
 
-    if (retry->options.retries != RETRY_DEFAULT)
-        tide_text_format(text, "%u%s", retry->options.retries, retry->options.any ? ", " : "");
-    if (retry->options.any)
-        tide_text_format(text, "any=true");
-}
-
-static void
-retry_destroy(struct tide_resource *self)
-{
-    tide_resource_fini(self);
-    free(self);
-}
-
-static const struct tide_resource_ops retry_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "retry",
-    .allocate = retry_allocate,
-    .deallocate = tide_pass_deallocate,
-    .order = tide_pass_order,
-    .trim = tide_pass_trim,
-    .query = tide_pass_query,
-    .describe = retry_describe,
-    .upstream_at = tide_pass_upstream_at,
-    .destroy = retry_destroy,
+const struct tidei_kind tidei_retry_kind = {
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "retry",
+        .allocate = retry_allocate,
+        .deallocate = tide_pass_deallocate,
+        .order = tide_pass_order,
+        .trim = tide_pass_trim,
+        .query = tide_pass_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_pass_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    .arguments = retry_arguments,
+    .argument_count = TIDEI_COUNT_OF(retry_arguments),
+    .options_size = sizeof(struct tide_retry_options),
+    TIDEI_KIND_STRUCT(struct retry),
 };
 
 enum tide_status
 tide_retry_create(struct tide_resource *upstream, const struct tide_retry_options *options, struct tide_resource **out)
 {
-    struct tide_retry_options wanted;
-    struct retry *retry;
-    enum tide_status status;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "retry: no place for the resource");
-    *out = NULL;
-    if (upstream == NULL)
-        return tide_error_set(TIDE_EINVAL, "retry: no upstream");
-    status = tidei_options_copy("retry", options, &wanted, sizeof(wanted));
-    if (status != TIDE_OK)
-        return status;
-    if (wanted.retries > RETRY_MOST)
-        return tide_error_set(TIDE_EINVAL, "retry: %u retries, expected at most %d", wanted.retries, RETRY_MOST);
-    if (wanted.retries == 0)
-        wanted.retries = RETRY_DEFAULT;
-    retry = calloc(1, sizeof(*retry));
-    if (retry == NULL)
-        return tide_error_set(TIDE_ENOMEM, "retry: no host memory for %zu B", sizeof(*retry));
-    retry->options = wanted;
-    status = tide_resource_init(&retry->base, &retry_ops, upstream);
-    if (status != TIDE_OK) {
-        free(retry);
-        return status;
-    }
-    *out = &retry->base;
-    return TIDE_OK;
+    return tidei_kind_create(&tidei_retry_kind, upstream, options, out);
 }
 
 enum tide_status
@@ -169,39 +138,10 @@ tide_retry_read(struct tide_resource *resource, struct tide_retry_counts *out)
 
     if (out != NULL)
         *out = (struct tide_retry_counts){ 0 };
-    if (resource == NULL || out == NULL || resource->ops != &retry_ops)
+    if (resource == NULL || out == NULL || resource->ops != &tidei_retry_kind.ops)
         return tide_error_set(TIDE_EINVAL, "retry: asked of what is no retry");
     /* In this order, so that no more are served than have failed. */
     out->served = atomic_load_explicit(&retry->served, memory_order_relaxed);
     out->failed = atomic_load_explicit(&retry->failed, memory_order_relaxed);
     return TIDE_OK;
 }
-
-enum { RETRY_COUNT, RETRY_ANY };
-
-static const struct tidei_argument retry_arguments[] = {
-    [RETRY_COUNT] = { .key = "retries",
-                      .type = TIDEI_ARGUMENT_COUNT,
-                      .positional = true,
-                      .least = 1,
-                      .most = RETRY_MOST,
-                      .expected = "a number from 1 to 1000" },
-    [RETRY_ANY] = { .key = "any", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
-};
-
-static enum tide_status
-retry_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    const struct tidei_value *values = arguments->values;
-    const struct tide_retry_options options = { TIDE_OPTIONS(options), .retries = (unsigned)values[RETRY_COUNT].number,
-                                                .any = values[RETRY_ANY].number != 0 };
-
-    return tide_retry_create(upstream, &options, out);
-}
-
-const struct tidei_kind tidei_retry_kind = {
-    .name = "retry",
-    .arguments = retry_arguments,
-    .argument_count = TIDEI_COUNT_OF(retry_arguments),
-    .create = retry_from_text,
-};

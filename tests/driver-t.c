@@ -359,7 +359,8 @@ test_kind(void)
     arguments.values[0] = (struct tidei_value){ .given = true, .number = 1 };
     arguments.values[1] = (struct tidei_value){ .given = true, .number = 5 * MIB };
     arguments.values[2] = (struct tidei_value){ .given = true, .number = 96 * MIB };
-    ok(tidei_driver_kind.create(&arguments, NULL, &driver) == TIDE_OK, "the arguments of stack text make a driver");
+    ok(tidei_driver_kind.create_text(&arguments, NULL, &driver) == TIDE_OK,
+       "the arguments of stack text make a driver");
     tide_query(driver, TIDE_QUERY_CAPACITY, &figure);
     ok(figure == 96 * MIB && fake.threshold_bytes == 5 * MIB && fake.properties.location.id == 1,
        "and each has reached the driver");

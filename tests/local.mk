@@ -208,7 +208,7 @@ check_PROGRAMS += tests/stack-t
 tests_stack_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack/arguments.c src/stack/build.c \
 	src/stack/describe.c src/stack/error.c src/stack/inherit.c src/stack/lex.c src/stack/parse.c src/stack/value.c \
-	src/resource/message.c src/resource/resource.c src/resource/text.c
+	src/resource/fields.c src/resource/kind.c src/resource/message.c src/resource/resource.c src/resource/text.c
 TESTS += tests/stack-t
 
 check_PROGRAMS += tests/stack-mistakes-t
@@ -233,6 +233,8 @@ tests_driver_t_SOURCES = \
 	src/tables/blocks.c \
 	src/bases/unpooled.c \
 	src/sync/lock.c \
+	src/resource/fields.c \
+	src/resource/kind.c \
 	src/resource/message.c \
 	src/resource/resource.c \
 	src/resource/status.c \

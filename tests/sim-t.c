@@ -81,7 +81,7 @@ check_granularity(void)
     tide_resource_release(sim);
     options.granularity_bytes = 3;
     ok(tide_sim_create(&options, &none) == TIDE_EINVAL && none == NULL, "a granularity of 3 is refused");
-    has_words(tide_error_text(), "granularity of 3 bytes is no power of two", "and the text says why");
+    has_words(tide_error_text(), "granularity=3 is no power of two", "and the text says why");
 }
 
 static void

@@ -188,12 +188,12 @@ layer_complete(struct tide_resource *resource)
     {                                                                                                                  \
         return layer_create(&word##_kind, &word##_ops, arguments, upstream, out);                                      \
     }                                                                                                                  \
-    static const struct tidei_kind word##_kind = { .name = #word,                                                      \
+    static const struct tidei_kind word##_kind = { .ops.name = #word,                                                  \
                                                    .is_base = base,                                                    \
                                                    .arguments = table,                                                 \
                                                    .argument_count = count,                                            \
                                                    .inherits = given_above,                                            \
-                                                   .create = word##_create,                                            \
+                                                   .create_text = word##_create,                                       \
                                                    .complete = layer_complete };
 
 TEST_KIND(bound, bound_arguments, 2, false, NULL)
@@ -211,7 +211,7 @@ faulty_create(const struct tidei_arguments *arguments, struct tide_resource *ups
     return tide_error_set(TIDE_EBUSY, "faulty: it never works");
 }
 
-static const struct tidei_kind faulty_kind = { .name = "faulty", .create = faulty_create };
+static const struct tidei_kind faulty_kind = { .ops.name = "faulty", .create_text = faulty_create };
 static const struct tidei_kind *const kinds[] = { &bound_kind, &faulty_kind, &ground_kind,
                                                   &plain_kind, &split_kind,  &tape_kind };
 
@@ -226,7 +226,7 @@ const struct tidei_kind *
 tidei_kind_find(const char *name)
 {
     for (size_t i = 0; i < TIDEI_COUNT_OF(kinds); i++) {
-        if (strcmp(kinds[i]->name, name) == 0)
+        if (strcmp(kinds[i]->ops.name, name) == 0)
             return kinds[i];
     }
     return NULL;

@@ -321,29 +321,16 @@ binning_upstream_at(struct tide_resource *self, size_t index, struct tide_upstre
 }
 
 static void
-binning_destroy(struct tide_resource *self)
+binning_fini(struct tide_resource *self)
 {
     struct binning *binning = (struct binning *)self;
 
     bin_table_free(atomic_load_explicit(&binning->table, memory_order_relaxed)); /* relaxed: nobody else is here */
     tidei_address_shards_destroy(binning_out(binning));
     tidei_lock_fini(&binning->lock);
-    tide_resource_fini(self);
-    free(binning);
 }
 
-static const struct tide_resource_ops binning_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "binning",
-    .allocate = binning_allocate,
-    .deallocate = binning_deallocate,
-    .order = binning_order,
-    .trim = binning_trim,
-    .query = binning_query,
-    .describe = binning_describe,
-    .upstream_at = binning_upstream_at,
-    .destroy = binning_destroy,
-};
+extern const struct tidei_kind tidei_binning_kind;
 
 /* The bins of a new resource, as they are given: in any order, some as a range of powers of two. */
 struct bin_list {
@@ -399,9 +386,11 @@ bins_add_range(struct bin_list *list, struct tide_resource *upstream, uint64_t s
     /* From the exponents, as the power after the largest may not exist. */
     for (int exponent = __builtin_ctzll(smallest); exponent <= __builtin_ctzll(largest); exponent++) {
         uint64_t bytes = UINT64_C(1) << exponent;
-        struct tidei_arguments arguments = { .values = { { .given = true, .number = bytes } } };
+        unsigned column;
+        struct tidei_arguments arguments = { .values = { { .given = true, .number = bytes } },
+                                             .error_column = &column };
         struct tide_upstream *bin = &list->bins[list->count];
-        enum tide_status status = fixed->create(&arguments, upstream, &bin->resource);
+        enum tide_status status = tidei_kind_create_text(fixed, &arguments, upstream, &bin->resource);
 
         if (status != TIDE_OK)
             return status;
@@ -482,7 +471,7 @@ binning_new(struct tide_resource *upstream, const struct bin_list *list, struct 
     status = tidei_lock_init(&binning->lock);
     if (status != TIDE_OK)
         goto free_both;
-    status = tide_resource_init(&binning->base, &binning_ops, upstream);
+    status = tide_resource_init(&binning->base, &tidei_binning_kind.ops, upstream);
     if (status != TIDE_OK)
         goto fini_lock;
     *out = &binning->base;
@@ -496,21 +485,71 @@ free_both:
     return status;
 }
 
+static enum tide_status
+binning_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct bin_list list;
+    enum tide_status status = bins_init(&list, 0, arguments->bin_count);
+    uint64_t wrong = 0;
+
+    *out = NULL;
+    for (size_t i = 0; status == TIDE_OK && i < arguments->bin_count; i++) {
+        const struct tidei_bin *bin = &arguments->bins[i];
+
+        if (bin->resource != NULL)
+            bins_add(&list, &(struct tide_upstream){ bin->resource, bin->limit_bytes });
+        else
+            status = bins_add_range(&list, upstream, bin->smallest_bytes, bin->limit_bytes);
+    }
+    if (status == TIDE_OK)
+        status = bins_sort(&list, &wrong);
+    if (status == TIDE_OK)
+        status = binning_new(upstream, &list, out);
+    /* Of two bins of one limit the second, which comes last in the text, is the one too many. */
+    for (size_t i = 0; status != TIDE_OK && i < arguments->bin_count; i++) {
+        if (arguments->bins[i].smallest_bytes <= wrong && wrong <= arguments->bins[i].limit_bytes)
+            *arguments->error_column = arguments->bins[i].column;
+    }
+    bins_fini(&list);
+    return status;
+}
+
+static const struct tidei_argument binning_arguments[] = {
+    { .key = "bin",
+      .type = TIDEI_ARGUMENT_BIN,
+      .positional = true,
+      .expected = "a bin such as 256KiB={fixed(256KiB)}, or powers of two such as 256..64KiB" },
+};
+
+const struct tidei_kind tidei_binning_kind = {
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "binning",
+        .allocate = binning_allocate,
+        .deallocate = binning_deallocate,
+        .order = binning_order,
+        .trim = binning_trim,
+        .query = binning_query,
+        .describe = binning_describe,
+        .upstream_at = binning_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    .arguments = binning_arguments,
+    .argument_count = TIDEI_COUNT_OF(binning_arguments),
+    .options_size = sizeof(struct tide_binning_options),
+    .fini = binning_fini,
+    .create_text = binning_from_text,
+};
+
 enum tide_status
 tide_binning_create(struct tide_resource *upstream, const struct tide_binning_options *options,
                     struct tide_resource **out)
 {
     struct tide_binning_options wanted;
     struct bin_list list;
-    enum tide_status status;
+    enum tide_status status = tidei_kind_options(&tidei_binning_kind, upstream, options, &wanted, out);
     uint64_t wrong;
 
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "binning: no place for the resource");
-    *out = NULL;
-    if (upstream == NULL)
-        return tide_error_set(TIDE_EINVAL, "binning: no upstream");
-    status = tidei_options_copy("binning", options, &wanted, sizeof(wanted));
     if (status != TIDE_OK)
         return status;
     if (wanted.bins == NULL && wanted.bin_count > 0)
@@ -572,7 +611,7 @@ tide_binning_add(struct tide_resource *resource, uint64_t limit_bytes, struct ti
     struct tide_upstream checked = { bin, limit_bytes };
     enum tide_status status;
 
-    if (resource == NULL || resource->ops != &binning_ops)
+    if (resource == NULL || resource->ops != &tidei_binning_kind.ops)
         return tide_error_set(TIDE_EINVAL, "binning: a bin added to what is no binning");
     status = bin_check(&checked);
     if (status == TIDE_OK)
@@ -584,46 +623,3 @@ tide_binning_add(struct tide_resource *resource, uint64_t limit_bytes, struct ti
     tidei_lock_release(&binning->lock);
     return status;
 }
-
-static const struct tidei_argument binning_arguments[] = {
-    { .key = "bin",
-      .type = TIDEI_ARGUMENT_BIN,
-      .positional = true,
-      .expected = "a bin such as 256KiB={fixed(256KiB)}, or powers of two such as 256..64KiB" },
-};
-
-static enum tide_status
-binning_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    struct bin_list list;
-    enum tide_status status = bins_init(&list, 0, arguments->bin_count);
-    uint64_t wrong = 0;
-
-    *out = NULL;
-    for (size_t i = 0; status == TIDE_OK && i < arguments->bin_count; i++) {
-        const struct tidei_bin *bin = &arguments->bins[i];
-
-        if (bin->resource != NULL)
-            bins_add(&list, &(struct tide_upstream){ bin->resource, bin->limit_bytes });
-        else
-            status = bins_add_range(&list, upstream, bin->smallest_bytes, bin->limit_bytes);
-    }
-    if (status == TIDE_OK)
-        status = bins_sort(&list, &wrong);
-    if (status == TIDE_OK)
-        status = binning_new(upstream, &list, out);
-    /* Of two bins of one limit the second, which comes last in the text, is the one too many. */
-    for (size_t i = 0; status != TIDE_OK && i < arguments->bin_count; i++) {
-        if (arguments->bins[i].smallest_bytes <= wrong && wrong <= arguments->bins[i].limit_bytes)
-            *arguments->error_column = arguments->bins[i].column;
-    }
-    bins_fini(&list);
-    return status;
-}
-
-const struct tidei_kind tidei_binning_kind = {
-    .name = "binning",
-    .arguments = binning_arguments,
-    .argument_count = TIDEI_COUNT_OF(binning_arguments),
-    .create = binning_from_text,
-};

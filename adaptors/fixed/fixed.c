@@ -595,8 +595,7 @@ shards_create(struct tide_resource *upstream, size_t block_bytes, struct shards 
 
 struct fixed {
     struct tide_resource base;
-    size_t block_bytes;
-    uint64_t preallocate;
+    struct tide_fixed_options options;
     struct shards *blocks; /* owned */
 };
 
@@ -629,8 +628,9 @@ fixed_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     enum tide_status status;
 
     *out = NULL;
-    if (bytes > fixed->block_bytes)
-        return tide_error_set(TIDE_EINVAL, "fixed: %zu B request exceeds %zu B block", bytes, fixed->block_bytes);
+    if (bytes > fixed->options.block_bytes)
+        return tide_error_set(TIDE_EINVAL, "fixed: %zu B request exceeds %zu B block", bytes,
+                              fixed->options.block_bytes);
     if (alignment > TIDE_DEFAULT_ALIGNMENT)
         return tide_error_set(TIDE_EINVAL, "fixed: alignment of %zu B exceeds %zu B of the blocks", alignment,
                               TIDE_DEFAULT_ALIGNMENT);
@@ -682,7 +682,7 @@ static enum tide_status
 fixed_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
     struct fixed *fixed = (struct fixed *)self;
-    uint64_t keep = keep_bytes / fixed->block_bytes + (keep_bytes % fixed->block_bytes != 0);
+    uint64_t keep = keep_bytes / fixed->options.block_bytes + (keep_bytes % fixed->options.block_bytes != 0);
     struct tidei_error error;
 
     tidei_error_save(&error);
@@ -700,48 +700,15 @@ fixed_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     if (what == TIDE_QUERY_BYTES_USED_HIGH || what == TIDE_QUERY_BYTES_RESERVED_HIGH)
         return tide_base_query(self, what, out); /* upstream's would be of other bytes */
     if (what == TIDE_QUERY_LARGEST_REQUEST) {
-        *out = fixed->block_bytes;
+        *out = fixed->options.block_bytes;
         return TIDE_OK;
     }
     if (what != TIDE_QUERY_BYTES_USED && what != TIDE_QUERY_BYTES_RESERVED)
         return tide_pass_query(self, what, out);
     shards_read(fixed->blocks, &used_bytes, &count);
-    *out = what == TIDE_QUERY_BYTES_USED ? used_bytes : count * fixed->block_bytes;
+    *out = what == TIDE_QUERY_BYTES_USED ? used_bytes : count * fixed->options.block_bytes;
     return TIDE_OK;
 }
-
-static void
-fixed_describe(struct tide_resource *self, struct tide_text *text)
-{
-    const struct fixed *fixed = (const struct fixed *)self;
-
-    tide_text_size(text, fixed->block_bytes);
-    if (fixed->preallocate != 0)
-        tide_text_format(text, ", preallocate=%llu", (unsigned long long)fixed->preallocate);
-}
-
-static void
-fixed_destroy(struct tide_resource *self)
-{
-    struct fixed *fixed = (struct fixed *)self;
-
-    shards_destroy(fixed->blocks);
-    tide_resource_fini(self);
-    free(fixed);
-}
-
-static const struct tide_resource_ops fixed_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "fixed",
-    .allocate = fixed_allocate,
-    .deallocate = fixed_deallocate,
-    .order = fixed_order,
-    .trim = fixed_trim,
-    .query = fixed_query,
-    .describe = fixed_describe,
-    .upstream_at = tide_pass_upstream_at,
-    .destroy = fixed_destroy,
-};
 
 /* Take the first blocks. What was taken before a failure goes back when the resource is destroyed. */
 static enum tide_status
@@ -751,81 +718,78 @@ fixed_preallocate(struct fixed *fixed)
     enum tide_status status = TIDE_OK;
     void *none;
 
-    if (fixed->preallocate > SIZE_MAX / fixed->block_bytes)
+    if (fixed->options.preallocate > SIZE_MAX / fixed->options.block_bytes)
         return tide_error_set(TIDE_EOVERFLOW, "fixed: the sizes of %llu blocks of %s overflow",
-                              (unsigned long long)fixed->preallocate, tidei_size_text(fixed->block_bytes));
-    if (fixed->preallocate > TIDEI_BLOCKS_MAX)
+                              (unsigned long long)fixed->options.preallocate,
+                              tidei_size_text(fixed->options.block_bytes));
+    if (fixed->options.preallocate > TIDEI_BLOCKS_MAX)
         return tide_error_set(TIDE_ENOMEM, "fixed: no host memory to note %llu blocks",
-                              (unsigned long long)fixed->preallocate);
-    for (uint64_t i = 0; i < fixed->preallocate && status == TIDE_OK; i++)
+                              (unsigned long long)fixed->options.preallocate);
+    for (uint64_t i = 0; i < fixed->options.preallocate && status == TIDE_OK; i++)
         status = shards_grow(fixed->blocks, &request, &none);
-    return status;
-}
-
-enum tide_status
-tide_fixed_create(struct tide_resource *upstream, const struct tide_fixed_options *options, struct tide_resource **out)
-{
-    struct tide_fixed_options known;
-    enum tide_status status;
-    struct fixed *fixed;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "fixed: no place for the resource");
-    *out = NULL;
-    if (upstream == NULL)
-        return tide_error_set(TIDE_EINVAL, "fixed: no upstream");
-    status = tidei_options_copy("fixed", options, &known, sizeof(known));
-    if (status != TIDE_OK)
-        return status;
-    if (known.block_bytes == 0)
-        return tide_error_set(TIDE_EINVAL, "fixed: blocks of 0 B");
-    fixed = calloc(1, sizeof(*fixed));
-    if (fixed == NULL)
-        return tide_error_set(TIDE_ENOMEM, "fixed: no host memory for %zu B", sizeof(*fixed));
-    fixed->block_bytes = known.block_bytes;
-    fixed->preallocate = known.preallocate;
-    status = shards_create(upstream, known.block_bytes, &fixed->blocks);
-    if (status == TIDE_OK)
-        status = tide_resource_init(&fixed->base, &fixed_ops, upstream);
-    if (status != TIDE_OK) {
-        shards_destroy(fixed->blocks);
-        free(fixed);
-        return status;
-    }
-    status = fixed_preallocate(fixed);
-    if (status == TIDE_OK)
-        *out = &fixed->base;
-    else
-        tide_resource_release(&fixed->base);
     return status;
 }
 
 enum { FIXED_BLOCK, FIXED_PREALLOCATE };
 
-static const struct tidei_argument fixed_arguments[] = {
-    [FIXED_BLOCK] = { .key = "block",
-                      .type = TIDEI_ARGUMENT_SIZE,
-                      .positional = true,
-                      .required = true,
-                      .least = 1,
-                      .expected = "a size such as 256KiB" },
-    [FIXED_PREALLOCATE] = { .key = "preallocate", .type = TIDEI_ARGUMENT_COUNT, .expected = "a number of blocks" },
-};
-
 static enum tide_status
-fixed_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+fixed_init(struct tide_resource *self, size_t *fault)
 {
-    struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = arguments->values[FIXED_BLOCK].number,
-                                          .preallocate = arguments->values[FIXED_PREALLOCATE].number };
+    struct fixed *fixed = (struct fixed *)self;
+    enum tide_status status = shards_create(self->upstream, fixed->options.block_bytes, &fixed->blocks);
 
-    if (arguments->values[FIXED_PREALLOCATE].given)
-        *arguments->error_column = arguments->values[FIXED_PREALLOCATE].column; /* should there be no room for them */
-    return tide_fixed_create(upstream, &options, out);
+    if (status != TIDE_OK)
+        return status;
+    *fault = FIXED_PREALLOCATE; /* should there be no room for them */
+    status = fixed_preallocate(fixed);
+    if (status != TIDE_OK)
+        shards_destroy(fixed->blocks);
+    return status;
 }
 
+static void
+fixed_fini(struct tide_resource *self)
+{
+    shards_destroy(((struct fixed *)self)->blocks);
+}
+
+static const struct tidei_argument fixed_arguments[] = {
+    { .key = "block",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .positional = true,
+      .required = true,
+      .least = 1,
+      .expected = "a size such as 256KiB",
+      TIDEI_FIELD(struct tide_fixed_options, block_bytes) },
+    { .key = "preallocate",
+      .type = TIDEI_ARGUMENT_COUNT,
+      .expected = "a number of blocks",
+      TIDEI_FIELD(struct tide_fixed_options, preallocate) },
+};
+
 const struct tidei_kind tidei_fixed_kind = {
-    .name = "fixed",
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "fixed",
+        .allocate = fixed_allocate,
+        .deallocate = fixed_deallocate,
+        .order = fixed_order,
+        .trim = fixed_trim,
+        .query = fixed_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_pass_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
     .arguments = fixed_arguments,
     .argument_count = TIDEI_COUNT_OF(fixed_arguments),
-    .create = fixed_from_text,
+    .options_size = sizeof(struct tide_fixed_options),
+    TIDEI_KIND_STRUCT(struct fixed),
+    .init = fixed_init,
+    .fini = fixed_fini,
 };
+
+enum tide_status
+tide_fixed_create(struct tide_resource *upstream, const struct tide_fixed_options *options, struct tide_resource **out)
+{
+    return tidei_kind_create(&tidei_fixed_kind, upstream, options, out);
+}

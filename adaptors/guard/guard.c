@@ -30,17 +30,11 @@
 #include "src/resource/resource.h"
 #include "adaptors/guard/watched-blocks.h"
 
-#define GUARD_CANARY_DEFAULT 256
-#define GUARD_CANARY_LEAST   16
-#define GUARD_CANARY_MOST    (UINT64_C(1) << 20)
-#define GUARD_HOLD_DEFAULT   (UINT64_C(16) << 20)
-#define GUARD_HOLD_MOST      (UINT64_C(1) << 50)
-
 struct guard {
     struct tide_resource base;
     struct tidei_canaries canaries;
     struct tidei_watched blocks; /* with canaries as the room around */
-    uint64_t hold_bytes;
+    struct tide_guard_options options;
 };
 
 static enum tide_status
@@ -167,12 +161,12 @@ guard_inspect(struct guard *guard, const struct tidei_watched_block *block, tide
 static bool
 guard_keep(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream, unsigned char *buffer)
 {
-    if (guard->hold_bytes == 0 || block->bytes > guard->hold_bytes)
+    if (guard->options.hold_bytes == 0 || block->bytes > guard->options.hold_bytes)
         return false;
     if (tidei_canaries_fill_freed(&guard->canaries, block, stream) != TIDE_OK ||
         !tidei_watched_hold(&guard->blocks, block))
         return false;
-    guard_release(guard, guard->hold_bytes, stream, buffer);
+    guard_release(guard, guard->options.hold_bytes, stream, buffer);
     return true;
 }
 
@@ -251,23 +245,6 @@ guard_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     }
 }
 
-static void
-guard_describe(struct tide_resource *self, struct tide_text *text)
-{
-    const struct guard *guard = (const struct guard *)self;
-    const char *comma = "";
-
-    if (guard->blocks.around_bytes != GUARD_CANARY_DEFAULT) {
-        tide_text_format(text, "canary=");
-        tide_text_size(text, guard->blocks.around_bytes);
-        comma = ", ";
-    }
-    if (guard->hold_bytes != GUARD_HOLD_DEFAULT) {
-        tide_text_format(text, "%shold=", comma);
-        tide_text_size(text, guard->hold_bytes);
-    }
-}
-
 /* All that is held leaves. What upstream does not take back is lost to everybody: that is told. */
 static void
 guard_leave(struct guard *guard)
@@ -291,106 +268,77 @@ guard_leave(struct guard *guard)
 }
 
 static void
-guard_destroy(struct tide_resource *self)
+guard_fini(struct tide_resource *self)
 {
     struct guard *guard = (struct guard *)self;
 
     guard_leave(guard);
     tidei_watched_fini(&guard->blocks);
     tidei_memory_io_close(&guard->canaries.touch);
-    tide_resource_fini(self);
-    free(guard);
 }
 
-static const struct tide_resource_ops guard_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "guard",
-    .allocate = guard_allocate,
-    .deallocate = guard_deallocate,
-    .order = tide_pass_order,
-    .trim = guard_trim,
-    .query = guard_query,
-    .describe = guard_describe,
-    .upstream_at = tide_pass_upstream_at,
-    .destroy = guard_destroy,
-};
-
-/* Options as they are meant, defaults filled in. */
 static enum tide_status
-guard_options(const struct tide_guard_options *options, struct tide_guard_options *out)
+guard_init(struct tide_resource *self, size_t *fault)
 {
-    enum tide_status status = tidei_options_copy("guard", options, out, sizeof(*out));
+    struct guard *guard = (struct guard *)self;
+    size_t canary_bytes = (size_t)guard->options.canary_bytes;
+    enum tide_status status = tidei_watched_init(&guard->blocks, canary_bytes);
 
+    (void)fault;
     if (status != TIDE_OK)
         return status;
-    if (out->canary_bytes == 0)
-        out->canary_bytes = GUARD_CANARY_DEFAULT;
-    if (!tidei_is_power_of_two(out->canary_bytes) || out->canary_bytes < GUARD_CANARY_LEAST ||
-        out->canary_bytes > GUARD_CANARY_MOST)
-        return tide_error_set(TIDE_EINVAL, "guard: a canary of %s, expected a power of two from 16 B to 1 MiB",
-                              tidei_size_text(out->canary_bytes));
-    if (out->hold_bytes == 0)
-        out->hold_bytes = GUARD_HOLD_DEFAULT;
-    else if (out->hold_bytes == TIDE_GUARD_HOLD_NONE)
-        out->hold_bytes = 0;
-    if (out->hold_bytes > GUARD_HOLD_MOST)
-        return tide_error_set(TIDE_EINVAL, "guard: %s of freed blocks to hold, expected at most %s",
-                              tidei_size_text(out->hold_bytes), tidei_size_text(GUARD_HOLD_MOST));
-    return TIDE_OK;
-}
-
-/* The resource itself, without its touch. */
-static enum tide_status
-guard_new(struct tide_resource *upstream, size_t canary_bytes, struct guard **out)
-{
-    struct guard *guard = calloc(1, sizeof(*guard));
-    enum tide_status status;
-
-    if (guard == NULL)
-        return tide_error_set(TIDE_ENOMEM, "guard: no host memory for %zu B", sizeof(*guard));
-    status = tidei_watched_init(&guard->blocks, canary_bytes);
-    if (status != TIDE_OK)
-        goto free_guard;
-    status = tide_resource_init(&guard->base, &guard_ops, upstream);
-    if (status != TIDE_OK)
-        goto fini_blocks;
     guard->canaries.bytes = canary_bytes;
-    status = tidei_memory_io_open(&guard->canaries.touch, "guard", upstream);
-    if (status == TIDE_OK) {
-        *out = guard;
-        return TIDE_OK;
-    }
-    tide_resource_fini(&guard->base);
-
-fini_blocks:
-    tidei_watched_fini(&guard->blocks);
-free_guard:
-    free(guard);
+    guard->canaries.function = guard->options.function;
+    guard->canaries.context = guard->options.context;
+    status = tidei_memory_io_open(&guard->canaries.touch, "guard", self->upstream);
+    if (status != TIDE_OK)
+        tidei_watched_fini(&guard->blocks);
     return status;
 }
+
+static const struct tidei_argument guard_arguments[] = {
+    { .key = "canary",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .power_of_two = true,
+      .least = 16,
+      .most = UINT64_C(1) << 20,
+      .default_value = 256,
+      .expected = "a power of two from 16 to 1MiB",
+      TIDEI_FIELD(struct tide_guard_options, canary_bytes) },
+    { .key = "hold",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .most = UINT64_C(1) << 50,
+      .default_value = UINT64_C(16) << 20,
+      .zero_value = TIDE_GUARD_HOLD_NONE,
+      .expected = "a size such as 1GiB",
+      TIDEI_FIELD(struct tide_guard_options, hold_bytes) },
+};
+
+const struct tidei_kind tidei_guard_kind = {
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "guard",
+        .allocate = guard_allocate,
+        .deallocate = guard_deallocate,
+        .order = tide_pass_order,
+        .trim = guard_trim,
+        .query = guard_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_pass_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    .arguments = guard_arguments,
+    .argument_count = TIDEI_COUNT_OF(guard_arguments),
+    .options_size = sizeof(struct tide_guard_options),
+    TIDEI_KIND_STRUCT(struct guard),
+    .init = guard_init,
+    .fini = guard_fini,
+};
 
 enum tide_status
 tide_guard_create(struct tide_resource *upstream, const struct tide_guard_options *options, struct tide_resource **out)
 {
-    struct tide_guard_options wanted;
-    struct guard *guard = NULL;
-    enum tide_status status;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "guard: no place for the resource");
-    *out = NULL;
-    if (upstream == NULL)
-        return tide_error_set(TIDE_EINVAL, "guard: no upstream");
-    status = guard_options(options, &wanted);
-    if (status == TIDE_OK)
-        status = guard_new(upstream, (size_t)wanted.canary_bytes, &guard);
-    if (status != TIDE_OK)
-        return status;
-    guard->hold_bytes = wanted.hold_bytes;
-    guard->canaries.function = wanted.function;
-    guard->canaries.context = wanted.context;
-    *out = &guard->base;
-    return TIDE_OK;
+    return tidei_kind_create(&tidei_guard_kind, upstream, options, out);
 }
 
 /*
@@ -428,7 +376,7 @@ tide_guard_check(struct tide_resource *resource, uint64_t *damaged)
 
     if (damaged != NULL)
         *damaged = 0;
-    if (resource == NULL || resource->ops != &guard_ops)
+    if (resource == NULL || resource->ops != &tidei_guard_kind.ops)
         return tide_error_set(TIDE_EINVAL, "guard: asked of what is no guard");
     buffer = tidei_canaries_buffer();
     if (buffer == NULL)
@@ -441,37 +389,3 @@ tide_guard_check(struct tide_resource *resource, uint64_t *damaged)
         return status;
     return tide_error_set(TIDE_EDAMAGED, "guard: bytes have changed in %" PRIu64 " places", found);
 }
-
-enum { GUARD_CANARY, GUARD_HOLD };
-
-static const struct tidei_argument guard_arguments[] = {
-    [GUARD_CANARY] = { .key = "canary",
-                       .type = TIDEI_ARGUMENT_SIZE,
-                       .power_of_two = true,
-                       .least = GUARD_CANARY_LEAST,
-                       .most = GUARD_CANARY_MOST,
-                       .expected = "a power of two from 16 to 1MiB" },
-    [GUARD_HOLD] = { .key = "hold",
-                     .type = TIDEI_ARGUMENT_SIZE,
-                     .most = GUARD_HOLD_MOST,
-                     .expected = "a size such as 1GiB" },
-};
-
-static enum tide_status
-guard_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    const struct tidei_value *hold = &arguments->values[GUARD_HOLD];
-    const struct tide_guard_options options = { TIDE_OPTIONS(options),
-                                                .canary_bytes = arguments->values[GUARD_CANARY].number,
-                                                .hold_bytes = hold->given && hold->number == 0 ? TIDE_GUARD_HOLD_NONE
-                                                                                               : hold->number };
-
-    return tide_guard_create(upstream, &options, out);
-}
-
-const struct tidei_kind tidei_guard_kind = {
-    .name = "guard",
-    .arguments = guard_arguments,
-    .argument_count = TIDEI_COUNT_OF(guard_arguments),
-    .create = guard_from_text,
-};

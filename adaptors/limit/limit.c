@@ -24,8 +24,6 @@
  *  - Rounding is a count, not a request: upstream gets the size that was asked for.
  *  - Above the soft limit threads share one counter, so that every crossing is seen: then they are slower.
  */
-#include <stdlib.h>
-
 #include <tidemark/limit.h>
 
 #include "adaptors/limit/budget.h"
@@ -33,24 +31,20 @@
 #include "src/account/ledger.h"
 #include "src/resource/resource.h"
 
-#define LIMIT_DEFAULT_ALIGNMENT 256
-
 struct limit {
     struct tide_resource base;
-    struct tidei_budget *budget; /* holds a reference */
-    uint64_t alignment;
-    tide_soft_limit_function soft_limit;
-    void *soft_limit_context; /* borrowed */
+    struct tidei_budget *budget;       /* holds a reference */
+    struct tide_limit_options options; /* the name of the budget is the budget's */
 };
 
 /* What a request counts, into *counted. */
 static enum tide_status
 limit_count(const struct limit *limit, size_t bytes, uint64_t *counted)
 {
-    if (tidei_round_up(bytes, limit->alignment, counted))
+    if (tidei_round_up(bytes, limit->options.alignment, counted))
         return TIDE_OK;
     return tide_error_set(TIDE_EOVERFLOW, "limit: %zu B request overflows when rounded up to %s", bytes,
-                          tidei_size_text(limit->alignment));
+                          tidei_size_text(limit->options.alignment));
 }
 
 static enum tide_status
@@ -72,8 +66,8 @@ limit_warn(const struct limit *limit, uint64_t used_bytes)
 {
     uint64_t soft_limit_bytes = limit->budget->soft_limit_bytes;
 
-    if (limit->soft_limit != NULL)
-        limit->soft_limit(limit->soft_limit_context, used_bytes, soft_limit_bytes);
+    if (limit->options.soft_limit != NULL)
+        limit->options.soft_limit(limit->options.soft_limit_context, used_bytes, soft_limit_bytes);
     else
         tidei_message(TIDE_WARNING, "limit: %s in use pass the soft limit of %s", tidei_size_text(used_bytes),
                       tidei_size_text(soft_limit_bytes));
@@ -160,122 +154,132 @@ limit_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     return TIDE_OK;
 }
 
+enum { LIMIT_BYTES, LIMIT_COUNT, LIMIT_SOFT, LIMIT_ALIGNMENT, LIMIT_BUDGET };
+
+extern const struct tidei_kind tidei_limit_kind;
+
+/* Text has a bound; a program may set neither. */
 static void
 limit_describe(struct tide_resource *self, struct tide_text *text)
 {
-    const struct limit *limit = (const struct limit *)self;
-    const struct tidei_budget *budget = limit->budget;
-    const char *comma = ", ";
+    const struct tide_limit_options *options = &((const struct limit *)self)->options;
+    bool unbounded = options->limit_bytes == UINT64_MAX && options->limit_count == UINT64_MAX;
 
-    if (budget->limit_bytes != UINT64_MAX || budget->limit_count == UINT64_MAX)
-        tide_text_size(text, budget->limit_bytes);
-    else
-        comma = "";
-    if (budget->limit_count != UINT64_MAX) {
-        tide_text_format(text, "%scount=%llu", comma, (unsigned long long)budget->limit_count);
-        comma = ", ";
-    }
-    if (budget->soft_limit_bytes != 0) {
-        tide_text_format(text, "%ssoft=", comma);
-        tide_text_size(text, budget->soft_limit_bytes);
-    }
-    if (limit->alignment != LIMIT_DEFAULT_ALIGNMENT) {
-        tide_text_format(text, "%salignment=", comma);
-        tide_text_size(text, limit->alignment);
-    }
-    if (budget->name != NULL) {
-        tide_text_format(text, "%sbudget=", comma);
-        tide_text_word(text, budget->name);
-    }
+    if (unbounded)
+        tide_text_size(text, UINT64_MAX);
+    tidei_kind_describe_options(&tidei_limit_kind, options, unbounded ? ", " : "", text);
+}
+
+static enum tide_status
+limit_check(void *options, size_t *fault)
+{
+    const struct tide_limit_options *wanted = options;
+
+    *fault = LIMIT_SOFT;
+    if (wanted->soft_limit_bytes > wanted->limit_bytes)
+        return tide_error_set(TIDE_EINVAL, "limit: soft limit of %s over the limit of %s",
+                              tidei_size_text(wanted->soft_limit_bytes), tidei_size_text(wanted->limit_bytes));
+    return TIDE_OK;
+}
+
+static enum tide_status
+limit_init(struct tide_resource *self, size_t *fault)
+{
+    struct limit *limit = (struct limit *)self;
+    enum tide_status status = tidei_budget_get(&limit->options, &limit->budget);
+
+    *fault = LIMIT_BUDGET; /* should it be there with other bounds */
+    if (status != TIDE_OK)
+        return status;
+    limit->options.budget = limit->budget->name;
+    if (limit->options.soft_limit_bytes == 0) /* an application's function may take its time, and call the driver */
+        tidei_resource_set_quick(self);
+    return TIDE_OK;
 }
 
 static void
-limit_destroy(struct tide_resource *self)
+limit_fini(struct tide_resource *self)
 {
     tidei_budget_put(((struct limit *)self)->budget);
-    tide_resource_fini(self);
-    free(self);
 }
 
-static const struct tide_resource_ops limit_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "limit",
-    .allocate = limit_allocate,
-    .deallocate = limit_deallocate,
-    .order = tide_pass_order,
-    .trim = tide_pass_trim,
-    .query = limit_query,
-    .describe = limit_describe,
-    .upstream_at = tide_pass_upstream_at,
-    .destroy = limit_destroy,
+static enum tide_status
+limit_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_limit_options options;
+
+    *out = NULL;
+    if (!arguments->values[LIMIT_BYTES].given && !arguments->values[LIMIT_COUNT].given)
+        return tide_error_set(TIDE_ESYNTAX, "limit: argument 'limit' is missing, expected %s, or count=",
+                              tidei_limit_kind.arguments[LIMIT_BYTES].expected);
+    tidei_kind_read_text(&tidei_limit_kind, arguments, &options);
+    return tidei_kind_create_read(&tidei_limit_kind, arguments, &options, upstream, out);
+}
+
+static const struct tidei_argument limit_arguments[] = {
+    { .key = "limit",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .positional = true,
+      .share = true,
+      .default_value = UINT64_MAX,
+      .zero_is_value = true,
+      .expected = "a size such as 4GiB, or a share such as 25%",
+      TIDEI_FIELD(struct tide_limit_options, limit_bytes) },
+    { .key = "count",
+      .type = TIDEI_ARGUMENT_COUNT,
+      .least = 1,
+      .default_value = UINT64_MAX,
+      .expected = "a number of allocations such as 1000",
+      TIDEI_FIELD(struct tide_limit_options, limit_count) },
+    { .key = "soft",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .share = true,
+      .expected = "a size such as 3GiB, or a share such as 20%",
+      TIDEI_FIELD(struct tide_limit_options, soft_limit_bytes) },
+    { .key = "alignment",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .power_of_two = true,
+      .default_value = 256,
+      .expected = "a power of two such as 256",
+      TIDEI_FIELD(struct tide_limit_options, alignment) },
+    { .key = "budget",
+      .type = TIDEI_ARGUMENT_WORD,
+      .least = 1,
+      .expected = "a name such as gpu",
+      TIDEI_FIELD(struct tide_limit_options, budget) },
 };
 
-/* Options as they are meant, defaults filled in. */
-static enum tide_status
-limit_options(const struct tide_limit_options *options, struct tide_limit_options *out)
-{
-    enum tide_status status;
-
-    if (options == NULL)
-        return tide_error_set(TIDE_EINVAL, "limit: no options, which give the bound");
-    status = tidei_options_copy("limit", options, out, sizeof(*out));
-    if (status != TIDE_OK)
-        return status;
-    if (out->alignment == 0)
-        out->alignment = LIMIT_DEFAULT_ALIGNMENT;
-    if (out->limit_count == 0)
-        out->limit_count = UINT64_MAX;
-    if (!tidei_is_power_of_two(out->alignment))
-        return tide_error_set(TIDE_EINVAL, "limit: alignment %llu is no power of two",
-                              (unsigned long long)out->alignment);
-    if (out->soft_limit_bytes > out->limit_bytes)
-        return tide_error_set(TIDE_EINVAL, "limit: soft limit of %s over the limit of %s",
-                              tidei_size_text(out->soft_limit_bytes), tidei_size_text(out->limit_bytes));
-    if (out->budget != NULL && out->budget[0] == '\0')
-        return tide_error_set(TIDE_EINVAL, "limit: the name of the budget is empty");
-    return TIDE_OK;
-}
+const struct tidei_kind tidei_limit_kind = {
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "limit",
+        .allocate = limit_allocate,
+        .deallocate = limit_deallocate,
+        .order = tide_pass_order,
+        .trim = tide_pass_trim,
+        .query = limit_query,
+        .describe = limit_describe,
+        .upstream_at = tide_pass_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    .arguments = limit_arguments,
+    .argument_count = TIDEI_COUNT_OF(limit_arguments),
+    .options_size = sizeof(struct tide_limit_options),
+    TIDEI_KIND_STRUCT(struct limit),
+    .check = limit_check,
+    .init = limit_init,
+    .fini = limit_fini,
+    .create_text = limit_from_text,
+};
 
 enum tide_status
 tide_limit_create(struct tide_resource *upstream, const struct tide_limit_options *options, struct tide_resource **out)
 {
-    struct tide_limit_options wanted;
-    struct tidei_budget *budget = NULL;
-    struct limit *limit = NULL;
-    enum tide_status status;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "limit: no place for the resource");
-    *out = NULL;
-    if (upstream == NULL)
-        return tide_error_set(TIDE_EINVAL, "limit: no upstream");
-    status = limit_options(options, &wanted);
-    if (status == TIDE_OK)
-        status = tidei_budget_get(&wanted, &budget);
-    if (status != TIDE_OK)
-        goto out;
-    limit = calloc(1, sizeof(*limit));
-    if (limit == NULL) {
-        status = tide_error_set(TIDE_ENOMEM, "limit: no host memory for %zu B", sizeof(*limit));
-        goto out;
-    }
-    limit->alignment = wanted.alignment;
-    limit->soft_limit = wanted.soft_limit;
-    limit->soft_limit_context = wanted.soft_limit_context;
-    status = tide_resource_init(&limit->base, &limit_ops, upstream);
-    if (status != TIDE_OK)
-        goto out;
-    limit->budget = budget;
-    if (budget->soft_limit_bytes == 0) /* an application's function may take its time, and call the driver */
-        tidei_resource_set_quick(&limit->base);
-    *out = &limit->base;
-    return TIDE_OK;
-
-out:
-    if (budget != NULL)
-        tidei_budget_put(budget);
-    free(limit);
-    return status;
+    if (out != NULL)
+        *out = NULL;
+    if (options == NULL)
+        return tide_error_set(TIDE_EINVAL, "limit: no options, which give the bound");
+    return tidei_kind_create(&tidei_limit_kind, upstream, options, out);
 }
 
 /* The figures of a limit; what is none has zeros. */
@@ -283,7 +287,7 @@ static enum tide_status
 limit_read(struct tide_resource *resource, const void *place, struct tidei_ledger_figures *out)
 {
     *out = (struct tidei_ledger_figures){ 0 };
-    if (resource == NULL || place == NULL || resource->ops != &limit_ops)
+    if (resource == NULL || place == NULL || resource->ops != &tidei_limit_kind.ops)
         return tide_error_set(TIDE_EINVAL, "limit: asked of what is no limit");
     tidei_ledger_read(&((struct limit *)resource)->budget->ledger, out);
     return TIDE_OK;
@@ -310,57 +314,3 @@ tide_limit_used_count(struct tide_resource *resource, uint64_t *out)
         *out = figures.current.count;
     return status;
 }
-
-enum { LIMIT_BYTES, LIMIT_COUNT, LIMIT_SOFT, LIMIT_ALIGNMENT, LIMIT_BUDGET };
-
-static const struct tidei_argument limit_arguments[] = {
-    [LIMIT_BYTES] = { .key = "limit",
-                      .type = TIDEI_ARGUMENT_SIZE,
-                      .positional = true,
-                      .share = true,
-                      .expected = "a size such as 4GiB, or a share such as 25%" },
-    [LIMIT_COUNT] = { .key = "count",
-                      .type = TIDEI_ARGUMENT_COUNT,
-                      .least = 1,
-                      .expected = "a number of allocations such as 1000" },
-    [LIMIT_SOFT] = { .key = "soft",
-                     .type = TIDEI_ARGUMENT_SIZE,
-                     .share = true,
-                     .expected = "a size such as 3GiB, or a share such as 20%" },
-    [LIMIT_ALIGNMENT] = { .key = "alignment",
-                          .type = TIDEI_ARGUMENT_SIZE,
-                          .power_of_two = true,
-                          .expected = "a power of two such as 256" },
-    [LIMIT_BUDGET] = { .key = "budget", .type = TIDEI_ARGUMENT_WORD, .least = 1, .expected = "a name such as gpu" },
-};
-
-static enum tide_status
-limit_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    const struct tidei_value *values = arguments->values;
-    const struct tide_limit_options options = {
-        TIDE_OPTIONS(options),
-        .limit_bytes = values[LIMIT_BYTES].given ? values[LIMIT_BYTES].number : UINT64_MAX,
-        .alignment = values[LIMIT_ALIGNMENT].number,
-        .limit_count = values[LIMIT_COUNT].number,
-        .soft_limit_bytes = values[LIMIT_SOFT].number,
-        .budget = values[LIMIT_BUDGET].word,
-    };
-
-    *out = NULL;
-    if (!values[LIMIT_BYTES].given && !values[LIMIT_COUNT].given)
-        return tide_error_set(TIDE_ESYNTAX, "limit: argument 'limit' is missing, expected %s, or count=",
-                              limit_arguments[LIMIT_BYTES].expected);
-    if (options.soft_limit_bytes > options.limit_bytes)
-        *arguments->error_column = values[LIMIT_SOFT].column;
-    else if (values[LIMIT_BUDGET].given)
-        *arguments->error_column = values[LIMIT_BUDGET].column; /* should it be there with other bounds */
-    return tide_limit_create(upstream, &options, out);
-}
-
-const struct tidei_kind tidei_limit_kind = {
-    .name = "limit",
-    .arguments = limit_arguments,
-    .argument_count = TIDEI_COUNT_OF(limit_arguments),
-    .create = limit_from_text,
-};

@@ -208,55 +208,8 @@ log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     return log_deallocate_recorded(log, producer, true, pointer, bytes, alignment, stream);
 }
 
-static const char *const log_clocks[] = { "auto", "tsc", "monotonic", NULL };
-static const char *const log_cuptis[] = { "auto", "calls", "off", "memory", NULL };
-static const char *const log_overflows[] = { "wait", "drop", NULL };
-static const char *const log_samples[] = { "auto", "every", "off", NULL };
-
-/* `any`: behind others. A layer that records into the trace of another has these alone. */
 static void
-log_describe_callstack(const struct tide_log_options *options, struct tide_text *text, bool any)
-{
-    if (options->callstack_depth == 0)
-        return;
-    tide_text_format(text, "%scallstack=%u", any ? ", " : "", (unsigned)options->callstack_depth);
-    if (options->unwind != TIDE_UNWIND_AUTO)
-        tide_text_format(text, ", unwind=%s", tidei_unwind_words[options->unwind]);
-}
-
-static void
-log_describe(struct tide_resource *self, struct tide_text *text)
-{
-    const struct tide_log_options *options = &((struct log *)self)->options;
-
-    if (options->path == NULL) {
-        log_describe_callstack(options, text, false);
-        return;
-    }
-    tide_text_word(text, options->path);
-    if (options->overwrite)
-        tide_text_format(text, ", overwrite=true");
-    if (options->clock != TIDE_CLOCK_AUTO)
-        tide_text_format(text, ", clock=%s", log_clocks[options->clock]);
-    if (options->overflow != TIDE_OVERFLOW_WAIT)
-        tide_text_format(text, ", overflow=%s", log_overflows[options->overflow]);
-    if (options->cupti != TIDE_CUPTI_AUTO)
-        tide_text_format(text, ", cupti=%s", log_cuptis[options->cupti]);
-    if (options->samples != TIDE_SAMPLES_AUTO)
-        tide_text_format(text, ", samples=%s", log_samples[options->samples]);
-    if (options->ring_bytes != 0) {
-        tide_text_format(text, ", ring=");
-        tide_text_size(text, options->ring_bytes);
-    }
-    if (options->backlog_bytes != 0) {
-        tide_text_format(text, ", backlog=");
-        tide_text_size(text, options->backlog_bytes);
-    }
-    log_describe_callstack(options, text, true);
-}
-
-static void
-log_destroy(struct tide_resource *self)
+log_fini(struct tide_resource *self)
 {
     struct log *log = (struct log *)self;
     struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
@@ -273,7 +226,6 @@ log_destroy(struct tide_resource *self)
     }
     pthread_setcancelstate(cancel, NULL);
     tidei_error_restore(&error);
-    tide_resource_fini(self);
     while (sampled != NULL) {
         struct log_sampled *next = sampled->next;
 
@@ -281,66 +233,56 @@ log_destroy(struct tide_resource *self)
         sampled = next;
     }
     free((char *)log->options.path);
-    free(log);
 }
 
-const struct tide_resource_ops tidei_log_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "log",
-    .allocate = log_allocate,
-    .deallocate = log_deallocate,
-    .order = tide_pass_order,
-    .trim = tide_pass_trim,
-    .query = tide_pass_query,
-    .describe = log_describe,
-    .upstream_at = tide_pass_upstream_at,
-    .destroy = log_destroy,
-};
+static const char *const log_clocks[] = { "auto", "tsc", "monotonic", NULL };
+static const char *const log_cuptis[] = { "auto", "calls", "off", "memory", NULL };
+static const char *const log_overflows[] = { "wait", "drop", NULL };
+static const char *const log_samples[] = { "auto", "every", "off", NULL };
 
-/* As tide_log_create, but that the trace is not kept yet. */
-static enum tide_status
-log_make(struct tide_resource *upstream, const struct tide_log_options *options, struct tide_resource **out)
+/* A layer that records into the trace of another has no options but for call stacks. */
+static void
+log_describe(struct tide_resource *self, struct tide_text *text)
 {
-    struct tide_log_options given;
-    struct tidei_error error;
-    enum tide_status status;
-    struct log *log;
+    const struct tide_log_options *options = &((struct log *)self)->options;
+    const struct tide_log_options own = { .callstack_depth = options->callstack_depth, .unwind = options->unwind };
 
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "log: no place for the resource");
-    *out = NULL;
-    if (upstream == NULL)
-        return tide_error_set(TIDE_EINVAL, "log: upstream is NULL");
-    status = tidei_options_copy("log", options, &given, sizeof(given));
-    if (status != TIDE_OK)
-        return status;
-    status = tidei_callstack_options("log", given.callstack_depth, given.unwind);
-    if (status != TIDE_OK)
-        return status;
-    log = calloc(1, sizeof(*log));
-    if (log == NULL)
+    tidei_kind_describe_options(&tidei_log_kind, options->path != NULL ? options : &own, "", text);
+}
+
+static enum tide_status
+log_check(void *options, size_t *fault)
+{
+    struct tide_log_options *wanted = options;
+    enum tide_status status = tidei_callstack_options("log", wanted->callstack_depth, wanted->unwind);
+
+    (void)fault;
+    if (wanted->callstack_depth == 0)
+        wanted->unwind = TIDE_UNWIND_AUTO;
+    return status;
+}
+
+static enum tide_status
+log_init(struct tide_resource *self, size_t *fault)
+{
+    struct log *log = (struct log *)self;
+    enum tide_status status = TIDE_OK;
+    struct tidei_error error;
+
+    (void)fault;
+    atomic_init(&log->beside, log->options.callstack_depth != 0 ? LOG_STACKS : 0);
+    if (log->options.path == NULL)
+        return TIDE_OK;
+    log->options.path = strdup(log->options.path);
+    if (log->options.path == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    log->options = given;
-    atomic_init(&log->beside, given.callstack_depth != 0 ? LOG_STACKS : 0);
-    if (given.path != NULL && (log->options.path = strdup(given.path)) == NULL)
-        status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    if (status == TIDE_OK)
-        status = tide_resource_init(&log->base, &tidei_log_ops, upstream);
-    if (status != TIDE_OK) {
-        free((char *)log->options.path);
-        free(log);
-        return status;
-    }
     tidei_error_save(&error);
-    if (log->options.path != NULL)
-        status = tidei_log_open(log);
-    if (status != TIDE_OK) {
-        log_destroy(&log->base);
-        return status;
-    }
-    tidei_error_restore(&error);
-    *out = &log->base;
-    return TIDE_OK;
+    status = tidei_log_open(log);
+    if (status == TIDE_OK)
+        tidei_error_restore(&error);
+    else
+        log_fini(self);
+    return status;
 }
 
 static void
@@ -352,10 +294,81 @@ log_complete(struct tide_resource *self)
         tidei_recorder_keep(atomic_load_explicit(&log->recorder, memory_order_acquire));
 }
 
+static const struct tidei_argument log_arguments[] = {
+    { .key = "path",
+      .type = TIDEI_ARGUMENT_WORD,
+      .positional = true,
+      .least = 1,
+      .expected = "the path of a trace",
+      TIDEI_FIELD(struct tide_log_options, path) },
+    TIDEI_FLAG("overwrite", struct tide_log_options, overwrite),
+    { .key = "clock",
+      .type = TIDEI_ARGUMENT_CHOICE,
+      .choices = log_clocks,
+      .expected = "auto, tsc or monotonic",
+      TIDEI_FIELD(struct tide_log_options, clock) },
+    { .key = "overflow",
+      .type = TIDEI_ARGUMENT_CHOICE,
+      .choices = log_overflows,
+      .expected = "wait or drop",
+      TIDEI_FIELD(struct tide_log_options, overflow) },
+    { .key = "cupti",
+      .type = TIDEI_ARGUMENT_CHOICE,
+      .choices = log_cuptis,
+      .expected = "auto, calls, memory or off",
+      TIDEI_FIELD(struct tide_log_options, cupti) },
+    { .key = "samples",
+      .type = TIDEI_ARGUMENT_CHOICE,
+      .choices = log_samples,
+      .expected = "auto, every or off",
+      TIDEI_FIELD(struct tide_log_options, samples) },
+    { .key = "ring",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .power_of_two = true,
+      .least = UINT64_C(4) << 10,
+      .most = UINT64_C(1) << 30,
+      .default_value = UINT64_C(1) << 20,
+      .expected = "a power of two from 4KiB to 1GiB",
+      TIDEI_FIELD(struct tide_log_options, ring_bytes) },
+    { .key = "backlog",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .least = UINT64_C(1) << 20,
+      .most = UINT64_C(16) << 30,
+      .default_value = UINT64_C(128) << 20,
+      .expected = "a size from 1MiB to 16GiB",
+      TIDEI_FIELD(struct tide_log_options, backlog_bytes) },
+    TIDEI_CALLSTACK_ARGUMENTS(struct tide_log_options),
+};
+
+const struct tidei_kind tidei_log_kind = {
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "log",
+        .allocate = log_allocate,
+        .deallocate = log_deallocate,
+        .order = tide_pass_order,
+        .trim = tide_pass_trim,
+        .query = tide_pass_query,
+        .describe = log_describe,
+        .upstream_at = tide_pass_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    .arguments = log_arguments,
+    .argument_count = TIDEI_COUNT_OF(log_arguments),
+    .options_size = sizeof(struct tide_log_options),
+    TIDEI_KIND_STRUCT(struct log),
+    .keeps_unset = true,
+    .inherits = "path",
+    .check = log_check,
+    .init = log_init,
+    .fini = log_fini,
+    .complete = log_complete,
+};
+
 enum tide_status
 tide_log_create(struct tide_resource *upstream, const struct tide_log_options *options, struct tide_resource **out)
 {
-    enum tide_status status = log_make(upstream, options, out);
+    enum tide_status status = tidei_kind_create(&tidei_log_kind, upstream, options, out);
 
     if (status == TIDE_OK)
         log_complete(*out);
@@ -369,7 +382,7 @@ tide_log_flush(struct tide_resource *log)
     enum tide_status status;
     int cancel;
 
-    if (log == NULL || log->ops != &tidei_log_ops)
+    if (log == NULL || log->ops != &tidei_log_kind.ops)
         return tide_error_set(TIDE_EINVAL, "log: not a log");
     recorder = atomic_load_explicit(&((struct log *)log)->recorder, memory_order_acquire);
     if (recorder == NULL)
@@ -379,52 +392,3 @@ tide_log_flush(struct tide_resource *log)
     pthread_setcancelstate(cancel, NULL);
     return status;
 }
-
-static const struct tidei_argument log_arguments[] = {
-    { .key = "path", .type = TIDEI_ARGUMENT_WORD, .positional = true, .least = 1, .expected = "the path of a trace" },
-    { .key = "overwrite", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
-    { .key = "clock", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_clocks, .expected = "auto, tsc or monotonic" },
-    { .key = "overflow", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_overflows, .expected = "wait or drop" },
-    { .key = "cupti", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_cuptis, .expected = "auto, calls, memory or off" },
-    { .key = "samples", .type = TIDEI_ARGUMENT_CHOICE, .choices = log_samples, .expected = "auto, every or off" },
-    { .key = "ring",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .power_of_two = true,
-      .least = UINT64_C(4) << 10,
-      .most = UINT64_C(1) << 30,
-      .expected = "a power of two from 4KiB to 1GiB" },
-    { .key = "backlog",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .least = UINT64_C(1) << 20,
-      .most = UINT64_C(16) << 30,
-      .expected = "a size from 1MiB to 16GiB" },
-    TIDEI_CALLSTACK_ARGUMENTS,
-};
-
-static enum tide_status
-log_create(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    const struct tidei_value *values = arguments->values;
-    struct tide_log_options options = { TIDE_OPTIONS(options) };
-
-    options.path = values[0].given ? values[0].word : NULL;
-    options.overwrite = values[1].given && values[1].number != 0;
-    options.clock = values[2].given ? (enum tide_clock)values[2].number : TIDE_CLOCK_AUTO;
-    options.overflow = values[3].given ? (enum tide_overflow)values[3].number : TIDE_OVERFLOW_WAIT;
-    options.cupti = values[4].given ? (enum tide_cupti)values[4].number : TIDE_CUPTI_AUTO;
-    options.samples = values[5].given ? (enum tide_samples)values[5].number : TIDE_SAMPLES_AUTO;
-    options.ring_bytes = values[6].given ? values[6].number : 0;
-    options.backlog_bytes = values[7].given ? values[7].number : 0;
-    options.callstack_depth = values[8].given ? (uint32_t)values[8].number : 0;
-    options.unwind = values[9].given ? (enum tide_unwind)values[9].number : TIDE_UNWIND_AUTO;
-    return log_make(upstream, &options, out);
-}
-
-const struct tidei_kind tidei_log_kind = {
-    .name = "log",
-    .arguments = log_arguments,
-    .argument_count = TIDEI_COUNT_OF(log_arguments),
-    .inherits = "path",
-    .create = log_create,
-    .complete = log_complete,
-};

@@ -8,7 +8,7 @@
 
 #include <tidemark/log.h>
 
-#include "src/resource/resource.h"
+#include "src/resource/kind.h"
 #include "src/trace/session/recorder.h"
 
 /* A base that is asked what it holds after each event. */
@@ -34,7 +34,7 @@ struct log {
     struct tide_log_options options;       /* as they were given; path is owned */
 };
 
-extern const struct tide_resource_ops tidei_log_ops;
+extern const struct tidei_kind tidei_log_kind;
 
 /* Open the trace that the options name, number the layers, have the logs below join. Errors: as tide_log_create. */
 enum tide_status tidei_log_open(struct log *log);

@@ -46,6 +46,7 @@ struct statistics {
     struct level *outer;        /* owned */
     uint64_t pushes;
     struct tidei_tag_counters *by_tag; /* owned; NULL where nobody asked for it */
+    struct tide_statistics_options options;
 };
 
 /* As unsigned: a sum past INT64_MAX, which only addresses without memory reach, wraps instead of being undefined. */
@@ -177,7 +178,7 @@ statistics_deallocate(struct tide_resource *self, void *pointer, size_t bytes, s
 }
 
 static void
-statistics_destroy(struct tide_resource *self)
+statistics_fini(struct tide_resource *self)
 {
     struct statistics *statistics = (struct statistics *)self;
     struct level *level = statistics->outer;
@@ -190,78 +191,62 @@ statistics_destroy(struct tide_resource *self)
     }
     tidei_tag_counters_destroy(statistics->by_tag);
     tidei_ledger_fini(&statistics->ledger);
-    tide_resource_fini(self);
-    free(statistics);
 }
 
-static void
-statistics_describe(struct tide_resource *self, struct tide_text *text)
+static enum tide_status
+statistics_init(struct tide_resource *self, size_t *fault)
 {
-    if (((const struct statistics *)self)->by_tag != NULL)
-        tide_text_format(text, "tags=true");
+    struct statistics *statistics = (struct statistics *)self;
+    enum tide_status status = tidei_ledger_init(&statistics->ledger, true, (struct tidei_amount){ 0, 0 }, UINT64_MAX);
+
+    (void)fault;
+    if (status != TIDE_OK)
+        return status;
+    if (statistics->options.by_tag)
+        status = tidei_tag_counters_create(&statistics->by_tag);
+    if (status != TIDE_OK)
+        tidei_ledger_fini(&statistics->ledger);
+    tidei_resource_set_quick(self);
+    return status;
 }
 
-static const struct tide_resource_ops statistics_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "statistics",
-    .allocate = statistics_allocate,
-    .deallocate = statistics_deallocate,
-    .order = tide_pass_order,
-    .trim = tide_pass_trim,
-    .query = tide_pass_query,
-    .describe = statistics_describe,
-    .upstream_at = tide_pass_upstream_at,
-    .destroy = statistics_destroy,
+static const struct tidei_argument statistics_arguments[] = {
+    TIDEI_FLAG("tags", struct tide_statistics_options, by_tag),
+};
+
+const struct tidei_kind tidei_statistics_kind = {
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "statistics",
+        .allocate = statistics_allocate,
+        .deallocate = statistics_deallocate,
+        .order = tide_pass_order,
+        .trim = tide_pass_trim,
+        .query = tide_pass_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_pass_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    .arguments = statistics_arguments,
+    .argument_count = TIDEI_COUNT_OF(statistics_arguments),
+    .options_size = sizeof(struct tide_statistics_options),
+    TIDEI_KIND_STRUCT(struct statistics),
+    .init = statistics_init,
+    .fini = statistics_fini,
 };
 
 enum tide_status
 tide_statistics_create(struct tide_resource *upstream, const struct tide_statistics_options *options,
                        struct tide_resource **out)
 {
-    struct tide_statistics_options wanted;
-    struct statistics *statistics;
-    enum tide_status status;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "statistics: no place for the resource");
-    *out = NULL;
-    if (upstream == NULL)
-        return tide_error_set(TIDE_EINVAL, "statistics: no upstream");
-    status = tidei_options_copy("statistics", options, &wanted, sizeof(wanted));
-    if (status != TIDE_OK)
-        return status;
-    statistics = aligned_alloc(_Alignof(struct statistics), sizeof(*statistics));
-    if (statistics == NULL)
-        return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for %zu B", sizeof(*statistics));
-    statistics->outer = NULL;
-    statistics->pushes = 0;
-    statistics->by_tag = NULL;
-    status = tidei_ledger_init(&statistics->ledger, true, (struct tidei_amount){ 0, 0 }, UINT64_MAX);
-    if (status != TIDE_OK)
-        goto free_statistics;
-    if (wanted.by_tag)
-        status = tidei_tag_counters_create(&statistics->by_tag);
-    if (status == TIDE_OK)
-        status = tide_resource_init(&statistics->base, &statistics_ops, upstream);
-    if (status != TIDE_OK)
-        goto fini_ledger;
-    tidei_resource_set_quick(&statistics->base);
-    *out = &statistics->base;
-    return TIDE_OK;
-
-fini_ledger:
-    tidei_tag_counters_destroy(statistics->by_tag);
-    tidei_ledger_fini(&statistics->ledger);
-free_statistics:
-    free(statistics);
-    return status;
+    return tidei_kind_create(&tidei_statistics_kind, upstream, options, out);
 }
 
 /* NULL, with the error text set, where `resource` is something else. */
 static struct statistics *
 statistics_of(struct tide_resource *resource)
 {
-    if (resource != NULL && resource->ops == &statistics_ops)
+    if (resource != NULL && resource->ops == &tidei_statistics_kind.ops)
         return (struct statistics *)resource;
     tide_error_set(TIDE_EINVAL, "statistics: asked of what is no statistics resource");
     return NULL;
@@ -383,26 +368,3 @@ tide_statistics_report_text(struct tide_resource *resource, char *text, size_t c
         *needed = report.length;
     return status;
 }
-
-enum { STATISTICS_TAGS };
-
-static const struct tidei_argument statistics_arguments[] = {
-    [STATISTICS_TAGS] = { .key = "tags", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
-};
-
-static enum tide_status
-statistics_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream,
-                     struct tide_resource **out)
-{
-    const struct tide_statistics_options options = { TIDE_OPTIONS(options),
-                                                     .by_tag = arguments->values[STATISTICS_TAGS].number != 0 };
-
-    return tide_statistics_create(upstream, &options, out);
-}
-
-const struct tidei_kind tidei_statistics_kind = {
-    .name = "statistics",
-    .arguments = statistics_arguments,
-    .argument_count = TIDEI_COUNT_OF(statistics_arguments),
-    .create = statistics_from_text,
-};

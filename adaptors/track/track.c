@@ -40,8 +40,7 @@ struct track {
     struct tide_resource base;       /* first */
     struct tidei_track_table *table; /* owned */
     _Atomic uint64_t nulls;          /* allocations of 0 bytes that are outstanding */
-    uint32_t callstack_depth;
-    enum tide_unwind unwind;
+    struct tide_track_options options;
 };
 
 /* Inline: the frame of the caller is the library's own, as this one would be. */
@@ -50,8 +49,8 @@ track_caller(const struct track *track)
 {
     struct tidei_track_caller caller = { .thread = tidei_thread_os_id() };
 
-    if (track->callstack_depth != 0)
-        caller.callstack = tidei_callstack_here(track->callstack_depth, track->unwind);
+    if (track->options.callstack_depth != 0)
+        caller.callstack = tidei_callstack_here(track->options.callstack_depth, track->options.unwind);
     return caller;
 }
 
@@ -228,75 +227,64 @@ track_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
     return status;
 }
 
-static void
-track_destroy(struct tide_resource *self)
+static enum tide_status
+track_check(void *options, size_t *fault)
+{
+    struct tide_track_options *wanted = options;
+    enum tide_status status = tidei_callstack_options("track", wanted->callstack_depth, wanted->unwind);
+
+    (void)fault;
+    if (wanted->callstack_depth == 0)
+        wanted->unwind = TIDE_UNWIND_AUTO;
+    return status;
+}
+
+static enum tide_status
+track_init(struct tide_resource *self, size_t *fault)
 {
     struct track *track = (struct track *)self;
+    enum tide_status status = tidei_track_table_create(&track->table);
 
-    tidei_track_table_destroy(track->table);
-    tide_resource_fini(self);
-    free(track);
+    (void)fault;
+    return status == TIDE_OK ? status : tide_error_set(status, "track: %s", tide_error_text());
 }
 
 static void
-track_describe(struct tide_resource *self, struct tide_text *text)
+track_fini(struct tide_resource *self)
 {
-    const struct track *track = (const struct track *)self;
-
-    if (track->callstack_depth == 0)
-        return;
-    tide_text_format(text, "callstack=%u", (unsigned)track->callstack_depth);
-    if (track->unwind != TIDE_UNWIND_AUTO)
-        tide_text_format(text, ", unwind=%s", tidei_unwind_words[track->unwind]);
+    tidei_track_table_destroy(((struct track *)self)->table);
 }
 
-static const struct tide_resource_ops track_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "track",
-    .allocate = track_allocate,
-    .deallocate = track_deallocate,
-    .order = tide_pass_order,
-    .trim = tide_pass_trim,
-    .query = tide_pass_query,
-    .describe = track_describe,
-    .upstream_at = tide_pass_upstream_at,
-    .destroy = track_destroy,
+static const struct tidei_argument track_arguments[] = {
+    TIDEI_CALLSTACK_ARGUMENTS(struct tide_track_options),
+};
+
+const struct tidei_kind tidei_track_kind = {
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "track",
+        .allocate = track_allocate,
+        .deallocate = track_deallocate,
+        .order = tide_pass_order,
+        .trim = tide_pass_trim,
+        .query = tide_pass_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_pass_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    .arguments = track_arguments,
+    .argument_count = TIDEI_COUNT_OF(track_arguments),
+    .options_size = sizeof(struct tide_track_options),
+    TIDEI_KIND_STRUCT(struct track),
+    .check = track_check,
+    .init = track_init,
+    .fini = track_fini,
 };
 
 enum tide_status
 tide_track_create(struct tide_resource *upstream, const struct tide_track_options *options, struct tide_resource **out)
 {
-    struct tide_track_options wanted;
-    enum tide_status status;
-    struct track *track;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "track: no place for the resource");
-    *out = NULL;
-    if (upstream == NULL)
-        return tide_error_set(TIDE_EINVAL, "track: no upstream");
-    status = tidei_options_copy("track", options, &wanted, sizeof(wanted));
-    if (status == TIDE_OK)
-        status = tidei_callstack_options("track", wanted.callstack_depth, wanted.unwind);
-    if (status != TIDE_OK)
-        return status;
-    track = calloc(1, sizeof(*track));
-    if (track == NULL)
-        return tide_error_set(TIDE_ENOMEM, "track: no host memory for %zu B", sizeof(*track));
-    track->callstack_depth = wanted.callstack_depth;
-    track->unwind = wanted.unwind;
-    status = tidei_track_table_create(&track->table);
-    if (status != TIDE_OK)
-        tide_error_set(status, "track: %s", tide_error_text());
-    else
-        status = tide_resource_init(&track->base, &track_ops, upstream);
-    if (status != TIDE_OK) {
-        tidei_track_table_destroy(track->table);
-        free(track);
-        return status;
-    }
-    *out = &track->base;
-    return TIDE_OK;
+    return tidei_kind_create(&tidei_track_kind, upstream, options, out);
 }
 
 static int
@@ -313,7 +301,7 @@ report_by_size(const void *left, const void *right)
 static enum tide_status
 report_list(struct tide_resource *resource, struct tidei_track_block **out, size_t *count)
 {
-    if (resource == NULL || resource->ops != &track_ops)
+    if (resource == NULL || resource->ops != &tidei_track_kind.ops)
         return tide_error_set(TIDE_EINVAL, "track: asked of what is no track resource");
     if (!tidei_track_list(((struct track *)resource)->table, out, count))
         return tide_error_set(TIDE_ENOMEM, "track: no host memory for a report");
@@ -423,24 +411,3 @@ tide_track_report_text(struct tide_resource *resource, size_t most, char *text, 
         *needed = report.text.length;
     return TIDE_OK;
 }
-
-enum { TRACK_CALLSTACK, TRACK_UNWIND };
-
-static const struct tidei_argument track_arguments[] = { TIDEI_CALLSTACK_ARGUMENTS };
-
-static enum tide_status
-track_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    const struct tide_track_options options = { TIDE_OPTIONS(options),
-                                                .callstack_depth = (uint32_t)arguments->values[TRACK_CALLSTACK].number,
-                                                .unwind = (enum tide_unwind)arguments->values[TRACK_UNWIND].number };
-
-    return tide_track_create(upstream, &options, out);
-}
-
-const struct tidei_kind tidei_track_kind = {
-    .name = "track",
-    .arguments = track_arguments,
-    .argument_count = TIDEI_COUNT_OF(track_arguments),
-    .create = track_from_text,
-};

@@ -12,13 +12,17 @@
 #include "src/bases/unpooled.h"
 
 #include <limits.h>
-#include <stdlib.h>
 
 #include <tidemark/base.h>
 
 #include "src/resource/kind.h"
 
 #ifdef HAVE_CUDA_H
+
+struct cuda {
+    struct tidei_unpooled unpooled; /* first */
+    struct tide_cuda_options options;
+};
 
 static CUresult
 cuda_get(struct tidei_unpooled *self, size_t bytes, void **out, const char **function)
@@ -60,83 +64,60 @@ cuda_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
     }
 }
 
-static void
-cuda_describe(struct tide_resource *resource, struct tide_text *text)
+static enum tide_status
+cuda_init(struct tide_resource *resource, size_t *fault)
 {
-    int device = ((struct tidei_unpooled *)resource)->device.ordinal;
+    struct tidei_unpooled *self = (struct tidei_unpooled *)resource;
+    enum tide_status status = tidei_unpooled_open(self, &cuda_calls, ((struct cuda *)self)->options.device, fault);
 
-    if (device != 0)
-        tide_text_format(text, "device=%d", device);
-}
-
-static const struct tide_resource_ops cuda_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "cuda",
-    .allocate = tidei_unpooled_allocate,
-    .deallocate = tidei_unpooled_deallocate,
-    .order = tidei_unpooled_order,
-    .trim = tide_base_trim,
-    .query = cuda_query,
-    .describe = cuda_describe,
-    .upstream_at = tide_base_upstream_at,
-    .destroy = tidei_unpooled_destroy,
-};
-
-enum tide_status
-tide_cuda_create(const struct tide_cuda_options *options, struct tide_resource **out)
-{
-    struct tide_cuda_options known;
-    struct tidei_unpooled *self;
-    enum tide_status status;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "cuda: NULL in place of the resource's address");
-    *out = NULL;
-    status = tidei_options_copy("cuda", options, &known, sizeof(known));
     if (status != TIDE_OK)
         return status;
-    self = calloc(1, sizeof(*self));
-    if (self == NULL)
-        return tide_error_set(TIDE_ENOMEM, "cuda: no memory for a resource");
-    status = tidei_unpooled_open(self, &cuda_ops, &cuda_calls, known.device);
-    if (status != TIDE_OK) {
-        free(self);
-        return status;
-    }
     self->largest_bytes = self->device.total_bytes;
-    if (self->device.cuda->mem_alloc == NULL || self->device.cuda->mem_free == NULL) {
-        status = tidei_device_lacks(&self->device, "cuMemAlloc");
-        tidei_unpooled_destroy(&self->base);
-        return status;
-    }
-    *out = &self->base;
-    return TIDE_OK;
+    if (self->device.cuda->mem_alloc != NULL && self->device.cuda->mem_free != NULL)
+        return TIDE_OK;
+    status = tidei_device_lacks(&self->device, "cuMemAlloc");
+    tidei_unpooled_close(resource);
+    return status;
 }
 
 #endif
 
 static const struct tidei_argument cuda_arguments[] = {
-    { .key = "device", .type = TIDEI_ARGUMENT_COUNT, .most = INT_MAX, .expected = "a CUDA ordinal such as 0" },
+    { .key = "device",
+      .type = TIDEI_ARGUMENT_COUNT,
+      .most = INT_MAX,
+      .expected = "a CUDA ordinal such as 0",
+      TIDEI_FIELD(struct tide_cuda_options, device) },
 };
 
-static enum tide_status
-cuda_create(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    struct tide_cuda_options options = { TIDE_OPTIONS(options), .device = (int)arguments->values[0].number };
-    enum tide_status status;
-
-    (void)upstream;
-    *out = NULL;
-    status = tide_cuda_create(&options, out);
-    if (status == TIDE_EINVAL && arguments->values[0].given)
-        *arguments->error_column = arguments->values[0].column;
-    return status;
-}
-
 const struct tidei_kind tidei_cuda_kind = {
-    .name = "cuda",
     .is_base = true,
     .arguments = cuda_arguments,
     .argument_count = TIDEI_COUNT_OF(cuda_arguments),
-    .create = cuda_create,
+    .options_size = sizeof(struct tide_cuda_options),
+#ifdef HAVE_CUDA_H
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "cuda",
+        .allocate = tidei_unpooled_allocate,
+        .deallocate = tidei_unpooled_deallocate,
+        .order = tidei_unpooled_order,
+        .trim = tide_base_trim,
+        .query = cuda_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_base_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    TIDEI_KIND_STRUCT(struct cuda),
+    .init = cuda_init,
+    .fini = tidei_unpooled_close,
+#else
+    .ops.name = "cuda",
+#endif
 };
+
+enum tide_status
+tide_cuda_create(const struct tide_cuda_options *options, struct tide_resource **out)
+{
+    return tidei_kind_create(&tidei_cuda_kind, NULL, options, out);
+}

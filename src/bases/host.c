@@ -15,8 +15,8 @@
 
 struct host {
     struct tide_resource base;
-    _Atomic uint64_t used;   /* requested bytes outstanding, of all threads */
-    uint64_t capacity_bytes; /* UINT64_MAX where there is no bound */
+    _Atomic uint64_t used; /* requested bytes outstanding, of all threads */
+    struct tide_host_options options;
 };
 
 /* Reserve before the C library is asked, so that no interleaving passes the capacity. */
@@ -35,9 +35,10 @@ host_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_s
         alignment = sizeof(void *); /* posix_memalign wants no less */
     if (!tidei_round_up(bytes, alignment, &rounded))
         return tide_error_set(TIDE_EOVERFLOW, "host: %zu bytes overflow when rounded up to %zu", bytes, alignment);
-    if (!tidei_bounded_add(&host->used, bytes, host->capacity_bytes, &used))
+    if (!tidei_bounded_add(&host->used, bytes, host->options.capacity_bytes, &used))
         return tide_error_set(TIDE_ECAPACITY, "host: %s request exceeds %s capacity (%s in use)",
-                              tidei_size_text(bytes), tidei_size_text(host->capacity_bytes), tidei_size_text(used));
+                              tidei_size_text(bytes), tidei_size_text(host->options.capacity_bytes),
+                              tidei_size_text(used));
     /* no object is larger than PTRDIFF_MAX: the C library refuses it too, but a sanitizer's ends the program */
     if (bytes > PTRDIFF_MAX || posix_memalign(out, alignment, bytes) != 0) {
         *out = NULL;
@@ -74,9 +75,9 @@ host_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
         *out = atomic_load_explicit(&host->used, memory_order_relaxed); /* a figure of its own, orders nothing */
         return TIDE_OK;
     case TIDE_QUERY_CAPACITY:
-        if (host->capacity_bytes == UINT64_MAX)
+        if (host->options.capacity_bytes == UINT64_MAX)
             break;
-        *out = host->capacity_bytes;
+        *out = host->options.capacity_bytes;
         return TIDE_OK;
     case TIDE_QUERY_HOST_ACCESS:
         *out = 1;
@@ -93,81 +94,37 @@ host_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     return tide_base_query(self, what, out);
 }
 
-static void
-host_describe(struct tide_resource *self, struct tide_text *text)
-{
-    struct host *host = (struct host *)self;
+static const struct tidei_argument host_arguments[] = {
+    { .key = "capacity",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .least = 1,
+      .default_value = UINT64_MAX,
+      .expected = "a size such as 1GiB",
+      TIDEI_FIELD(struct tide_host_options, capacity_bytes) },
+};
 
-    if (host->capacity_bytes == UINT64_MAX)
-        return;
-    tide_text_format(text, "capacity=");
-    tide_text_size(text, host->capacity_bytes);
-}
-
-static void
-host_destroy(struct tide_resource *self)
-{
-    tide_resource_fini(self);
-    free(self);
-}
-
-static const struct tide_resource_ops host_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "host",
-    .allocate = host_allocate,
-    .deallocate = host_deallocate,
-    .order = tide_base_order,
-    .trim = tide_base_trim,
-    .query = host_query,
-    .describe = host_describe,
-    .upstream_at = tide_base_upstream_at,
-    .destroy = host_destroy,
+const struct tidei_kind tidei_host_kind = {
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "host",
+        .allocate = host_allocate,
+        .deallocate = host_deallocate,
+        .order = tide_base_order,
+        .trim = tide_base_trim,
+        .query = host_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_base_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    .is_base = true,
+    .arguments = host_arguments,
+    .argument_count = TIDEI_COUNT_OF(host_arguments),
+    .options_size = sizeof(struct tide_host_options),
+    TIDEI_KIND_STRUCT(struct host),
 };
 
 enum tide_status
 tide_host_create(const struct tide_host_options *options, struct tide_resource **out)
 {
-    struct tide_host_options known;
-    struct host *host;
-    enum tide_status status;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "host: NULL in place of the resource's address");
-    *out = NULL;
-    status = tidei_options_copy("host", options, &known, sizeof(known));
-    if (status != TIDE_OK)
-        return status;
-    host = calloc(1, sizeof(*host));
-    if (host == NULL)
-        return tide_error_set(TIDE_ENOMEM, "host: no memory for a resource");
-    host->capacity_bytes = known.capacity_bytes != 0 ? known.capacity_bytes : UINT64_MAX;
-    status = tide_resource_init(&host->base, &host_ops, NULL);
-    if (status != TIDE_OK) {
-        free(host);
-        return status;
-    }
-    *out = &host->base;
-    return TIDE_OK;
+    return tidei_kind_create(&tidei_host_kind, NULL, options, out);
 }
-
-static const struct tidei_argument host_arguments[] = {
-    { .key = "capacity", .type = TIDEI_ARGUMENT_SIZE, .least = 1, .expected = "a size such as 1GiB" },
-};
-
-static enum tide_status
-host_create(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    struct tide_host_options options = { TIDE_OPTIONS(options), .capacity_bytes = arguments->values[0].number };
-
-    (void)upstream;
-    *out = NULL;
-    return tide_host_create(&options, out);
-}
-
-const struct tidei_kind tidei_host_kind = {
-    .name = "host",
-    .is_base = true,
-    .arguments = host_arguments,
-    .argument_count = TIDEI_COUNT_OF(host_arguments),
-    .create = host_create,
-};

@@ -9,15 +9,10 @@
 #include "src/bases/unpooled.h"
 
 #include <limits.h>
-#include <stdlib.h>
 
 #include <tidemark/base.h>
 
 #include "src/resource/kind.h"
-
-static const char *const managed_attachments[] = { "global", "host", NULL };
-/* The index is enum tide_managed_preferred. */
-static const char *const managed_preferences[] = { "none", "device", "host", NULL };
 
 #ifdef HAVE_CUDA_H
 
@@ -86,41 +81,6 @@ managed_query(struct tide_resource *resource, enum tide_query what, uint64_t *ou
     }
 }
 
-static void
-managed_describe(struct tide_resource *resource, struct tide_text *text)
-{
-    const struct tide_managed_options *options = &((struct managed *)resource)->options;
-    const char *separator = "";
-
-    if (options->device != 0) {
-        tide_text_format(text, "device=%d", options->device);
-        separator = ", ";
-    }
-    if (options->attach_host) {
-        tide_text_format(text, "%sattach=host", separator);
-        separator = ", ";
-    }
-    if (options->preferred != TIDE_MANAGED_ANYWHERE) {
-        tide_text_format(text, "%spreferred=%s", separator, managed_preferences[options->preferred]);
-        separator = ", ";
-    }
-    if (options->read_mostly)
-        tide_text_format(text, "%sread_mostly=true", separator);
-}
-
-static const struct tide_resource_ops managed_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "managed",
-    .allocate = tidei_unpooled_allocate,
-    .deallocate = tidei_unpooled_deallocate,
-    .order = tidei_unpooled_order,
-    .trim = tide_base_trim,
-    .query = managed_query,
-    .describe = managed_describe,
-    .upstream_at = tide_base_upstream_at,
-    .destroy = tidei_unpooled_destroy,
-};
-
 /* Whether driver and device can do what was asked for. */
 static enum tide_status
 managed_possible(const struct managed *self)
@@ -142,85 +102,72 @@ managed_possible(const struct managed *self)
     return TIDE_OK;
 }
 
-enum tide_status
-tide_managed_create(const struct tide_managed_options *options, struct tide_resource **out)
+static enum tide_status
+managed_init(struct tide_resource *resource, size_t *fault)
 {
-    struct tide_managed_options known;
-    struct managed *self;
-    enum tide_status status;
+    struct managed *self = (struct managed *)resource;
+    enum tide_status status = tidei_unpooled_open(&self->unpooled, &managed_calls, self->options.device, fault);
 
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "managed: NULL in place of the resource's address");
-    *out = NULL;
-    status = tidei_options_copy("managed", options, &known, sizeof(known));
     if (status != TIDE_OK)
         return status;
-    if ((unsigned)known.preferred > TIDE_MANAGED_HOST)
-        return tide_error_set(TIDE_EINVAL, "managed: preferred %d is none of enum tide_managed_preferred",
-                              (int)known.preferred);
-    self = calloc(1, sizeof(*self));
-    if (self == NULL)
-        return tide_error_set(TIDE_ENOMEM, "managed: no memory for a resource");
-    self->options = known;
-    status = tidei_unpooled_open(&self->unpooled, &managed_ops, &managed_calls, known.device);
-    if (status != TIDE_OK) {
-        free(self);
-        return status;
-    }
     status = managed_possible(self);
-    if (status != TIDE_OK) {
-        tidei_unpooled_destroy(&self->unpooled.base);
-        return status;
-    }
-    *out = &self->unpooled.base;
-    return TIDE_OK;
+    if (status != TIDE_OK)
+        tidei_unpooled_close(resource);
+    return status;
 }
 
 #endif
 
-enum { MANAGED_DEVICE, MANAGED_ATTACH, MANAGED_PREFERRED, MANAGED_READ_MOSTLY };
+static const char *const managed_attachments[] = { "global", "host", NULL };
+static const char *const managed_preferences[] = { "none", "device", "host", NULL };
 
 static const struct tidei_argument managed_arguments[] = {
-    [MANAGED_DEVICE] = { .key = "device",
-                         .type = TIDEI_ARGUMENT_COUNT,
-                         .most = INT_MAX,
-                         .expected = "a CUDA ordinal such as 0" },
-    [MANAGED_ATTACH] = { .key = "attach",
-                         .type = TIDEI_ARGUMENT_CHOICE,
-                         .choices = managed_attachments,
-                         .expected = "global or host" },
-    [MANAGED_PREFERRED] = { .key = "preferred",
-                            .type = TIDEI_ARGUMENT_CHOICE,
-                            .choices = managed_preferences,
-                            .expected = "none, device or host" },
-    [MANAGED_READ_MOSTLY] = { .key = "read_mostly", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
+    { .key = "device",
+      .type = TIDEI_ARGUMENT_COUNT,
+      .most = INT_MAX,
+      .expected = "a CUDA ordinal such as 0",
+      TIDEI_FIELD(struct tide_managed_options, device) },
+    { .key = "attach",
+      .type = TIDEI_ARGUMENT_CHOICE,
+      .choices = managed_attachments,
+      .expected = "global or host",
+      TIDEI_FIELD(struct tide_managed_options, attach_host) },
+    { .key = "preferred",
+      .type = TIDEI_ARGUMENT_CHOICE,
+      .choices = managed_preferences,
+      .expected = "none, device or host",
+      TIDEI_FIELD(struct tide_managed_options, preferred) },
+    TIDEI_FLAG("read_mostly", struct tide_managed_options, read_mostly),
 };
 
-static enum tide_status
-managed_create(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    const struct tidei_value *values = arguments->values;
-    struct tide_managed_options options = {
-        TIDE_OPTIONS(options),
-        .device = (int)values[MANAGED_DEVICE].number,
-        .attach_host = values[MANAGED_ATTACH].number != 0,
-        .preferred = (enum tide_managed_preferred)values[MANAGED_PREFERRED].number,
-        .read_mostly = values[MANAGED_READ_MOSTLY].number != 0,
-    };
-    enum tide_status status;
-
-    (void)upstream;
-    *out = NULL;
-    status = tide_managed_create(&options, out);
-    if (status == TIDE_EINVAL && values[MANAGED_DEVICE].given)
-        *arguments->error_column = values[MANAGED_DEVICE].column;
-    return status;
-}
-
 const struct tidei_kind tidei_managed_kind = {
-    .name = "managed",
     .is_base = true,
     .arguments = managed_arguments,
     .argument_count = TIDEI_COUNT_OF(managed_arguments),
-    .create = managed_create,
+    .options_size = sizeof(struct tide_managed_options),
+#ifdef HAVE_CUDA_H
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "managed",
+        .allocate = tidei_unpooled_allocate,
+        .deallocate = tidei_unpooled_deallocate,
+        .order = tidei_unpooled_order,
+        .trim = tide_base_trim,
+        .query = managed_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_base_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    TIDEI_KIND_STRUCT(struct managed),
+    .init = managed_init,
+    .fini = tidei_unpooled_close,
+#else
+    .ops.name = "managed",
+#endif
 };
+
+enum tide_status
+tide_managed_create(const struct tide_managed_options *options, struct tide_resource **out)
+{
+    return tidei_kind_create(&tidei_managed_kind, NULL, options, out);
+}

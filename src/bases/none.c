@@ -145,31 +145,4 @@ tide_device_query(int device, enum tide_query what, uint64_t *out)
     return none("driver");
 }
 
-enum tide_status
-tide_cuda_create(const struct tide_cuda_options *options, struct tide_resource **out)
-{
-    (void)options;
-    if (out != NULL)
-        *out = NULL;
-    return none("cuda");
-}
-
-enum tide_status
-tide_managed_create(const struct tide_managed_options *options, struct tide_resource **out)
-{
-    (void)options;
-    if (out != NULL)
-        *out = NULL;
-    return none("managed");
-}
-
-enum tide_status
-tide_pinned_create(const struct tide_pinned_options *options, struct tide_resource **out)
-{
-    (void)options;
-    if (out != NULL)
-        *out = NULL;
-    return none("pinned");
-}
-
 #endif

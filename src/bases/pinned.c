@@ -9,7 +9,6 @@
 #include "src/bases/unpooled.h"
 
 #include <limits.h>
-#include <stdlib.h>
 
 #include <tidemark/base.h>
 
@@ -56,111 +55,63 @@ pinned_query(struct tide_resource *resource, enum tide_query what, uint64_t *out
     return TIDE_OK;
 }
 
-static void
-pinned_describe(struct tide_resource *resource, struct tide_text *text)
+static enum tide_status
+pinned_init(struct tide_resource *resource, size_t *fault)
 {
-    const struct tide_pinned_options *options = &((struct pinned *)resource)->options;
-    const char *separator = "";
+    struct pinned *self = (struct pinned *)resource;
+    struct tidei_device *device = &self->unpooled.device;
+    enum tide_status status = tidei_unpooled_open(&self->unpooled, &pinned_calls, self->options.device, fault);
 
-    if (options->device != 0) {
-        tide_text_format(text, "device=%d", options->device);
-        separator = ", ";
-    }
-    if (options->portable) {
-        tide_text_format(text, "%sportable=true", separator);
-        separator = ", ";
-    }
-    if (options->mapped) {
-        tide_text_format(text, "%smapped=true", separator);
-        separator = ", ";
-    }
-    if (options->write_combined)
-        tide_text_format(text, "%swrite_combined=true", separator);
+    if (status != TIDE_OK)
+        return status;
+    if (device->cuda->mem_host_alloc != NULL && device->cuda->mem_free_host != NULL)
+        return TIDE_OK;
+    status = tidei_device_lacks(device, "cuMemHostAlloc");
+    tidei_unpooled_close(resource);
+    return status;
 }
 
-static const struct tide_resource_ops pinned_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "pinned",
-    .allocate = tidei_unpooled_allocate,
-    .deallocate = tidei_unpooled_deallocate,
-    .order = tidei_unpooled_order,
-    .trim = tide_base_trim,
-    .query = pinned_query,
-    .describe = pinned_describe,
-    .upstream_at = tide_base_upstream_at,
-    .destroy = tidei_unpooled_destroy,
+#endif
+
+static const struct tidei_argument pinned_arguments[] = {
+    { .key = "device",
+      .type = TIDEI_ARGUMENT_COUNT,
+      .most = INT_MAX,
+      .expected = "a CUDA ordinal such as 0",
+      TIDEI_FIELD(struct tide_pinned_options, device) },
+    TIDEI_FLAG("portable", struct tide_pinned_options, portable),
+    TIDEI_FLAG("mapped", struct tide_pinned_options, mapped),
+    TIDEI_FLAG("write_combined", struct tide_pinned_options, write_combined),
+};
+
+const struct tidei_kind tidei_pinned_kind = {
+    .is_base = true,
+    .arguments = pinned_arguments,
+    .argument_count = TIDEI_COUNT_OF(pinned_arguments),
+    .options_size = sizeof(struct tide_pinned_options),
+#ifdef HAVE_CUDA_H
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "pinned",
+        .allocate = tidei_unpooled_allocate,
+        .deallocate = tidei_unpooled_deallocate,
+        .order = tidei_unpooled_order,
+        .trim = tide_base_trim,
+        .query = pinned_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_base_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    TIDEI_KIND_STRUCT(struct pinned),
+    .init = pinned_init,
+    .fini = tidei_unpooled_close,
+#else
+    .ops.name = "pinned",
+#endif
 };
 
 enum tide_status
 tide_pinned_create(const struct tide_pinned_options *options, struct tide_resource **out)
 {
-    struct tide_pinned_options known;
-    struct pinned *self;
-    enum tide_status status;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "pinned: NULL in place of the resource's address");
-    *out = NULL;
-    status = tidei_options_copy("pinned", options, &known, sizeof(known));
-    if (status != TIDE_OK)
-        return status;
-    self = calloc(1, sizeof(*self));
-    if (self == NULL)
-        return tide_error_set(TIDE_ENOMEM, "pinned: no memory for a resource");
-    self->options = known;
-    status = tidei_unpooled_open(&self->unpooled, &pinned_ops, &pinned_calls, known.device);
-    if (status != TIDE_OK) {
-        free(self);
-        return status;
-    }
-    if (self->unpooled.device.cuda->mem_host_alloc == NULL || self->unpooled.device.cuda->mem_free_host == NULL) {
-        status = tidei_device_lacks(&self->unpooled.device, "cuMemHostAlloc");
-        tidei_unpooled_destroy(&self->unpooled.base);
-        return status;
-    }
-    *out = &self->unpooled.base;
-    return TIDE_OK;
+    return tidei_kind_create(&tidei_pinned_kind, NULL, options, out);
 }
-
-#endif
-
-enum { PINNED_DEVICE, PINNED_PORTABLE, PINNED_MAPPED, PINNED_WRITE_COMBINED };
-
-static const struct tidei_argument pinned_arguments[] = {
-    [PINNED_DEVICE] = { .key = "device",
-                        .type = TIDEI_ARGUMENT_COUNT,
-                        .most = INT_MAX,
-                        .expected = "a CUDA ordinal such as 0" },
-    [PINNED_PORTABLE] = { .key = "portable", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
-    [PINNED_MAPPED] = { .key = "mapped", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
-    [PINNED_WRITE_COMBINED] = { .key = "write_combined", .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false" },
-};
-
-static enum tide_status
-pinned_create(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    const struct tidei_value *values = arguments->values;
-    struct tide_pinned_options options = {
-        TIDE_OPTIONS(options),
-        .device = (int)values[PINNED_DEVICE].number,
-        .portable = values[PINNED_PORTABLE].number != 0,
-        .mapped = values[PINNED_MAPPED].number != 0,
-        .write_combined = values[PINNED_WRITE_COMBINED].number != 0,
-    };
-    enum tide_status status;
-
-    (void)upstream;
-    *out = NULL;
-    status = tide_pinned_create(&options, out);
-    if (status == TIDE_EINVAL && values[PINNED_DEVICE].given)
-        *arguments->error_column = values[PINNED_DEVICE].column;
-    return status;
-}
-
-const struct tidei_kind tidei_pinned_kind = {
-    .name = "pinned",
-    .is_base = true,
-    .arguments = pinned_arguments,
-    .argument_count = TIDEI_COUNT_OF(pinned_arguments),
-    .create = pinned_create,
-};

@@ -50,8 +50,7 @@ struct sim_class {
 
 struct sim {
     struct tide_resource base;
-    uint64_t capacity_bytes; /* UINT64_MAX where there is no bound */
-    uint64_t granularity_bytes;
+    struct tide_sim_options options;
     _Atomic uint64_t used;     /* requested bytes outstanding, of all threads */
     _Atomic uint64_t reserved; /* the same, each request rounded up to the granularity: what the capacity bounds */
     struct sim_class classes[SIM_CLASS_COUNT];
@@ -131,7 +130,7 @@ sim_refuse(const struct sim *sim, uint64_t bytes, uint64_t rounded, uint64_t res
     if (rounded != bytes)
         snprintf(as, sizeof(as), ", rounded up to %s,", tidei_size_text(rounded));
     return tide_error_set(TIDE_ECAPACITY, "sim: %s request%s exceeds %s capacity (%s in use)", tidei_size_text(bytes),
-                          as, tidei_size_text(sim->capacity_bytes), tidei_size_text(reserved));
+                          as, tidei_size_text(sim->options.capacity_bytes), tidei_size_text(reserved));
 }
 
 static enum tide_status
@@ -147,9 +146,10 @@ sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
     *out = NULL;
     if (bytes == 0)
         return TIDE_OK;
-    if (!tidei_round_up(bytes, slot_alignment, &rounded) || !tidei_round_up(bytes, sim->granularity_bytes, &rounded))
+    if (!tidei_round_up(bytes, slot_alignment, &rounded) ||
+        !tidei_round_up(bytes, sim->options.granularity_bytes, &rounded))
         return tide_error_set(TIDE_EOVERFLOW, "sim: %zu bytes overflow when rounded up", bytes);
-    if (!tidei_bounded_add(&sim->reserved, rounded, sim->capacity_bytes, &reserved))
+    if (!tidei_bounded_add(&sim->reserved, rounded, sim->options.capacity_bytes, &reserved))
         return sim_refuse(sim, bytes, rounded, reserved);
     if (bytes > SIM_LARGEST_BYTES || slot_alignment > SIM_LARGEST_BYTES)
         status = tide_error_set(TIDE_ECAPACITY, "sim: %s request at a multiple of %s exceeds the largest of %s",
@@ -206,7 +206,7 @@ sim_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
                               bytes, alignment, pointer);
     if (status != TIDE_OK)
         return tide_error_set(status, "sim: %p given back, which is no live address", pointer);
-    (void)tidei_round_up(bytes, sim->granularity_bytes, &rounded);            /* it fitted when it was allocated */
+    (void)tidei_round_up(bytes, sim->options.granularity_bytes, &rounded);    /* it fitted when it was allocated */
     atomic_fetch_sub_explicit(&sim->used, bytes, memory_order_relaxed);       /* as tidei_bounded_add */
     atomic_fetch_sub_explicit(&sim->reserved, rounded, memory_order_relaxed); /* as tidei_bounded_add */
     return TIDE_OK;
@@ -225,9 +225,9 @@ sim_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
         *out = atomic_load_explicit(&sim->reserved, memory_order_relaxed); /* the same */
         return TIDE_OK;
     case TIDE_QUERY_CAPACITY:
-        if (sim->capacity_bytes == UINT64_MAX)
+        if (sim->options.capacity_bytes == UINT64_MAX)
             break;
-        *out = sim->capacity_bytes;
+        *out = sim->options.capacity_bytes;
         return TIDE_OK;
     case TIDE_QUERY_HOST_ACCESS:
     case TIDE_QUERY_STREAM_ORDERED:
@@ -242,23 +242,6 @@ sim_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     return tide_base_query(self, what, out);
 }
 
-static void
-sim_describe(struct tide_resource *self, struct tide_text *text)
-{
-    struct sim *sim = (struct sim *)self;
-    const char *separator = "";
-
-    if (sim->capacity_bytes != UINT64_MAX) {
-        tide_text_format(text, "capacity=");
-        tide_text_size(text, sim->capacity_bytes);
-        separator = ", ";
-    }
-    if (sim->granularity_bytes != 1) {
-        tide_text_format(text, "%sgranularity=", separator);
-        tide_text_size(text, sim->granularity_bytes);
-    }
-}
-
 /* Newest first, as it is cheapest for the list of locks. */
 static void
 sim_classes_fini(struct sim *sim, size_t count)
@@ -270,8 +253,11 @@ sim_classes_fini(struct sim *sim, size_t count)
 }
 
 static enum tide_status
-sim_classes_init(struct sim *sim)
+sim_init(struct tide_resource *self, size_t *fault)
 {
+    struct sim *sim = (struct sim *)self;
+
+    (void)fault;
     for (size_t i = 0; i < SIM_CLASS_COUNT; i++) {
         enum tide_status status = tidei_lock_init(&sim->classes[i].lock);
 
@@ -285,86 +271,50 @@ sim_classes_init(struct sim *sim)
 }
 
 static void
-sim_destroy(struct tide_resource *self)
+sim_fini(struct tide_resource *self)
 {
-    struct sim *sim = (struct sim *)self;
-
-    sim_classes_fini(sim, SIM_CLASS_COUNT);
-    tide_resource_fini(self);
-    free(sim);
+    sim_classes_fini((struct sim *)self, SIM_CLASS_COUNT);
 }
 
-static const struct tide_resource_ops sim_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "sim",
-    .allocate = sim_allocate,
-    .deallocate = sim_deallocate,
-    .order = tide_base_order,
-    .trim = tide_base_trim,
-    .query = sim_query,
-    .describe = sim_describe,
-    .upstream_at = tide_base_upstream_at,
-    .destroy = sim_destroy,
+static const struct tidei_argument sim_arguments[] = {
+    { .key = "capacity",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .least = 1,
+      .default_value = UINT64_MAX,
+      .expected = "a size such as 80GiB",
+      TIDEI_FIELD(struct tide_sim_options, capacity_bytes) },
+    { .key = "granularity",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .power_of_two = true,
+      .default_value = 1,
+      .expected = "a power of two such as 2MiB",
+      TIDEI_FIELD(struct tide_sim_options, granularity_bytes) },
+};
+
+const struct tidei_kind tidei_sim_kind = {
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "sim",
+        .allocate = sim_allocate,
+        .deallocate = sim_deallocate,
+        .order = tide_base_order,
+        .trim = tide_base_trim,
+        .query = sim_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_base_upstream_at,
+        .destroy = tidei_kind_destroy,
+    },
+    .is_base = true,
+    .arguments = sim_arguments,
+    .argument_count = TIDEI_COUNT_OF(sim_arguments),
+    .options_size = sizeof(struct tide_sim_options),
+    TIDEI_KIND_STRUCT(struct sim),
+    .init = sim_init,
+    .fini = sim_fini,
 };
 
 enum tide_status
 tide_sim_create(const struct tide_sim_options *options, struct tide_resource **out)
 {
-    struct tide_sim_options known;
-    struct sim *sim;
-    enum tide_status status;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "sim: NULL in place of the resource's address");
-    *out = NULL;
-    status = tidei_options_copy("sim", options, &known, sizeof(known));
-    if (status != TIDE_OK)
-        return status;
-    if (known.granularity_bytes != 0 && !tidei_is_power_of_two(known.granularity_bytes))
-        return tide_error_set(TIDE_EINVAL, "sim: granularity of %llu bytes is no power of two",
-                              (unsigned long long)known.granularity_bytes);
-    sim = calloc(1, sizeof(*sim));
-    if (sim == NULL)
-        return tide_error_set(TIDE_ENOMEM, "sim: no memory for a resource");
-    status = tide_resource_init(&sim->base, &sim_ops, NULL);
-    if (status == TIDE_OK)
-        status = sim_classes_init(sim);
-    if (status != TIDE_OK) {
-        free(sim);
-        return status;
-    }
-    sim->capacity_bytes = known.capacity_bytes != 0 ? known.capacity_bytes : UINT64_MAX;
-    sim->granularity_bytes = known.granularity_bytes != 0 ? known.granularity_bytes : 1;
-    *out = &sim->base;
-    return TIDE_OK;
+    return tidei_kind_create(&tidei_sim_kind, NULL, options, out);
 }
-
-static const struct tidei_argument sim_arguments[] = {
-    { .key = "capacity", .type = TIDEI_ARGUMENT_SIZE, .least = 1, .expected = "a size such as 80GiB" },
-    { .key = "granularity",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .power_of_two = true,
-      .expected = "a power of two such as 2MiB" },
-};
-
-static enum tide_status
-sim_create(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
-{
-    struct tide_sim_options options = {
-        TIDE_OPTIONS(options),
-        .capacity_bytes = arguments->values[0].number,
-        .granularity_bytes = arguments->values[1].number,
-    };
-
-    (void)upstream;
-    *out = NULL;
-    return tide_sim_create(&options, out);
-}
-
-const struct tidei_kind tidei_sim_kind = {
-    .name = "sim",
-    .is_base = true,
-    .arguments = sim_arguments,
-    .argument_count = TIDEI_COUNT_OF(sim_arguments),
-    .create = sim_create,
-};

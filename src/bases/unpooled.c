@@ -3,22 +3,19 @@
 
 #ifdef HAVE_CUDA_H
 
-#include <stdlib.h>
-
 /* The least that the three functions align to: CUDA Programming Guide, device memory accesses. */
 #define PLAIN_ALIGNMENT ((size_t)256)
 
 enum tide_status
-tidei_unpooled_open(struct tidei_unpooled *self, const struct tide_resource_ops *ops,
-                    const struct tidei_unpooled_calls *calls, int ordinal)
+tidei_unpooled_open(struct tidei_unpooled *self, const struct tidei_unpooled_calls *calls, int ordinal, size_t *fault)
 {
-    enum tide_status status = tidei_device_open(&self->device, ops->name, ordinal);
+    enum tide_status status = tidei_device_open(&self->device, self->base.ops->name, ordinal);
 
+    if (status == TIDE_EINVAL)
+        *fault = 0;
     if (status != TIDE_OK)
         return status;
-    status = tide_resource_init(&self->base, ops, NULL);
-    if (status == TIDE_OK)
-        status = tidei_lock_init(&self->lock);
+    status = tidei_lock_init(&self->lock);
     if (status != TIDE_OK) {
         tidei_device_close(&self->device);
         return status;
@@ -286,15 +283,13 @@ tidei_unpooled_query(struct tide_resource *resource, enum tide_query what, uint6
 }
 
 void
-tidei_unpooled_destroy(struct tide_resource *resource)
+tidei_unpooled_close(struct tide_resource *resource)
 {
     struct tidei_unpooled *self = (struct tidei_unpooled *)resource;
 
     tidei_device_close(&self->device);
     tidei_blocks_fini(&self->blocks);
     tidei_lock_fini(&self->lock);
-    tide_resource_fini(resource);
-    free(self);
 }
 
 #endif

@@ -31,11 +31,13 @@ struct tidei_unpooled {
 #define TIDEI_PLAIN_LARGEST ((size_t)1 << 47)
 
 /*
- * Make *self, which is zeroed, a resource of `ops` on the device `ordinal`. On failure there is nothing to close.
+ * Set up *self, whose head is initialized and whose rest is zero, on the device `ordinal`, the first argument of its
+ * kind, which *fault says where there is no such device. On failure there is nothing to close.
  * Errors: those of tidei_device_open.
  */
-enum tide_status tidei_unpooled_open(struct tidei_unpooled *self, const struct tide_resource_ops *ops,
-                                     const struct tidei_unpooled_calls *calls, int ordinal);
+enum tide_status tidei_unpooled_open(struct tidei_unpooled *self, const struct tidei_unpooled_calls *calls, int ordinal,
+                                     size_t *fault);
+void tidei_unpooled_close(struct tide_resource *self);
 
 /* Operations. */
 enum tide_status tidei_unpooled_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream,
@@ -43,7 +45,6 @@ enum tide_status tidei_unpooled_allocate(struct tide_resource *self, size_t byte
 enum tide_status tidei_unpooled_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment,
                                            tide_stream stream);
 enum tide_status tidei_unpooled_order(struct tide_resource *self, tide_stream earlier, tide_stream later);
-void tidei_unpooled_destroy(struct tide_resource *self);
 
 /* What all kinds answer alike: bytes, stream order, alignment, and the device's figures. */
 enum tide_status tidei_unpooled_query(struct tide_resource *self, enum tide_query what, uint64_t *out);

@@ -45,17 +45,19 @@ enum tide_status tidei_callstack_options(const char *subject, uint32_t depth, en
 /* The words for enum tide_unwind in stack text; ends in NULL. */
 extern const char *const tidei_unwind_words[];
 
-/* The two arguments in stack text. */
+/* The two arguments in stack text, of an options struct that has both fields. */
 /* clang-format off */
-#define TIDEI_CALLSTACK_ARGUMENTS                                                                                      \
+#define TIDEI_CALLSTACK_ARGUMENTS(options)                                                                             \
     { .key = "callstack",                                                                                              \
       .type = TIDEI_ARGUMENT_COUNT,                                                                                    \
       .most = TIDE_CALLSTACK_MOST,                                                                                     \
-      .expected = "frames of a call stack, at most 128" },                                                             \
+      .expected = "frames of a call stack, at most 128",                                                               \
+      TIDEI_FIELD(options, callstack_depth) },                                                                         \
     { .key = "unwind",                                                                                                 \
       .type = TIDEI_ARGUMENT_CHOICE,                                                                                   \
       .choices = tidei_unwind_words,                                                                                   \
-      .expected = "auto, fp or dwarf" }
+      .expected = "auto, fp or dwarf",                                                                                 \
+      TIDEI_FIELD(options, unwind) }
 /* clang-format on */
 
 /*

@@ -66,7 +66,7 @@ stack_unknown_key(const struct stack_layer *layer, const struct stack_token *tok
     char keys[256];
     char hint[64];
 
-    return tidei_stack_fail(token->column, kind->name, "argument %s is unknown, expected %s%s",
+    return tidei_stack_fail(token->column, kind->ops.name, "argument %s is unknown, expected %s%s",
                             tidei_stack_show(token, shown, sizeof(shown)),
                             tidei_stack_show_keys(kind, keys, sizeof(keys)),
                             tidei_stack_hint(token->word, stack_key_at, kind, hint, sizeof(hint)));
@@ -79,11 +79,11 @@ stack_set(struct stack_layer *layer, size_t index, const struct stack_token *tok
     struct tidei_value *value = &layer->values[index];
 
     if (value->given)
-        return tidei_stack_fail(token->column, layer->kind->name, "argument '%s' is given twice, expected it once",
+        return tidei_stack_fail(token->column, layer->kind->ops.name, "argument '%s' is given twice, expected it once",
                                 argument->key);
     value->given = true;
     value->column = token->column;
-    return tidei_stack_value(layer->kind->name, argument, token->word, value, &layer->shares[index]);
+    return tidei_stack_value(layer->kind->ops.name, argument, token->word, value, &layer->shares[index]);
 }
 
 static struct stack_bin *
@@ -120,7 +120,7 @@ stack_read_braces(struct stack_parser *parser, const char *name, struct stack_bi
     parser->base_refused = refused_outside;
     parser->depth--;
     if (status == TIDE_OK)
-        status = tidei_stack_expect(parser, STACK_BRACE_CLOSE, bin->bottom->kind->name, "'|' or '}'");
+        status = tidei_stack_expect(parser, STACK_BRACE_CLOSE, bin->bottom->kind->ops.name, "'|' or '}'");
     return status;
 }
 
@@ -128,7 +128,7 @@ stack_read_braces(struct stack_parser *parser, const char *name, struct stack_bi
 static enum tide_status
 stack_read_bin(struct stack_parser *parser, struct stack_layer *layer, const struct stack_token *size)
 {
-    const char *name = layer->kind->name;
+    const char *name = layer->kind->ops.name;
     const struct tidei_argument *argument = &layer->kind->arguments[stack_find_bin(layer->kind)];
     struct stack_bin *bin = stack_bin_new(parser, layer, stack_find_bin(layer->kind), size->column);
     enum tide_status status;
@@ -150,7 +150,7 @@ stack_read_bin(struct stack_parser *parser, struct stack_layer *layer, const str
 static enum tide_status
 stack_read_stack(struct stack_parser *parser, struct stack_layer *layer, size_t index, unsigned column)
 {
-    const char *name = layer->kind->name;
+    const char *name = layer->kind->ops.name;
     struct stack_bin *bin;
 
     if (layer->values[index].given)
@@ -167,7 +167,7 @@ stack_read_stack(struct stack_parser *parser, struct stack_layer *layer, size_t 
 static enum tide_status
 stack_read_range(struct stack_parser *parser, struct stack_layer *layer, const struct stack_token *token)
 {
-    const char *name = layer->kind->name;
+    const char *name = layer->kind->ops.name;
     const struct tidei_argument *argument = &layer->kind->arguments[stack_find_bin(layer->kind)];
     const char *dots = strstr(token->word, "..");
     struct stack_bin *bin = stack_bin_new(parser, layer, stack_find_bin(layer->kind), token->column);
@@ -206,7 +206,7 @@ stack_read_keyed(struct stack_parser *parser, struct stack_layer *layer, const s
     if (value.type != STACK_WORD) {
         char shown[64];
 
-        return tidei_stack_fail(value.column, kind->name, "argument '%s': found %s, expected %s",
+        return tidei_stack_fail(value.column, kind->ops.name, "argument '%s': found %s, expected %s",
                                 kind->arguments[index].key, tidei_stack_show(&value, shown, sizeof(shown)),
                                 kind->arguments[index].expected);
     }
@@ -231,7 +231,7 @@ stack_read_bare(struct stack_parser *parser, struct stack_layer *layer, const st
         return stack_set(layer, index, &yes);
     }
     if (index < kind->argument_count && kind->arguments[index].type != TIDEI_ARGUMENT_BIN)
-        return tidei_stack_fail(token->column, kind->name, "argument '%s' has no value, expected '=' and %s",
+        return tidei_stack_fail(token->column, kind->ops.name, "argument '%s' has no value, expected '=' and %s",
                                 kind->arguments[index].key, kind->arguments[index].expected);
     if (stack_find_bin(kind) < kind->argument_count && !token->quoted && strstr(token->word, "..") != NULL)
         return stack_read_range(parser, layer, token);
@@ -241,7 +241,7 @@ stack_read_bare(struct stack_parser *parser, struct stack_layer *layer, const st
     if (!token->quoted && token->word[0] >= 'A' && token->word[0] <= 'z')
         return stack_unknown_key(layer, token);
     return tidei_stack_fail(
-        token->column, kind->name,
+        token->column, kind->ops.name,
         stack_find_bin(kind) < kind->argument_count ? "found %s, expected %s" : "%s without a key, expected %s",
         tidei_stack_show(token, shown, sizeof(shown)), tidei_stack_show_keys(kind, keys, sizeof(keys)));
 }
@@ -254,7 +254,7 @@ stack_no_argument(const struct stack_parser *parser, const struct tidei_kind *ki
     char shown[64];
     char keys[256];
 
-    return tidei_stack_fail(parser->token.column, kind->name, "found %s, expected %s%s",
+    return tidei_stack_fail(parser->token.column, kind->ops.name, "found %s, expected %s%s",
                             tidei_stack_show(&parser->token, shown, sizeof(shown)), named ? "an argument: " : "",
                             kind->argument_count > 0 ? tidei_stack_show_keys(kind, keys, sizeof(keys))
                                                      : "no parentheses where there are no arguments");
@@ -300,7 +300,7 @@ stack_read_close(struct stack_parser *parser, const struct stack_layer *layer)
     else if (word && stack_has_word(layer) &&
              stack_find_key(layer->kind, &parser->token) == layer->kind->argument_count)
         expected = "',' or ')', and double quotes around what has spaces";
-    return tidei_stack_expect(parser, STACK_CLOSE, layer->kind->name, expected);
+    return tidei_stack_expect(parser, STACK_CLOSE, layer->kind->ops.name, expected);
 }
 
 enum tide_status
@@ -320,7 +320,7 @@ tidei_stack_read_arguments(struct stack_parser *parser, struct stack_layer *laye
         const struct tidei_argument *argument = &layer->kind->arguments[i];
 
         if (argument->required && !layer->values[i].given)
-            status = tidei_stack_fail(layer->column, layer->kind->name, "argument '%s' is missing, expected %s",
+            status = tidei_stack_fail(layer->column, layer->kind->ops.name, "argument '%s' is missing, expected %s",
                                       argument->key, argument->expected);
     }
     return status;

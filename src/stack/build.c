@@ -48,7 +48,7 @@ build_shares(const struct stack_layer *layer, struct tide_resource *upstream, st
         if (share->whole == 0 || layer->kind->is_base)
             continue;
         if (upstream == NULL || tide_query(upstream, TIDE_QUERY_CAPACITY, &capacity) != TIDE_OK)
-            return tidei_stack_fail(values[i].column, layer->kind->name,
+            return tidei_stack_fail(values[i].column, layer->kind->ops.name,
                                     "argument '%s': no layer below knows its capacity, expected a size such as 4GiB",
                                     layer->kind->arguments[i].key);
         values[i].number = (uint64_t)((unsigned __int128)capacity * share->number / share->whole);
@@ -71,7 +71,7 @@ build_layer(struct stack_layer *layer, struct tide_resource *upstream, struct ti
     if (status == TIDE_OK)
         status = build_bins(layer, upstream, bins);
     if (status == TIDE_OK) {
-        status = layer->kind->create(&arguments, upstream, out);
+        status = tidei_kind_create_text(layer->kind, &arguments, upstream, out);
         if (status != TIDE_OK)
             tidei_stack_fail_status(status, column, "%s", tide_error_text());
     }

@@ -127,7 +127,7 @@ tidei_stack_show_kinds(char *buffer, size_t capacity)
     while (tidei_kind_at(count) != NULL)
         count++;
     for (size_t i = 0; i < count; i++)
-        stack_list(&text, tidei_kind_at(i)->name, i, count);
+        stack_list(&text, tidei_kind_at(i)->ops.name, i, count);
     return buffer;
 }
 

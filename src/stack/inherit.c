@@ -54,9 +54,9 @@ stack_check_scope(const struct stack_layer *top, const struct stack_scope *outsi
         for (const struct stack_scope *scope = &here; !given && scope != NULL; scope = scope->outside)
             given = stack_gives(scope->top, scope->end, layer->kind, index);
         if (!given)
-            status = tidei_stack_fail(layer->column, layer->kind->name,
+            status = tidei_stack_fail(layer->column, layer->kind->ops.name,
                                       "argument '%s' is missing, expected it here or in a %s above",
-                                      layer->kind->inherits, layer->kind->name);
+                                      layer->kind->inherits, layer->kind->ops.name);
         for (const struct stack_bin *bin = layer->bins; status == TIDE_OK && bin != NULL; bin = bin->next)
             status = stack_check_scope(bin->top, &here);
     }

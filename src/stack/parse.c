@@ -91,7 +91,7 @@ stack_kind_at(const void *names, size_t index)
     const struct tidei_kind *kind = tidei_kind_at(index);
 
     (void)names;
-    return kind != NULL ? kind->name : NULL;
+    return kind != NULL ? kind->ops.name : NULL;
 }
 
 static enum tide_status
@@ -126,11 +126,11 @@ stack_read_layer(struct stack_parser *parser, struct stack_layer **out)
     if (kind == NULL)
         return stack_unknown_layer(&parser->token);
     if (parser->layer_count++ == STACK_LAYER_MOST)
-        return tidei_stack_fail(parser->token.column, kind->name, "too many layers, expected at most %d",
+        return tidei_stack_fail(parser->token.column, kind->ops.name, "too many layers, expected at most %d",
                                 STACK_LAYER_MOST);
     assert(kind->argument_count <= TIDEI_MAX_ARGUMENTS);
     if (kind->is_base && parser->base_refused)
-        return tidei_stack_fail(parser->token.column, kind->name,
+        return tidei_stack_fail(parser->token.column, kind->ops.name,
                                 "a base in braces, expected layers over what is below the bins");
     layer = tidei_stack_new(parser->tree, sizeof(*layer));
     if (layer == NULL)
@@ -139,7 +139,7 @@ stack_read_layer(struct stack_parser *parser, struct stack_layer **out)
     layer->column = parser->token.column;
     tidei_stack_next(parser);
     if (kind->argument_count > 0 && stack_lacks_parenthesis(&parser->token))
-        return tidei_stack_unexpected(parser, kind->name,
+        return tidei_stack_unexpected(parser, kind->ops.name,
                                       kind->is_base ? "'(' and its arguments, or the end of the text"
                                                     : "'(' and its arguments, or '|' and a layer below it");
     *out = layer;
@@ -158,10 +158,10 @@ tidei_stack_read_layers(struct stack_parser *parser, struct stack_layer **top, s
 
         tidei_stack_next(parser);
         if ((*bottom)->kind->is_base && parser->token.type == STACK_END)
-            return tidei_stack_fail(pipe.column, (*bottom)->kind->name,
+            return tidei_stack_fail(pipe.column, (*bottom)->kind->ops.name,
                                     "found '|', expected the end of the text after a base");
         if ((*bottom)->kind->is_base)
-            return tidei_stack_fail((*bottom)->column, (*bottom)->kind->name,
+            return tidei_stack_fail((*bottom)->column, (*bottom)->kind->ops.name,
                                     "a base in the middle, expected it as the last layer");
         status = stack_read_layer(parser, &layer);
         if (status != TIDE_OK)
@@ -177,10 +177,10 @@ static enum tide_status
 stack_check_base(const struct stack_parser *parser, const struct stack_layer *bottom)
 {
     if (parser->token.type == STACK_END && !bottom->kind->is_base)
-        return tidei_stack_unexpected(parser, bottom->kind->name, "'|' and a base below it, such as host");
+        return tidei_stack_unexpected(parser, bottom->kind->ops.name, "'|' and a base below it, such as host");
     if (parser->token.type == STACK_END)
         return TIDE_OK;
-    return tidei_stack_unexpected(parser, bottom->kind->name,
+    return tidei_stack_unexpected(parser, bottom->kind->ops.name,
                                   bottom->kind->is_base ? "the end of the text after a base"
                                                         : "'|' and a layer below it");
 }

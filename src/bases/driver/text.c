@@ -208,9 +208,9 @@ text_create(const struct tidei_arguments *arguments, struct tide_resource *upstr
 }
 
 const struct tidei_kind tidei_driver_kind = {
-    .name = "driver",
+    .ops.name = "driver",
     .is_base = true,
     .arguments = text_arguments,
     .argument_count = TIDEI_COUNT_OF(text_arguments),
-    .create = text_create,
+    .create_text = text_create,
 };
