@@ -29,7 +29,7 @@ undefined="SELECT count(*) FROM allocation WHERE callstack_id IS NULL OR callsta
     WHERE module_id IS NULL OR module_id NOT IN (SELECT module_id FROM module))"
 
 test -n "$SQLITE3" || skip_all 'there is no sqlite3'
-plan 29
+plan 43
 
 record "log($trace, callstack=64) | sim" end
 is $? 0 'a program is recorded with call stacks'
@@ -43,7 +43,7 @@ is "$(value "SELECT count(*) FROM module WHERE path LIKE '%/callstack-program' A
 cp "$trace" "$scratch/unread.db"
 
 "$tidemark" summary "$trace" >/dev/null 2>&1
-if test "$(value 'SELECT count(*) FROM frame WHERE function IS NOT NULL')" = 0; then
+if test "$(value 'SELECT count(*) FROM frame WHERE file IS NOT NULL')" = 0; then
     skip 9 'there is no libdw'
 else
     is "$(functions 1000)" 'program_take program_step main' 'a command that opens the trace gives frames their names'
@@ -73,6 +73,34 @@ else
     has_words "$("$tidemark" peak --by callstack "$trace")" 'zero+0x' 'nor does what is no file'
 fi
 
+# A library of that name without a function in it: as if there were no libdw.
+mkdir "$scratch/no-libdw"
+: >"$scratch/empty.c"
+# shellcheck disable=SC2086 # CC may have several words
+if ${CC:-cc} -shared -o "$scratch/no-libdw/libdw.so.1" "$scratch/empty.c" 2>/dev/null; then
+    no_libdw="env LD_LIBRARY_PATH=$scratch/no-libdw${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    cp "$scratch/unread.db" "$trace"
+    $no_libdw "$tidemark" summary "$trace" >/dev/null 2>&1
+    is "$(functions 1000)" 'program_take program_step main' 'without libdw frames get the names of the symbol table'
+    is "$(functions 2000)" 'program_take program_hidden main' 'without libdw static functions get theirs, too'
+    is "$(value 'SELECT count(*) - count(function) FROM frame')" 0 'without libdw all frames of the program get names'
+    is "$(value 'SELECT count(file) + count(line) FROM frame')" 0 'without libdw no frame gets a source file or a line'
+    "$tidemark" summary "$trace" >/dev/null 2>&1
+    if test "$(value "SELECT count(*) FROM frame WHERE file <> ''")" = 0; then
+        skip 1 'there is no libdw'
+    else
+        is "$(value "SELECT DISTINCT line FROM frame WHERE function = 'program_take'")" "$line" \
+            'a command with libdw adds the lines to names that were found without'
+    fi
+    cp "$scratch/unread.db" "$trace"
+    "$SQLITE3" "$trace" "UPDATE module SET build_id = '00' || substr(build_id, 3)"
+    has_words "$($no_libdw "$tidemark" peak --by callstack "$trace")" 'callstack-program+0x' \
+        'without libdw a file of another build gives no names'
+else
+    skip 6 'there is no compiler'
+    no_libdw=
+fi
+
 if command -v strip >/dev/null && strip -o "$scratch/stripped" "$program" 2>/dev/null; then
     recorder=$scratch/stripped
     record "log($trace, callstack=64) | sim" end
@@ -85,6 +113,30 @@ if command -v strip >/dev/null && strip -o "$scratch/stripped" "$program" 2>/dev
     recorder=$program
 else
     skip 2 'there is no strip'
+fi
+
+# separate NAME OPTION...: record with a program whose debug information, made by objcopy with these options, lies
+# elsewhere.
+separate() {
+    name=$1
+    shift
+    mkdir -p "$scratch/$name/.debug"
+    objcopy --only-keep-debug "$@" "$program" "$scratch/$name/.debug/p.debug" &&
+        objcopy --strip-all "$@" "$program" "$scratch/$name/p" &&
+        objcopy --add-gnu-debuglink="$scratch/$name/.debug/p.debug" "$scratch/$name/p" &&
+        recorder=$scratch/$name/p && record "log($trace, callstack=64) | sim" end && "$tidemark" summary "$trace" >/dev/null 2>&1
+    recorder=$program
+}
+if command -v objcopy >/dev/null && separate linked 2>/dev/null; then
+    is "$(functions 2000)" 'program_take program_hidden main' 'debug information in a file beside it counts, of the same build id'
+    separate checked --remove-section=.note.gnu.build-id
+    is "$(functions 2000)" 'program_take program_hidden main' 'without a build id it counts where the checksum is right'
+    printf 'another' >>"$scratch/checked/.debug/p.debug"
+    "$SQLITE3" "$trace" 'UPDATE frame SET function = NULL'
+    "$tidemark" summary "$trace" >/dev/null 2>&1
+    is "$(functions 2000 | tr -d ' ')" '' 'and not where the checksum is wrong'
+else
+    skip 3 'there is no objcopy'
 fi
 
 record "log($trace, callstack=2) | sim" end
@@ -122,22 +174,44 @@ if ${CC:-cc} ${CFLAGS:-} -g -shared -fPIC -o "$scratch/library.so" "$scratch/lib
     record "log($trace, callstack=64) | sim" end "$scratch/library.so"
     is "$(value "SELECT count(*) FROM module WHERE path = '$scratch/library.so'") $(value "$undefined")" '1 0' \
         'a library that is loaded later is a module'
+    cp "$trace" "$scratch/unread.db"
     "$tidemark" summary "$trace" >/dev/null 2>&1
     has_words "$(value "SELECT group_concat(ifnull(function, '') || ' ' || path, ' ') FROM frame JOIN module USING (module_id)")" \
         "library.so" 'that frames are in'
+    strip "$scratch/library.so"
+    cp "$scratch/unread.db" "$trace"
+    $no_libdw "$tidemark" summary "$trace" >/dev/null 2>&1
+    has_words "$(value "SELECT group_concat(function) FROM frame JOIN module USING (module_id) WHERE path = '$scratch/library.so'")" \
+        'library_call' 'without libdw a stripped library has the names of what it exports'
 else
-    skip 2 'there is no compiler'
+    skip 3 'there is no compiler'
 fi
 
-cat >"$scratch/static.c" <<'TEXT'
+# A program that says itself where it has allocated: in a function of C++, named by a demangler of the program's own.
+cat >"$scratch/report.c" <<'TEXT'
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <tidemark/tidemark.h>
+static struct tide_resource *track;
+char *__cxa_demangle(const char *name, char *buffer, size_t *length, int *status);
+char *__cxa_demangle(const char *name, char *buffer, size_t *length, int *status) {
+    char *text = malloc(100);
+    (void)buffer, (void)length;
+    snprintf(text, 100, "demangled-%s", name);
+    *status = 0;
+    return text;
+}
+void *_ZN4here4takeEv(void);
+__attribute__((noinline)) void *_ZN4here4takeEv(void) {
+    void *block = NULL;
+    if (tide_allocate(track, 1000, 256, 0, &block) != TIDE_OK)
+        exit(1);
+    return block;
+}
 int main(void) {
-    struct tide_resource *track;
     static char text[4096];
-    void *block;
-    if (tide_stack_parse("track(callstack=8) | sim", &track) != TIDE_OK ||
-        tide_allocate(track, 1000, 256, 0, &block) != TIDE_OK ||
+    if (tide_stack_parse("track(callstack=8) | sim", &track) != TIDE_OK || _ZN4here4takeEv() == NULL ||
         tide_track_report_text(track, 1, text, sizeof(text), NULL) != TIDE_OK)
         return 1;
     printf("%s", text);
@@ -145,10 +219,50 @@ int main(void) {
     return 0;
 }
 TEXT
+# What stands in for the client of debuginfod servers, and leaves a mark where anybody begins with it.
+cat >"$scratch/client.c" <<'TEXT'
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+void *debuginfod_begin(void) { return close(creat(getenv("ASKED"), 0600)), malloc(1); }
+void debuginfod_end(void *client) { free(client); }
+int debuginfod_find_debuginfo(void *client, const void *id, int bytes, char **path) { return -2; }
+int debuginfod_find_executable(void *client, const void *id, int bytes, char **path) { return -2; }
+int debuginfod_find_source(void *client, const void *id, int bytes, const char *name, char **path) { return -2; }
+int debuginfod_find_section(void *client, const void *id, int bytes, const char *name, char **path) { return -2; }
+void debuginfod_set_progressfn(void *client, void *function) { }
+void debuginfod_set_user_data(void *client, void *data) { }
+void *debuginfod_get_user_data(void *client) { return 0; }
+const char *debuginfod_get_url(void *client) { return 0; }
+int debuginfod_add_http_header(void *client, const char *header) { return 0; }
+void debuginfod_set_verbose_fd(void *client, int file) { }
+TEXT
+mkdir "$scratch/client"
 # shellcheck disable=SC2086 # CC, CFLAGS and LDFLAGS may have several words
-if ${CC:-cc} ${CFLAGS:-} ${LDFLAGS:-} -w -static -I"$top_srcdir/include" -o "$scratch/static" "$scratch/static.c" \
+if test -n "$no_libdw" && ${CC:-cc} ${CFLAGS:-} ${LDFLAGS:-} -w -rdynamic -Wl,--build-id -I"$top_srcdir/include" \
+    -o "$scratch/report" "$scratch/report.c" -L"$top_builddir/.libs" -ltidemark "-Wl,-rpath,$top_builddir/.libs" \
+    >/dev/null 2>&1; then
+    has_words "$("$scratch/report" 2>&1)" 'demangled-_ZN4here4takeEv' \
+        'a program names its own frames, demangled by what is in the process'
+    has_words "$($no_libdw "$scratch/report" 2>&1)" 'demangled-_ZN4here4takeEv' \
+        'without libdw it does so from its symbol table'
+    strip -o "$scratch/report-stripped" "$scratch/report"
+    has_words "$($no_libdw "$scratch/report-stripped" 2>&1)" 'demangled-_ZN4here4takeEv' \
+        'without libdw a stripped program has the names of what it exports'
+    ${CC:-cc} -w -shared -fPIC -Wl,-soname,libdebuginfod.so.1 -o "$scratch/client/libdebuginfod.so.1" "$scratch/client.c"
+    ASKED=$scratch/asked-in-process DEBUGINFOD_URLS=http://127.0.0.1:9/ DEBUGINFOD_CACHE_PATH=$scratch/cache \
+        LD_LIBRARY_PATH=$scratch/client${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$scratch/report-stripped" >/dev/null 2>&1
+    test ! -e "$scratch/asked-in-process"
+    is $? 0 'no server is asked for the names of frames in the process'
+else
+    skip 4 'a program cannot be linked here'
+fi
+
+# shellcheck disable=SC2086 # CC, CFLAGS and LDFLAGS may have several words
+if ${CC:-cc} ${CFLAGS:-} ${LDFLAGS:-} -w -static -I"$top_srcdir/include" -o "$scratch/static" "$scratch/report.c" \
     "$top_builddir/.libs/libtidemark-test.a" -lsqlite3 -lpthread -ldl -lm >/dev/null 2>&1; then
-    has_words "$("$scratch/static" 2>&1)" 'static+0x' 'a static program has addresses: libdw cannot be loaded into it'
+    has_words "$("$scratch/static" 2>&1)" '_ZN4here4takeEv' \
+        'a static program has names of its symbol table: libdw cannot be loaded into it'
 else
     skip 1 'a static program cannot be linked here'
 fi

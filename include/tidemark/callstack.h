@@ -34,8 +34,9 @@ typedef void (*tide_frame_function)(void *context, const struct tide_frame *fram
 
 /*
  * Call `function` for each frame of a call stack of this process, the innermost first: the one that called Tidemark.
- * Function, file and line come from libdw (elfutils), which is loaded at the first call where it is installed; without
- * it there are the names of exported functions alone. No lock is held meanwhile: `function` may call any other.
+ * Function, file and line come from libdw (elfutils), which is loaded at the first call where it is installed. Without
+ * it `function` comes from the symbol table of the module's file; `file` is "" and `line` is 0. Nothing is fetched from
+ * a network, whatever DEBUGINFOD_URLS says. No lock is held meanwhile: the callback may call any function.
  *
  * Errors: TIDE_EINVAL (NULL, no such call stack; 0 is none), TIDE_ENOMEM. Thread safety: any thread. Since 0.1.
  */

@@ -44,8 +44,9 @@ struct tide_trace_resolution {
 /*
  * Look up the frames of a trace's call stacks, function, file and line, in the files that the program ran from, and
  * write that to the trace. A file counts where its build id is the one that the trace has; one without a build id, on
- * the machine that recorded and unchanged since. Needs libdw, and no more than one look: what was looked up stays in
- * the trace, wherever that goes. Not while a process records there.
+ * the machine that recorded and unchanged since. One look is enough: what was looked up stays in the trace, wherever
+ * that goes. Without libdw frames get the names of their functions alone, and a later look with libdw adds file and
+ * line. Not while a process records there.
  *
  * `out` is defined on every return. Errors: TIDE_EINVAL (NULL), TIDE_EFORMAT (no trace), TIDE_EIO (it cannot be written
  * to); then nothing has changed. Thread safety: any thread. Since 0.1.

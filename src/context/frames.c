@@ -18,6 +18,7 @@ struct frames_module {
 
 struct tidei_frames {
     struct frames_module *first; /* owned */
+    char *demangled;             /* owned, the latest that no file has named */
 };
 
 struct tidei_frames *
@@ -38,6 +39,7 @@ tidei_frames_end(struct tidei_frames *frames)
         free(frames->first);
         frames->first = next;
     }
+    free(frames->demangled);
     free(frames);
 }
 
@@ -72,10 +74,13 @@ tidei_frames_find(struct tidei_frames *frames, uint64_t address, struct tide_fra
     struct tidei_symbol symbol = { .function = "", .file = "" };
     Dl_info info;
 
-    if (module != NULL && module->symbols != NULL)
+    if (module != NULL && module->symbols != NULL) {
         tidei_symbols_find(module->symbols, address - 1, &symbol);
-    else if (dladdr((const void *)(uintptr_t)(address - 1), &info) != 0 && info.dli_sname != NULL)
-        symbol.function = info.dli_sname;
+    } else if (dladdr((const void *)(uintptr_t)(address - 1), &info) != 0 && info.dli_sname != NULL) {
+        free(frames->demangled);
+        frames->demangled = tidei_symbols_demangle(info.dli_sname);
+        symbol.function = frames->demangled != NULL ? frames->demangled : info.dli_sname;
+    }
     *out = (struct tide_frame){ .address = address,
                                 .module = module != NULL ? module->module.path : "",
                                 .offset = module != NULL ? address - module->module.base : 0,

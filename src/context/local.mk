@@ -2,8 +2,12 @@
 libtidemark_la_SOURCES += \
 	src/context/callstack.c \
 	src/context/callstack.h \
+	src/context/elf.c \
+	src/context/elf.h \
 	src/context/frames.c \
 	src/context/frames.h \
+	src/context/libdw.c \
+	src/context/libdw.h \
 	src/context/modules.c \
 	src/context/modules.h \
 	src/context/symbols.c \

@@ -38,9 +38,8 @@ modules_path(const char *name, bool is_program)
     return strdup(name);
 }
 
-/* The build id in a note segment, as hexadecimal digits. */
-static bool
-modules_note(const char *notes, size_t bytes, char *out)
+bool
+tidei_modules_build_id(const char *notes, size_t bytes, char *out)
 {
     while (bytes >= sizeof(ElfW(Nhdr))) {
         ElfW(Nhdr) note;
@@ -85,7 +84,7 @@ modules_build_id(const struct dl_phdr_info *info, char *out)
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 
         if (segment->p_type == PT_NOTE && modules_is_loaded(info, segment) &&
-            modules_note((const char *)(info->dlpi_addr + segment->p_vaddr), segment->p_memsz, out))
+            tidei_modules_build_id((const char *)(info->dlpi_addr + segment->p_vaddr), segment->p_memsz, out))
             return;
     }
 }
@@ -196,4 +195,23 @@ tidei_modules_find(const struct tidei_modules *modules, uint64_t address)
         best = best != NULL ? best : module;
     }
     return best;
+}
+
+/* For the program, which is told first: whether a loader started it. */
+static int
+modules_see_loader(struct dl_phdr_info *info, size_t bytes, void *loader)
+{
+    (void)bytes;
+    for (size_t i = 0; i < info->dlpi_phnum; i++)
+        *(bool *)loader |= info->dlpi_phdr[i].p_type == PT_INTERP;
+    return 1;
+}
+
+bool
+tidei_modules_have_loader(void)
+{
+    bool loader = false;
+
+    dl_iterate_phdr(modules_see_loader, &loader);
+    return loader;
 }

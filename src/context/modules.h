@@ -34,4 +34,13 @@ bool tidei_modules_refresh(struct tidei_modules *modules);
 /* The module that has `address`, of several the latest; NULL: none. */
 const struct tidei_module *tidei_modules_find(const struct tidei_modules *modules, uint64_t address);
 
+/* The build id among an ELF file's notes, as hexadecimal digits into 2 * TIDEI_BUILD_ID_MOST + 1 bytes; false: none. */
+bool tidei_modules_build_id(const char *notes, size_t bytes, char *out);
+
+/*
+ * Whether a loader has started this program. A static program has none: a library that is loaded into it brings a C
+ * library of its own, which nobody has set up, and crashes.
+ */
+bool tidei_modules_have_loader(void);
+
 #endif

@@ -112,7 +112,10 @@ resolve_open(const struct resolve *resolve, const struct resolve_module *module)
     return tidei_symbols_open(module->path, module->build_id, module->base);
 }
 
-/* "" says that nothing is known, NULL that nobody has looked. */
+/*
+ * "" says that nothing is known, NULL that nobody has looked. Without libdw a frame gets the name of its function and
+ * no more, so that whoever opens the trace with libdw looks again.
+ */
 static enum tide_status
 resolve_frame(struct resolve *resolve, sqlite3_stmt *update, struct tidei_symbols *symbols, int64_t frame_id,
               uint64_t address)
@@ -122,7 +125,7 @@ resolve_frame(struct resolve *resolve, sqlite3_stmt *update, struct tidei_symbol
 
     tidei_symbols_find(symbols, address - 1, &symbol);
     sqlite3_bind_text(update, 1, symbol.function, -1, SQLITE_STATIC);
-    sqlite3_bind_text(update, 2, symbol.file, -1, SQLITE_STATIC);
+    sqlite3_bind_text(update, 2, tidei_symbols_have_lines() ? symbol.file : NULL, -1, SQLITE_STATIC);
     sqlite3_bind_int64(update, 3, symbol.line);
     sqlite3_bind_int64(update, 4, frame_id);
     code = sqlite3_step(update);
@@ -149,8 +152,8 @@ static enum tide_status
 resolve_module(struct resolve *resolve, const struct resolve_module *module)
 {
     static const char select_sql[] =
-        "SELECT frame_id, address FROM frame WHERE function IS NULL AND module_id = ?1 AND frame_id > ?2"
-        " ORDER BY frame_id LIMIT 1";
+        "SELECT frame_id, address FROM frame WHERE (function IS NULL OR file IS NULL AND ?3) AND module_id = ?1"
+        " AND frame_id > ?2 ORDER BY frame_id LIMIT 1";
     static const char update_sql[] =
         "UPDATE frame SET function = ?1, file = ?2, line = nullif(?3, 0) WHERE frame_id = ?4";
     struct tidei_symbols *symbols = resolve_open(resolve, module);
@@ -169,6 +172,7 @@ resolve_module(struct resolve *resolve, const struct resolve_module *module)
 
         sqlite3_bind_int64(select, 1, module->id);
         sqlite3_bind_int64(select, 2, frame_id);
+        sqlite3_bind_int(select, 3, tidei_symbols_have_lines());
         if (sqlite3_step(select) != SQLITE_ROW)
             break;
         frame_id = sqlite3_column_int64(select, 0);
@@ -186,13 +190,16 @@ resolve_module(struct resolve *resolve, const struct resolve_module *module)
 static enum tide_status
 resolve_list(const struct resolve *resolve, struct resolve_module **out)
 {
-    static const char sql[] = "SELECT module_id, path, build_id, base FROM module WHERE module_id IN"
-                              " (SELECT module_id FROM frame WHERE function IS NULL) ORDER BY module_id";
+    static const char sql[] =
+        "SELECT module_id, path, build_id, base FROM module WHERE module_id IN"
+        " (SELECT module_id FROM frame WHERE function IS NULL OR file IS NULL AND ?1) ORDER BY module_id";
     struct resolve_module *list = NULL;
     sqlite3_stmt *select = NULL;
     size_t count = 0, capacity = 0;
     int code = sqlite3_prepare_v2(resolve->db, sql, -1, &select, NULL);
 
+    if (code == SQLITE_OK)
+        sqlite3_bind_int(select, 1, tidei_symbols_have_lines());
     while (code == SQLITE_OK && sqlite3_step(select) == SQLITE_ROW) {
         const char *path = (const char *)sqlite3_column_text(select, 1);
         const char *build_id = (const char *)sqlite3_column_text(select, 2);
@@ -249,8 +256,10 @@ resolve_all(struct resolve *resolve)
 static enum tide_status
 resolve_opened(struct resolve *resolve)
 {
-    static const char sql[] = "SELECT count(*) FROM frame WHERE function IS NULL";
-    enum tide_status status;
+    static const char unnamed_sql[] = "SELECT count(*) FROM frame WHERE function IS NULL";
+    static const char without_file_sql[] = "SELECT count(*) FROM frame WHERE (function IS NULL OR file IS NULL)"
+                                           " AND module_id IS NOT NULL";
+    enum tide_status status, counted;
     bool has_stacks;
     int64_t left;
 
@@ -265,14 +274,15 @@ resolve_opened(struct resolve *resolve)
     status = resolve_look(resolve, &has_stacks);
     if (status != TIDE_OK || !has_stacks)
         return status;
-    status = resolve_number(resolve, sql, &left);
-    if (status == TIDE_OK && left != 0 && tidei_symbols_are_possible()) {
+    status = resolve_number(resolve, tidei_symbols_have_lines() ? without_file_sql : unnamed_sql, &left);
+    if (status == TIDE_OK && left != 0) {
         status = resolve_all(resolve);
         if (status != TIDE_OK)
             resolve->out->resolved = 0;
     }
-    resolve->out->unresolved = (uint64_t)left - resolve->out->resolved;
-    return status;
+    counted = resolve_number(resolve, unnamed_sql, &left);
+    resolve->out->unresolved = (uint64_t)left;
+    return status != TIDE_OK ? status : counted;
 }
 
 enum tide_status
