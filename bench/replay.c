@@ -14,7 +14,7 @@
 #include <tidemark/tidemark.h>
 
 #include "bench.h"
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/replay/input.h"
 #include "viewer/replay/run.h"
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "viewer/analysis/align.h"
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/analysis/peak.h"
 
 #define ROUNDS  100

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/analysis/failures.h"
 
 #define ROUNDS 200

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/analysis/leaks.h"
 
 #define ROUNDS       150

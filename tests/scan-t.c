@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "src/trace/database/schema.h"
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/read/filter.h"
 #include "viewer/read/scan.h"
 

@@ -10,7 +10,7 @@
 
 #include <sqlite3.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/analysis/histogram.h"
 #include "viewer/analysis/summary.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "viewer/analysis/align.h"
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
 #include "viewer/output/callstack-text.h"
 

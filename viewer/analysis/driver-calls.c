@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/analysis/driver-calls.h"
 
 /* How many of the last allocations are remembered, a power of two: 4 MiB. */

@@ -6,7 +6,7 @@
 
 #include <tidemark/status.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/analysis/failures.h"
 #include "viewer/read/turns.h"
 

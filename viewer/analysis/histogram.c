@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/analysis/histogram.h"
 
 unsigned

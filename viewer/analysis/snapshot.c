@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/read/samples.h"
 #include "viewer/analysis/snapshot.h"
 #include "viewer/read/turns.h"

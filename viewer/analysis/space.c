@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/analysis/groups.h"
 #include "viewer/base/output.h"
 #include "viewer/analysis/space.h"

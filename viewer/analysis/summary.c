@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/analysis/driver-calls.h"
 #include "viewer/read/scan.h"
 #include "viewer/analysis/space.h"

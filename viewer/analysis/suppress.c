@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
 #include "viewer/base/parse.h"
 #include "viewer/analysis/suppress.h"

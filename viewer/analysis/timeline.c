@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/analysis/timeline.h"
 
 /* Go on to the column of `ns`. What was live and reserved goes on in each that begins. */

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
 #include "viewer/analysis/verdict.h"
 

@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <libsmartcols.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
 
 const char *

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "viewer/check/budget.h"
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
 #include "viewer/base/parse.h"
 

@@ -7,7 +7,7 @@
 
 #include "viewer/check/explain.h"
 #include "viewer/check/check.h"
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
 #include "viewer/read/turns.h"
 

@@ -8,7 +8,7 @@
 
 #include "viewer/analysis/align.h"
 #include "viewer/check/explain.h"
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/base/order.h"
 #include "viewer/base/output.h"
 

@@ -1,15 +1,10 @@
-/* What a command of `tidemark` is, and what its exit status means. */
+/* What a command of `tidemark` is. */
 #ifndef VIEWER_CLI_COMMAND_H
 #define VIEWER_CLI_COMMAND_H
 
 #include <stddef.h>
 
-enum {
-    COMMAND_FINE = 0,
-    COMMAND_FINDING = 1,    /* a check that failed, a difference */
-    COMMAND_WRONG = 2,      /* wrong use, or input that cannot be read */
-    COMMAND_INCOMPLETE = 3, /* the trace is incomplete and the answer is not reliable */
-};
+#include "viewer/base/exit-status.h"
 
 struct option_def;
 

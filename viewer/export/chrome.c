@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/export/export.h"
 
 struct chrome_layer {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/export/export.h"
 #include "viewer/analysis/profile.h"
 

@@ -1,7 +1,7 @@
 /* Exports what each call stack or tag comes to: collapsed stacks, and speedscope's JSON. */
 #include "config.h"
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/export/export.h"
 #include "viewer/analysis/profile.h"
 

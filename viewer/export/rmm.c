@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/export/export.h"
 
 #define RMM_DAY_NS INT64_C(86400000000000)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/export/export.h"
 
 static const char rows_csv_header[] =

@@ -9,7 +9,7 @@
 #include <tidemark/tidemark.h>
 
 #include "src/trace/database/schema.h"
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/import/import.h"
 
 /* 146 years: later times are no times, and sums of two have room. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/import/import.h"
 #include "viewer/base/progress.h"
 #include "viewer/read/trace-open.h"

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/import/import.h"
 #include "viewer/base/progress.h"
 #include "viewer/read/rmm-csv.h"

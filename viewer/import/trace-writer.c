@@ -11,7 +11,7 @@
 
 #include <tidemark/status.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/read/trace-open.h"
 #include "viewer/import/trace-writer.h"
 

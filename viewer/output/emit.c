@@ -11,7 +11,7 @@
 
 #include <zlib.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/output/emit.h"
 #include "viewer/base/output.h"
 #include "viewer/read/trace-open.h"

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/output/json-pull.h"
 
 #define PULL_BUFFER_BYTES (64 * 1024)

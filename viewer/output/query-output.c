@@ -10,7 +10,7 @@
 
 #include <libsmartcols.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
 #include "viewer/output/query-output.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
 #include "viewer/base/pager.h"
 #include "viewer/output/report-item.h"

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/read/devices.h"
 #include "viewer/base/output.h"
 

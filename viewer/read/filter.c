@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/read/filter.h"
 #include "viewer/base/nearest.h"
 #include "viewer/base/output.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "src/trace/database/schema.h"
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/base/progress.h"
 #include "viewer/read/rows.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/read/trace-layers.h"
 
 /* More than any program has; a file that says otherwise is not believed. */

@@ -13,56 +13,10 @@
 
 #include <tidemark/tidemark.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/read/trace-open.h"
 #include "viewer/read/trace-schema.h"
 #include "viewer/read/trace-unknown.h"
-
-static const char trace_magic[16] = "SQLite format 3";
-
-static int
-trace_complain(const char *path, const char *format, va_list arguments)
-{
-    fprintf(stderr, "%s: ", path);
-    vfprintf(stderr, format, arguments);
-    putc('\n', stderr);
-    return COMMAND_WRONG;
-}
-
-static int
-trace_refused(const char *path, const char *format, ...)
-{
-    va_list arguments;
-    int status;
-
-    va_start(arguments, format);
-    status = trace_complain(path, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
-int
-trace_broken(const struct trace *trace, const char *format, ...)
-{
-    va_list arguments;
-    int status;
-
-    va_start(arguments, format);
-    status = trace_complain(trace->path, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
-int
-trace_failed(const struct trace *trace)
-{
-    int code = sqlite3_errcode(trace->db) & 0xff;
-    const char *text = sqlite3_errmsg(trace->db);
-
-    if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_FORMAT)
-        return trace_refused(trace->path, "the file is damaged or cut short: %s", text);
-    return trace_refused(trace->path, "cannot be read: %s", text);
-}
 
 /*
  * Take in what a program that was killed has left beside its trace, and name the frames of its call stacks. Where that
@@ -85,47 +39,11 @@ trace_prepare(struct trace *trace)
     trace->process = found.pid;
 }
 
-/* The first bytes of a file: how many there are, or -1 with errno. */
-static ssize_t
-trace_head(const char *path, char *head, size_t size)
-{
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat status;
-    ssize_t count = -1;
-
-    if (file < 0)
-        return -1;
-    if (fstat(file, &status) == 0) {
-        if (S_ISREG(status.st_mode))
-            count = read(file, head, size);
-        else
-            errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
-    }
-    if (count < 0) {
-        int error = errno;
-
-        close(file);
-        errno = error;
-    } else {
-        close(file);
-    }
-    return count;
-}
-
-bool
-trace_is_sqlite(const char *path)
-{
-    char head[sizeof(trace_magic)];
-
-    return trace_head(path, head, sizeof(head)) == (ssize_t)sizeof(head) &&
-           memcmp(head, trace_magic, sizeof(head)) == 0;
-}
-
 static int
 trace_check_head(const char *path)
 {
-    char head[sizeof(trace_magic)];
-    ssize_t count = trace_head(path, head, sizeof(head));
+    char head[FILE_SQLITE_BYTES];
+    ssize_t count = file_head(path, head, sizeof(head));
 
     if (count < 0 && errno == EINVAL)
         return trace_refused(path, "no regular file");
@@ -133,7 +51,7 @@ trace_check_head(const char *path)
         return trace_refused(path, "%s", strerror(errno));
     if (count == 0)
         return trace_refused(path, "no trace: the file is empty");
-    if (count < (ssize_t)sizeof(head) || memcmp(head, trace_magic, sizeof(head)) != 0)
+    if (!file_head_is_sqlite(head, count))
         return trace_refused(path, "no trace: not an SQLite file");
     return COMMAND_FINE;
 }
@@ -205,36 +123,6 @@ trace_connect_somehow(struct trace *trace)
         }
     }
     return code == SQLITE_OK ? COMMAND_FINE : trace_failed(trace);
-}
-
-int
-trace_integer(const struct trace *trace, const char *sql, int64_t *out)
-{
-    sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL);
-
-    *out = 0;
-    if (code == SQLITE_OK) {
-        code = sqlite3_step(statement);
-        if (code == SQLITE_ROW)
-            *out = sqlite3_column_int64(statement, 0);
-        code = sqlite3_finalize(statement);
-    }
-    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(trace);
-}
-
-char *
-trace_meta(const struct trace *trace, const char *key)
-{
-    sqlite3_stmt *statement = NULL;
-    char *text = NULL;
-
-    if (sqlite3_prepare_v2(trace->db, "SELECT value FROM meta WHERE key = ?", -1, &statement, NULL) == SQLITE_OK &&
-        sqlite3_bind_text(statement, 1, key, -1, SQLITE_STATIC) == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW &&
-        sqlite3_column_text(statement, 0) != NULL)
-        text = strdup((const char *)sqlite3_column_text(statement, 0));
-    sqlite3_finalize(statement);
-    return text;
 }
 
 static int

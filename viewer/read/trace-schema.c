@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "src/trace/database/schema.h"
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/read/trace-schema.h"
 
 enum schema_table {

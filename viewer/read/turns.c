@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/read/turns.h"
 
 /* Ask each what it wants to see; parts[i] is to read for passes[i]. */

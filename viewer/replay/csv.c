@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/base/progress.h"
 #include "viewer/replay/input.h"
 #include "viewer/read/rmm-csv.h"

@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include <libsmartcols.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
 #include "viewer/replay/output.h"
 

@@ -11,7 +11,7 @@
 
 #include <tidemark/message.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/base/progress.h"
 #include "viewer/replay/run.h"
 #include "viewer/replay/turn.h"

@@ -6,7 +6,7 @@
 
 #include <tidemark/stack.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/replay/stack-report.h"
 
 static bool

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/replay/input.h"
 #include "viewer/read/scan.h"
 #include "viewer/read/trace-layers.h"
