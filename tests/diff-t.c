@@ -134,7 +134,7 @@ check_seed(uint64_t seed)
     random_trace_write(&trace, TRACE_A);
     random_trace_make(&trace, seed, 300);
     random_trace_write(&trace, TRACE_B);
-    options_defaults(&options);
+    options = (struct view_options){ .limit = 20 };
     if (view_open(&a_view, "diff", &options, TRACE_A) != COMMAND_FINE)
         return false;
     if (view_open(&b_view, "diff", &options, TRACE_B) == COMMAND_FINE) {

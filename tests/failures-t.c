@@ -76,7 +76,7 @@ check_trace(uint64_t seed)
             trace.lives[i].status = 4;
     }
     random_trace_write(&trace, TRACE);
-    options_defaults(&options);
+    options = (struct view_options){ .limit = 20 };
     if (view_open(&view, "failures", &options, TRACE) != COMMAND_FINE ||
         failures_make(&view, &failures) != COMMAND_FINE)
         return false;

@@ -128,7 +128,7 @@ check_trace(uint64_t seed, bool at_times)
 
     random_trace_make(&trace, seed, random_draw(&state, 150));
     random_trace_write(&trace, TRACE);
-    options_defaults(&options);
+    options = (struct view_options){ .limit = 20 };
     if (view_open(&view, "fragmentation", &options, TRACE) != COMMAND_FINE)
         return false;
     if (at_times)

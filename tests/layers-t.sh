@@ -25,25 +25,12 @@ arrow src/trace/ring/producer src/trace/session/recorder: as above
 arrow src/trace/ring/producer src/trace/session/registry: as above
 arrow src/trace/ring/producer src/trace/session/writer: as above
 arrow src/trace/ring/ringfile src/trace/database/filelimit: it is needed by both
-arrow viewer/base/output viewer/cli/command: the table of commands
-arrow viewer/export/chrome viewer/commands/export: the functions that exporters share
-arrow viewer/export/rmm viewer/commands/export: as above
-arrow viewer/export/rows viewer/commands/export: as above
-arrow viewer/output/drawing viewer/analysis/timeline: it draws what the analysis computes
-arrow viewer/output/emit viewer/cli/command: exit codes and messages
-arrow viewer/output/emit viewer/read/trace-open: the command's answer names the trace
-arrow viewer/output/json-pull viewer/cli/command: exit codes and messages
-arrow viewer/output/query-output viewer/cli/command: as above
-arrow viewer/output/report viewer/cli/command: as above
 circle adaptors/binning/binning adaptors/kinds: a bin is a stack text, so it looks kinds up
 circle adaptors/log/log adaptors/log/open: one subject in two files
 circle src/bases/driver/driver src/bases/driver/text: one subject in two files
 circle src/stack/arguments src/stack/parse: an argument may be a stack
 circle src/trace/session/callstacks src/trace/session/create src/trace/session/finish src/trace/session/fork src/trace/session/recorder src/trace/session/registry src/trace/session/writer: the recorder's state is no file of its own
-circle viewer/cli/command viewer/cli/options: help and options
-circle viewer/commands/completion viewer/commands/main: completion walks the table of commands
 circle viewer/output/report viewer/output/report-layout viewer/output/report-table viewer/output/report-write: one subject in four files
-circle viewer/read/trace-open viewer/read/trace-schema: one subject in two files
 KNOWN
 
 (cd "$top_srcdir" && find src adaptors viewer -name '*.[ch]' | LC_ALL=C sort) >"$scratch/sources"

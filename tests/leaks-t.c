@@ -215,7 +215,7 @@ check_trace(uint64_t seed, bool suppressed, bool sparse)
         life->free_ns = life->free_ns == RANDOM_NEVER ? RANDOM_NEVER : life->free_ns * 1000 + 500 + (int64_t)i;
     }
     random_trace_write(&trace, TRACE);
-    options_defaults(&options);
+    options = (struct view_options){ .limit = 20 };
     if (view_open(&view, "leaks", &options, TRACE) != COMMAND_FINE ||
         leaks_make(&view, GROUPS_TAG, NULL, suppressed ? SUPPRESSIONS : NULL, 3, &leaks) != COMMAND_FINE)
         return false;

@@ -272,7 +272,7 @@ check_trace(uint64_t seed, bool at_times)
     random_trace_make(&trace, seed, random_draw(&state, 80));
     random_trace_write(&trace, TRACE);
     make_moments();
-    options_defaults(&options);
+    options = (struct view_options){ .limit = 20 };
     if (view_open(&view, "peak", &options, TRACE) != COMMAND_FINE)
         return false;
     for (enum groups_by by = GROUPS_TAG; by <= GROUPS_DEVICE; by++) {

@@ -301,7 +301,7 @@ main(void)
         random_trace_make(&trace, seed + i, random_draw(&state, 100));
         random_trace_write(&trace, TRACE);
         write_driver_calls();
-        options_defaults(&options);
+        options = (struct view_options){ .limit = 20 };
         if (view_open(&view, "top", &options, TRACE) != COMMAND_FINE)
             return 99;
         groups = check_groups(&view) && groups;

@@ -103,7 +103,7 @@ check_trace(uint64_t seed, bool window)
 
     random_trace_make(&trace, seed, 1 + random_draw(&state, 120));
     random_trace_write(&trace, TRACE);
-    options_defaults(&options);
+    options = (struct view_options){ .limit = 20 };
     from_ns = 0;
     to_ns = trace.end_ns;
     if (window) {

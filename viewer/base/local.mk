@@ -2,6 +2,9 @@
 libviewer_la_SOURCES += \
 	viewer/base/due-queue.c \
 	viewer/base/due-queue.h \
+	viewer/base/exit-status.h \
+	viewer/base/file.c \
+	viewer/base/file.h \
 	viewer/base/id-map.c \
 	viewer/base/id-map.h \
 	viewer/base/nearest.c \

@@ -1,21 +1,10 @@
-/* How a command says how it is used. */
+/* What a command of `tidemark` is. */
 #include "config.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "viewer/cli/command.h"
-#include "viewer/cli/options.h"
-#include "viewer/base/output.h"
-
-int
-command_help(const struct command *command)
-{
-    printf("Usage: tidemark %s %s\n%s.\n\n", command->name, command->arguments, command->purpose);
-    options_help(command);
-    fputs(command->help, stdout);
-    return output_finish(COMMAND_FINE);
-}
 
 int
 command_misused(const struct command *command, const char *format, ...)

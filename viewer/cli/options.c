@@ -63,7 +63,7 @@ struct options_table {
     void *base;
 };
 
-#define OPTIONS_TABLES 6
+#define OPTIONS_TABLES 24
 
 static size_t
 options_tables(const struct command *self, void *own, struct view_options *common, struct options_table *tables)
@@ -72,6 +72,8 @@ options_tables(const struct command *self, void *own, struct view_options *commo
 
     if (self->options != NULL)
         tables[count++] = (struct options_table){ self->options, own };
+    for (size_t i = 0; self->more_options != NULL && self->more_options(i) != NULL; i++)
+        tables[count++] = (struct options_table){ self->more_options(i), own };
     if (self->common & OPTIONS_LIMIT)
         tables[count++] = (struct options_table){ options_limit, common };
     if (self->common & OPTIONS_FILTER)
@@ -83,13 +85,6 @@ options_tables(const struct command *self, void *own, struct view_options *commo
     if (count > 0)
         tables[count++] = (struct options_table){ options_always, NULL };
     return count;
-}
-
-void
-options_defaults(struct view_options *common)
-{
-    memset(common, 0, sizeof(*common));
-    common->limit = 20;
 }
 
 /* The place of `word` among "a|b|c"; -1: none. */
@@ -249,6 +244,40 @@ options_place(const struct options_getopt *all, int result)
     return all->count;
 }
 
+/* The options of a command, one to a line or more. */
+static void
+options_help(const struct command *command)
+{
+    struct options_table tables[OPTIONS_TABLES];
+    size_t count = options_tables(command, NULL, NULL, tables);
+
+    for (size_t t = 0; t < count; t++) {
+        for (const struct option_def *def = tables[t].defs; def->name != NULL; def++) {
+            char name[64];
+            const char *line = def->help;
+
+            snprintf(name, sizeof(name), "--%s%s%s", def->name, def->argument != NULL ? "=" : "",
+                     def->argument != NULL ? def->argument : "");
+            printf("  %c%c%c %-22s ", def->letter != 0 ? '-' : ' ', def->letter != 0 ? def->letter : ' ',
+                   def->letter != 0 ? ',' : ' ', name);
+            for (; strchr(line, '\n') != NULL; line = strchr(line, '\n') + 1)
+                printf("%.*s\n%29s", (int)strcspn(line, "\n"), line, "");
+            printf("%s\n", line);
+        }
+    }
+}
+
+int
+command_help(const struct command *command)
+{
+    printf("Usage: tidemark %s %s\n%s.\n\n", command->name, command->arguments, command->purpose);
+    options_help(command);
+    if (command->list != NULL)
+        command->list();
+    fputs(command->help, stdout);
+    return output_finish(COMMAND_FINE);
+}
+
 int
 options_parse(const struct command *self, int argc, char **argv, void *own, struct view_options *common)
 {
@@ -257,6 +286,7 @@ options_parse(const struct command *self, int argc, char **argv, void *own, stru
     int status = OPTIONS_GO;
     int result;
 
+    *common = (struct view_options){ .limit = 20 };
     options_prepare(&all, tables, options_tables(self, own, common, tables));
     opterr = 0;
     while (status == OPTIONS_GO && (result = getopt_long(argc, argv, all.shorts, all.longs, NULL)) != -1) {
@@ -289,28 +319,6 @@ options_parse_arguments(const struct command *self, int argc, char **argv, void 
     if (argc - optind > count)
         return command_misused(self, count == 1 ? "one %s at a time" : "two of %s, no more", what);
     return OPTIONS_GO;
-}
-
-void
-options_help(const struct command *command)
-{
-    struct options_table tables[OPTIONS_TABLES];
-    size_t count = options_tables(command, NULL, NULL, tables);
-
-    for (size_t t = 0; t < count; t++) {
-        for (const struct option_def *def = tables[t].defs; def->name != NULL; def++) {
-            char name[64];
-            const char *line = def->help;
-
-            snprintf(name, sizeof(name), "--%s%s%s", def->name, def->argument != NULL ? "=" : "",
-                     def->argument != NULL ? def->argument : "");
-            printf("  %c%c%c %-22s ", def->letter != 0 ? '-' : ' ', def->letter != 0 ? def->letter : ' ',
-                   def->letter != 0 ? ',' : ' ', name);
-            for (; strchr(line, '\n') != NULL; line = strchr(line, '\n') + 1)
-                printf("%.*s\n%29s", (int)strcspn(line, "\n"), line, "");
-            printf("%s\n", line);
-        }
-    }
 }
 
 void

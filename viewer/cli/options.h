@@ -67,20 +67,18 @@ struct view_options {
 #define OPTIONS_GO (-1)
 
 /*
- * Take the options of `self` out of argv: its own into `own`, the common ones into `common` (both filled with their
- * defaults before by the caller and options_defaults). OPTIONS_GO, with `optind` at the first argument; or an exit
- * status, after the help or a message.
+ * Take the options of `self` out of argv: its own into `own`, which the caller has filled with their defaults, and the
+ * common ones into `common`. OPTIONS_GO, with `optind` at the first argument; or an exit status, after the help or a
+ * message.
  */
 int options_parse(const struct command *self, int argc, char **argv, void *own, struct view_options *common);
-
-void options_defaults(struct view_options *common);
 
 /* As options_parse, and then exactly `count` arguments, called `what` ("trace") in a message. */
 int options_parse_arguments(const struct command *self, int argc, char **argv, void *own, struct view_options *common,
                             int count, const char *what);
 
-/* Print the options of a command, one to a line or more, for --help. */
-void options_help(const struct command *command);
+/* Print on standard output how `command` is used; for --help. Returns COMMAND_FINE. */
+int command_help(const struct command *command);
 
 /* Call `each` for every option of a command, its own first. */
 void options_each(const struct command *command, void (*each)(void *context, const struct option_def *def),

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "viewer/check/write.h"
-#include "viewer/cli/command.h"
+#include "viewer/commands/commands.h"
 #include "viewer/base/output.h"
 
 enum check_output {
@@ -226,7 +226,6 @@ check_run(const struct command *self, int argc, char **argv)
     struct budgets budgets = { 0 };
     int status;
 
-    options_defaults(&common);
     status = options_parse_arguments(self, argc, argv, &options, &common, 1, "trace");
     if (status != OPTIONS_GO)
         return status;

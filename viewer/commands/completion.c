@@ -6,52 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/commands/commands.h"
 #include "viewer/cli/options.h"
 #include "viewer/base/output.h"
-
-/*
- * The options of a command that parses its arguments itself: the words that begin with "--" in what it says of them,
- * in `arguments` and `help`. With a value where a word in capitals follows.
- */
-static const char *
-completion_next_word(const char *text, size_t *length, bool *has_value)
-{
-    const char *word = strstr(text, "--");
-    const char *end;
-
-    if (word == NULL)
-        return NULL;
-    end = word + 2;
-    while (islower((unsigned char)*end) || *end == '-')
-        end++;
-    *length = (size_t)(end - word);
-    *has_value = *end == '=' || (*end == ' ' && isupper((unsigned char)end[1]) && !islower((unsigned char)end[2]));
-    return word;
-}
-
-static void
-completion_each_word(const struct command *command, void (*each)(const char *word, size_t length, bool has_value))
-{
-    const char *const texts[] = { command->arguments, command->help };
-    const char *word = texts[0];
-    size_t length;
-    bool has_value;
-
-    if (command->options != NULL || command->common != 0)
-        return;
-    /* What stands in `arguments` may stand in `help` again. */
-    for (size_t i = 0; i < 2; i++) {
-        for (const char *text = texts[i]; (word = completion_next_word(text, &length, &has_value)) != NULL;
-             text = word + length) {
-            char name[64];
-
-            snprintf(name, sizeof(name), "%.*s", (int)length, word);
-            if (length > 2 && strcmp(name, "--help") != 0 && (i == 0 || strstr(texts[0], name) == NULL))
-                each(word, length, has_value);
-        }
-    }
-}
 
 /* Of a command that takes one of some words and nothing else: those, with "|" between them; else NULL. */
 static const char *
@@ -75,12 +32,6 @@ completion_put_choices(const struct command *command)
 }
 
 /* For bash: the words, and in a second list those of options with a value from a list. */
-
-static void
-bash_word(const char *word, size_t length, bool has_value)
-{
-    printf(" %.*s%s", (int)length, word, has_value ? "=" : "");
-}
 
 static void
 bash_option(void *context, const struct option_def *def)
@@ -121,7 +72,6 @@ completion_bash(const struct command *const *commands, size_t count)
     for (size_t i = 0; i < count; i++) {
         printf("    %s)\n        options='", commands[i]->name);
         options_each(commands[i], bash_option, NULL);
-        completion_each_word(commands[i], bash_word);
         fputs("'\n        values='", stdout);
         options_each(commands[i], bash_values, NULL);
         fputs("'\n        choices='", stdout);
@@ -177,12 +127,6 @@ zsh_text(const char *text)
 }
 
 static void
-zsh_word(const char *word, size_t length, bool has_value)
-{
-    printf(" \\\n            '%.*s%s'", (int)length, word, has_value ? "=:value:_files" : "");
-}
-
-static void
 zsh_option(void *context, const struct option_def *def)
 {
     (void)context;
@@ -230,7 +174,6 @@ completion_zsh(const struct command *const *commands, size_t count)
     for (size_t i = 0; i < count; i++) {
         printf("    %s)\n        _arguments", commands[i]->name);
         options_each(commands[i], zsh_option, NULL);
-        completion_each_word(commands[i], zsh_word);
         fputs(" \\\n            '", stdout);
         if (completion_choices(commands[i]) == NULL) {
             fputs("*:file:_files", stdout);
@@ -253,15 +196,13 @@ static int
 completion_run(const struct command *self, int argc, char **argv)
 {
     struct view_options common;
-    const struct command *const *commands;
-    size_t count;
+    static const struct command *const commands[] = { COMMANDS(COMMANDS_ENTRY) };
+    size_t count = sizeof(commands) / sizeof(commands[0]);
     int status;
 
-    options_defaults(&common);
     status = options_parse_arguments(self, argc, argv, NULL, &common, 1, "shell: bash or zsh");
     if (status != OPTIONS_GO)
         return status;
-    commands = command_list(&count);
     if (strcmp(argv[optind], "bash") == 0)
         completion_bash(commands, count);
     else if (strcmp(argv[optind], "zsh") == 0)

@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,8 +12,9 @@
 #include <libsmartcols.h>
 #include <tidemark/tidemark.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/commands/commands.h"
 #include "viewer/base/output.h"
+#include "viewer/cli/options.h"
 
 /* The bits of TIDE_QUERY_PEERS. */
 #define DEVICES_PEERS 64
@@ -190,45 +192,40 @@ devices_table(int count, int version)
     return output_finish(status);
 }
 
+struct devices_options {
+    bool json;
+};
+
+static const struct option_def devices_defs[] = {
+    { "json", 'j', OPTION_FLAG, NULL, "print one JSON object", offsetof(struct devices_options, json), NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
 static int
 devices_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option options[] = {
-        { "help", no_argument, NULL, 'h' },
-        { "json", no_argument, NULL, 'j' },
-        { NULL, 0, NULL, 0 },
-    };
-    bool json = false;
+    struct devices_options options = { 0 };
+    struct view_options common;
+    int status = options_parse(self, argc, argv, &options, &common);
     int version;
-    int option;
     int count;
 
-    while ((option = getopt_long(argc, argv, "hj", options, NULL)) != -1) {
-        switch (option) {
-        case 'h':
-            return command_help(self);
-        case 'j':
-            json = true;
-            break;
-        default:
-            return COMMAND_WRONG;
-        }
-    }
+    if (status != OPTIONS_GO)
+        return status;
     if (argc != optind)
         return command_misused(self, "it takes no arguments");
     if (tide_device_count(&count, &version) != TIDE_OK) {
         fprintf(stderr, "tidemark devices: %s\n", tide_error_text());
-        return json ? devices_json(0, 0, tide_error_text()) : COMMAND_FINDING;
+        return options.json ? devices_json(0, 0, tide_error_text()) : COMMAND_FINDING;
     }
-    return json ? devices_json(count, version, NULL) : devices_table(count, version);
+    return options.json ? devices_json(count, version, NULL) : devices_table(count, version);
 }
 
 const struct command command_devices = {
     .name = "devices",
     .arguments = "[--json]",
     .purpose = "Say what the CUDA devices of this machine have and can do",
-    .help = "  -j, --json  print one JSON object\n"
-            "  -h, --help  print this\n"
-            "\nExit status 1: there is no device, or no driver, or a device does not answer.\n",
+    .help = "\nExit status 1: there is no device, or no driver, or a device does not answer.\n",
+    .options = devices_defs,
     .run = devices_run,
 };

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "viewer/analysis/align.h"
-#include "viewer/cli/command.h"
+#include "viewer/commands/commands.h"
 #include "viewer/base/output.h"
 
 struct diff_options {
@@ -225,7 +225,6 @@ diff_run(const struct command *self, int argc, char **argv)
     static struct diff diff;
     int verdict, status;
 
-    options_defaults(&common);
     status = options_parse_arguments(self, argc, argv, &options, &common, 2, "trace");
     if (status != OPTIONS_GO)
         return status;

@@ -6,7 +6,7 @@
 
 #include <tidemark/status.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/commands/commands.h"
 #include "viewer/analysis/failures.h"
 #include "viewer/analysis/groups.h"
 #include "viewer/base/output.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/commands/commands.h"
 #include "viewer/analysis/fragment.h"
 #include "viewer/analysis/groups.h"
 #include "viewer/base/order.h"
@@ -352,7 +352,6 @@ fragmentation_run(const struct command *self, int argc, char **argv)
     struct view view;
     int status;
 
-    options_defaults(&common);
     status = options_parse_arguments(self, argc, argv, &options, &common, 1, "trace");
     if (status != OPTIONS_GO)
         return status;

@@ -9,7 +9,8 @@
 
 #include <zlib.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/file.h"
+#include "viewer/commands/commands.h"
 #include "viewer/import/import.h"
 #include "viewer/cli/options.h"
 #include "viewer/read/trace-open.h"
@@ -63,7 +64,7 @@ import_guess_format(const char *path)
 
     if (strcmp(path, "-") == 0)
         return import_find_format("rmm");
-    if (trace_is_sqlite(path))
+    if (file_is_sqlite(path))
         return import_find_format("nsys");
     file = gzopen(path, "r");
     if (file == NULL)
@@ -93,7 +94,6 @@ import_run(const struct command *self, int argc, char **argv)
     struct view_options common;
     int status;
 
-    options_defaults(&common);
     status = options_parse(self, argc, argv, &options, &common);
     if (status != OPTIONS_GO)
         return status;

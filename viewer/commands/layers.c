@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/commands/commands.h"
 #include "viewer/read/samples.h"
 #include "viewer/analysis/summary.h"
 #include "viewer/read/view.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/commands/commands.h"
 #include "viewer/analysis/leaks.h"
 #include "viewer/analysis/lives-table.h"
 #include "viewer/base/order.h"

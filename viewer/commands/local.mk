@@ -1,6 +1,7 @@
 # main and one file a command.
 tidemark_SOURCES += \
 	viewer/commands/check.c \
+	viewer/commands/commands.h \
 	viewer/commands/completion.c \
 	viewer/commands/devices.c \
 	viewer/commands/diff.c \

@@ -15,42 +15,14 @@
 #include <tidemark/tidemark.h>
 
 #include "src/trace/database/schema.h"
-#include "viewer/cli/command.h"
+#include "viewer/commands/commands.h"
+#include "viewer/cli/options.h"
 #include "viewer/base/nearest.h"
 #include "viewer/base/output.h"
 
-/* In alphabetical order, one to a line. */
-/* clang-format off */
-static const struct command *const commands[] = {
-    &command_check,
-    &command_completion,
-    &command_devices,
-    &command_diff,
-    &command_export,
-    &command_failures,
-    &command_fragmentation,
-    &command_histogram,
-    &command_import,
-    &command_layers,
-    &command_leaks,
-    &command_peak,
-    &command_query,
-    &command_recover,
-    &command_replay,
-    &command_summary,
-    &command_timeline,
-    &command_top,
-};
-/* clang-format on */
+static const struct command *const commands[] = { COMMANDS(COMMANDS_ENTRY) };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
-
-const struct command *const *
-command_list(size_t *count)
-{
-    *count = COMMAND_COUNT;
-    return commands;
-}
 
 static void
 main_usage(FILE *out)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/commands/commands.h"
 #include "viewer/analysis/lives-table.h"
 #include "viewer/base/order.h"
 #include "viewer/base/output.h"

@@ -3,11 +3,13 @@
 
 #include <getopt.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/commands/commands.h"
 #include "viewer/base/output.h"
+#include "viewer/cli/options.h"
 #include "viewer/output/query-output.h"
 #include "viewer/read/trace-open.h"
 
@@ -153,51 +155,43 @@ query_ask(const char *path, const char *sql, enum query_format format)
     return output_finish(status);
 }
 
+struct query_options {
+    int format; /* enum query_format */
+};
+
+#define AT(field) offsetof(struct query_options, field)
+
+static const struct option_def query_defs[] = {
+    { "table", 't', OPTION_SET, NULL, "print a table, as is done where nothing is said", AT(format), NULL,
+      QUERY_TABLE },
+    { "csv", 'c', OPTION_SET, NULL, "print comma-separated values, the names of the columns first", AT(format), NULL,
+      QUERY_CSV },
+    { "json", 'j', OPTION_SET, NULL, "print an array with an object for each row", AT(format), NULL, QUERY_JSON },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
 static int
 query_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option options[] = {
-        { "csv", no_argument, NULL, 'c' },
-        { "help", no_argument, NULL, 'h' },
-        { "json", no_argument, NULL, 'j' },
-        { "table", no_argument, NULL, 't' },
-        { NULL, 0, NULL, 0 },
-    };
-    enum query_format format = QUERY_TABLE;
-    int option;
+    struct query_options options = { .format = QUERY_TABLE };
+    struct view_options common;
+    int status = options_parse(self, argc, argv, &options, &common);
 
-    while ((option = getopt_long(argc, argv, "chjt", options, NULL)) != -1) {
-        switch (option) {
-        case 'c':
-            format = QUERY_CSV;
-            break;
-        case 'h':
-            return command_help(self);
-        case 'j':
-            format = QUERY_JSON;
-            break;
-        case 't':
-            format = QUERY_TABLE;
-            break;
-        default:
-            return COMMAND_WRONG;
-        }
-    }
+    if (status != OPTIONS_GO)
+        return status;
     if (argc - optind != 2)
         return command_misused(self, "%s",
                                argc == optind       ? "which trace?"
                                : argc - optind == 1 ? "what is the question, in SQL?"
                                                     : "one trace and one statement; quote the SQL");
-    return query_ask(argv[optind], argv[optind + 1], format);
+    return query_ask(argv[optind], argv[optind + 1], (enum query_format)options.format);
 }
 
 const struct command command_query = {
     .name = "query",
     .arguments = "[--table | --csv | --json] TRACE SQL",
     .purpose = "Ask a trace one question in SQL; nothing is changed",
-    .help = "  -t, --table  print a table, as is done where nothing is said\n"
-            "  -c, --csv    print comma-separated values, the names of the columns first\n"
-            "  -j, --json   print an array with an object for each row\n"
-            "  -h, --help   print this\n",
+    .help = "",
+    .options = query_defs,
     .run = query_run,
 };

@@ -4,13 +4,15 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
 #include <jansson.h>
 #include <tidemark/tidemark.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/commands/commands.h"
 #include "viewer/base/output.h"
+#include "viewer/cli/options.h"
 #include "viewer/read/trace-open.h"
 
 static const char *
@@ -83,38 +85,30 @@ recover_trace(const char *path, bool json)
     return status;
 }
 
+struct recover_options {
+    bool json;
+};
+
+static const struct option_def recover_defs[] = {
+    { "json", 'j', OPTION_FLAG, NULL, "print one JSON object", offsetof(struct recover_options, json), NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
 static int
 recover_run(const struct command *self, int argc, char **argv)
 {
-    static const struct option options[] = {
-        { "help", no_argument, NULL, 'h' },
-        { "json", no_argument, NULL, 'j' },
-        { NULL, 0, NULL, 0 },
-    };
-    bool json = false;
-    int option;
+    struct recover_options options = { 0 };
+    struct view_options common;
+    int status = options_parse_arguments(self, argc, argv, &options, &common, 1, "trace");
 
-    while ((option = getopt_long(argc, argv, "hj", options, NULL)) != -1) {
-        switch (option) {
-        case 'h':
-            return command_help(self);
-        case 'j':
-            json = true;
-            break;
-        default:
-            return COMMAND_WRONG;
-        }
-    }
-    if (argc - optind != 1)
-        return command_misused(self, "%s", argc == optind ? "which trace?" : "one trace at a time");
-    return recover_trace(argv[optind], json);
+    return status == OPTIONS_GO ? recover_trace(argv[optind], options.json) : status;
 }
 
 const struct command command_recover = {
     .name = "recover",
     .arguments = "[--json] TRACE",
     .purpose = "Take over what a killed program has left beside its trace",
-    .help = "  -j, --json  print one JSON object\n"
-            "  -h, --help  print this\n",
+    .help = "",
+    .options = recover_defs,
     .run = recover_run,
 };

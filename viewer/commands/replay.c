@@ -1,10 +1,10 @@
 /* `tidemark replay`: recorded allocator traffic through any stack. */
 #include "config.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,9 @@
 #include <tidemark/message.h>
 #include <tidemark/stack.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/file.h"
+#include "viewer/cli/options.h"
+#include "viewer/commands/commands.h"
 #include "viewer/replay/input.h"
 #include "viewer/replay/output.h"
 #include "viewer/replay/run.h"
@@ -23,7 +25,7 @@
 
 struct replay_options {
     const char *stack;
-    int64_t layer_id;
+    uint64_t layer_id; /* 0: the outermost log */
     bool json;
     bool keep_live;
 };
@@ -31,8 +33,8 @@ struct replay_options {
 static int
 replay_read(const char *path, const struct replay_options *options, struct replay_input *input)
 {
-    if (strcmp(path, "-") != 0 && trace_is_sqlite(path))
-        return replay_read_trace(path, options->layer_id, input);
+    if (strcmp(path, "-") != 0 && file_is_sqlite(path))
+        return replay_read_trace(path, (int64_t)options->layer_id, input);
     if (options->layer_id != 0) {
         fprintf(stderr, "%s: no trace, and --layer is for traces\n", path);
         return COMMAND_WRONG;
@@ -99,48 +101,27 @@ replay_input_through(const char *path, const struct replay_options *options)
     return status;
 }
 
-static bool
-replay_layer_id(const char *text, int64_t *out)
-{
-    char *end;
+#define AT(field) offsetof(struct replay_options, field)
 
-    errno = 0;
-    *out = strtoll(text, &end, 10);
-    return errno == 0 && end != text && *end == '\0' && *out > 0;
-}
+static const struct option_def replay_defs[] = {
+    { "stack", 's', OPTION_TEXT, "TEXT", "the stack; else that of TIDEMARK_STACK, else\n\"" REPLAY_STACK "\"",
+      AT(stack), NULL, 0 },
+    { "layer", 'l', OPTION_COUNT, "N", "of a trace: the log layer to replay; else the outermost", AT(layer_id), NULL,
+      0 },
+    { "keep-live", 'k', OPTION_FLAG, NULL, "do not free at the end what the input left live", AT(keep_live), NULL, 0 },
+    { "json", 'j', OPTION_FLAG, NULL, "print one JSON object, in bytes and nanoseconds", AT(json), NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
 
 static int
 replay_command(const struct command *self, int argc, char **argv)
 {
-    static const struct option names[] = {
-        { "help", no_argument, NULL, 'h' },        { "json", no_argument, NULL, 'j' },
-        { "keep-live", no_argument, NULL, 'k' },   { "layer", required_argument, NULL, 'l' },
-        { "stack", required_argument, NULL, 's' }, { NULL, 0, NULL, 0 },
-    };
     struct replay_options options = { 0 };
-    int option;
+    struct view_options common;
+    int status = options_parse(self, argc, argv, &options, &common);
 
-    while ((option = getopt_long(argc, argv, "hjkl:s:", names, NULL)) != -1) {
-        switch (option) {
-        case 'h':
-            return command_help(self);
-        case 'j':
-            options.json = true;
-            break;
-        case 'k':
-            options.keep_live = true;
-            break;
-        case 'l':
-            if (!replay_layer_id(optarg, &options.layer_id))
-                return command_misused(self, "--layer: expected the number of a layer, seen \"%s\"", optarg);
-            break;
-        case 's':
-            options.stack = optarg;
-            break;
-        default:
-            return COMMAND_WRONG;
-        }
-    }
+    if (status != OPTIONS_GO)
+        return status;
     if (argc - optind != 1)
         return command_misused(self, "%s", argc == optind ? "what is to be replayed?" : "one input at a time");
     return replay_input_through(argv[optind], &options);
@@ -150,13 +131,9 @@ const struct command command_replay = {
     .name = "replay",
     .arguments = "[--stack TEXT] [--layer N] [--keep-live] [--json] INPUT",
     .purpose = "Replay recorded allocator traffic through a stack, as fast as it can",
-    .help = "INPUT is RMM's CSV (Thread,Time,Action,Pointer,Size,Stream), plain or gzip, or - for\n"
+    .help = "\nINPUT is RMM's CSV (Thread,Time,Action,Pointer,Size,Stream), plain or gzip, or - for\n"
             "standard input, or a Tidemark trace. Each recorded thread is one of the replay; the events\n"
-            "run in the recorded order.\n\n"
-            "  -s, --stack TEXT  the stack; else that of TIDEMARK_STACK, else \"" REPLAY_STACK "\"\n"
-            "  -l, --layer N     of a trace: the log layer to replay; else the outermost\n"
-            "  -k, --keep-live   do not free at the end what the input left live\n"
-            "  -j, --json        print one JSON object, in bytes and nanoseconds\n"
-            "  -h, --help        print this\n",
+            "run in the recorded order.\n",
+    .options = replay_defs,
     .run = replay_command,
 };

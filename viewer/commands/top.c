@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/commands/commands.h"
 #include "viewer/base/order.h"
 #include "viewer/analysis/tallies.h"
 

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -406,8 +407,8 @@ chrome_tables(struct chrome *chrome)
     return status;
 }
 
-int
-export_chrome(const struct export_job *export)
+static int
+chrome_run(const struct export_job *export)
 {
     struct chrome chrome = { .export = export, .out = export->out };
     struct scan_pass pass = { .unit = &chrome_unit, .context = &chrome };
@@ -424,3 +425,16 @@ export_chrome(const struct export_job *export)
     id_map_free(&chrome.layer_numbers);
     return status;
 }
+
+static const struct option_def chrome_options[] = {
+    { "lifetimes", 0, OPTION_FLAG, NULL, "of chrome: a slice for each allocation",
+      offsetof(struct export_options, lifetimes), NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
+const struct export_format export_chrome = {
+    .name = "chrome",
+    .purpose = "for Perfetto and chrome://tracing: counters, driver calls, marks",
+    .options = chrome_options,
+    .run = chrome_run,
+};

@@ -1,23 +1,24 @@
-/* The formats of `tidemark export`. */
+/*
+ * The formats of `tidemark export`: one file and one const entry each. csv.c is one to read first.
+ */
 #ifndef VIEWER_EXPORT_EXPORT_H
 #define VIEWER_EXPORT_EXPORT_H
 
 #include <stdbool.h>
 
+#include "viewer/cli/options.h"
 #include "viewer/output/emit.h"
 #include "viewer/read/view.h"
 
-enum export_weight {
-    EXPORT_PEAK,      /* bytes that were live at the peak */
-    EXPORT_LIVE,      /* at the end */
-    EXPORT_ALLOCATED, /* in all */
-};
+/* Every format, in the order in which --help lists them; the first is the one where none is named. */
+#define EXPORT_FORMATS(each) each(csv) each(jsonl) each(rmm) each(chrome) each(collapsed) each(speedscope) each(pprof)
 
+/* What the options of all formats fill. */
 struct export_options {
-    int format;
-    int weight; /* enum export_weight, of the formats that have one only */
-    bool lifetimes;
+    int format;         /* the place in EXPORT_FORMATS */
     const char *output; /* NULL: standard output */
+    int weight;         /* of collapsed: enum profile_weight */
+    bool lifetimes;     /* of chrome */
 };
 
 /* What an export works with; all borrowed. */
@@ -27,14 +28,17 @@ struct export_job {
     const struct export_options *options;
 };
 
-/* Each: COMMAND_FINE, or COMMAND_WRONG after a message. */
-int export_rmm(const struct export_job *export);
-int export_csv(const struct export_job *export);
-int export_jsonl(const struct export_job *export);
-int export_chrome(const struct export_job *export);
-int export_collapsed(const struct export_job *export);
-int export_speedscope(const struct export_job *export);
-int export_pprof(const struct export_job *export);
+struct export_format {
+    const char *name;
+    const char *purpose;              /* one line, for --help */
+    const struct option_def *options; /* those that only this format looks at, in struct export_options; NULL: none */
+    bool compress;                    /* the file is compressed with gzip */
+    int (*run)(const struct export_job *export); /* COMMAND_FINE, or COMMAND_WRONG after a message */
+};
+
+#define EXPORT_DECLARE(name) extern const struct export_format export_##name;
+EXPORT_FORMATS(EXPORT_DECLARE)
+#undef EXPORT_DECLARE
 
 /* What `status` of a row is called: TIDE_OK, or why it failed. */
 const char *export_status(int64_t status);

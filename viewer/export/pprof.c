@@ -219,8 +219,8 @@ pprof_texts(struct emit *out, const struct profile *profile)
     }
 }
 
-int
-export_pprof(const struct export_job *export)
+static int
+pprof_run(const struct export_job *export)
 {
     const struct trace *trace = &export->view->trace;
     struct profile profile;
@@ -241,3 +241,10 @@ export_pprof(const struct export_job *export)
     profile_free(&profile);
     return status;
 }
+
+const struct export_format export_pprof = {
+    .name = "pprof",
+    .purpose = "the same for `go tool pprof`, with every weight, compressed with gzip",
+    .compress = true,
+    .run = pprof_run,
+};

@@ -139,8 +139,8 @@ static const struct scan_unit rmm_unit = {
     .end = rmm_end,
 };
 
-int
-export_rmm(const struct export_job *export)
+static int
+rmm_run(const struct export_job *export)
 {
     static const char sql[] =
         "SELECT ns, layer_id, address, size, thread_id, stream_id FROM unmatched_free ORDER BY ns, rowid";
@@ -157,3 +157,9 @@ export_rmm(const struct export_job *export)
     sqlite3_finalize(rmm.unmatched);
     return status;
 }
+
+const struct export_format export_rmm = {
+    .name = "rmm",
+    .purpose = "the log of RMM's logging adaptor, which `tidemark replay` and `import` read",
+    .run = rmm_run,
+};

@@ -12,6 +12,7 @@
 #include <tidemark/status.h>
 
 #include "viewer/base/exit-status.h"
+#include "viewer/base/file.h"
 #include "viewer/read/trace-open.h"
 #include "viewer/import/trace-writer.h"
 
@@ -41,7 +42,7 @@ writer_is_trace(const char *path)
     bool is_trace = false;
     int fd;
 
-    if (!trace_is_sqlite(path))
+    if (!file_is_sqlite(path))
         return false;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)

@@ -14,7 +14,7 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/output/emit.h"
 #include "viewer/base/output.h"
-#include "viewer/read/trace-open.h"
+#include "viewer/base/file.h"
 
 /* The digits of 2^64 - 1. */
 #define EMIT_DIGITS 20
@@ -92,7 +92,7 @@ emit_open_file(struct emit *emit)
     bool exists = lstat(emit->path, &there) == 0;
     bool direct = exists && !S_ISREG(there.st_mode);
 
-    if (trace_is_sqlite(emit->path)) {
+    if (file_is_sqlite(emit->path)) {
         fprintf(stderr, "%s: is a database: it is not overwritten\n", emit->path);
         return COMMAND_WRONG;
     }

@@ -22,6 +22,8 @@ libviewer_la_SOURCES += \
 	viewer/read/trace-schema.h \
 	viewer/read/trace-unknown.c \
 	viewer/read/trace-unknown.h \
+	viewer/read/trace.c \
+	viewer/read/trace.h \
 	viewer/read/turns.c \
 	viewer/read/turns.h \
 	viewer/read/view.c \

@@ -2,18 +2,16 @@
 #include "config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <tidemark/tidemark.h>
 
 #include "viewer/base/exit-status.h"
+#include "viewer/base/file.h"
 #include "viewer/read/trace-open.h"
 #include "viewer/read/trace-schema.h"
 #include "viewer/read/trace-unknown.h"
@@ -40,19 +38,19 @@ trace_prepare(struct trace *trace)
 }
 
 static int
-trace_check_head(const char *path)
+trace_check_head(const struct trace *trace)
 {
     char head[FILE_SQLITE_BYTES];
-    ssize_t count = file_head(path, head, sizeof(head));
+    ssize_t count = file_head(trace->path, head, sizeof(head));
 
     if (count < 0 && errno == EINVAL)
-        return trace_refused(path, "no regular file");
+        return trace_broken(trace, "no regular file");
     if (count < 0)
-        return trace_refused(path, "%s", strerror(errno));
+        return trace_broken(trace, "%s", strerror(errno));
     if (count == 0)
-        return trace_refused(path, "no trace: the file is empty");
+        return trace_broken(trace, "no trace: the file is empty");
     if (!file_head_is_sqlite(head, count))
-        return trace_refused(path, "no trace: not an SQLite file");
+        return trace_broken(trace, "no trace: not an SQLite file");
     return COMMAND_FINE;
 }
 
@@ -154,17 +152,17 @@ trace_check_size(const struct trace *trace)
     if (trace_integer(trace, "PRAGMA page_size", &page_bytes) != COMMAND_FINE)
         return COMMAND_WRONG;
     if (page_bytes > 0 && status.st_size % page_bytes != 0)
-        return trace_refused(trace->path, "the file is damaged or cut short: %lld bytes are no multiple of %" PRId64,
-                             (long long)status.st_size, page_bytes);
+        return trace_broken(trace, "the file is damaged or cut short: %lld bytes are no multiple of %" PRId64,
+                            (long long)status.st_size, page_bytes);
     return COMMAND_FINE;
 }
 
 /* What SQLite opens beside the file: a pipe there would be waited for without end. */
 static int
-trace_check_beside(const char *path)
+trace_check_beside(const struct trace *trace)
 {
     static const char *const endings[] = { "-journal", "-wal", "-shm" };
-    char *real = realpath(path, NULL);
+    char *real = realpath(trace->path, NULL);
     int status = COMMAND_FINE;
 
     for (size_t i = 0; real != NULL && status == COMMAND_FINE && i < sizeof(endings) / sizeof(endings[0]); i++) {
@@ -174,7 +172,7 @@ trace_check_beside(const char *path)
         if (asprintf(&beside, "%s%s", real, endings[i]) < 0)
             continue;
         if (lstat(beside, &info) == 0 && !S_ISREG(info.st_mode))
-            status = trace_refused(path, "%s beside it is no regular file", beside);
+            status = trace_broken(trace, "%s beside it is no regular file", beside);
         free(beside);
     }
     free(real);
@@ -183,20 +181,20 @@ trace_check_beside(const char *path)
 
 /* Whether it is worth to be opened: what can be seen from outside. */
 static int
-trace_check_file(const char *path)
+trace_check_file(const struct trace *trace)
 {
-    int status = trace_check_head(path);
+    int status = trace_check_head(trace);
 
-    return status == COMMAND_FINE ? trace_check_beside(path) : status;
+    return status == COMMAND_FINE ? trace_check_beside(trace) : status;
 }
 
 int
 trace_open(const char *path, struct trace *out)
 {
-    int status = trace_check_file(path);
+    int status;
 
-    memset(out, 0, sizeof(*out));
-    out->path = path;
+    *out = (struct trace){ .path = path };
+    status = trace_check_file(out);
     if (status != COMMAND_FINE)
         return status;
     trace_prepare(out);
@@ -215,9 +213,10 @@ trace_open(const char *path, struct trace *out)
 int
 trace_open_other(const char *path, struct trace *out)
 {
-    int status = trace_check_file(path);
+    int status;
 
     *out = (struct trace){ .path = path };
+    status = trace_check_file(out);
     if (status == COMMAND_FINE)
         status = trace_connect_somehow(out);
     if (status != COMMAND_FINE)

@@ -2,19 +2,8 @@
 #ifndef VIEWER_READ_TRACE_OPEN_H
 #define VIEWER_READ_TRACE_OPEN_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include <sqlite3.h>
-
-struct trace {
-    sqlite3 *db;      /* owns */
-    const char *path; /* borrows: the argument of trace_open */
-    bool complete;
-    bool in_progress; /* not complete, and the process that records is still there */
-    uint32_t process; /* its id; 0 where it is not known */
-    int64_t lost_events;
-};
+#include "viewer/read/trace-schema.h"
+#include "viewer/read/trace.h"
 
 /*
  * Open the trace at `path` (borrowed until trace_close) read-only, in one read transaction, and check that it has
@@ -34,23 +23,5 @@ void trace_close(struct trace *trace);
  * says what the trace has that nothing here knows.
  */
 int trace_verdict(const struct trace *trace);
-
-/* Say what SQLite's last error on this trace is. Returns COMMAND_WRONG. */
-int trace_failed(const struct trace *trace);
-
-/* Say what is wrong with the content of the trace. Returns COMMAND_WRONG. */
-int trace_broken(const struct trace *trace, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* The first column of the first row of `sql`, an integer; 0 where there is none. COMMAND_FINE or COMMAND_WRONG. */
-int trace_integer(const struct trace *trace, const char *sql, int64_t *out);
-
-/* Whether the trace has an ordinary table of that name with these columns ("a b"), which older recorders lack. */
-bool trace_has(const struct trace *trace, const char *table, const char *columns);
-
-/* A text of `meta`, to be freed by the caller; NULL where there is none. */
-char *trace_meta(const struct trace *trace, const char *key);
-
-/* Whether the file at `path` is an SQLite database, by its first bytes; false where it cannot be read. */
-bool trace_is_sqlite(const char *path);
 
 #endif

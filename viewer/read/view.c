@@ -138,7 +138,6 @@ view_run(const struct command *self, int argc, char **argv, void *own,
     struct view view;
     int status;
 
-    options_defaults(&options);
     status = options_parse_arguments(self, argc, argv, own, &options, 1, "trace");
     if (status != OPTIONS_GO)
         return status;

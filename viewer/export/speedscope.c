@@ -1,53 +1,9 @@
-/* Exports what each call stack or tag comes to: collapsed stacks, and speedscope's JSON. */
+/* Exports what each call stack or tag comes to, with every weight, as speedscope's JSON. */
 #include "config.h"
 
 #include "viewer/base/exit-status.h"
 #include "viewer/export/export.h"
 #include "viewer/analysis/profile.h"
-
-/* The name of a frame in a line: function, and where it is known the place. */
-static void
-collapsed_frame(struct emit *out, const struct profile_frame *frame)
-{
-    emit_name(out, frame->function, ';');
-    if (frame->file[0] == '\0')
-        return;
-    emit_string(out, " (");
-    emit_name(out, frame->file, ';');
-    if (frame->line > 0) {
-        emit_string(out, ":");
-        emit_signed(out, frame->line);
-    }
-    emit_string(out, ")");
-}
-
-int
-export_collapsed(const struct export_job *export)
-{
-    struct profile profile;
-    struct emit *out = export->out;
-    int status = profile_make(export->view, &profile);
-
-    if (status != COMMAND_FINE)
-        return status;
-    for (size_t i = 0; i < profile.group_count && !out->failed; i++) {
-        const struct profile_group *group = &profile.groups[i];
-        uint64_t bytes = group->values[export->options->weight].bytes;
-
-        if (bytes == 0)
-            continue;
-        for (size_t j = 0; j < group->frame_count; j++) {
-            if (j > 0)
-                emit_bytes(out, ";", 1);
-            collapsed_frame(out, &profile.frames[group->frames[j]]);
-        }
-        emit_bytes(out, " ", 1);
-        emit_unsigned(out, bytes);
-        emit_bytes(out, "\n", 1);
-    }
-    profile_free(&profile);
-    return COMMAND_FINE;
-}
 
 static void
 speedscope_frames(struct emit *out, const struct profile *profile)
@@ -111,8 +67,8 @@ speedscope_profile(struct emit *out, const struct profile *profile, enum profile
     emit_string(out, "]}");
 }
 
-int
-export_speedscope(const struct export_job *export)
+static int
+speedscope_run(const struct export_job *export)
 {
     struct profile profile;
     struct emit *out = export->out;
@@ -133,3 +89,9 @@ export_speedscope(const struct export_job *export)
     profile_free(&profile);
     return COMMAND_FINE;
 }
+
+const struct export_format export_speedscope = {
+    .name = "speedscope",
+    .purpose = "the same for speedscope.app, with every weight",
+    .run = speedscope_run,
+};

@@ -1,0 +1,38 @@
+/* What exporters share: how they name statuses, threads and streams, and what the filters take. */
+#include "config.h"
+
+#include <limits.h>
+
+#include <tidemark/status.h>
+
+#include "viewer/export/export.h"
+
+const char *
+export_status(int64_t status)
+{
+    return tide_status_name(status >= 0 && status <= INT_MAX ? (enum tide_status)status : (enum tide_status)INT_MAX);
+}
+
+uint64_t
+export_thread(const struct export_job *export, int64_t thread_id)
+{
+    const struct name *thread = names_find(&export->view->names.threads, thread_id);
+
+    return (uint64_t)(thread != NULL ? thread->number : thread_id);
+}
+
+uint64_t
+export_stream(const struct export_job *export, int64_t stream_id)
+{
+    const struct name *stream = names_find(&export->view->names.streams, stream_id);
+
+    return (uint64_t)(stream != NULL ? stream->number : stream_id);
+}
+
+bool
+export_takes(const struct export_job *export, const struct scan_life *life)
+{
+    struct scan_life own = *life;
+
+    return life->alloc_ns >= export->view->filter.from_ns && filter_takes(&export->view->filter, &own);
+}
