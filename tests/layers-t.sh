@@ -29,7 +29,6 @@ circle adaptors/binning/binning adaptors/kinds: a bin is a stack text, so it loo
 circle adaptors/log/log adaptors/log/open: one subject in two files
 circle src/bases/driver/driver src/bases/driver/text: one subject in two files
 circle src/stack/arguments src/stack/parse: an argument may be a stack
-circle src/trace/database/bulk-rows src/trace/database/callstacks src/trace/database/database src/trace/database/definitions src/trace/database/transaction: virtual tables are registered from below
 circle src/trace/session/callstacks src/trace/session/create src/trace/session/finish src/trace/session/fork src/trace/session/recorder src/trace/session/registry src/trace/session/writer: the recorder's state is no file of its own
 circle viewer/output/report viewer/output/report-layout viewer/output/report-table viewer/output/report-write: one subject in four files
 KNOWN

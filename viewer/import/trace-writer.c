@@ -13,6 +13,7 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/base/file.h"
+#include "viewer/base/file.h"
 #include "viewer/read/trace-open.h"
 #include "viewer/import/trace-writer.h"
 
