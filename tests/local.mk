@@ -16,6 +16,7 @@ house_tests = \
 	tests/doc-readme-t.sh \
 	tests/doc-stack-text-t.sh \
 	tests/headers-t.sh \
+	tests/install-t.sh \
 	tests/layers-t.sh \
 	tests/schema-t.sh \
 	tests/symbols-t.sh

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/gpu/lock.h"
 #include "tests/tap.h"
 
 #ifdef HAVE_CUDA_H
@@ -288,8 +289,10 @@ test_initial(void)
 int
 main(void)
 {
-    const char *reason = gpu_open();
+    const char *reason;
 
+    gpu_lock(true);
+    reason = gpu_open();
     if (reason != NULL)
         skip_all(reason);
     plan(3 * KIND_TESTS + DEVICE_TESTS + (int)(sizeof(good) / sizeof(good[0])) +

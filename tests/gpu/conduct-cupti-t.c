@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "tests/gpu/call.h"
+#include "tests/gpu/lock.h"
 
 #ifdef HAVE_CUPTI_H
 
@@ -338,10 +339,12 @@ test_destroyed(void)
 int
 main(void)
 {
-    const char *reason = gpu_open();
+    const char *reason;
     CUcontext primary;
     uint32_t version = 0;
 
+    gpu_lock(true);
+    reason = gpu_open();
     if (reason != NULL)
         skip_all(reason);
     gpu_skip_sanitized("compute-sanitizer takes the place of CUPTI");

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/gpu/call.h"
+#include "tests/gpu/lock.h"
 
 #ifdef HAVE_CUDA_H
 
@@ -416,8 +417,10 @@ test_released(void)
 int
 main(void)
 {
-    const char *reason = gpu_open();
+    const char *reason;
 
+    gpu_lock(true);
+    reason = gpu_open();
     if (reason != NULL)
         skip_all(reason);
     /* Which makes the driver wait where it does not by itself. */

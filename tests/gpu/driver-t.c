@@ -1,5 +1,6 @@
 /* The base `driver` on a real GPU: pools, figures, contexts, threads, streams, and what is left at the end. */
 #include "tests/gpu/gpu.h"
+#include "tests/gpu/lock.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -572,6 +573,7 @@ main(void)
     const char *reason;
     bool late;
 
+    gpu_lock(true);
     /* Before this process has started the driver, which no child of it may use then. */
     late = in_child(child_exits) == 0;
     reason = gpu_open();

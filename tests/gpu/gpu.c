@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
+#include "tests/gpu/lock.h"
 #include "tests/tap.h"
 
 struct gpu gpu;
@@ -80,6 +81,7 @@ gpu_open(void)
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     CUresult result;
 
+    gpu_lock(false);
     if (library == NULL) {
         snprintf(reason, sizeof(reason), "no GPU: %s", dlerror());
         return reason;

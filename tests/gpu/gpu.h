@@ -79,7 +79,10 @@ struct gpu {
 /* Filled by gpu_open. */
 extern struct gpu gpu;
 
-/* Load the driver and start it; NULL, or the reason why there is no GPU to test on. */
+/*
+ * Load the driver and start it; NULL, or the reason why there is no GPU to test on. Shares the device with other tests
+ * (tests/gpu/lock.h), unless gpu_lock was called before.
+ */
 const char *gpu_open(void);
 
 /* Whether the driver is that of tests/fake-cuda, whose environment may say what it lacks. */

@@ -1,5 +1,6 @@
 /* Kernels read and write what stacks give out, over every base, from several threads; and what a pool saves beside
  * cuMemAlloc. */
+#include "tests/gpu/lock.h"
 #include "tests/gpu/work.h"
 
 #include <pthread.h>
@@ -239,6 +240,7 @@ static const struct gpu_part parts[] = {
 int
 main(int argc, char **argv)
 {
+    gpu_lock(true);
     return gpu_parts_main(argc, argv, parts, sizeof(parts) / sizeof(parts[0]));
 }
 

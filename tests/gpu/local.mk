@@ -1,6 +1,6 @@
 # Tests of a GPU: in `make check` on the fake driver, in `make check-gpu` on the real one. They link what they need of
 # the driver at run time.
-gpu_test = tests/gpu/gpu.c tests/gpu/gpu.h tests/gpu/kernels.c tests/gpu/kernels.h
+gpu_test = tests/gpu/gpu.c tests/gpu/gpu.h tests/gpu/kernels.c tests/gpu/kernels.h tests/gpu/lock.c tests/gpu/lock.h
 gpu_work_test = $(gpu_test) tests/gpu/work.c tests/gpu/work.h
 gpu_parts_test = tests/gpu/parts.c tests/gpu/parts.h
 
@@ -26,6 +26,10 @@ tests_gpu_calls_t_CFLAGS = $(trace_test_cflags)
 tests_gpu_calls_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/calls-t
 GPU_TESTS += tests/gpu/calls-t
+
+check_PROGRAMS += tests/gpu-lock-t
+tests_gpu_lock_t_SOURCES = tests/gpu-lock-t.c tests/gpu/lock.c tests/gpu/lock.h
+TESTS += tests/gpu-lock-t
 
 # What the driver itself does.
 EXTRA_DIST += tests/gpu/call.h

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/gpu/lock.h"
 #include "tests/tap.h"
 
 extern char **environ;
@@ -142,6 +143,8 @@ gpu_parts_main(int argc, char **argv, const struct gpu_part *parts, size_t count
         fprintf(stderr, "%s: no part %s\n", argv[0], argv[1]);
         return 2;
     }
+    /* Here, as the time that a part may take does not count the wait for the device. */
+    gpu_lock(false);
     for (size_t i = 0; i < count; i++)
         well = part_tests(argv[0], &parts[i], planned) && well;
     return done() != 0 || !well;

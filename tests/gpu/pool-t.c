@@ -1,6 +1,7 @@
 /* What a pool of the driver can be asked for: properties, attributes, figures, trims, policies, locations, an end. */
 #include "tests/gpu/work.h"
 
+#include "tests/gpu/lock.h"
 #include "tests/tap.h"
 
 #ifdef HAVE_CUDA_H
@@ -279,9 +280,11 @@ test_exhausted(struct gpu_work *work)
 int
 main(void)
 {
-    const char *reason = gpu_open();
+    const char *reason;
     struct gpu_work work = { 0 };
 
+    gpu_lock(true);
+    reason = gpu_open();
     if (reason != NULL)
         skip_all(reason);
     if (!gpu_work_open(&work, 0))

@@ -1,4 +1,5 @@
 /* One pool and two processes: its memory is handed over, written by both, given back by both, and traced in both. */
+#include "tests/gpu/lock.h"
 #include "tests/gpu/work.h"
 
 #include <fcntl.h>
@@ -384,6 +385,7 @@ main(int argc, char **argv)
     if (argc == 5 && strcmp(argv[1], IMPORTER) == 0)
         return import_main(atoi(argv[2]), argv[3], strcmp(argv[4], "off") == 0 ? TIDE_CUPTI_OFF : TIDE_CUPTI_CALLS);
     gpu_skip_sanitized("compute-sanitizer follows no memory from one process to another");
+    gpu_lock(true);
     return gpu_parts_main(argc, argv, parts, sizeof(parts) / sizeof(parts[0]));
 }
 

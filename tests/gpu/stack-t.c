@@ -1,5 +1,6 @@
 /* Stacks over the base `driver` on a real GPU: from text, through the contract of every adaptor, across streams. */
 #include "tests/gpu/gpu.h"
+#include "tests/gpu/lock.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -278,8 +279,10 @@ check_contract(const char *name, const char *text)
 int
 main(void)
 {
-    const char *reason = gpu_open();
+    const char *reason;
 
+    gpu_lock(true);
+    reason = gpu_open();
     if (reason != NULL)
         skip_all(reason);
     plan(12 + 2 * REUSE_TESTS + GONE_TESTS + GONE_PRESSED_TESTS + CONTRACTS * CONTRACT_TESTS);

@@ -1,6 +1,7 @@
 /* Memory across streams: shared through an event, freed on another stream, reused from iteration to iteration. */
 #include "tests/gpu/work.h"
 
+#include "tests/gpu/lock.h"
 #include "tests/tap.h"
 
 #ifdef HAVE_CUDA_H
@@ -140,9 +141,11 @@ test_reuse(struct gpu_work *work)
 int
 main(void)
 {
-    const char *reason = gpu_open();
+    const char *reason;
     struct gpu_work work = { 0 };
 
+    gpu_lock(true);
+    reason = gpu_open();
     if (reason != NULL)
         skip_all(reason);
     if (!gpu_work_open(&work, 0))

@@ -1,0 +1,64 @@
+#!/bin/sh
+# What `make install prefix=...` installs, with a prefix that configure has not heard of, lies there and names it.
+: "${top_srcdir:=$(dirname "$0")/..}"
+. "$top_srcdir/tests/tap.sh"
+
+prefix=$scratch/prefix
+at_configure=$(sed -n 's/^prefix = //p' "$top_builddir/Makefile")
+for folder in bindir libdir includedir datadir datarootdir mandir; do
+    case $(sed -n "s/^$folder = //p" "$top_builddir/Makefile") in
+    '${prefix}'* | '${exec_prefix}'* | '${datarootdir}'*) ;;
+    *) skip_all "$folder does not lie in the prefix" ;;
+    esac
+done
+
+# installed NAME...: each is an installed file that is not empty.
+installed() {
+    for file; do
+        test -s "$prefix/$file" || { echo "# no $file"; return 1; }
+    done
+}
+
+pkg_config=${PKG_CONFIG:-pkg-config}
+plan 10
+
+# A make of its own: nothing of the one that runs this test.
+ok 'make install prefix=... succeeds' env -u MAKEFLAGS -u MFLAGS -u MAKEOVERRIDES -u MAKELEVEL \
+    make -C "$top_builddir" install prefix="$prefix" DESTDIR=
+ok 'the library lies in the prefix' installed lib/libtidemark.so
+headers=$(cd "$top_srcdir" && echo include/tidemark/*.h)
+# shellcheck disable=SC2086 # a list of words
+ok 'so do all headers' installed $headers
+manuals=$(cd "$top_srcdir/doc" && for page in *.1; do echo "share/man/man1/$page"; done)
+if test -x "$top_builddir/tidemark"; then
+    # shellcheck disable=SC2086 # a list of words
+    ok 'so do all manual pages' installed $manuals
+    if test -e "$top_builddir/viewer/completion/tidemark"; then
+        ok 'so do the completions' installed share/bash-completion/completions/tidemark share/zsh/site-functions/_tidemark
+    else
+        skip 1 'a cross build has no completions'
+    fi
+    is "$(LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/tidemark" --version | cut -d' ' -f1)" tidemark 'the command runs there'
+else
+    skip 3 'this build has no command'
+fi
+pc=$prefix/lib/pkgconfig/tidemark.pc
+is "$(sed -n 's/^prefix=//p' "$pc")" "$prefix" 'tidemark.pc names the prefix'
+case $prefix/ in
+"$at_configure"/*) skip 1 'the prefix of configure is a part of this one' ;;
+*) ok 'no line of tidemark.pc names the prefix of configure' sh -c '! grep -F "$1" "$2"' sh "$at_configure" "$pc" ;;
+esac
+
+if command -v "$pkg_config" >/dev/null; then
+    flags=$(PKG_CONFIG_PATH=$prefix/lib/pkgconfig "$pkg_config" --cflags --libs tidemark)
+    "$AWK" '$0 == "```c" && !seen { on = seen = 1; next } /^```/ { on = 0 } on' "$top_srcdir/README.md" >"$scratch/example.c"
+    # shellcheck disable=SC2086 # flags are lists of words
+    ok 'the example of README.md compiles with the flags of pkg-config' \
+        ${CC:-cc} $CFLAGS -o "$scratch/example" "$scratch/example.c" $flags
+    unset TIDEMARK_STACK
+    seen=$(cd "$scratch" && LD_LIBRARY_PATH=$prefix/lib ./example 2>&1)
+    is $? 0 'and runs with the library that is installed'
+else
+    skip 2 'there is no pkg-config'
+fi
+done_testing
