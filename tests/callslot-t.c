@@ -9,7 +9,7 @@
 
 #define RING_RECORDS 64
 
-static struct tidei_recorder recorders[3];
+static struct tidei_session sessions[3];
 static struct tidei_record records[RING_RECORDS];
 static struct tidei_ring ring;
 static struct tidei_producer fronts[3];
@@ -53,7 +53,7 @@ test_alone(void)
     bool all = true;
 
     is_string(taken(), "", "a log that waits has no call at first");
-    ok(tidei_call_capture_waits(slot, &recorders[0]) && !tidei_call_capture_waits(slot, &recorders[1]),
+    ok(tidei_call_capture_waits(slot, &sessions[0]) && !tidei_call_capture_waits(slot, &sessions[1]),
        "it waits for its own trace");
     for (unsigned i = 1; i <= TIDEI_CALLS_MOST; i++)
         all = add(i) && all;
@@ -61,7 +61,7 @@ test_alone(void)
     ok(!add(99), "and no more than that");
     is_string(taken(), "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16", "it has them all, in their order");
     tidei_call_capture_disarm(slot);
-    ok(slot->armed == 0 && slot->count == 0 && !tidei_call_capture_waits(slot, &recorders[0]), "then nobody waits");
+    ok(slot->armed == 0 && slot->count == 0 && !tidei_call_capture_waits(slot, &sessions[0]), "then nobody waits");
 }
 
 #define NESTED_TESTS 12
@@ -83,11 +83,11 @@ test_nested(void)
     tidei_call_capture_arm(&fronts[2], false);
     add(4);
     is_string(taken(), "4", "a third trace has one");
-    ok(tidei_call_capture_waits(slot, &recorders[0]) && tidei_call_capture_waits(slot, &recorders[1]) &&
-           tidei_call_capture_waits(slot, &recorders[2]),
+    ok(tidei_call_capture_waits(slot, &sessions[0]) && tidei_call_capture_waits(slot, &sessions[1]) &&
+           tidei_call_capture_waits(slot, &sessions[2]),
        "three wait");
     tidei_call_capture_disarm(slot);
-    ok(!tidei_call_capture_waits(slot, &recorders[2]), "then two");
+    ok(!tidei_call_capture_waits(slot, &sessions[2]), "then two");
     is_string(taken(), "2 3 4", "the call stays for those around");
     tidei_call_capture_disarm(slot);
     is_string(taken(), "1 2 4", "but the first trace has each but once");
@@ -226,14 +226,14 @@ main(void)
                                              .thread_id = 1,
                                              .tsc = true,
                                              .plain = true,
-                                             .recorder = &recorders[i] };
+                                             .session = &sessions[i] };
     }
-    recorders[0].drops = tidei_drops_new();
+    sessions[0].drops = tidei_drops_new();
     test_alone();
     test_nested();
     test_deep();
     test_joined();
     tidei_call_capture_forget();
-    tidei_drops_free(recorders[0].drops);
+    tidei_drops_free(sessions[0].drops);
     return done();
 }

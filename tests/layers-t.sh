@@ -9,27 +9,15 @@
 
 # `arrow FROM TO: REASON` or `circle FILES: REASON`.
 cat >"$scratch/known" <<'KNOWN'
-arrow src/context/callstack src/trace/session/callstacks: traces hear of new call stacks by a call instead of a listener
-arrow src/context/callstack src/trace/session/fork: as above
-arrow src/context/callstack src/trace/session/registry: as above
-arrow src/context/tag src/trace/ring/producer: traces hear of new tags by a call instead of a listener
-arrow src/context/tag src/trace/session/fork: as above
-arrow src/context/tag src/trace/session/recorder: as above
-arrow src/context/tag src/trace/session/registry: as above
+arrow src/context/callstack src/trace/session/fork: the hooks around fork() are the recorder's
+arrow src/context/tag src/trace/ring/producer: the tag of a thread is the producer's variable
 arrow src/stack/error adaptors/kinds: the parser calls the list of kinds by name
 arrow src/stack/parse adaptors/kinds: as above
-arrow src/trace/database/replaced src/trace/session/create: the suffix of ring files
 arrow src/trace/ring/producer src/trace/events/merge: the barrier is the merge's
-arrow src/trace/ring/producer src/trace/session/fork: the recorder's state lies above
-arrow src/trace/ring/producer src/trace/session/recorder: as above
-arrow src/trace/ring/producer src/trace/session/registry: as above
-arrow src/trace/ring/producer src/trace/session/writer: as above
-arrow src/trace/ring/ringfile src/trace/database/filelimit: it is needed by both
 circle adaptors/binning/binning adaptors/kinds: a bin is a stack text, so it looks kinds up
 circle adaptors/log/log adaptors/log/open: one subject in two files
 circle src/bases/driver/driver src/bases/driver/text: one subject in two files
 circle src/stack/arguments src/stack/parse: an argument may be a stack
-circle src/trace/session/callstacks src/trace/session/create src/trace/session/finish src/trace/session/fork src/trace/session/recorder src/trace/session/registry src/trace/session/writer: the recorder's state is no file of its own
 circle viewer/output/report viewer/output/report-layout viewer/output/report-table viewer/output/report-write: one subject in four files
 KNOWN
 

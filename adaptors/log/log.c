@@ -47,9 +47,9 @@ log_front(struct log *log, enum tidei_record_kind kind)
 
     if (recorder == NULL)
         return NULL;
-    producer = tidei_producer_get(recorder);
+    producer = tidei_producer_get(&recorder->session);
     if (__builtin_expect(producer == NULL, 0))
-        tidei_recorder_lost(recorder, kind);
+        tidei_session_lost(&recorder->session, kind);
     return producer;
 }
 

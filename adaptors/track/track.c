@@ -29,11 +29,11 @@
 
 #include "src/context/callstack.h"
 #include "src/context/frames.h"
+#include "src/context/tag.h"
 #include "src/resource/kind.h"
 #include "src/resource/resource.h"
-#include "src/trace/session/callstacks.h"
 #include "src/trace/ring/producer.h"
-#include "src/context/tag.h"
+#include "src/trace/session/notes.h"
 #include "adaptors/track/table.h"
 
 struct track {

@@ -13,8 +13,7 @@
 #include "src/context/callstack.h"
 #include "src/resource/resource.h"
 #include "src/tables/grow.h"
-#include "src/trace/session/callstacks.h"
-#include "src/trace/session/registry.h"
+#include "src/trace/session/fork.h"
 #include "src/context/walk.h"
 
 #define CALLSTACK_SLOTS_FIRST 1024
@@ -162,13 +161,19 @@ callstack_find(uint64_t hash, const uint64_t *frames, unsigned count)
     return found;
 }
 
-/* Modules that were loaded meanwhile: traces hear of them before a stack that leads through them. */
+/* Tell the listener of a new stack, and before it of the modules that were loaded since the last one. */
 static void
-callstack_tell_modules(void)
+callstack_tell(const struct tidei_callstack *stack)
 {
+    const struct tidei_context_listener *listener = tidei_context_listener();
+
     tidei_modules_refresh(&callstacks.modules);
-    while (callstacks.told_modules < callstacks.modules.count)
-        tidei_trace_module(&callstacks.modules.items[callstacks.told_modules++]);
+    for (; callstacks.told_modules < callstacks.modules.count; callstacks.told_modules++) {
+        if (listener != NULL)
+            listener->module(&callstacks.modules.items[callstacks.told_modules], NULL);
+    }
+    if (listener != NULL)
+        listener->callstack(stack, NULL);
 }
 
 /* NULL where host memory is short. The lock is held. */
@@ -189,8 +194,7 @@ callstack_add(uint64_t hash, const uint64_t *frames, unsigned count)
     stack->id = callstacks.count + 1;
     stack->count = count;
     memcpy(stack->frames, frames, count * sizeof(*frames));
-    callstack_tell_modules();
-    tidei_trace_callstack(stack);
+    callstack_tell(stack);
     callstacks.all[callstacks.count++] = stack;
     /* Last: whoever finds it may use it in an event, and it is in the rings by now. */
     table_put(table, stack);
@@ -355,11 +359,10 @@ tidei_callstack_brief(uint32_t id, char *buffer, size_t size)
 }
 
 void
-tidei_callstack_each_locked(void (*module)(const struct tidei_module *module, void *context),
-                            void (*callstack)(const struct tidei_callstack *callstack, void *context), void *context)
+tidei_callstacks_tell_locked(const struct tidei_context_listener *listener, void *context)
 {
     for (size_t i = 0; i < callstacks.told_modules; i++)
-        module(&callstacks.modules.items[i], context);
+        listener->module(&callstacks.modules.items[i], context);
     for (uint32_t i = 0; i < callstacks.count; i++)
-        callstack(callstacks.all[i], context);
+        listener->callstack(callstacks.all[i], context);
 }

@@ -19,6 +19,7 @@
 #include <tidemark/callstack.h>
 #include <tidemark/status.h>
 
+#include "src/context/listener.h"
 #include "src/context/modules.h"
 
 /* A walk that ends has believed one frame pointer more than one that is cut off after as many frames. A set of bits. */
@@ -76,12 +77,10 @@ const char *tidei_callstack_brief(uint32_t id, char *buffer, size_t size);
 /* The module of an address: a copy, with its own path and build id to be freed. False where there is none. */
 bool tidei_callstack_module(uint64_t address, struct tidei_module *out);
 
-/* Call `each` for every module, and then for every call stack, so far; with the lock, which is the caller's. */
-void tidei_callstack_each_locked(void (*module)(const struct tidei_module *module, void *context),
-                                 void (*callstack)(const struct tidei_callstack *callstack, void *context),
-                                 void *context);
+/* Tell `listener` of every module, and then of every call stack so far; between the lock and the unlock below. */
+void tidei_callstacks_tell_locked(const struct tidei_context_listener *listener, void *context);
 
-/* Around fork(), and while a forked process begins a trace of its own. Older than the registry's lock. */
+/* Around fork(), and while a forked process begins a trace of its own. Older than the lock of tidei_sessions. */
 void tidei_callstack_lock(void);
 void tidei_callstack_unlock(void);
 

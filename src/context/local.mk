@@ -8,6 +8,8 @@ libtidemark_la_SOURCES += \
 	src/context/frames.h \
 	src/context/libdw.c \
 	src/context/libdw.h \
+	src/context/listener.c \
+	src/context/listener.h \
 	src/context/modules.c \
 	src/context/modules.h \
 	src/context/symbols.c \

@@ -18,7 +18,6 @@
 #include "src/context/tag.h"
 
 #define TAG_NAME_MAX   255
-#define MARK_TEXT_MAX  1023
 #define TAG_CACHE_SIZE 64
 
 struct tag {
@@ -71,30 +70,11 @@ tag_make_key(void)
         abort();
 }
 
-static void
-tag_define(struct tidei_recorder *recorder, void *context)
-{
-    uint32_t id = *(uint32_t *)context;
-    struct tidei_record record = { .kind = TIDEI_RECORD_TAG, .address = id, .size = tags[id - 1].parent };
-    struct tidei_producer *front = tidei_producer_get_recording(recorder);
-
-    if (front != NULL)
-        tidei_producer_text(front, &record, tags[id - 1].name, strlen(tags[id - 1].name));
-}
-
 void
-tidei_tags_define_locked(struct tidei_recorder *recorder)
+tidei_tags_tell_locked(const struct tidei_context_listener *listener, void *context)
 {
     for (uint32_t id = 1; id <= tag_count; id++)
-        tag_define(recorder, &id);
-}
-
-void
-tidei_tags_define(struct tidei_recorder *recorder)
-{
-    pthread_mutex_lock(&tag_lock);
-    tidei_tags_define_locked(recorder);
-    pthread_mutex_unlock(&tag_lock);
+        listener->tag(id, tags[id - 1].parent, tags[id - 1].name, context);
 }
 
 void
@@ -154,6 +134,7 @@ tag_grow_slots(void)
 static uint32_t
 tag_add(uint32_t parent, const char *name, size_t length, uint32_t hash)
 {
+    const struct tidei_context_listener *listener = tidei_context_listener();
     char *copy;
 
     if (!tag_grow_slots() || !tidei_grow(&tags, &tag_capacity, tag_count, 1))
@@ -166,7 +147,8 @@ tag_add(uint32_t parent, const char *name, size_t length, uint32_t hash)
     tags[tag_count].hash = hash;
     tag_count++;
     tag_put(tag_slots, tag_slot_count, tag_count);
-    tidei_recorder_each(tag_define, &tag_count);
+    if (listener != NULL)
+        listener->tag(tag_count, parent, copy, NULL);
     return tag_count;
 }
 
@@ -202,14 +184,6 @@ tag_find(uint32_t parent, const char *name, size_t length, const char **kept)
     *kept = id != 0 ? tags[id - 1].name : NULL;
     pthread_mutex_unlock(&tag_lock);
     return id;
-}
-
-static size_t
-tag_length(const char *text, size_t most)
-{
-    size_t length = strnlen(text, most + 1);
-
-    return length <= most ? length : tidei_utf8_cut(text, most);
 }
 
 static struct tag_thread *
@@ -248,7 +222,7 @@ tide_tag_push(const char *name)
     if (mine->cache[slot].id != 0 && mine->cache[slot].parent == parent && strcmp(mine->cache[slot].name, name) == 0)
         id = mine->cache[slot].id;
     if (id == 0) {
-        id = tag_find(parent, name, tag_length(name, TAG_NAME_MAX), &mine->cache[slot].name);
+        id = tag_find(parent, name, tidei_utf8_length(name, TAG_NAME_MAX), &mine->cache[slot].name);
         if (id == 0) {
             mine->depth--;
             mine->cache[slot].id = 0;
@@ -302,24 +276,4 @@ tidei_tag_path(uint32_t tag)
         path[0] = '\0';
     pthread_mutex_unlock(&tag_lock);
     return path;
-}
-
-static void
-mark_one(struct tidei_recorder *recorder, void *context)
-{
-    struct tidei_record record = { .kind = TIDEI_RECORD_MARK };
-    struct tidei_producer *front = tidei_producer_get_recording(recorder);
-
-    if (front != NULL)
-        tidei_producer_text(front, &record, context, tag_length(context, MARK_TEXT_MAX));
-}
-
-enum tide_status
-tide_mark(const char *text)
-{
-    if (text == NULL)
-        return tide_error_set(TIDE_EINVAL, "mark: the text is NULL");
-    tidei_recorder_revive_all();
-    tidei_recorder_each(mark_one, (void *)text);
-    return TIDE_OK;
 }

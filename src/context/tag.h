@@ -2,11 +2,12 @@
 #ifndef TIDEI_CONTEXT_TAG_H
 #define TIDEI_CONTEXT_TAG_H
 
-#include "src/trace/session/recorder.h"
+#include <stdint.h>
 
-/* Tell a new trace what tags there are so far. */
-void tidei_tags_define(struct tidei_recorder *recorder);
-void tidei_tags_define_locked(struct tidei_recorder *recorder); /* between tidei_tags_lock and tidei_tags_unlock */
+#include "src/context/listener.h"
+
+/* Tell `listener` of every tag so far; between tidei_tags_lock and tidei_tags_unlock. */
+void tidei_tags_tell_locked(const struct tidei_context_listener *listener, void *context);
 
 /* The tag around `tag`; 0 where it is in none. */
 uint32_t tidei_tag_parent(uint32_t tag);

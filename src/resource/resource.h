@@ -86,6 +86,12 @@ enum tide_status tidei_options_copy(const char *subject, const void *options, vo
  */
 const char *tidei_size_text(uint64_t bytes);
 
+/* The most bytes of a text that is longer than `most` which end where a character of UTF-8 does. */
+size_t tidei_utf8_cut(const char *text, size_t most);
+
+/* How much of `text` is kept where there is room for `most` bytes: all of it, or as above. */
+size_t tidei_utf8_length(const char *text, size_t most);
+
 /* Tell the message sink, where there is one. */
 void tidei_message(enum tide_severity severity, const char *format, ...) TIDE_PRINTF(2, 3);
 

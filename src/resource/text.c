@@ -93,3 +93,21 @@ tidei_size_text(uint64_t bytes)
                  text_units[unit]);
     return buffer;
 }
+
+size_t
+tidei_utf8_cut(const char *text, size_t most)
+{
+    size_t length = most;
+
+    while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
+        length--;
+    return most - length <= 3 ? length : most; /* else it is no UTF-8 */
+}
+
+size_t
+tidei_utf8_length(const char *text, size_t most)
+{
+    size_t length = strnlen(text, most + 1);
+
+    return length <= most ? length : tidei_utf8_cut(text, most);
+}

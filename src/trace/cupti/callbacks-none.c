@@ -9,11 +9,11 @@
 #include "src/trace/cupti/callbacks.h"
 
 enum tide_status
-tidei_calls_attach(struct tidei_cupti_queue *queue, const struct tidei_recorder *recorder, bool tsc, bool memory)
+tidei_calls_attach(struct tidei_cupti_queue *queue, const struct tidei_session *session, bool tsc, bool memory)
 {
     memset(queue, 0, sizeof(*queue));
     pthread_mutex_init(&queue->lock, NULL);
-    queue->recorder = recorder;
+    queue->session = session;
     queue->tsc = tsc;
     (void)memory;
     return tide_error_set(TIDE_EUNSUPPORTED, "cupti: this build has none (configure found no cupti.h)");

@@ -327,7 +327,7 @@ calls_disable(void)
 
 /*
  * The process exits with traces open: they get what CUPTI has of memory while it is there. Registered after CUPTI was
- * loaded, so that this comes before its own end; the traces themselves are completed later, by the recorder. Calls are
+ * loaded, so that this comes before its own end; the traces themselves are completed later, by the session. Calls are
  * followed on: CUPTI 13.0 calls back up to the end of the driver, which makes none from then on (seen on an H200).
  */
 static void
@@ -381,13 +381,13 @@ calls_begin_memory(struct tidei_cupti_queue *queue)
 }
 
 enum tide_status
-tidei_calls_attach(struct tidei_cupti_queue *queue, const struct tidei_recorder *recorder, bool tsc, bool memory)
+tidei_calls_attach(struct tidei_cupti_queue *queue, const struct tidei_session *session, bool tsc, bool memory)
 {
     enum tide_status status = TIDE_OK;
 
     memset(queue, 0, sizeof(*queue));
     pthread_mutex_init(&queue->lock, NULL);
-    queue->recorder = recorder;
+    queue->session = session;
     queue->tsc = tsc;
     /* A child of a process that has used CUPTI, or was about to, leaves it alone. */
     if (calls_pid != 0 && calls_pid != getpid())

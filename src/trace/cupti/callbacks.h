@@ -22,12 +22,12 @@
 
 /*
  * Make `queue` an empty one (its lock is the caller's to destroy, whatever comes back) and begin to collect into it
- * (borrowed until the detach); `recorder` tells its trace from others and is not followed. With `memory` queue->memory
+ * (borrowed until the detach); `session` tells its trace from others and is not followed. With `memory` queue->memory
  * says whether there will be events, and where not the error text why.
  * Errors: TIDE_EUNSUPPORTED (no CUPTI, another subscriber, another trace with another clock, a child of fork()); the
  * text says which.
  */
-enum tide_status tidei_calls_attach(struct tidei_cupti_queue *queue, const struct tidei_recorder *recorder, bool tsc,
+enum tide_status tidei_calls_attach(struct tidei_cupti_queue *queue, const struct tidei_session *session, bool tsc,
                                     bool memory);
 
 /* Stop. What CUPTI still has is in the queue first. */

@@ -16,7 +16,7 @@
 
 struct tidei_driver_calls {
     struct tidei_device_events *devices;
-    const struct tidei_recorder *recorder; /* never followed */
+    const struct tidei_session *session; /* never followed */
     struct tidei_cupti_queue queue;
     struct tidei_cupti_queue taken; /* the queue's other buffers; the writer's */
     uint64_t flushed_ns;            /* when CUPTI was last asked; the writer's */
@@ -34,7 +34,7 @@ struct tidei_driver_calls {
 };
 
 struct tidei_driver_calls *
-tidei_driver_calls_new(const struct tidei_recorder *recorder, bool tsc)
+tidei_driver_calls_new(const struct tidei_session *session, bool tsc)
 {
     struct tidei_driver_calls *calls = calloc(1, sizeof(*calls));
 
@@ -45,7 +45,7 @@ tidei_driver_calls_new(const struct tidei_recorder *recorder, bool tsc)
         free(calls);
         return NULL;
     }
-    calls->recorder = recorder;
+    calls->session = session;
     calls->tsc = tsc;
     pthread_mutex_init(&calls->lock, NULL);
     return calls;
@@ -79,7 +79,7 @@ tidei_driver_calls_devices(struct tidei_driver_calls *calls)
 static void
 drivercalls_attach(struct tidei_driver_calls *calls, bool memory)
 {
-    bool attached = tidei_calls_attach(&calls->queue, calls->recorder, calls->tsc, memory) == TIDE_OK;
+    bool attached = tidei_calls_attach(&calls->queue, calls->session, calls->tsc, memory) == TIDE_OK;
 
     calls->tried = calls->changed = true;
     calls->overflown = tidei_calls_overflown();

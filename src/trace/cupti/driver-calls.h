@@ -9,10 +9,10 @@
 #include "src/trace/cupti/device-events.h"
 
 struct tidei_driver_calls;
-struct tidei_recorder;
+struct tidei_session;
 
-/* For the trace of `recorder` (NULL after a kill; never followed). NULL where host memory is short. */
-struct tidei_driver_calls *tidei_driver_calls_new(const struct tidei_recorder *recorder, bool tsc);
+/* For the trace of `session` (NULL after a kill; never followed). NULL where host memory is short. */
+struct tidei_driver_calls *tidei_driver_calls_new(const struct tidei_session *session, bool tsc);
 void tidei_driver_calls_free(struct tidei_driver_calls *calls);
 
 /* What happens to memory, as rows; for the store. */

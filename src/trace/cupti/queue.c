@@ -53,7 +53,7 @@ tidei_cupti_queue_put_call(const struct tidei_call_capture *slot, const struct t
     for (struct tidei_cupti_queue *queue = queue_first; queue != NULL; queue = queue->next) {
         if (!queue->memory)
             continue;
-        call.waits = tidei_call_capture_waits(slot, queue->recorder);
+        call.waits = tidei_call_capture_waits(slot, queue->session);
         pthread_mutex_lock(&queue->lock);
         if (tidei_grow(&queue->calls, &queue->call_capacity, queue->call_count, 1))
             queue->calls[queue->call_count++] = call;

@@ -13,7 +13,7 @@
 #include "src/trace/ring/record.h"
 
 struct tidei_call_capture;
-struct tidei_recorder;
+struct tidei_session;
 
 /* A call of any thread. */
 struct tidei_call {
@@ -33,8 +33,8 @@ struct tidei_cupti_queue {
     size_t event_capacity;
     uint64_t dropped; /* records: by CUPTI, and for want of memory */
     bool tsc;
-    bool memory;                           /* wants calls and events, and gets them; set before it is opened */
-    const struct tidei_recorder *recorder; /* whose it is; never followed */
+    bool memory;                         /* wants calls and events, and gets them; set before it is opened */
+    const struct tidei_session *session; /* whose it is; never followed */
     struct tidei_cupti_queue *next;
 };
 

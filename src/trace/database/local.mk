@@ -12,8 +12,6 @@ libtidemark_la_SOURCES += \
 	src/trace/database/database.h \
 	src/trace/database/definitions.c \
 	src/trace/database/definitions.h \
-	src/trace/database/filelimit.c \
-	src/trace/database/filelimit.h \
 	src/trace/database/gate.h \
 	src/trace/database/insert.c \
 	src/trace/database/insert.h \

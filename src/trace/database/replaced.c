@@ -9,8 +9,8 @@
 
 #include "src/resource/resource.h"
 #include "src/trace/database/replaced.h"
-#include "src/trace/session/create.h"
 #include "src/trace/database/path.h"
+#include "src/trace/ring/ringfile.h"
 
 /* The trace itself stands last: as long as it has its name, it is what a kill in between leaves of it. */
 static const char *const replaced_suffixes[] = { "-wal", "-shm", "-journal", "" };

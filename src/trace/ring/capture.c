@@ -13,8 +13,8 @@ _Alignas(64) TIDEI_TLS struct tidei_call_capture tidei_call_capture;
 
 /* A log within others that wait. */
 struct callslot_wait {
-    const struct tidei_recorder *recorder; /* never followed */
-    unsigned first;                        /* of the calls that came after it began */
+    const struct tidei_session *session; /* never followed */
+    unsigned first;                      /* of the calls that came after it began */
 };
 
 struct tidei_call_more {
@@ -46,7 +46,7 @@ callslot_levels(const struct tidei_call_capture *slot)
 static struct callslot_wait
 callslot_wait(const struct tidei_call_capture *slot, unsigned level)
 {
-    return level != 0 ? slot->more->waits[level] : (struct callslot_wait){ slot->recorder, 0 };
+    return level != 0 ? slot->more->waits[level] : (struct callslot_wait){ slot->session, 0 };
 }
 
 /* How many waits are known: calls of those beyond have nobody. */
@@ -61,7 +61,7 @@ callslot_known(const struct tidei_call_capture *slot)
 }
 
 void
-tidei_call_capture_arm_within(struct tidei_call_capture *slot, const struct tidei_recorder *recorder)
+tidei_call_capture_arm_within(struct tidei_call_capture *slot, const struct tidei_session *session)
 {
     struct tidei_call_more *more = callslot_more(slot);
     unsigned level = callslot_levels(slot);
@@ -69,7 +69,7 @@ tidei_call_capture_arm_within(struct tidei_call_capture *slot, const struct tide
     if (more != NULL && (slot->armed & TIDEI_CALL_WITHIN) == 0)
         more->seen = 0;
     if (more != NULL && level < CALLSLOT_WAITS_MOST)
-        more->waits[level] = (struct callslot_wait){ recorder, slot->count };
+        more->waits[level] = (struct callslot_wait){ session, slot->count };
     slot->armed = (slot->armed | TIDEI_CALL_WITHIN) + 1;
     slot->depth = 0;
 }
@@ -83,7 +83,7 @@ callslot_pass_on(struct tidei_call_capture *slot, unsigned level)
     uint8_t same = 0;
 
     for (unsigned i = 0; i < level; i++) {
-        if (callslot_wait(slot, i).recorder == wait.recorder)
+        if (callslot_wait(slot, i).session == wait.session)
             same |= (uint8_t)(1u << i);
     }
     if (same == (1u << level) - 1)
@@ -114,12 +114,12 @@ tidei_call_capture_disarm_within(struct tidei_call_capture *slot)
 }
 
 bool
-tidei_call_capture_waits(const struct tidei_call_capture *slot, const struct tidei_recorder *recorder)
+tidei_call_capture_waits(const struct tidei_call_capture *slot, const struct tidei_session *session)
 {
     unsigned known = callslot_known(slot);
 
     for (unsigned i = 0; i < known; i++) {
-        if (callslot_wait(slot, i).recorder == recorder)
+        if (callslot_wait(slot, i).session == session)
             return true;
     }
     return false;

@@ -30,11 +30,11 @@ struct tidei_call_capture {
     uint16_t count;      /* of calls that have ended while a log waits */
     uint32_t generation; /* of CUPTI's use, that `depth` belongs to */
     uint32_t os_tid;     /* of the thread; 0: not asked for yet */
-    const struct tidei_recorder *recorder; /* of the outermost log that waits; never followed */
-    const struct tidei_producer *joined;   /* of that log, where its event may end with its first call; else NULL */
-    struct tidei_call_part first;          /* of the calls */
-    uint64_t entered;                      /* ticks: of a call that is not the first */
-    struct tidei_call_more *more;          /* owned; NULL until it is needed */
+    const struct tidei_session *session; /* of the outermost log that waits; never followed */
+    const struct tidei_producer *joined; /* of that log, where its event may end with its first call; else NULL */
+    struct tidei_call_part first;        /* of the calls */
+    uint64_t entered;                    /* ticks: of a call that is not the first */
+    struct tidei_call_more *more;        /* owned; NULL until it is needed */
 };
 
 #define TIDEI_CALL_WITHIN ((uint32_t)1 << 16)
@@ -42,11 +42,11 @@ struct tidei_call_capture {
 extern TIDEI_TLS struct tidei_call_capture tidei_call_capture;
 
 /* The slow sides of the next two, where a log of another trace, or above another base, waits already. */
-void tidei_call_capture_arm_within(struct tidei_call_capture *slot, const struct tidei_recorder *recorder);
+void tidei_call_capture_arm_within(struct tidei_call_capture *slot, const struct tidei_session *session);
 void tidei_call_capture_disarm_within(struct tidei_call_capture *slot);
 
 /* Whether a log of that trace waits for the calls of this thread. */
-bool tidei_call_capture_waits(const struct tidei_call_capture *slot, const struct tidei_recorder *recorder);
+bool tidei_call_capture_waits(const struct tidei_call_capture *slot, const struct tidei_session *session);
 
 /* Put a call behind those that are there; false where there is no room. */
 bool tidei_call_capture_add(struct tidei_call_capture *slot, const struct tidei_call_part *call);
@@ -67,13 +67,13 @@ tidei_call_capture_arm(const struct tidei_producer *producer, bool joined)
     struct tidei_call_capture *slot = &tidei_call_capture;
 
     if (__builtin_expect(slot->armed != 0, 0)) {
-        tidei_call_capture_arm_within(slot, producer->recorder);
+        tidei_call_capture_arm_within(slot, producer->session);
         return slot;
     }
     slot->armed = 1;
     slot->depth = 0; /* nobody allocates through a log within a call of the driver */
     slot->count = 0;
-    slot->recorder = producer->recorder;
+    slot->session = producer->session;
     slot->joined = joined ? producer : NULL;
     return slot;
 }

@@ -7,6 +7,8 @@ libtidemark_la_SOURCES += \
 	src/trace/ring/clock.h \
 	src/trace/ring/drops.c \
 	src/trace/ring/drops.h \
+	src/trace/ring/filelimit.c \
+	src/trace/ring/filelimit.h \
 	src/trace/ring/function.c \
 	src/trace/ring/function.h \
 	src/trace/ring/producer-calls.c \
@@ -14,4 +16,6 @@ libtidemark_la_SOURCES += \
 	src/trace/ring/producer.h \
 	src/trace/ring/record.h \
 	src/trace/ring/ringfile.c \
-	src/trace/ring/ringfile.h
+	src/trace/ring/ringfile.h \
+	src/trace/ring/session.c \
+	src/trace/ring/session.h

@@ -12,9 +12,9 @@
 
 #include "src/resource/resource.h"
 #include "src/trace/ring/capture.h"
+#include "src/trace/events/merge.h" /* tidei_merge_barrier */
 #include "src/trace/ring/drops.h"
 #include "src/trace/ring/producer.h"
-#include "src/trace/session/writer.h"
 
 TIDEI_TLS struct tidei_producer_slot tidei_producer_slots[TIDEI_PRODUCER_SLOTS];
 TIDEI_TLS uint32_t tidei_tag_current;
@@ -54,7 +54,7 @@ producer_report_drops(struct tidei_producer *producer)
     return true;
 }
 
-/* The thread ends: its rings are the writer's, where their recorders are still there. */
+/* The thread ends: its rings are the writer's, where their sessions are still there. */
 static void
 producer_thread_ends(void *unused)
 {
@@ -66,15 +66,15 @@ producer_thread_ends(void *unused)
     tidei_call_capture_forget();
     while (producer != NULL) {
         struct tidei_producer *next = producer->next;
-        struct tidei_recorder *recorder = tidei_recorder_lock_serial(producer->serial);
+        struct tidei_session *session = tidei_session_lock_serial(producer->serial);
 
-        if (recorder != NULL) {
+        if (session != NULL) {
             /* A thread that ended within an allocation may have left it open: nothing will be recorded. */
             atomic_store_explicit(&producer->ring->open, 0, memory_order_release);
             /* Pairs with the acquire in producer_take_ring: who takes the ring goes on behind the last head. */
             if (producer_report_drops(producer))
                 atomic_store_explicit(&producer->ring->state, TIDEI_RING_FREE, memory_order_release);
-            tidei_recorder_unlock(recorder);
+            pthread_mutex_unlock(&tidei_sessions.lock);
         }
         free(producer);
         producer = next;
@@ -91,12 +91,12 @@ producer_make_key(void)
 
 /*
  * Take a ring for this thread: of those that others have left the one that holds the least, or a new one. The
- * recorder's lock is held.
+ * session's lock is held.
  */
 static struct tidei_ring *
-producer_take_ring(struct tidei_recorder *recorder)
+producer_take_ring(struct tidei_session *session)
 {
-    struct tidei_ringfile *file = recorder->file;
+    struct tidei_ringfile *file = session->file;
     uint32_t count = atomic_load_explicit(&file->header->ring_count, memory_order_acquire);
     struct tidei_ring *ring = NULL;
     uint64_t least = UINT64_MAX;
@@ -117,7 +117,7 @@ producer_take_ring(struct tidei_recorder *recorder)
     }
     if (ring == NULL && tidei_ringfile_add_ring(file, &ring) != TIDE_OK)
         return NULL;
-    ring->thread_id = ++recorder->next_thread_id;
+    ring->thread_id = ++session->next_thread_id;
     atomic_store_explicit(&ring->state, TIDEI_RING_TAKEN, memory_order_relaxed); /* read under the lock alone */
     return ring;
 }
@@ -134,54 +134,54 @@ producer_introduce(struct tidei_producer *producer)
     tidei_producer_text(producer, &record, name, strlen(name));
 }
 
-/* Let go of what this thread has of recorders that are gone, where that can be known without waiting. */
+/* Let go of what this thread has of sessions that are gone, where that can be known without waiting. */
 static void
 producer_prune(void)
 {
     struct tidei_producer **link = &producer_list;
 
-    if (!tidei_recorder_try_lock())
+    if (pthread_mutex_trylock(&tidei_sessions.lock) != 0)
         return;
     while (*link != NULL) {
         struct tidei_producer *producer = *link;
 
-        if (tidei_recorder_is_open_locked(producer->recorder)) {
+        if (tidei_session_is_open_locked(producer->session)) {
             link = &producer->next;
         } else {
             *link = producer->next;
             free(producer);
         }
     }
-    tidei_recorder_unlock(NULL);
+    pthread_mutex_unlock(&tidei_sessions.lock);
 }
 
 static struct tidei_producer *
-producer_new(struct tidei_recorder *recorder, uint64_t serial)
+producer_new(struct tidei_session *session, uint64_t serial)
 {
     struct tidei_producer *producer = calloc(1, sizeof(*producer));
 
     if (producer == NULL)
         return NULL;
     producer_prune();
-    pthread_mutex_lock(&recorder->lock);
-    producer->ring = producer_take_ring(recorder);
-    pthread_mutex_unlock(&recorder->lock);
+    pthread_mutex_lock(&session->lock);
+    producer->ring = producer_take_ring(session);
+    pthread_mutex_unlock(&session->lock);
     if (producer->ring == NULL) {
         free(producer);
-        tidei_recorder_no_ring(recorder);
+        tidei_session_no_ring(session);
         return NULL;
     }
     producer->records = tidei_ring_records(producer->ring);
     producer->thread_id = producer->ring->thread_id;
     producer->head = atomic_load_explicit(&producer->ring->head, memory_order_relaxed);
     producer->tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
-    producer->mask = recorder->file->header->ring_bytes / sizeof(struct tidei_record) - 1;
-    producer->tsc = recorder->tsc;
-    producer->fence = recorder->fence;
-    producer->drop = recorder->drop;
+    producer->mask = session->file->header->ring_bytes / sizeof(struct tidei_record) - 1;
+    producer->tsc = session->tsc;
+    producer->fence = session->fence;
+    producer->drop = session->drop;
     producer->plain = producer->tsc && !producer->fence && !producer->drop;
     producer->serial = serial;
-    producer->recorder = recorder;
+    producer->session = session;
     producer->next = producer_list;
     producer_list = producer;
     pthread_setspecific(producer_key, producer);
@@ -195,19 +195,19 @@ producer_new(struct tidei_recorder *recorder, uint64_t serial)
  * from the start.
  */
 static void
-producer_share(struct tidei_recorder *recorder)
+producer_share(struct tidei_session *session)
 {
-    pthread_mutex_lock(&recorder->lock);
-    if (++recorder->event_threads == 2 && !atomic_load_explicit(&recorder->many, memory_order_relaxed)) {
-        atomic_store_explicit(&recorder->many, true, memory_order_relaxed);
+    pthread_mutex_lock(&session->lock);
+    if (++session->event_threads == 2 && !atomic_load_explicit(&session->many, memory_order_relaxed)) {
+        atomic_store_explicit(&session->many, true, memory_order_relaxed);
         tidei_merge_barrier();
     }
-    pthread_mutex_unlock(&recorder->lock);
+    pthread_mutex_unlock(&session->lock);
 }
 
 /* The caller's call may succeed without a producer, and no thread ends while it makes one: that takes locks. */
 static struct tidei_producer *
-producer_make(struct tidei_recorder *recorder, uint64_t serial)
+producer_make(struct tidei_session *session, uint64_t serial)
 {
     struct tidei_error error;
     struct tidei_producer *producer;
@@ -216,51 +216,52 @@ producer_make(struct tidei_recorder *recorder, uint64_t serial)
     tidei_error_save(&error);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_once(&producer_once, producer_make_key);
-    producer = producer_new(recorder, serial);
+    producer = producer_new(session, serial);
     pthread_setcancelstate(cancel, NULL);
     tidei_error_restore(&error);
     return producer;
 }
 
 struct tidei_producer *
-tidei_producer_for_text(struct tidei_recorder *recorder)
+tidei_producer_for_text(struct tidei_session *session)
 {
-    uint64_t serial = atomic_load_explicit(&recorder->serial, memory_order_acquire);
+    uint64_t serial = atomic_load_explicit(&session->serial, memory_order_acquire);
     struct tidei_producer *producer = producer_list;
 
-    if (atomic_load_explicit(&recorder->mode, memory_order_acquire) != TIDEI_RECORDING) {
-        if (!tidei_recorder_revive(recorder))
+    if (atomic_load_explicit(&session->mode, memory_order_acquire) != TIDEI_SESSION_RECORDING) {
+        if (!session->hooks->revive(session))
             return NULL;
-        serial = atomic_load_explicit(&recorder->serial, memory_order_acquire);
+        serial = atomic_load_explicit(&session->serial, memory_order_acquire);
     }
     while (producer != NULL && producer->serial != serial)
         producer = producer->next;
     if (producer == NULL)
-        producer = producer_make(recorder, serial);
+        producer = producer_make(session, serial);
     return producer;
 }
 
 struct tidei_producer *
-tidei_producer_find(struct tidei_recorder *recorder)
+tidei_producer_find(struct tidei_session *session)
 {
-    struct tidei_producer *producer = tidei_producer_for_text(recorder);
+    struct tidei_producer *producer = tidei_producer_for_text(session);
 
     if (producer == NULL)
         return NULL;
     if (!producer->has_events)
-        producer_share(recorder);
+        producer_share(session);
     producer->has_events = true;
-    tidei_producer_slots[recorder->slot].serial = producer->serial;
-    tidei_producer_slots[recorder->slot].producer = producer;
+    tidei_producer_slots[session->slot].serial = producer->serial;
+    tidei_producer_slots[session->slot].producer = producer;
     return producer;
 }
 
-struct tidei_producer *
-tidei_producer_get_recording(struct tidei_recorder *recorder)
+/* For what is no event, where no forked process may begin a trace of its own. */
+static struct tidei_producer *
+producer_get_recording(struct tidei_session *session)
 {
-    if (atomic_load_explicit(&recorder->mode, memory_order_acquire) != TIDEI_RECORDING)
+    if (atomic_load_explicit(&session->mode, memory_order_acquire) != TIDEI_SESSION_RECORDING)
         return NULL;
-    return tidei_producer_for_text(recorder);
+    return tidei_producer_for_text(session);
 }
 
 /* Read the tail anew. */
@@ -279,9 +280,9 @@ producer_sleep(struct tidei_producer *producer, uint64_t records)
     struct timespec pause = { 0, 20000 };
 
     do {
-        if (atomic_load_explicit(&producer->recorder->mode, memory_order_acquire) != TIDEI_RECORDING)
+        if (atomic_load_explicit(&producer->session->mode, memory_order_acquire) != TIDEI_SESSION_RECORDING)
             return false;
-        tidei_writer_wake(producer->recorder->writer);
+        producer->session->hooks->wake(producer->session);
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 500000)
             pause.tv_nsec *= 2;
@@ -298,7 +299,7 @@ producer_wait(struct tidei_producer *producer, uint64_t records)
     int cancel;
     bool room;
 
-    /* Locks may be held, of the recorder and of the layers above: no thread ends here. */
+    /* Locks may be held, of the session and of the layers above: no thread ends here. */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     room = producer_sleep(producer, records);
     pthread_setcancelstate(cancel, NULL);
@@ -338,13 +339,13 @@ tidei_producer_dropped(struct tidei_producer *producer, uint64_t address, uint64
 
     memcpy(&event.layer, &word, sizeof(word));
     if (!producer->drop) {
-        tidei_recorder_lost(producer->recorder, event.kind);
+        tidei_session_lost(producer->session, event.kind);
         return;
     }
     if (event.kind == TIDEI_RECORD_ALLOC) {
         producer_count(&producer->ring->dropped_allocs);
         if (event.status == TIDE_OK)
-            tidei_drops_add(producer->recorder->drops, event.layer, address);
+            tidei_drops_add(producer->session->drops, event.layer, address);
     } else {
         producer_count(&producer->ring->dropped_frees);
     }
@@ -357,7 +358,7 @@ tidei_producer_dropped(struct tidei_producer *producer, uint64_t address, uint64
 bool
 tidei_producer_drops_free(struct tidei_producer *producer, uint16_t layer, uint64_t address)
 {
-    if (!tidei_drops_take(producer->recorder->drops, layer, address))
+    if (!tidei_drops_take(producer->session->drops, layer, address))
         return false;
     producer_count(&producer->ring->dropped_frees);
     return true;
@@ -367,17 +368,7 @@ tidei_producer_drops_free(struct tidei_producer *producer, uint16_t layer, uint6
 void
 tidei_producer_drops_again(struct tidei_producer *producer, uint16_t layer, uint64_t address)
 {
-    tidei_drops_add(producer->recorder->drops, layer, address);
-}
-
-size_t
-tidei_utf8_cut(const char *text, size_t most)
-{
-    size_t length = most;
-
-    while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
-        length--;
-    return most - length <= 3 ? length : most; /* else it is no UTF-8 */
+    tidei_drops_add(producer->session->drops, layer, address);
 }
 
 bool
@@ -411,6 +402,28 @@ tidei_producer_text(struct tidei_producer *producer, struct tidei_record *record
     }
     tidei_producer_publish(producer, producer->ring, records + 1);
     return true;
+}
+
+static void
+producer_tell_one(struct tidei_session *session, struct tidei_record record, const void *text, size_t length)
+{
+    struct tidei_producer *producer = producer_get_recording(session);
+
+    if (producer != NULL)
+        tidei_producer_text(producer, &record, text, length);
+}
+
+void
+tidei_producer_tell(struct tidei_session *session, const struct tidei_record *record, const void *text, size_t length)
+{
+    if (session != NULL) {
+        producer_tell_one(session, *record, text, length);
+        return;
+    }
+    pthread_mutex_lock(&tidei_sessions.lock);
+    for (session = tidei_sessions.first; session != NULL; session = session->next)
+        producer_tell_one(session, *record, text, length);
+    pthread_mutex_unlock(&tidei_sessions.lock);
 }
 
 void

@@ -1,5 +1,5 @@
 /*
- * The front of the recorder: what a calling thread does for an event. Wait-free while its ring has room: no lock, no
+ * What a calling thread does for an event. Wait-free while its ring has room: no lock, no
  * system call, nothing that another thread writes but the ring's tail.
  *
  * The order that makes the merge exact: `open` is set before the clock is read for the record, and cleared after
@@ -18,10 +18,10 @@
 #include <string.h>
 
 #include "src/sync/testpoint.h"
-#include "src/trace/session/recorder.h"
+#include "src/trace/ring/session.h"
 #include "src/trace/ring/ringfile.h"
 
-/* What one thread has of one recorder. Private to the thread. */
+/* What one thread has of one session. Private to the thread. */
 struct tidei_producer {
     struct tidei_record *records;
     struct tidei_ring *ring;
@@ -35,11 +35,11 @@ struct tidei_producer {
     bool plain; /* tsc, and neither fence nor drop: nothing more to ask in the course of an event */
     bool has_events;
     uint64_t serial;
-    struct tidei_recorder *recorder;
+    struct tidei_session *session;
     struct tidei_producer *next;
 };
 
-/* A thread's producers by the recorder's slot; right only where the serials agree. */
+/* A thread's producers by the session's slot; right only where the serials agree. */
 #define TIDEI_PRODUCER_SLOTS 8
 
 struct tidei_producer_slot {
@@ -56,28 +56,25 @@ extern TIDEI_TLS struct tidei_producer_slot tidei_producer_slots[TIDEI_PRODUCER_
 extern TIDEI_TLS uint32_t tidei_tag_current;
 
 /* The slow side of the functions below. */
-struct tidei_producer *tidei_producer_find(struct tidei_recorder *recorder);
+struct tidei_producer *tidei_producer_find(struct tidei_session *session);
 bool tidei_producer_room(struct tidei_producer *producer, uint64_t records);
 void tidei_producer_dropped(struct tidei_producer *producer, uint64_t address, uint64_t word);
 bool tidei_producer_drops_free(struct tidei_producer *producer, uint16_t layer, uint64_t address);
 void tidei_producer_drops_again(struct tidei_producer *producer, uint16_t layer, uint64_t address);
 
-/* This thread's front of a recorder; NULL where the recorder records no more. */
+/* This thread's producer of a session; NULL where the session records no more. */
 static inline struct tidei_producer *
-tidei_producer_get(struct tidei_recorder *recorder)
+tidei_producer_get(struct tidei_session *session)
 {
-    struct tidei_producer_slot *slot = &tidei_producer_slots[recorder->slot];
+    struct tidei_producer_slot *slot = &tidei_producer_slots[session->slot];
 
-    if (__builtin_expect(slot->serial == atomic_load_explicit(&recorder->serial, memory_order_relaxed), 1))
+    if (__builtin_expect(slot->serial == atomic_load_explicit(&session->serial, memory_order_relaxed), 1))
         return slot->producer;
-    return tidei_producer_find(recorder);
+    return tidei_producer_find(session);
 }
 
 /* The same for what is no event: definitions and marks. */
-struct tidei_producer *tidei_producer_for_text(struct tidei_recorder *recorder);
-
-/* The same again where no forked process may begin a trace of its own: the registry's lock is held. */
-struct tidei_producer *tidei_producer_get_recording(struct tidei_recorder *recorder);
+struct tidei_producer *tidei_producer_for_text(struct tidei_session *session);
 
 /* In these functions `plain` is producer->plain: a constant in the code of a caller that has asked once for all. */
 static inline uint64_t
@@ -94,7 +91,7 @@ tidei_producer_ticks(const struct tidei_producer *producer, bool plain)
 static inline uint64_t
 tidei_producer_ticks_settled(const struct tidei_producer *producer, bool plain)
 {
-    if ((plain || producer->tsc) && atomic_load_explicit(&producer->recorder->many, memory_order_relaxed))
+    if ((plain || producer->tsc) && atomic_load_explicit(&producer->session->many, memory_order_relaxed))
         tidei_clock_settle();
     return tidei_producer_ticks(producer, plain);
 }
@@ -179,10 +176,14 @@ void tidei_producer_sample(struct tidei_producer *producer, uint32_t layer_id, u
  */
 bool tidei_producer_text(struct tidei_producer *producer, struct tidei_record *record, const char *text, size_t length);
 
-/* The most bytes of a longer text, up to `most`, that end where a character of UTF-8 does. */
-size_t tidei_utf8_cut(const char *text, size_t most);
+/*
+ * The same into the trace of `session`, or of every session of this process where it is NULL: that takes the lock of
+ * tidei_sessions. A session that does not record is passed over; a forked process begins no trace of its own.
+ */
+void tidei_producer_tell(struct tidei_session *session, const struct tidei_record *record, const void *text,
+                         size_t length);
 
-/* This process was forked off: its only thread lets go of what it had of the parent's recorders. */
+/* This process was forked off: its only thread lets go of what it had of the parent's sessions. */
 void tidei_producer_forked(void);
 
 #endif

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "src/resource/resource.h"
-#include "src/trace/database/filelimit.h"
+#include "src/trace/ring/filelimit.h"
 #include "src/trace/ring/ringfile.h"
 
 static enum tide_status
@@ -26,7 +26,7 @@ ringfile_error(const char *path, const char *what, int error)
  * descriptors, at once when that is killed, and a child has no part in it. A lock of the open file description would
  * stay as long as the kernel takes to tear down the mappings (100 ms and more were seen on Linux 6.18). The price:
  * this process must never open the file of a recorder of its own, since closing it would drop the lock; who might
- * asks tidei_recorder_owns first.
+ * asks tidei_session_owns first.
  *
  * A recorder locks all bytes below RINGFILE_RECOVERY, who opens what was left that byte first, and then the others. So
  * it finds one that has the file for the same reason, as no recorder.

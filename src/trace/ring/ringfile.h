@@ -23,6 +23,9 @@
 #include "src/trace/ring/clock.h"
 #include "src/trace/ring/record.h"
 
+/* The suffix of the ring file beside a trace. */
+#define TIDEI_RINGS_SUFFIX "-rings"
+
 #define TIDEI_RING_MAGIC    "TIDERING"
 #define TIDEI_RING_FORMAT   1
 #define TIDEI_MAX_RINGS     4096
@@ -33,7 +36,7 @@
 
 enum tidei_ring_state {
     TIDEI_RING_FREE = 0,  /* to be had, what is in it or not: set by the thread that ends */
-    TIDEI_RING_TAKEN = 1, /* a thread's: set under the recorder's lock */
+    TIDEI_RING_TAKEN = 1, /* a thread's: set under the session's lock */
 };
 
 /* The header of a ring: one page, in three parts that are each written by one side alone. */
@@ -53,7 +56,7 @@ struct tidei_ring {
     uint64_t next_publish;
     uint64_t next_tail;
 
-    /* Written under the recorder's lock by the thread that takes the ring. */
+    /* Written under the session's lock by the thread that takes the ring. */
     _Alignas(64) _Atomic uint32_t state;
     uint32_t thread_id; /* whose drops are counted here */
 };

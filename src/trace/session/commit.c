@@ -7,7 +7,7 @@
 
 #include "src/resource/resource.h"
 #include "src/sync/testpoint.h"
-#include "src/trace/session/writer-parts.h"
+#include "src/trace/session/writer.h"
 
 #define COMMIT_SLICE_MOST 1048576u
 

@@ -17,7 +17,8 @@
 #include "src/sync/testpoint.h"
 #include "src/trace/database/replaced.h"
 #include "src/trace/session/create.h"
-#include "src/trace/database/filelimit.h"
+#include "src/trace/session/locks.h"
+#include "src/trace/ring/filelimit.h"
 #include "src/trace/database/path.h"
 #include "src/trace/database/schema.h"
 #include "src/trace/session/writer.h"
@@ -83,7 +84,7 @@ create_check(struct tidei_recorder *recorder, const char *rings)
     struct stat info;
     struct tidei_ring_holder holder;
 
-    if (tidei_recorder_owns_locked(rings))
+    if (tidei_session_owns_locked(rings))
         return tide_error_set(TIDE_EBUSY, "log: %s: this process is still completing it", recorder->path);
     if (lstat(recorder->path, &info) != 0) {
         if (errno == ENOENT)
@@ -114,7 +115,8 @@ create_claim(struct tidei_recorder *recorder, const char *rings)
         if (rings_aside == NULL)
             return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     }
-    status = tidei_ringfile_create(rings, rings_aside, options->ring_bytes, options->backlog_bytes, &recorder->file);
+    status =
+        tidei_ringfile_create(rings, rings_aside, options->ring_bytes, options->backlog_bytes, &recorder->session.file);
     free(rings_aside);
     if (status != TIDE_OK)
         return status;
@@ -124,8 +126,8 @@ create_claim(struct tidei_recorder *recorder, const char *rings)
         tidei_replaced_drop(recorder->path, false); /* what stands beside a trace that somebody has removed */
     if (status != TIDE_OK) {
         tidei_replaced_restore_rings(recorder->path, recorder->replaced);
-        tidei_ringfile_close(recorder->file, false);
-        recorder->file = NULL;
+        tidei_ringfile_close(recorder->session.file, false);
+        recorder->session.file = NULL;
     }
     return status;
 }
@@ -134,17 +136,17 @@ create_claim(struct tidei_recorder *recorder, const char *rings)
 static void
 create_clock(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
 {
-    struct tidei_ring_header *header = recorder->file->header;
+    struct tidei_ring_header *header = recorder->session.file->header;
     const struct timespec pause = { 0, 2000000 };
     struct timespec unix_now;
     struct tidei_clock_line line = { .ns_per_tick = 1 };
 
-    header->tsc = recorder->tsc;
-    line.base = header->first = tidei_clock_sample_now(recorder->tsc);
+    header->tsc = recorder->session.tsc;
+    line.base = header->first = tidei_clock_sample_now(recorder->session.tsc);
     clock_gettime(CLOCK_REALTIME, &unix_now);
     *start_unix_ns = (uint64_t)unix_now.tv_sec * 1000000000u + (uint64_t)unix_now.tv_nsec;
     header->start_ns = header->first.ns;
-    if (recorder->tsc) {
+    if (recorder->session.tsc) {
         nanosleep(&pause, NULL);
         line = tidei_clock_line_between(header->first, tidei_clock_sample_now(true), 1);
     }
@@ -190,7 +192,7 @@ create_meta_texts(struct tidei_database *database, const struct tidei_recorder *
     if (status == TIDE_OK)
         status = tidei_database_meta_text(database, "stack", "");
     if (status == TIDE_OK)
-        status = tidei_database_meta_text(database, "clock", recorder->tsc ? "tsc" : "monotonic");
+        status = tidei_database_meta_text(database, "clock", recorder->session.tsc ? "tsc" : "monotonic");
     return status;
 }
 
@@ -205,7 +207,7 @@ create_meta(struct tidei_database *database, const struct tidei_recorder *record
         { "start_unix_ns", (int64_t)start_unix_ns },
         { "complete", 0 },
         { "pid", getpid() },
-        { "trace_id", (int64_t)recorder->file->header->trace_id },
+        { "trace_id", (int64_t)recorder->session.file->header->trace_id },
         { "epoch", 0 },
         { "epoch_records", 0 },
     };
@@ -223,13 +225,13 @@ create_meta(struct tidei_database *database, const struct tidei_recorder *record
 static enum tide_status
 create_header(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
 {
-    struct tidei_ring_header *header = recorder->file->header;
+    struct tidei_ring_header *header = recorder->session.file->header;
     enum tide_status status;
 
     /* A chunk for each half: a disk that has no room for them is known now. */
-    status = tidei_ringfile_add_chunk(recorder->file, 0);
+    status = tidei_ringfile_add_chunk(recorder->session.file, 0);
     if (status == TIDE_OK)
-        status = tidei_ringfile_add_chunk(recorder->file, 1);
+        status = tidei_ringfile_add_chunk(recorder->session.file, 1);
     if (status != TIDE_OK)
         return status;
     if (getrandom(&header->trace_id, sizeof(header->trace_id), 0) != (ssize_t)sizeof(header->trace_id))
@@ -244,7 +246,7 @@ create_header(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
 static void
 create_undo(struct tidei_recorder *recorder, bool ours)
 {
-    recorder->file->header->ready = 0; /* who finds it from here on takes nothing from it */
+    recorder->session.file->header->ready = 0; /* who finds it from here on takes nothing from it */
     if (ours || recorder->replaced != NULL)
         tidei_replaced_restore(recorder->path, recorder->replaced);
     tidei_replaced_restore_rings(recorder->path, recorder->replaced);
@@ -277,17 +279,18 @@ create_files(struct tidei_recorder *recorder)
         status = create_meta(database, recorder, start_unix_ns);
     TIDEI_TEST_POINT("create.meta");
     if (status == TIDE_OK) {
-        recorder->writer = tidei_writer_new(recorder, recorder->file, database, recorder->tsc);
+        recorder->writer =
+            tidei_writer_new(&recorder->session, recorder->session.file, database, recorder->session.tsc);
         if (recorder->writer == NULL)
             status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
     }
     TIDEI_TEST_POINT("create.writer");
     if (status == TIDE_OK) {
         database = NULL; /* the writer's */
-        recorder->fence = !tidei_merge_register_barrier();
-        atomic_store_explicit(&recorder->many, recorder->fence, memory_order_relaxed);
-        recorder->writer->merge->membarrier = !recorder->fence;
-        recorder->file->header->ready = 1;
+        recorder->session.fence = !tidei_merge_register_barrier();
+        atomic_store_explicit(&recorder->session.many, recorder->session.fence, memory_order_relaxed);
+        recorder->writer->merge->membarrier = !recorder->session.fence;
+        recorder->session.file->header->ready = 1;
         status = tidei_writer_start(recorder->writer);
     }
     if (status != TIDE_OK) {
@@ -300,9 +303,9 @@ create_files(struct tidei_recorder *recorder)
         if (recorder->writer != NULL)
             tidei_writer_free(recorder->writer);
         else
-            tidei_ringfile_close(recorder->file, false);
+            tidei_ringfile_close(recorder->session.file, false);
         recorder->writer = NULL;
-        recorder->file = NULL;
+        recorder->session.file = NULL;
     }
     return status;
 }
@@ -325,9 +328,9 @@ tidei_recorder_discard_files(struct tidei_recorder *recorder)
     sigset_t before;
 
     tidei_filelimit_hold(&before);
-    tidei_recorder_files_lock();
+    pthread_mutex_lock(&tidei_files_lock);
     tidei_writer_abandon(recorder->writer);
     create_undo(recorder, true);
-    tidei_recorder_files_unlock();
+    pthread_mutex_unlock(&tidei_files_lock);
     tidei_filelimit_let_go(&before);
 }

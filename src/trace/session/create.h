@@ -4,9 +4,6 @@
 
 #include "src/trace/session/recorder.h"
 
-/* The suffix of the ring file beside a trace. */
-#define TIDEI_RINGS_SUFFIX "-rings"
-
 /*
  * Create trace and ring file at recorder->path, describe the process in meta, and start the writer. A trace that is
  * replaced is kept at recorder->replaced (owned) until tidei_recorder_keep.

@@ -3,9 +3,9 @@
 
 #include "src/resource/resource.h"
 #include "src/sync/testpoint.h"
-#include "src/trace/database/filelimit.h"
-#include "src/trace/session/recorder.h"
-#include "src/trace/session/writer-parts.h"
+#include "src/trace/ring/filelimit.h"
+#include "src/trace/session/locks.h"
+#include "src/trace/session/writer.h"
 
 /*
  * How long a lock that keeps the log from being folded in is waited for: who holds it, or opens the trace next, does.
@@ -129,11 +129,11 @@ finish_complete(struct tidei_writer *writer, const char *ended)
 static void
 finish_tell_log_stays(const struct tidei_writer *writer)
 {
-    if (writer->recorder == NULL)
-        tidei_gate_leave(tidei_recorder_recovery_gate());
+    if (writer->session == NULL)
+        tidei_gate_leave(&tidei_recovery_gate);
     tidei_message(TIDE_WARNING, "%s; its write-ahead log stays beside it for now", tide_error_text());
-    if (writer->recorder == NULL)
-        tidei_gate_enter(tidei_recorder_recovery_gate());
+    if (writer->session == NULL)
+        tidei_gate_enter(&tidei_recovery_gate);
 }
 
 /* What is left, the last transaction, one file. */

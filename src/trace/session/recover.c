@@ -13,10 +13,10 @@
 
 #include "src/resource/resource.h"
 #include "src/sync/testpoint.h"
-#include "src/trace/session/create.h"
-#include "src/trace/database/filelimit.h"
+#include "src/trace/ring/filelimit.h"
 #include "src/trace/database/path.h"
-#include "src/trace/session/recorder.h"
+#include "src/trace/session/fork.h"
+#include "src/trace/session/locks.h"
 #include "src/trace/session/writer.h"
 
 /* For how many steps of 5 ms another process may take over what is to be had: 10 s. */
@@ -29,7 +29,7 @@ static bool
 recover_poll(void *context, uint64_t waited_ns)
 {
     (void)context;
-    tidei_gate_open(tidei_recorder_recovery_gate());
+    tidei_gate_open(&tidei_recovery_gate);
     return waited_ns < RECOVER_LOCK_LIMIT_NS;
 }
 
@@ -122,14 +122,14 @@ recover_opened(const char *path, struct tidei_ringfile *file, struct tide_trace_
     status = tidei_ringfile_check(file);
     if (status == TIDE_OK && access(path, F_OK) != 0)
         status = tide_error_set(TIDE_EIO, "%s: %s", path, strerror(errno));
-    tidei_gate_enter(tidei_recorder_recovery_gate());
+    tidei_gate_enter(&tidei_recovery_gate);
     if (status == TIDE_OK)
         status = tidei_database_open(path, recover_poll, &database);
     if (status == TIDE_OK)
         status = recover_store(database, file, out, &folded);
     else
         tidei_ringfile_close(file, false);
-    tidei_gate_leave(tidei_recorder_recovery_gate());
+    tidei_gate_leave(&tidei_recovery_gate);
     if (!folded)
         tidei_message(TIDE_WARNING, "%s", tide_error_text());
     return status;
@@ -173,7 +173,7 @@ recover_files(const char *path, const char *rings, struct tide_trace_recovery *o
     struct tidei_ringfile *file;
     enum tide_status status;
 
-    if (tidei_recorder_owns(rings)) {
+    if (tidei_session_owns(rings)) {
         out->state = TIDE_TRACE_RECORDING;
         out->pid = (uint32_t)getpid();
         return TIDE_OK;
@@ -210,9 +210,10 @@ tide_trace_recover(const char *path, struct tide_trace_recovery *out)
     }
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     tidei_filelimit_hold(&before);
-    tidei_recorder_files_lock();
+    tidei_recorder_handle_forks();
+    pthread_mutex_lock(&tidei_files_lock);
     status = recover_files(real != NULL ? real : path, rings, out);
-    tidei_recorder_files_unlock();
+    pthread_mutex_unlock(&tidei_files_lock);
     tidei_filelimit_let_go(&before);
     pthread_setcancelstate(cancel, NULL);
     free(rings);

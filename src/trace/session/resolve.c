@@ -13,7 +13,7 @@
 #include "src/resource/resource.h"
 #include "src/context/symbols.h"
 #include "src/tables/grow.h"
-#include "src/trace/database/filelimit.h"
+#include "src/trace/ring/filelimit.h"
 #include "src/trace/database/schema.h"
 
 /* How long a lock on the trace is waited for. */

@@ -16,8 +16,9 @@
 
 #include "src/resource/resource.h"
 #include "src/sync/testpoint.h"
-#include "src/trace/session/recorder.h"
-#include "src/trace/session/writer-parts.h"
+#include "src/trace/ring/session.h"
+#include "src/trace/session/locks.h"
+#include "src/trace/session/writer.h"
 
 #define WRITER_COMMIT_NS     500000000u   /* a quiet program's events are in the file within this and a little */
 #define WRITER_BUSY_NS       1000000u     /* between two looks at rings that gave something */
@@ -30,7 +31,7 @@ writer_poll(void *context, uint64_t waited_ns)
 {
     struct tidei_writer *writer = context;
 
-    tidei_gate_open(writer->recorder != NULL ? &writer->gate : tidei_recorder_recovery_gate());
+    tidei_gate_open(writer->session != NULL ? &writer->gate : &tidei_recovery_gate);
     if (!writer->merge->post_mortem) {
         tidei_merge_drain(writer->merge);
         /* A transaction may take long, and what bases hold changes meanwhile. */
@@ -54,8 +55,7 @@ writer_first_line(struct tidei_database *database, const struct tidei_ring_heade
 }
 
 struct tidei_writer *
-tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, struct tidei_database *database,
-                 bool tsc)
+tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file, struct tidei_database *database, bool tsc)
 {
     struct tidei_writer *writer = calloc(1, sizeof(*writer));
     pthread_condattr_t monotonic;
@@ -65,7 +65,7 @@ tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, s
     writer->merge = tidei_merge_new(file, tsc);
     writer->pair = tidei_pair_new(file);
     writer->sampler = tidei_sampler_new();
-    writer->calls = tidei_driver_calls_new(recorder, tsc);
+    writer->calls = tidei_driver_calls_new(session, tsc);
     if (writer->merge == NULL || writer->pair == NULL || writer->sampler == NULL || writer->calls == NULL) {
         tidei_merge_free(writer->merge);
         tidei_pair_free(writer->pair);
@@ -81,15 +81,15 @@ tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file, s
     pthread_cond_init(&writer->wake, &monotonic);
     pthread_cond_init(&writer->flushed, NULL);
     pthread_condattr_destroy(&monotonic);
-    writer->recorder = recorder;
+    writer->session = session;
     writer->file = file;
     writer->database = database;
     writer->tsc = tsc;
     writer->busy_limit_ns = TIDEI_TEST_LIMIT(busy_ns, WRITER_LOCK_LIMIT_NS);
     writer->slice = TIDEI_SLICE_LEAST;
     database->pair = writer->pair;
-    database->devices = recorder != NULL ? tidei_driver_calls_devices(writer->calls) : NULL;
-    database->has_calls = recorder == NULL;
+    database->devices = session != NULL ? tidei_driver_calls_devices(writer->calls) : NULL;
+    database->has_calls = session == NULL;
     database->timeline.start_ns = file->header->start_ns;
     writer_first_line(database, file->header);
     database->poll = writer_poll;
@@ -115,9 +115,9 @@ tidei_writer_fail(struct tidei_writer *writer)
         return;
     snprintf(writer->failure, sizeof(writer->failure), "%s", tide_error_text());
     /* A recovery that fails can be run again: its caller hears of it, and the trace stays as it is. */
-    if (writer->recorder == NULL)
+    if (writer->session == NULL)
         return;
-    tidei_recorder_fail(writer->recorder);
+    tidei_session_fail(writer->session);
     /* Nobody takes any more what CUPTI tells. */
     tidei_driver_calls_end(writer->calls, &writer->database->timeline);
     writer_note_failure(writer);

@@ -16,7 +16,10 @@
 #include "src/trace/events/sampler.h"
 #include "src/trace/database/database.h"
 
-struct tidei_recorder;
+struct tidei_session;
+
+/* How many records go into a transaction at the least. */
+#define TIDEI_SLICE_LEAST 32768u
 
 /* The half that is being written, in slices: each is paired and then one transaction. */
 struct tidei_sealed {
@@ -29,7 +32,7 @@ struct tidei_sealed {
 };
 
 struct tidei_writer {
-    struct tidei_recorder *recorder; /* NULL after the process that recorded is gone */
+    struct tidei_session *session; /* NULL after the process that recorded is gone */
     struct tidei_ringfile *file;
     struct tidei_merge *merge;
     struct tidei_pair *pair;
@@ -62,7 +65,7 @@ struct tidei_writer {
 };
 
 /* Take over `file` and `store`. NULL where host memory is short; then both are the caller's still. */
-struct tidei_writer *tidei_writer_new(struct tidei_recorder *recorder, struct tidei_ringfile *file,
+struct tidei_writer *tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file,
                                       struct tidei_database *database, bool tsc);
 
 /* Begin to write on a thread of its own. Errors: TIDE_ENOMEM. */
@@ -85,5 +88,20 @@ void tidei_writer_free(struct tidei_writer *writer);
 
 /* For one thread without the loop: what the rings of a process that is gone still hold. */
 enum tide_status tidei_writer_take_up(struct tidei_writer *writer, uint64_t *events);
+
+/* Write the half that fills; the other one fills from now on. Errors: TIDE_EIO, TIDE_ENOMEM. */
+enum tide_status tidei_writer_commit(struct tidei_writer *writer);
+
+/* Drain until everything that was recorded before now is in the backlog, and write that. Errors: as above. */
+enum tide_status tidei_writer_settle(struct tidei_writer *writer);
+
+/* Everything that is left goes to SQLite; after a failure too, since the disk may have room again. Errors: as above. */
+enum tide_status tidei_writer_write_rest(struct tidei_writer *writer);
+
+/* The recording has ended: threads go on without it, and the message sink hears of it once. */
+void tidei_writer_fail(struct tidei_writer *writer);
+
+/* Stop the thread, where it runs. */
+void tidei_writer_join(struct tidei_writer *writer);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * Makes the file size limit of the process (RLIMIT_FSIZE) an error, as a full disk is, and not the end of the program.
  */
-#ifndef TIDEI_TRACE_DATABASE_FILELIMIT_H
-#define TIDEI_TRACE_DATABASE_FILELIMIT_H
+#ifndef TIDEI_TRACE_RING_FILELIMIT_H
+#define TIDEI_TRACE_RING_FILELIMIT_H
 
 #include <signal.h>
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <time.h>
 
-#include "src/trace/database/filelimit.h"
+#include "src/trace/ring/filelimit.h"
 
 void
 tidei_filelimit_hold(sigset_t *before)

@@ -1,0 +1,69 @@
+/* Tells traces of tags, call stacks, and the modules that these lead through. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/context/callstack.h"
+#include "src/context/tag.h"
+#include "src/trace/ring/producer.h"
+#include "src/trace/session/context.h"
+
+static void
+context_tag(uint32_t id, uint32_t parent, const char *name, void *session)
+{
+    struct tidei_record record = { .kind = TIDEI_RECORD_TAG, .address = id, .size = parent };
+
+    tidei_producer_tell(session, &record, name, strlen(name));
+}
+
+static void
+context_module(const struct tidei_module *module, void *session)
+{
+    struct tidei_record record = {
+        .kind = TIDEI_RECORD_MODULE, .address = module->id, .size = module->size, .stream = module->base
+    };
+    size_t path_bytes = strlen(module->path) + 1;
+    size_t length = path_bytes + strlen(module->build_id);
+    char *text = malloc(length + 1);
+
+    if (text == NULL)
+        return;
+    memcpy(text, module->path, path_bytes);
+    memcpy(text + path_bytes, module->build_id, length - path_bytes);
+    tidei_producer_tell(session, &record, text, length);
+    free(text);
+}
+
+static void
+context_callstack(const struct tidei_callstack *callstack, void *session)
+{
+    struct tidei_record record = { .kind = TIDEI_RECORD_CALLSTACK, .address = callstack->id };
+
+    tidei_producer_tell(session, &record, callstack->frames, callstack->count * sizeof(callstack->frames[0]));
+}
+
+static const struct tidei_context_listener context_listener = { context_tag, context_module, context_callstack };
+
+void
+tidei_context_follow(void)
+{
+    tidei_context_listen(&context_listener);
+}
+
+void
+tidei_context_define_locked(struct tidei_session *session)
+{
+    tidei_tags_tell_locked(&context_listener, session);
+    tidei_callstacks_tell_locked(&context_listener, session);
+}
+
+void
+tidei_context_define(struct tidei_session *session)
+{
+    tidei_tags_lock();
+    tidei_callstack_lock();
+    tidei_context_define_locked(session);
+    tidei_callstack_unlock();
+    tidei_tags_unlock();
+}

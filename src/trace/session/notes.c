@@ -1,0 +1,33 @@
+/* Records marks and misuse, which every trace of the process is told. */
+#include "config.h"
+
+#include <tidemark/tag.h>
+
+#include "src/resource/resource.h"
+#include "src/trace/ring/producer.h"
+#include "src/trace/session/notes.h"
+#include "src/trace/session/recorder.h"
+
+#define MARK_TEXT_MAX 1023
+
+enum tide_status
+tide_mark(const char *text)
+{
+    struct tidei_record record = { .kind = TIDEI_RECORD_MARK };
+
+    if (text == NULL)
+        return tide_error_set(TIDE_EINVAL, "mark: the text is NULL");
+    tidei_recorder_revive_all();
+    tidei_producer_tell(NULL, &record, text, tidei_utf8_length(text, MARK_TEXT_MAX));
+    return TIDE_OK;
+}
+
+void
+tidei_trace_misuse(const struct tidei_record *call, const struct tidei_misuse *misuse)
+{
+    struct tidei_record record = *call;
+
+    record.kind = TIDEI_RECORD_MISUSE;
+    tidei_recorder_revive_all();
+    tidei_producer_tell(NULL, &record, misuse, sizeof(*misuse));
+}
