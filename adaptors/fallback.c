@@ -162,8 +162,6 @@ fallback_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     return status == TIDE_OK ? tide_base_query(self, what, out) : status;
 }
 
-extern const struct tidei_kind tidei_fallback_kind;
-
 static void
 fallback_describe(struct tide_resource *self, struct tide_text *text)
 {
@@ -172,7 +170,7 @@ fallback_describe(struct tide_resource *self, struct tide_text *text)
     tide_text_format(text, "{");
     tidei_describe_until(fallback->first, self->upstream, text);
     tide_text_format(text, "}");
-    tidei_kind_describe_options(&tidei_fallback_kind, &fallback->options, ", ", text);
+    tidei_kind_describe_options(tidei_kind_of(self), &fallback->options, ", ", text);
 }
 
 static enum tide_status
@@ -202,6 +200,8 @@ fallback_init(struct tide_resource *self, size_t *fault)
     (void)fault;
     return status == TIDE_OK ? status : tide_error_set(status, "fallback: %s", tide_error_text());
 }
+
+extern const struct tidei_kind tidei_fallback_kind;
 
 static enum tide_status
 fallback_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)

@@ -144,8 +144,6 @@ fault_init(struct tide_resource *self, size_t *fault_of)
     return TIDE_OK;
 }
 
-extern const struct tidei_kind tidei_fault_kind;
-
 /* With what it was started again with. */
 static void
 fault_describe(struct tide_resource *self, struct tide_text *text)
@@ -154,7 +152,7 @@ fault_describe(struct tide_resource *self, struct tide_text *text)
     struct tide_fault_options options = fault->options;
 
     options.nth = atomic_load_explicit(&fault->nth, memory_order_relaxed);
-    tidei_kind_describe_options(&tidei_fault_kind, &options, "", text);
+    tidei_kind_describe_options(tidei_kind_of(self), &options, "", text);
 }
 
 static const char *const fault_status_names[] = { "capacity", "limit", "nomem", "driver", NULL };

@@ -15,8 +15,6 @@ arrow src/stack/error adaptors/kinds: the parser calls the list of kinds by name
 arrow src/stack/parse adaptors/kinds: as above
 arrow src/trace/ring/producer src/trace/events/merge: the barrier is the merge's
 circle adaptors/binning/binning adaptors/kinds: a bin is a stack text, so it looks kinds up
-circle adaptors/log/log adaptors/log/open: one subject in two files
-circle src/bases/driver/driver src/bases/driver/text: one subject in two files
 circle src/stack/arguments src/stack/parse: an argument may be a stack
 circle viewer/output/report viewer/output/report-layout viewer/output/report-table viewer/output/report-write: one subject in four files
 KNOWN

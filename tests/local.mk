@@ -229,7 +229,6 @@ tests_driver_t_SOURCES = \
 	src/bases/driver/pool.c \
 	src/bases/driver/share.c \
 	src/cuda/driver-table.c \
-	src/bases/driver/text.c \
 	src/bases/driver/driver.c \
 	src/tables/blocks.c \
 	src/bases/unpooled.c \

@@ -156,8 +156,6 @@ limit_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 
 enum { LIMIT_BYTES, LIMIT_COUNT, LIMIT_SOFT, LIMIT_ALIGNMENT, LIMIT_BUDGET };
 
-extern const struct tidei_kind tidei_limit_kind;
-
 /* Text has a bound; a program may set neither. */
 static void
 limit_describe(struct tide_resource *self, struct tide_text *text)
@@ -167,7 +165,7 @@ limit_describe(struct tide_resource *self, struct tide_text *text)
 
     if (unbounded)
         tide_text_size(text, UINT64_MAX);
-    tidei_kind_describe_options(&tidei_limit_kind, options, unbounded ? ", " : "", text);
+    tidei_kind_describe_options(tidei_kind_of(self), options, unbounded ? ", " : "", text);
 }
 
 static enum tide_status
@@ -202,6 +200,8 @@ limit_fini(struct tide_resource *self)
 {
     tidei_budget_put(((struct limit *)self)->budget);
 }
+
+extern const struct tidei_kind tidei_limit_kind;
 
 static enum tide_status
 limit_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)

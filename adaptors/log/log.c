@@ -247,7 +247,7 @@ log_describe(struct tide_resource *self, struct tide_text *text)
     const struct tide_log_options *options = &((struct log *)self)->options;
     const struct tide_log_options own = { .callstack_depth = options->callstack_depth, .unwind = options->unwind };
 
-    tidei_kind_describe_options(&tidei_log_kind, options->path != NULL ? options : &own, "", text);
+    tidei_kind_describe_options(tidei_kind_of(self), options->path != NULL ? options : &own, "", text);
 }
 
 static enum tide_status

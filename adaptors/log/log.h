@@ -8,7 +8,7 @@
 
 #include <tidemark/log.h>
 
-#include "src/resource/kind.h"
+#include "src/resource/resource.h"
 #include "src/trace/session/recorder.h"
 
 /* A base that is asked what it holds after each event. */
@@ -33,8 +33,6 @@ struct log {
     _Atomic(struct log_sampled *) sampled; /* owned */
     struct tide_log_options options;       /* as they were given; path is owned */
 };
-
-extern const struct tidei_kind tidei_log_kind;
 
 /* Open the trace that the options name, number the layers, have the logs below join. Errors: as tide_log_create. */
 enum tide_status tidei_log_open(struct log *log);

@@ -73,7 +73,7 @@ log_known(struct log_walk *walk, struct tide_resource *resource)
 {
     struct log *log = (struct log *)resource;
 
-    if (resource->ops != &tidei_log_kind.ops ||
+    if (resource->ops != walk->top->base.ops ||
         atomic_load_explicit(&log->recorder, memory_order_acquire) != walk->recorder)
         return 0;
     if (walk->stack_id == 0) /* relaxed: whoever has it has it alone */
@@ -106,7 +106,7 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
         return 0;
     }
     walk->seen[walk->count++] = (struct log_seen){ resource, id };
-    if (resource->ops == &tidei_log_kind.ops)
+    if (resource->ops == walk->top->base.ops)
         log_attach((struct log *)resource, walk->recorder, id);
     for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++) {
         uint32_t below = log_number(walk, edge.resource);
@@ -176,7 +176,7 @@ log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct lo
 {
     struct tide_upstream edge;
 
-    if (resource->ops == &tidei_log_kind.ops &&
+    if (resource->ops == walk->top->base.ops &&
         atomic_load_explicit(&((struct log *)resource)->recorder, memory_order_acquire) == walk->recorder)
         nearest = (struct log *)resource;
     if (resource->upstream == NULL && log_base_is_cuda(resource)) {

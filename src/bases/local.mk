@@ -10,7 +10,6 @@ libtidemark_la_SOURCES += \
 	src/bases/driver/pool.h \
 	src/bases/driver/share.c \
 	src/bases/driver/share.h \
-	src/bases/driver/text.c \
 	src/bases/host.c \
 	src/bases/managed.c \
 	src/bases/none.c \

@@ -20,15 +20,8 @@ enum tide_status
 tide_driver_create(const struct tide_driver_options *options, struct tide_resource **out)
 {
     struct tide_driver_options known;
-    enum tidei_driver_option fault;
-    enum tide_status status;
+    enum tide_status status = tidei_kind_options(&tidei_driver_kind, NULL, options, &known, out);
 
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "driver: NULL in place of the resource's address");
-    *out = NULL;
-    status = tidei_options_copy("driver", options, &known, sizeof(known));
-    if (status == TIDE_OK)
-        status = tidei_driver_options_check(&known, &fault);
     return status == TIDE_OK ? none("driver") : status;
 }
 

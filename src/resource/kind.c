@@ -130,7 +130,7 @@ tidei_kind_create_text(const struct tidei_kind *kind, const struct tidei_argumen
 void
 tidei_kind_describe(struct tide_resource *self, struct tide_text *text)
 {
-    const struct tidei_kind *kind = (const struct tidei_kind *)self->ops;
+    const struct tidei_kind *kind = tidei_kind_of(self);
 
     tidei_kind_describe_options(kind, (const unsigned char *)self + kind->options_offset, "", text);
 }
@@ -138,7 +138,7 @@ tidei_kind_describe(struct tide_resource *self, struct tide_text *text)
 void
 tidei_kind_destroy(struct tide_resource *self)
 {
-    const struct tidei_kind *kind = (const struct tidei_kind *)self->ops;
+    const struct tidei_kind *kind = tidei_kind_of(self);
 
     if (kind->fini != NULL)
         kind->fini(self);

@@ -142,6 +142,13 @@ struct tidei_kind {
 #define TIDEI_KIND_STRUCT(type)                                                                                        \
     .size = sizeof(type), .alignment = _Alignof(type), .options_offset = offsetof(type, options)
 
+/* The kind of a layer whose operations are a kind's. */
+static inline const struct tidei_kind *
+tidei_kind_of(const struct tide_resource *resource)
+{
+    return (const struct tidei_kind *)resource->ops;
+}
+
 #define TIDEI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /* NULL where no kind has that name. */

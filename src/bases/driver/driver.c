@@ -24,13 +24,14 @@
  */
 #include "src/bases/driver/pool.h"
 
-#ifdef HAVE_CUDA_H
-
+#include <limits.h>
 #include <stdlib.h>
 
 #include <tidemark/base.h>
 
 #include "src/bases/driver/options.h"
+
+#ifdef HAVE_CUDA_H
 
 static enum tide_status
 driver_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
@@ -154,23 +155,10 @@ driver_destroy(struct tide_resource *resource)
     free(resource);
 }
 
-const struct tide_resource_ops tidei_driver_ops = {
-    .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "driver",
-    .allocate = driver_allocate,
-    .deallocate = driver_deallocate,
-    .order = driver_order,
-    .trim = driver_trim,
-    .query = driver_query,
-    .describe = tidei_driver_describe,
-    .upstream_at = tide_base_upstream_at,
-    .destroy = driver_destroy,
-};
-
 struct driver *
 tidei_driver_of(struct tide_resource *resource)
 {
-    if (resource != NULL && resource->ops == &tidei_driver_ops)
+    if (resource != NULL && resource->ops == &tidei_driver_kind.ops)
         return (struct driver *)resource;
     tide_error_set(TIDE_EINVAL, "driver: '%s' is none; tide_stack_find finds the one that a stack ends in",
                    resource != NULL ? tide_resource_name(resource) : "NULL");
@@ -219,7 +207,7 @@ driver_make(const struct tide_driver_options *known, struct tide_resource **out,
     if (status == TIDE_OK)
         status = driver_open(self);
     if (status == TIDE_OK)
-        status = tide_resource_init(&self->base, &tidei_driver_ops, NULL);
+        status = tide_resource_init(&self->base, &tidei_driver_kind.ops, NULL);
     if (status != TIDE_OK) {
         struct tidei_error error;
 
@@ -251,16 +239,9 @@ enum tide_status
 tide_driver_create(const struct tide_driver_options *options, struct tide_resource **out)
 {
     struct tide_driver_options known;
-    enum tidei_driver_option fault;
+    enum tide_status status = tidei_kind_options(&tidei_driver_kind, NULL, options, &known, out);
     bool no_pools;
-    enum tide_status status;
 
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "driver: NULL in place of the resource's address");
-    *out = NULL;
-    status = tidei_options_copy("driver", options, &known, sizeof(known));
-    if (status == TIDE_OK)
-        status = tidei_driver_options_check(&known, &fault);
     if (status != TIDE_OK)
         return status;
     status = driver_make(&known, out, &no_pools);
@@ -282,3 +263,164 @@ tide_driver_reset_highs(struct tide_resource *driver)
 }
 
 #endif
+
+static const char *const driver_locations[] = { "device", "host_numa", "managed", NULL };
+/* The index is the set of bits of enum tide_driver_handle. */
+static const char *const driver_handles[] = { "none", "posix_fd", "fabric", "posix_fd+fabric", NULL };
+static const char *const driver_fallbacks[] = { "none", "cuda", NULL };
+
+static const struct tidei_argument driver_arguments[] = {
+    { .key = "device",
+      .type = TIDEI_ARGUMENT_COUNT,
+      .most = INT_MAX,
+      .expected = "a CUDA ordinal such as 0",
+      TIDEI_FIELD(struct tide_driver_options, device) },
+    { .key = "release_threshold",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .share = true,
+      .all = true,
+      .set_offset = offsetof(struct tide_driver_options, set_release_threshold),
+      .expected = "a size such as 1GiB, a share of the device's memory such as 25%, "
+                  "or all",
+      TIDEI_FIELD(struct tide_driver_options, release_threshold_bytes) },
+    { .key = "maximum",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .share = true,
+      .least = 1,
+      .expected = "a size such as 1GiB, or a share of the device's memory such as 25%",
+      TIDEI_FIELD(struct tide_driver_options, maximum_bytes) },
+    TIDEI_FLAG("default", struct tide_driver_options, use_default_pool),
+    { .key = "initial",
+      .type = TIDEI_ARGUMENT_SIZE,
+      .share = true,
+      .expected = "a size such as 1GiB, or a share of the device's memory such as 25%",
+      TIDEI_FIELD(struct tide_driver_options, initial_bytes) },
+    { .key = "location",
+      .type = TIDEI_ARGUMENT_CHOICE,
+      .choices = driver_locations,
+      .expected = "device, host_numa or managed",
+      TIDEI_FIELD(struct tide_driver_options, location) },
+    { .key = "host_numa",
+      .type = TIDEI_ARGUMENT_COUNT,
+      .most = INT_MAX,
+      .expected = "a NUMA node of the host such as 0",
+      TIDEI_FIELD(struct tide_driver_options, host_numa) },
+    { .key = "handle",
+      .type = TIDEI_ARGUMENT_CHOICE,
+      .choices = driver_handles,
+      .expected = "none, posix_fd, fabric or posix_fd+fabric",
+      TIDEI_FIELD(struct tide_driver_options, handles) },
+    { .key = "reuse_event_dependencies",
+      .type = TIDEI_ARGUMENT_FLAG,
+      .zero_value = TIDE_DRIVER_REUSE_OFF,
+      .expected = "true or false",
+      TIDEI_FIELD(struct tide_driver_options, reuse_event_dependencies) },
+    { .key = "reuse_opportunistic",
+      .type = TIDEI_ARGUMENT_FLAG,
+      .zero_value = TIDE_DRIVER_REUSE_OFF,
+      .expected = "true or false",
+      TIDEI_FIELD(struct tide_driver_options, reuse_opportunistic) },
+    { .key = "reuse_internal_dependencies",
+      .type = TIDEI_ARGUMENT_FLAG,
+      .zero_value = TIDE_DRIVER_REUSE_OFF,
+      .expected = "true or false",
+      TIDEI_FIELD(struct tide_driver_options, reuse_internal_dependencies) },
+    { .key = "fallback",
+      .type = TIDEI_ARGUMENT_CHOICE,
+      .choices = driver_fallbacks,
+      .expected = "none or cuda",
+      TIDEI_FIELD(struct tide_driver_options, fallback_cuda) },
+};
+
+/* A share is of the memory of a device that no layer is on yet. */
+static enum tide_status
+driver_share(const struct tidei_arguments *arguments, enum tidei_driver_option option, int device, uint64_t *out)
+{
+    const struct tidei_value *value = &arguments->values[option];
+    uint64_t total_bytes;
+    enum tide_status status;
+
+    if (value->share_whole == 0)
+        return TIDE_OK;
+    status = tide_device_query(device, TIDE_QUERY_DEVICE_TOTAL, &total_bytes);
+    *out = (uint64_t)((unsigned __int128)total_bytes * value->share / value->share_whole);
+    if (status == TIDE_EINVAL && arguments->values[TIDEI_DRIVER_DEVICE].given)
+        *arguments->error_column = arguments->values[TIDEI_DRIVER_DEVICE].column;
+    return status;
+}
+
+static enum tide_status
+driver_shares(const struct tidei_arguments *arguments, struct tide_driver_options *options)
+{
+    int device = options->device;
+    enum tide_status status =
+        driver_share(arguments, TIDEI_DRIVER_RELEASE_THRESHOLD, device, &options->release_threshold_bytes);
+
+    if (status == TIDE_OK)
+        status = driver_share(arguments, TIDEI_DRIVER_MAXIMUM, device, &options->maximum_bytes);
+    if (status == TIDE_OK)
+        status = driver_share(arguments, TIDEI_DRIVER_INITIAL, device, &options->initial_bytes);
+    return status;
+}
+
+/* What the driver has refused, where that is a value: the NUMA node, unless there is no such device. */
+static size_t
+driver_fault(const struct tide_driver_options *options)
+{
+    int count = 0;
+
+    if (options->location != TIDE_DRIVER_ON_HOST_NUMA)
+        return TIDEI_DRIVER_DEVICE;
+    return tide_device_count(&count, NULL) == TIDE_OK && options->device < count ? TIDEI_DRIVER_HOST_NUMA
+                                                                                 : TIDEI_DRIVER_DEVICE;
+}
+
+/* What is wrong with the options among themselves is said where the argument stands, and so is a missing device. */
+static enum tide_status
+driver_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
+{
+    struct tide_driver_options options;
+    size_t fault = TIDEI_DRIVER_DEVICE;
+    enum tide_status status;
+
+    (void)upstream;
+    *out = NULL;
+    tidei_kind_read_text(&tidei_driver_kind, arguments, &options);
+    status = driver_shares(arguments, &options);
+    if (status != TIDE_OK)
+        return status;
+    status = tidei_driver_options_check(&options, &fault);
+    if (status == TIDE_OK) {
+        status = tide_driver_create(&options, out);
+        fault = driver_fault(&options);
+    }
+    if (status == TIDE_EINVAL && arguments->values[fault].given)
+        *arguments->error_column = arguments->values[fault].column;
+    return status;
+}
+
+const struct tidei_kind tidei_driver_kind = {
+#ifdef HAVE_CUDA_H
+    .ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "driver",
+        .allocate = driver_allocate,
+        .deallocate = driver_deallocate,
+        .order = driver_order,
+        .trim = driver_trim,
+        .query = driver_query,
+        .describe = tidei_kind_describe,
+        .upstream_at = tide_base_upstream_at,
+        .destroy = driver_destroy,
+    },
+    TIDEI_KIND_STRUCT(struct driver),
+#else
+    .ops.name = "driver",
+#endif
+    .is_base = true,
+    .arguments = driver_arguments,
+    .argument_count = TIDEI_COUNT_OF(driver_arguments),
+    .options_size = sizeof(struct tide_driver_options),
+    .check = tidei_driver_options_check,
+    .create_text = driver_from_text,
+};

@@ -3,11 +3,9 @@
 
 #include "src/resource/resource.h"
 
-#define OPTIONS_HANDLES ((unsigned)(TIDE_DRIVER_POSIX_FD | TIDE_DRIVER_FABRIC))
-
 /* The default pool is there already, as the driver has made it. */
 static enum tide_status
-options_check_default(const struct tide_driver_options *options, enum tidei_driver_option *fault)
+options_check_default(const struct tide_driver_options *options, size_t *fault)
 {
     const char *what = NULL;
 
@@ -29,23 +27,14 @@ options_check_default(const struct tide_driver_options *options, enum tidei_driv
 }
 
 static enum tide_status
-options_check_location(const struct tide_driver_options *options, enum tidei_driver_option *fault)
+options_check_location(const struct tide_driver_options *options, size_t *fault)
 {
-    *fault = TIDEI_DRIVER_LOCATION;
-    if ((unsigned)options->location > TIDE_DRIVER_MANAGED)
-        return tide_error_set(TIDE_EINVAL, "driver: location %d is none of enum tide_driver_location",
-                              (int)options->location);
     *fault = TIDEI_DRIVER_HOST_NUMA;
-    if (options->host_numa < 0)
-        return tide_error_set(TIDE_EINVAL, "driver: NUMA node %d is negative", options->host_numa);
     if (options->host_numa != 0 && options->location != TIDE_DRIVER_ON_HOST_NUMA)
         return tide_error_set(TIDE_EINVAL, "driver: a NUMA node is for a pool on the host (location=host_numa)");
-    *fault = TIDEI_DRIVER_HANDLE;
-    if ((options->handles & ~OPTIONS_HANDLES) != 0)
-        return tide_error_set(TIDE_EINVAL, "driver: handles 0x%x are none of enum tide_driver_handle",
-                              options->handles);
     if (options->location != TIDE_DRIVER_MANAGED)
         return TIDE_OK;
+    *fault = TIDEI_DRIVER_HANDLE;
     if (options->handles != TIDE_DRIVER_NO_HANDLE)
         return tide_error_set(TIDE_EINVAL, "driver: a pool of managed memory has no handles to share it by");
     *fault = TIDEI_DRIVER_MAXIMUM;
@@ -55,7 +44,7 @@ options_check_location(const struct tide_driver_options *options, enum tidei_dri
 }
 
 static enum tide_status
-options_check_sizes(const struct tide_driver_options *options, enum tidei_driver_option *fault)
+options_check_sizes(const struct tide_driver_options *options, size_t *fault)
 {
     *fault = TIDEI_DRIVER_INITIAL;
     if (options->maximum_bytes != 0 && options->initial_bytes > options->maximum_bytes)
@@ -69,36 +58,14 @@ options_check_sizes(const struct tide_driver_options *options, enum tidei_driver
     return TIDE_OK;
 }
 
-static enum tide_status
-options_check_reuse(const struct tide_driver_options *options, enum tidei_driver_option *fault)
-{
-    const enum tide_driver_reuse values[] = { options->reuse_event_dependencies, options->reuse_opportunistic,
-                                              options->reuse_internal_dependencies };
-
-    for (unsigned i = 0; i < 3; i++) {
-        *fault = (enum tidei_driver_option)(TIDEI_DRIVER_REUSE_EVENT_DEPENDENCIES + i);
-        if ((unsigned)values[i] > TIDE_DRIVER_REUSE_OFF)
-            return tide_error_set(TIDE_EINVAL, "driver: reuse policy %d is none of enum tide_driver_reuse",
-                                  (int)values[i]);
-    }
-    return TIDE_OK;
-}
-
 enum tide_status
-tidei_driver_options_check(const struct tide_driver_options *options, enum tidei_driver_option *fault)
+tidei_driver_options_check(void *options, size_t *fault)
 {
-    enum tide_status status = TIDE_OK;
+    enum tide_status status = options_check_location(options, fault);
 
-    *fault = TIDEI_DRIVER_DEVICE;
-    if (options->device < 0)
-        return tide_error_set(TIDE_EINVAL, "driver: device %d is negative, expected a CUDA ordinal from 0",
-                              options->device);
-    status = options_check_location(options, fault);
     if (status == TIDE_OK)
         status = options_check_default(options, fault);
     if (status == TIDE_OK)
         status = options_check_sizes(options, fault);
-    if (status == TIDE_OK)
-        status = options_check_reuse(options, fault);
     return status;
 }

@@ -4,6 +4,10 @@
 
 #include <tidemark/driver.h>
 
+#include "src/resource/kind.h"
+
+extern const struct tidei_kind tidei_driver_kind;
+
 /* In the order of the arguments in stack text. */
 enum tidei_driver_option {
     TIDEI_DRIVER_DEVICE,
@@ -22,9 +26,9 @@ enum tidei_driver_option {
 };
 
 /*
- * What can be checked without a device: values out of their range, and options that contradict each other. *fault is
- * the one to blame. Errors: TIDE_EINVAL.
+ * What can be checked without a device, and not by one row alone: options that contradict each other. *fault is the one
+ * to blame. Errors: TIDE_EINVAL.
  */
-enum tide_status tidei_driver_options_check(const struct tide_driver_options *options, enum tidei_driver_option *fault);
+enum tide_status tidei_driver_options_check(void *options, size_t *fault);
 
 #endif

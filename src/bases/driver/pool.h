@@ -32,8 +32,6 @@ struct driver {
     struct tidei_lock access_lock; /* from asking for an access to setting it */
 };
 
-extern const struct tide_resource_ops tidei_driver_ops;
-
 /* `resource` as a driver; NULL, and the text set, where it is none. */
 struct driver *tidei_driver_of(struct tide_resource *resource);
 
@@ -53,9 +51,6 @@ enum tide_status tidei_mempool_figure_set(struct driver *self, CUmemPool_attribu
 
 /* Set the text for a request that found no room. Returns TIDE_ECAPACITY. */
 enum tide_status tidei_mempool_refuse(struct driver *self, uint64_t bytes);
-
-/* The describe operation. */
-void tidei_driver_describe(struct tide_resource *resource, struct tide_text *text);
 
 #endif
 #endif
