@@ -1,7 +1,7 @@
-/* The one table of all kinds of layers: the only place in src that knows them. */
-#include <string.h>
+/* The one table of all kinds of layers, and stacks from text of them: the only place that knows them all. */
+#include <tidemark/stack.h>
 
-#include "src/resource/kind.h"
+#include "src/stack/build.h"
 
 /* One extern declaration here and one entry below for each kind, in alphabetical order. */
 extern const struct tidei_kind tidei_aligned_kind;
@@ -28,7 +28,7 @@ extern const struct tidei_kind tidei_track_kind;
 
 /* Ends in NULL; one line for each, which clang-format would pack. */
 /* clang-format off */
-static const struct tidei_kind *const kinds[] = {
+const struct tidei_kind *const tidei_kinds[] = {
     &tidei_aligned_kind,
     &tidei_arena_kind,
     &tidei_binning_kind,
@@ -54,18 +54,14 @@ static const struct tidei_kind *const kinds[] = {
 };
 /* clang-format on */
 
-const struct tidei_kind *
-tidei_kind_at(size_t index)
+enum tide_status
+tide_stack_parse(const char *text, struct tide_resource **out)
 {
-    return index < TIDEI_COUNT_OF(kinds) ? kinds[index] : NULL;
+    return tidei_stack_build(tidei_kinds, text, out);
 }
 
-const struct tidei_kind *
-tidei_kind_find(const char *name)
+enum tide_status
+tide_stack_from_environment(const char *default_text, struct tide_resource **out)
 {
-    for (size_t i = 0; kinds[i] != NULL; i++) {
-        if (strcmp(kinds[i]->ops.name, name) == 0)
-            return kinds[i];
-    }
-    return NULL;
+    return tidei_stack_build_environment(tidei_kinds, default_text, out);
 }

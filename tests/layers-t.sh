@@ -11,11 +11,7 @@
 cat >"$scratch/known" <<'KNOWN'
 arrow src/context/callstack src/trace/session/fork: the hooks around fork() are the recorder's
 arrow src/context/tag src/trace/ring/producer: the tag of a thread is the producer's variable
-arrow src/stack/error adaptors/kinds: the parser calls the list of kinds by name
-arrow src/stack/parse adaptors/kinds: as above
 arrow src/trace/ring/producer src/trace/events/merge: the barrier is the merge's
-circle adaptors/binning/binning adaptors/kinds: a bin is a stack text, so it looks kinds up
-circle src/stack/arguments src/stack/parse: an argument may be a stack
 circle viewer/output/report viewer/output/report-layout viewer/output/report-table viewer/output/report-write: one subject in four files
 KNOWN
 

@@ -5,8 +5,8 @@
 #include <tidemark/stack.h>
 
 #include "contract.h"
+#include "src/stack/build.h"
 #include "src/stack/describe.h"
-#include "src/resource/kind.h"
 #include "tap.h"
 
 static int live_count;     /* layers that have not been destroyed */
@@ -212,24 +212,20 @@ faulty_create(const struct tidei_arguments *arguments, struct tide_resource *ups
 }
 
 static const struct tidei_kind faulty_kind = { .ops.name = "faulty", .create_text = faulty_create };
-static const struct tidei_kind *const kinds[] = { &bound_kind, &faulty_kind, &ground_kind,
-                                                  &plain_kind, &split_kind,  &tape_kind };
+static const struct tidei_kind *const kinds[] = { &bound_kind, &faulty_kind, &ground_kind, &plain_kind,
+                                                  &split_kind, &tape_kind,   NULL };
 
 /* In place of adaptors/kinds.c. */
-const struct tidei_kind *
-tidei_kind_at(size_t index)
+enum tide_status
+tide_stack_parse(const char *text, struct tide_resource **out)
 {
-    return index < TIDEI_COUNT_OF(kinds) ? kinds[index] : NULL;
+    return tidei_stack_build(kinds, text, out);
 }
 
-const struct tidei_kind *
-tidei_kind_find(const char *name)
+enum tide_status
+tide_stack_from_environment(const char *default_text, struct tide_resource **out)
 {
-    for (size_t i = 0; i < TIDEI_COUNT_OF(kinds); i++) {
-        if (strcmp(kinds[i]->ops.name, name) == 0)
-            return kinds[i];
-    }
-    return NULL;
+    return tidei_stack_build_environment(kinds, default_text, out);
 }
 
 /* What is made of a text, printed. */

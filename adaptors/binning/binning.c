@@ -27,6 +27,7 @@
 #include <stdlib.h>
 
 #include <tidemark/binning.h>
+#include <tidemark/fixed.h>
 
 #include "src/tables/address-shards.h"
 #include "src/stack/describe.h"
@@ -370,31 +371,24 @@ bins_add(struct bin_list *list, const struct tide_upstream *bin)
 }
 
 /*
- * A `fixed` bin over `upstream` for each power of two from `smallest` to `largest`; there is room. The layer is found
- * by its name, as binning knows no other adaptor. Errors: TIDE_EINVAL (not powers of two that rise), those of fixed.
+ * A `fixed` bin over `upstream` for each power of two from `smallest` to `largest`; there is room. Errors: TIDE_EINVAL
+ * (not powers of two that rise), those of fixed.
  */
 static enum tide_status
 bins_add_range(struct bin_list *list, struct tide_resource *upstream, uint64_t smallest, uint64_t largest)
 {
-    const struct tidei_kind *fixed = tidei_kind_find("fixed");
-
     if (!tidei_is_power_of_two(smallest) || !tidei_is_power_of_two(largest) || smallest > largest)
         return tide_error_set(TIDE_EINVAL, "binning: a range of %s to %s, expected powers of two that rise",
                               tidei_size_text(smallest), tidei_size_text(largest));
-    if (fixed == NULL)
-        return tide_error_set(TIDE_EUNSUPPORTED, "binning: this library has no fixed layer for a range of bins");
     /* From the exponents, as the power after the largest may not exist. */
     for (int exponent = __builtin_ctzll(smallest); exponent <= __builtin_ctzll(largest); exponent++) {
-        uint64_t bytes = UINT64_C(1) << exponent;
-        unsigned column;
-        struct tidei_arguments arguments = { .values = { { .given = true, .number = bytes } },
-                                             .error_column = &column };
+        const struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = (size_t)1 << exponent };
         struct tide_upstream *bin = &list->bins[list->count];
-        enum tide_status status = tidei_kind_create_text(fixed, &arguments, upstream, &bin->resource);
+        enum tide_status status = tide_fixed_create(upstream, &options, &bin->resource);
 
         if (status != TIDE_OK)
             return status;
-        bin->limit_bytes = bytes;
+        bin->limit_bytes = options.block_bytes;
         list->count++;
     }
     return TIDE_OK;

@@ -9,6 +9,14 @@
 
 #define KIND_OPTIONS_MOST 256 /* bytes of an options struct that stack text fills */
 
+const struct tidei_kind *
+tidei_kind_find(const struct tidei_kind *const *kinds, const char *name)
+{
+    while (*kinds != NULL && strcmp((*kinds)->ops.name, name) != 0)
+        kinds++;
+    return *kinds;
+}
+
 static enum tide_status
 kind_options(const struct tidei_kind *kind, struct tide_resource *upstream, const void *options, void *wanted,
              struct tide_resource **out, size_t *fault)

@@ -151,11 +151,8 @@ tidei_kind_of(const struct tide_resource *resource)
 
 #define TIDEI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* NULL where no kind has that name. */
-const struct tidei_kind *tidei_kind_find(const char *name);
-
-/* The kind at `index` in the table of kinds, which is in alphabetical order; NULL past the last. */
-const struct tidei_kind *tidei_kind_at(size_t index);
+/* The kind of that name in a table that ends in NULL; NULL where there is none. */
+const struct tidei_kind *tidei_kind_find(const struct tidei_kind *const *kinds, const char *name);
 
 /*
  * Create a layer of `kind`: what all constructors have in common. `options` (NULL: the defaults) may be those of an

@@ -1,4 +1,6 @@
 /* Makes stacks from text that has been checked, bottom up. */
+#include "src/stack/build.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,7 +115,7 @@ build_complete(const struct stack_layer *bottom)
 }
 
 enum tide_status
-tide_stack_parse(const char *text, struct tide_resource **out)
+tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, struct tide_resource **out)
 {
     struct stack_tree tree;
     enum tide_status status;
@@ -123,7 +125,7 @@ tide_stack_parse(const char *text, struct tide_resource **out)
     *out = NULL;
     if (text == NULL)
         return tide_error_set(TIDE_EINVAL, "stack text: NULL in place of the text");
-    status = tidei_stack_read(text, &tree);
+    status = tidei_stack_read(kinds, text, &tree);
     if (status == TIDE_OK)
         status = build_stack(tree.bottom, NULL, out);
     if (status == TIDE_OK)
@@ -133,14 +135,15 @@ tide_stack_parse(const char *text, struct tide_resource **out)
 }
 
 enum tide_status
-tide_stack_from_environment(const char *default_text, struct tide_resource **out)
+tidei_stack_build_environment(const struct tidei_kind *const *kinds, const char *default_text,
+                              struct tide_resource **out)
 {
     const char *text = getenv("TIDEMARK_STACK");
     enum tide_status status;
 
     if (text == NULL || text[0] == '\0')
-        return tide_stack_parse(default_text, out);
-    status = tide_stack_parse(text, out);
+        return tidei_stack_build(kinds, default_text, out);
+    status = tidei_stack_build(kinds, text, out);
     if (status != TIDE_OK)
         tide_error_set(status, "TIDEMARK_STACK: %s", tide_error_text());
     return status;

@@ -119,15 +119,15 @@ tidei_stack_show_choices(const char *const *choices, char *buffer, size_t capaci
 }
 
 const char *
-tidei_stack_show_kinds(char *buffer, size_t capacity)
+tidei_stack_show_kinds(const struct tidei_kind *const *kinds, char *buffer, size_t capacity)
 {
     struct tide_text text = { .data = buffer, .capacity = capacity };
     size_t count = 0;
 
-    while (tidei_kind_at(count) != NULL)
+    while (kinds[count] != NULL)
         count++;
     for (size_t i = 0; i < count; i++)
-        stack_list(&text, tidei_kind_at(i)->ops.name, i, count);
+        stack_list(&text, kinds[i]->ops.name, i, count);
     return buffer;
 }
 

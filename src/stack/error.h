@@ -24,8 +24,8 @@ const char *tidei_stack_show_keys(const struct tidei_kind *kind, char *buffer, s
 /* The same of the choices, which end in NULL. */
 const char *tidei_stack_show_choices(const char *const *choices, char *buffer, size_t capacity);
 
-/* The same of the names of all kinds. */
-const char *tidei_stack_show_kinds(char *buffer, size_t capacity);
+/* The same of the names of all kinds, which end in NULL. */
+const char *tidei_stack_show_kinds(const struct tidei_kind *const *kinds, char *buffer, size_t capacity);
 
 /*
  * "; did you mean limit?", in `buffer`, of the name that `word` is but for a slip of the fingers, a capital or letters

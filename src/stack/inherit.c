@@ -1,7 +1,9 @@
 /* Looks for the arguments that a layer may leave to one of its kind above it, such as the path of a log. */
+#include "src/stack/inherit.h"
+
 #include <string.h>
 
-#include "src/stack/parser.h"
+#include "src/stack/error.h"
 
 /* The index of the argument that the layer may leave to one above; argument_count where there is none. */
 static size_t

@@ -1,16 +1,16 @@
 # Text to stack and back.
 libtidemark_la_SOURCES += \
-	src/stack/arguments.c \
 	src/stack/build.c \
+	src/stack/build.h \
 	src/stack/describe.c \
 	src/stack/describe.h \
 	src/stack/error.c \
 	src/stack/error.h \
 	src/stack/inherit.c \
+	src/stack/inherit.h \
 	src/stack/lex.c \
 	src/stack/lex.h \
 	src/stack/parse.c \
 	src/stack/parse.h \
-	src/stack/parser.h \
 	src/stack/value.c \
 	src/stack/value.h

@@ -37,10 +37,11 @@ struct stack_tree {
 };
 
 /*
- * Read and check all of `text`. *out is to be freed also on failure; it keeps nothing of `text`.
+ * Read and check all of `text`, whose layers are of `kinds` (ends in NULL). *out is to be freed also on failure; it
+ * keeps nothing of `text`.
  * Errors: TIDE_ESYNTAX, TIDE_ENOMEM; the text is set.
  */
-enum tide_status tidei_stack_read(const char *text, struct stack_tree *out);
+enum tide_status tidei_stack_read(const struct tidei_kind *const *kinds, const char *text, struct stack_tree *out);
 
 void tidei_stack_tree_free(struct stack_tree *tree);
 
