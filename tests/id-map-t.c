@@ -30,7 +30,7 @@ longest_run(const struct id_map *map)
     size_t run = 0;
 
     for (size_t i = 0; i <= map->mask; i++) {
-        run = map->slots[i].used ? run + 1 : 0;
+        run = map->entries[i].used ? run + 1 : 0;
         longest = run > longest ? run : longest;
     }
     return longest;

@@ -14,6 +14,7 @@
 
 #include "src/resource/resource.h"
 #include "src/tables/grow.h"
+#include "src/tables/map.h"
 #include "src/trace/ring/producer.h"
 #include "src/context/tag.h"
 
@@ -22,7 +23,6 @@
 
 struct tag {
     uint32_t parent;
-    uint32_t hash;
     char *name; /* owned; for the life of the process */
 };
 
@@ -32,9 +32,8 @@ static struct tag *tags;
 static uint32_t tag_count;
 static size_t tag_capacity;
 
-/* Their numbers by name and parent: a hash table, a power of two at most half full; 0: empty. Under tag_lock. */
-static uint32_t *tag_slots;
-static uint32_t tag_slot_count;
+/* Their numbers by the hash of name and parent. Under tag_lock. */
+static struct tidei_map tag_numbers;
 
 /* A thread's nesting, and the tags that it has used lately. */
 struct tag_thread {
@@ -100,36 +99,6 @@ tag_hash(uint32_t parent, const char *name, size_t length)
     return hash;
 }
 
-static void
-tag_put(uint32_t *slots, uint32_t count, uint32_t id)
-{
-    uint32_t at = tags[id - 1].hash & (count - 1);
-
-    while (slots[at] != 0)
-        at = (at + 1) & (count - 1);
-    slots[at] = id;
-}
-
-/* Make room for one more in the hash table. */
-static bool
-tag_grow_slots(void)
-{
-    uint32_t larger = tag_slot_count == 0 ? 128 : tag_slot_count * 2;
-    uint32_t *slots;
-
-    if (tag_count < tag_slot_count / 2)
-        return true;
-    slots = calloc(larger, sizeof(*slots));
-    if (slots == NULL)
-        return false;
-    for (uint32_t id = 1; id <= tag_count; id++)
-        tag_put(slots, larger, id);
-    free(tag_slots);
-    tag_slots = slots;
-    tag_slot_count = larger;
-    return true;
-}
-
 /* A new number; 0 where host memory is short. tag_lock is held. */
 static uint32_t
 tag_add(uint32_t parent, const char *name, size_t length, uint32_t hash)
@@ -137,16 +106,16 @@ tag_add(uint32_t parent, const char *name, size_t length, uint32_t hash)
     const struct tidei_context_listener *listener = tidei_context_listener();
     char *copy;
 
-    if (!tag_grow_slots() || !tidei_grow(&tags, &tag_capacity, tag_count, 1))
+    if (!tidei_grow(&tags, &tag_capacity, tag_count, 1))
         return 0;
     copy = strndup(name, length);
-    if (copy == NULL)
+    if (copy == NULL || !tidei_map_add(&tag_numbers, hash, 0, tag_count + 1)) {
+        free(copy);
         return 0;
+    }
     tags[tag_count].parent = parent;
     tags[tag_count].name = copy;
-    tags[tag_count].hash = hash;
     tag_count++;
-    tag_put(tag_slots, tag_slot_count, tag_count);
     if (listener != NULL)
         listener->tag(tag_count, parent, copy, NULL);
     return tag_count;
@@ -156,16 +125,12 @@ tag_add(uint32_t parent, const char *name, size_t length, uint32_t hash)
 static uint32_t
 tag_look_up(uint32_t parent, const char *name, size_t length, uint32_t hash)
 {
-    uint32_t mask = tag_slot_count - 1;
+    for (size_t i = tidei_map_first(&tag_numbers, hash, 0); i != TIDEI_MAP_NONE; i = tidei_map_next(&tag_numbers, i)) {
+        uint32_t id = tag_numbers.entries[i].number;
+        const struct tag *tag = &tags[id - 1];
 
-    if (tag_slot_count == 0)
-        return 0;
-    for (uint32_t at = hash & mask; tag_slots[at] != 0; at = (at + 1) & mask) {
-        const struct tag *tag = &tags[tag_slots[at] - 1];
-
-        if (tag->hash == hash && tag->parent == parent && strncmp(tag->name, name, length) == 0 &&
-            tag->name[length] == '\0')
-            return tag_slots[at];
+        if (tag->parent == parent && strncmp(tag->name, name, length) == 0 && tag->name[length] == '\0')
+            return id;
     }
     return 0;
 }

@@ -9,6 +9,7 @@
 #define TIDEI_SUBALLOC_STREAMS_H
 
 #include "src/suballoc/fit.h"
+#include "src/tables/map.h"
 
 /* The streams whose waits are remembered; others wait once for each block that they take over. */
 #define TIDEI_STREAMS_KNOWN 64
@@ -22,7 +23,6 @@ struct tidei_stream {
     tide_stream handle;
     uint64_t freed_runs;             /* of this stream, and pieces that are on their way to it */
     uint64_t blank;                  /* the last epoch in which it had none: its handle may be another stream's since */
-    uint32_t bucket_next;            /* the next one in the bucket of its handle, or among those without */
     struct tidei_classes classes[2]; /* free pieces that begin with a freed run of it: small ones, and large ones */
 };
 
@@ -30,7 +30,7 @@ struct tidei_streams {
     struct tidei_stream **streams; /* owns, each by its number */
     uint32_t count;
     size_t capacity;
-    uint32_t buckets[256];
+    struct tidei_map numbers; /* by handle */
     uint64_t epoch;
     uint64_t settled;                                          /* the epoch of the last wait for all streams */
     uint64_t waited[TIDEI_STREAMS_KNOWN][TIDEI_STREAMS_KNOWN]; /* [later][earlier]: the epoch of the last wait */

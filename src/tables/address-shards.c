@@ -7,13 +7,13 @@
 #include "src/tables/address-shards.h"
 #include "src/sync/lock.h"
 #include "src/resource/resource.h"
-#include "src/tables/addressmap.h"
+#include "src/tables/map.h"
 
 struct shard {
     _Alignas(128) struct tidei_lock lock;
-    struct tidei_address_map map; /* guarded by the lock */
-    _Atomic uint64_t count;       /* of the map; written with the lock */
-    _Atomic uint64_t noted;       /* that were ever put, but for those put again; written with the lock */
+    struct tidei_map map;   /* guarded by the lock */
+    _Atomic uint64_t count; /* of the map; written with the lock */
+    _Atomic uint64_t noted; /* that were ever put, but for those put again; written with the lock */
 };
 
 struct tidei_address_shards {
@@ -42,11 +42,7 @@ tidei_address_shards_create(struct tidei_address_shards **out)
         struct shard *shard = &shards->shards[shards->made];
 
         status = tidei_lock_init(&shard->lock);
-        if (status != TIDE_OK)
-            break;
-        shards->made++;
-        if (!tidei_address_map_init(&shard->map))
-            status = tide_error_set(TIDE_ENOMEM, "no host memory for a table of addresses");
+        shards->made += status == TIDE_OK;
     }
     if (status == TIDE_OK)
         *out = shards;
@@ -60,7 +56,7 @@ tidei_address_shards_destroy(struct tidei_address_shards *shards)
 {
     for (unsigned i = 0; shards != NULL && i < shards->made; i++) {
         tidei_lock_fini(&shards->shards[i].lock);
-        tidei_address_map_fini(&shards->shards[i].map);
+        tidei_map_free(&shards->shards[i].map);
     }
     free(shards);
 }
@@ -79,7 +75,7 @@ shards_put(struct tidei_address_shards *shards, const void *address, uint32_t va
     bool done;
 
     tidei_lock_acquire(&shard->lock);
-    done = tidei_address_map_insert(&shard->map, (uintptr_t)address, 0, value);
+    done = tidei_map_add(&shard->map, (uintptr_t)address, 0, value);
     shard_add(&shard->count, done);
     shard_add(&shard->noted, done && !again);
     tidei_lock_release(&shard->lock);
@@ -113,18 +109,13 @@ tidei_address_shards_take(struct tidei_address_shards *shards, const void *addre
 {
     struct shard *shard = shards_of(shards, address);
     uint32_t value = 0;
-    size_t index;
 
     /* Relaxed: who takes an address that was put was told of it by who did, and sees that count or a later one. */
     if (atomic_load_explicit(&shard->count, memory_order_relaxed) == 0)
         return 0;
     tidei_lock_acquire(&shard->lock);
-    index = tidei_address_map_first(&shard->map, (uintptr_t)address, 0);
-    if (index != TIDEI_ADDRESS_NONE) {
-        value = shard->map.entries[index].value;
-        tidei_address_map_remove(&shard->map, index);
+    if (tidei_map_take(&shard->map, (uintptr_t)address, 0, &value))
         shard_add(&shard->count, UINT64_MAX);
-    }
     tidei_lock_release(&shard->lock);
     return value;
 }

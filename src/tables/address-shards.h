@@ -1,5 +1,5 @@
 /*
- * A table from live addresses to numbers that many threads use: hash tables (src/tables/addressmap.h) with a short lock
+ * A table from live addresses to numbers that many threads use: hash tables (src/tables/map.h) with a short lock
  * each, chosen by the address. One address may stand in it several times, as NULL does.
  */
 #ifndef TIDEI_TABLES_ADDRESS_SHARDS_H

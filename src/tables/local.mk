@@ -2,8 +2,8 @@
 libtidemark_la_SOURCES += \
 	src/tables/address-shards.c \
 	src/tables/address-shards.h \
-	src/tables/addressmap.c \
-	src/tables/addressmap.h \
 	src/tables/blocks.c \
 	src/tables/blocks.h \
-	src/tables/grow.h
+	src/tables/grow.h \
+	src/tables/map.c \
+	src/tables/map.h

@@ -5,7 +5,6 @@ libviewer_la_SOURCES += \
 	viewer/base/exit-status.h \
 	viewer/base/file.c \
 	viewer/base/file.h \
-	viewer/base/id-map.c \
 	viewer/base/id-map.h \
 	viewer/base/nearest.c \
 	viewer/base/nearest.h \

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/tables/addressmap.h"
+#include "src/tables/map.h"
 #include "src/tables/grow.h"
 #include "src/trace/cupti/device-events.h"
 #include "src/trace/ring/function.h"
@@ -34,24 +34,18 @@ struct devices_list {
 };
 
 struct tidei_device_events {
-    struct devices_list events;       /* struct tidei_device_event */
-    struct devices_list calls;        /* struct devices_call */
-    struct devices_list rows;         /* struct tidei_device_row */
-    struct devices_list outside;      /* struct tidei_outside_row */
-    struct tidei_address_map threads; /* from os_tid to thread_id */
+    struct devices_list events;  /* struct tidei_device_event */
+    struct devices_list calls;   /* struct devices_call */
+    struct devices_list rows;    /* struct tidei_device_row */
+    struct devices_list outside; /* struct tidei_outside_row */
+    struct tidei_map threads;    /* from os_tid to thread_id */
     uint64_t dropped;
 };
 
 struct tidei_device_events *
 tidei_device_events_new(void)
 {
-    struct tidei_device_events *devices = calloc(1, sizeof(*devices));
-
-    if (devices != NULL && !tidei_address_map_init(&devices->threads)) {
-        free(devices);
-        return NULL;
-    }
-    return devices;
+    return calloc(1, sizeof(struct tidei_device_events));
 }
 
 void
@@ -63,7 +57,7 @@ tidei_device_events_free(struct tidei_device_events *devices)
     free(devices->calls.items);
     free(devices->rows.items);
     free(devices->outside.items);
-    tidei_address_map_fini(&devices->threads);
+    tidei_map_free(&devices->threads);
     free(devices);
 }
 
@@ -85,13 +79,13 @@ devices_put(struct tidei_device_events *devices, struct devices_list *list, cons
 void
 tidei_device_events_add_thread(struct tidei_device_events *devices, uint32_t thread_id, uint32_t os_tid)
 {
-    size_t known = tidei_address_map_first(&devices->threads, os_tid, 0);
+    uint32_t *known = tidei_map_find(&devices->threads, os_tid, 0);
 
     /* The system gives a number again: it means the latest thread. */
-    if (known != TIDEI_ADDRESS_NONE)
-        devices->threads.entries[known].value = thread_id;
+    if (known != NULL)
+        *known = thread_id;
     else
-        tidei_address_map_insert(&devices->threads, os_tid, 0, thread_id);
+        tidei_map_add(&devices->threads, os_tid, 0, thread_id);
 }
 
 void
@@ -106,12 +100,12 @@ static void
 devices_add_outside(struct tidei_device_events *devices, const struct tidei_timeline *timeline,
                     const struct tidei_call *call)
 {
-    size_t thread = tidei_address_map_first(&devices->threads, call->os_tid, 0);
+    const uint32_t *thread = tidei_map_find(&devices->threads, call->os_tid, 0);
     struct tidei_outside_row row = { .start_ns = tidei_timeline_ns(timeline, call->part.start), .part = call->part };
 
     row.duration_ns = tidei_timeline_ns(timeline, call->part.end) - row.start_ns;
-    if (thread != TIDEI_ADDRESS_NONE)
-        row.thread_id = devices->threads.entries[thread].value;
+    if (thread != NULL)
+        row.thread_id = *thread;
     devices_put(devices, &devices->outside, &row, 1, sizeof(row));
 }
 

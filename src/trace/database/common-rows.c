@@ -31,7 +31,8 @@ tidei_database_device(const struct tidei_database *database, uint32_t layer_id)
 bool
 tidei_database_add_stream(struct tidei_database *database, struct tidei_stream stream)
 {
-    if (!tidei_grow(&database->streams, &database->stream_capacity, database->stream_count, 1))
+    if (!tidei_grow(&database->streams, &database->stream_capacity, database->stream_count, 1) ||
+        !tidei_map_add(&database->stream_places, stream.handle, 0, (uint32_t)database->stream_count))
         return false;
     database->streams[database->stream_count++] = stream;
     return true;
@@ -41,19 +42,13 @@ uint32_t
 tidei_database_stream(struct tidei_database *database, uint64_t handle, uint32_t layer_id)
 {
     struct tidei_stream wanted = { .handle = handle, .device = tidei_database_device(database, layer_id) };
-    const struct tidei_stream *stream;
+    const struct tidei_map *places = &database->stream_places;
 
-    if (database->stream_latest < database->stream_count) {
-        stream = &database->streams[database->stream_latest];
-        if (stream->handle == handle && stream->device == wanted.device)
+    for (size_t i = tidei_map_first(places, handle, 0); i != TIDEI_MAP_NONE; i = tidei_map_next(places, i)) {
+        const struct tidei_stream *stream = &database->streams[places->entries[i].number];
+
+        if (stream->device == wanted.device)
             return stream->id;
-    }
-    for (size_t i = 0; i < database->stream_count; i++) {
-        stream = &database->streams[i];
-        if (stream->handle == handle && stream->device == wanted.device) {
-            database->stream_latest = i;
-            return stream->id;
-        }
     }
     wanted.id = (uint32_t)database->stream_count + 1;
     if (tidei_database_add_stream(database, wanted))

@@ -54,6 +54,7 @@ tidei_database_close(struct tidei_database *database)
     sqlite3_close(database->db);
     free(database->path);
     free(database->streams);
+    tidei_map_free(&database->stream_places);
     free(database->samples_latest);
     free(database->layer_devices);
     free(database->modules);

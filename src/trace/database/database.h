@@ -60,7 +60,7 @@ struct tidei_database {
     struct tidei_stream *streams; /* owned */
     size_t stream_count;
     size_t stream_capacity;
-    size_t stream_latest;                     /* index of the one that was looked up last */
+    struct tidei_map stream_places;           /* in `streams`, by handle */
     struct tidei_pool_sample *samples_latest; /* owned; of each layer, as far as it has some */
     size_t sampled_layers;
     size_t sample_capacity;

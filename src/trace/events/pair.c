@@ -36,10 +36,6 @@ tidei_pair_new(struct tidei_ringfile *file)
     pair->file = file;
     pair->next_id = 1;
     pair->live_free = UINT32_MAX;
-    if (!tidei_address_map_init(&pair->map)) {
-        free(pair);
-        return NULL;
-    }
     return pair;
 }
 
@@ -48,7 +44,7 @@ tidei_pair_free(struct tidei_pair *pair)
 {
     if (pair == NULL)
         return;
-    tidei_address_map_fini(&pair->map);
+    tidei_map_free(&pair->map);
     free(pair->live);
     free(pair->nulls);
     free(pair->rows);
@@ -158,7 +154,7 @@ pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
         address = pair_null_push(pair, record->layer);
         record->call_span = pair->next_null; /* it has no call there: see tidei_producer_event_calls */
     }
-    if (address == 0 || !tidei_address_map_insert(&pair->map, address, record->layer, (uint32_t)pair->row_count))
+    if (address == 0 || !tidei_map_add(&pair->map, address, record->layer, (uint32_t)pair->row_count))
         pair->no_memory = true;
 }
 
@@ -199,17 +195,17 @@ pair_is_better(const struct tidei_pair *pair, const struct tidei_record *free, u
     return other_ticks >= began && one_ticks < other_ticks;
 }
 
-/* The table's entry of the allocation that a free ends; TIDEI_ADDRESS_NONE where there is none. */
+/* The table's entry of the allocation that a free ends; TIDEI_MAP_NONE where there is none. */
 static size_t
 pair_match(const struct tidei_pair *pair, const struct tidei_record *record, uint64_t address)
 {
-    size_t best = tidei_address_map_first(&pair->map, address, record->layer);
+    size_t best = tidei_map_first(&pair->map, address, record->layer);
     size_t i;
 
-    if (best == TIDEI_ADDRESS_NONE || (i = tidei_address_map_next(&pair->map, best)) == TIDEI_ADDRESS_NONE)
+    if (best == TIDEI_MAP_NONE || (i = tidei_map_next(&pair->map, best)) == TIDEI_MAP_NONE)
         return best;
-    for (; i != TIDEI_ADDRESS_NONE; i = tidei_address_map_next(&pair->map, i)) {
-        if (pair_is_better(pair, record, pair->map.entries[i].value, pair->map.entries[best].value))
+    for (; i != TIDEI_MAP_NONE; i = tidei_map_next(&pair->map, i)) {
+        if (pair_is_better(pair, record, pair->map.entries[i].number, pair->map.entries[best].number))
             best = i;
     }
     return best;
@@ -239,20 +235,20 @@ pair_free(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
     size_t entry;
 
     if (record->status != TIDE_OK) {
-        if (address == 0 || tidei_address_map_first(&pair->map, address, record->layer) == TIDEI_ADDRESS_NONE)
+        if (address == 0 || tidei_map_first(&pair->map, address, record->layer) == TIDEI_MAP_NONE)
             pair_list(pair, &pair->unmatched, index);
         pair_list(pair, &pair->odd, index);
         return;
     }
     if (address == 0)
         address = pair_null_pop(pair, record->layer);
-    entry = address == 0 ? TIDEI_ADDRESS_NONE : pair_match(pair, record, address);
-    if (entry == TIDEI_ADDRESS_NONE) {
+    entry = address == 0 ? TIDEI_MAP_NONE : pair_match(pair, record, address);
+    if (entry == TIDEI_MAP_NONE) {
         pair_list(pair, &pair->unmatched, index);
         return;
     }
-    value = pair->map.entries[entry].value;
-    tidei_address_map_remove(&pair->map, entry);
+    value = pair->map.entries[entry].number;
+    tidei_map_remove(&pair->map, entry);
     if (value & PAIR_LIVE) {
         size = pair->live[value & ~PAIR_LIVE].size;
         pair_close_earlier(pair, value & ~PAIR_LIVE, index);
@@ -298,8 +294,7 @@ tidei_pair_run(struct tidei_pair *pair, unsigned half, uint64_t from, uint64_t e
         if (i + PAIR_AHEAD < end) {
             const struct tidei_record *ahead = pair_record(pair, (uint32_t)(i + PAIR_AHEAD));
 
-            /* Where 100,000 live, the table's lines are in no cache by themselves. */
-            __builtin_prefetch(&pair->map.entries[tidei_address_map_home(&pair->map, ahead->address, ahead->layer)]);
+            tidei_map_prefetch(&pair->map, ahead->address, ahead->layer);
         }
         pair_one(pair, (uint32_t)i);
     }
@@ -345,15 +340,15 @@ tidei_pair_keep(struct tidei_pair *pair, const struct tidei_live *live, size_t r
     if (row == SIZE_MAX) {
         if (address == 0)
             address = pair_null_push(pair, live->layer);
-        return address != 0 && tidei_address_map_insert(&pair->map, address, live->layer, PAIR_LIVE | slot);
+        return address != 0 && tidei_map_add(&pair->map, address, live->layer, PAIR_LIVE | slot);
     }
     if (address == 0)
         address = PAIR_NULL_ADDRESS | pair_record(pair, pair->rows[row].alloc)->call_span;
-    entry = tidei_address_map_first(&pair->map, address, live->layer);
-    while (entry != TIDEI_ADDRESS_NONE && pair->map.entries[entry].value != row + 1)
-        entry = tidei_address_map_next(&pair->map, entry);
-    if (entry != TIDEI_ADDRESS_NONE)
-        pair->map.entries[entry].value = PAIR_LIVE | slot;
+    entry = tidei_map_first(&pair->map, address, live->layer);
+    while (entry != TIDEI_MAP_NONE && pair->map.entries[entry].number != row + 1)
+        entry = tidei_map_next(&pair->map, entry);
+    if (entry != TIDEI_MAP_NONE)
+        pair->map.entries[entry].number = PAIR_LIVE | slot;
     return true;
 }
 

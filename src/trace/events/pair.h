@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/tables/addressmap.h"
+#include "src/tables/map.h"
 #include "src/trace/ring/ringfile.h"
 
 #define TIDEI_NO_FREE UINT32_MAX
@@ -59,7 +59,7 @@ struct tidei_null_live {
 
 struct tidei_pair {
     struct tidei_ringfile *file;
-    struct tidei_address_map map; /* value: row + 1, or PAIR_LIVE | index of `live` */
+    struct tidei_map map; /* number: row + 1, or PAIR_LIVE | index of `live` */
     struct tidei_live *live;
     size_t live_capacity;
     uint32_t live_free; /* first slot not in use; UINT32_MAX: none */

@@ -5,12 +5,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "src/tables/addressmap.h"
+#include "src/tables/map.h"
 #include "src/trace/ring/drops.h"
 
 struct tidei_drops {
     pthread_mutex_t lock;
-    struct tidei_address_map map;
+    struct tidei_map map;
     _Atomic size_t count; /* written under the lock */
 };
 
@@ -21,10 +21,6 @@ tidei_drops_new(void)
 
     if (drops == NULL)
         return NULL;
-    if (!tidei_address_map_init(&drops->map)) {
-        free(drops);
-        return NULL;
-    }
     pthread_mutex_init(&drops->lock, NULL);
     return drops;
 }
@@ -34,7 +30,7 @@ tidei_drops_free(struct tidei_drops *drops)
 {
     if (drops == NULL)
         return;
-    tidei_address_map_fini(&drops->map);
+    tidei_map_free(&drops->map);
     pthread_mutex_destroy(&drops->lock);
     free(drops);
 }
@@ -43,7 +39,7 @@ void
 tidei_drops_add(struct tidei_drops *drops, uint16_t layer, uint64_t address)
 {
     pthread_mutex_lock(&drops->lock);
-    if (tidei_address_map_insert(&drops->map, address, layer, 1)) {
+    if (tidei_map_add(&drops->map, address, layer, 1)) {
         /* Relaxed: who frees the address has it from the thread that got it, which orders the two. */
         atomic_store_explicit(&drops->count, drops->map.count, memory_order_relaxed);
     }
@@ -53,16 +49,14 @@ tidei_drops_add(struct tidei_drops *drops, uint16_t layer, uint64_t address)
 bool
 tidei_drops_take(struct tidei_drops *drops, uint16_t layer, uint64_t address)
 {
-    size_t index;
+    uint32_t ignored;
+    bool dropped;
 
     if (atomic_load_explicit(&drops->count, memory_order_relaxed) == 0)
         return false;
     pthread_mutex_lock(&drops->lock);
-    index = tidei_address_map_first(&drops->map, address, layer);
-    if (index != TIDEI_ADDRESS_NONE) {
-        tidei_address_map_remove(&drops->map, index);
-        atomic_store_explicit(&drops->count, drops->map.count, memory_order_relaxed);
-    }
+    dropped = tidei_map_take(&drops->map, address, layer, &ignored);
+    atomic_store_explicit(&drops->count, drops->map.count, memory_order_relaxed);
     pthread_mutex_unlock(&drops->lock);
-    return index != TIDEI_ADDRESS_NONE;
+    return dropped;
 }
