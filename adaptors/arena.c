@@ -392,7 +392,7 @@ arena_check(void *options, size_t *fault)
     uint64_t size_bytes = ((struct tide_arena_options *)options)->size_bytes;
 
     (void)fault;
-    return size_bytes <= TIDEI_CHUNK_HEAP_BYTES_MAX
+    return size_bytes <= TIDEI_CHUNK_HEAP_BYTES_MAX || size_bytes == TIDE_UNLIMITED
                ? TIDE_OK
                : tide_error_set(TIDE_EINVAL, "arena: a size of %s, the largest is 128 TiB",
                                 tidei_size_text(size_bytes));

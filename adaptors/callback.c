@@ -193,7 +193,7 @@ static const struct tidei_kind callback_kind = {
         .destroy = tidei_kind_destroy,
     },
     .is_base = true,
-    .options_size = sizeof(struct tide_callback_options),
+    .options_size = offsetof(struct tide_callback_options, reserved),
     TIDEI_KIND_STRUCT(struct callback),
     .check = callback_check,
     .init = callback_init,

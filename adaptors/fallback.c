@@ -236,7 +236,7 @@ const struct tidei_kind tidei_fallback_kind = {
     },
     .arguments = fallback_arguments,
     .argument_count = TIDEI_COUNT_OF(fallback_arguments),
-    .options_size = sizeof(struct tide_fallback_options),
+    .options_size = offsetof(struct tide_fallback_options, reserved),
     TIDEI_KIND_STRUCT(struct fallback),
     .init = fallback_init,
     .fini = fallback_fini,
@@ -281,14 +281,17 @@ tide_fallback_create(struct tide_resource *first, struct tide_resource *second,
 }
 
 enum tide_status
-tide_fallback_served(struct tide_resource *resource, uint64_t *out)
+tide_fallback_read(struct tide_resource *resource, struct tide_fallback_figures *out)
 {
     const struct fallback *fallback = (const struct fallback *)resource;
+    enum tide_status status = tidei_figures_clear("fallback", out);
+    struct tide_fallback_figures figures;
 
-    if (out != NULL)
-        *out = 0;
-    if (resource == NULL || out == NULL || resource->ops != &tidei_fallback_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "fallback: asked of what is no fallback");
-    *out = tidei_address_shards_noted(fallback->noted);
+    if (status != TIDE_OK)
+        return status;
+    if (resource == NULL || resource->ops != &tidei_fallback_kind.ops)
+        return tide_error_set(TIDE_EINVAL, "fallback: not a fallback resource");
+    figures.served = tidei_address_shards_noted(fallback->noted);
+    tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
 }

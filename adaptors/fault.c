@@ -77,7 +77,7 @@ fault_chosen_by(const struct fault *fault, uint64_t number)
 static enum tide_status
 fault_plant(struct fault *fault, uint64_t number, size_t bytes, const char *argument)
 {
-    enum tide_status status = fault->options.status;
+    enum tide_status status = (enum tide_status)fault->options.status;
 
     atomic_fetch_add_explicit(&fault->planted, 1, memory_order_relaxed);
     tide_error_set(status, "fault: planted failure of request %llu (%s): chosen by %s", (unsigned long long)number,
@@ -212,7 +212,7 @@ const struct tidei_kind tidei_fault_kind = {
     },
     .arguments = fault_arguments,
     .argument_count = TIDEI_COUNT_OF(fault_arguments),
-    .options_size = sizeof(struct tide_fault_options),
+    .options_size = offsetof(struct tide_fault_options, reserved),
     TIDEI_KIND_STRUCT(struct fault),
     .check = fault_check,
     .init = fault_init,
@@ -230,7 +230,7 @@ tide_fault_restart(struct tide_resource *resource, uint64_t nth)
     struct fault *fault = (struct fault *)resource;
 
     if (resource == NULL || resource->ops != &tidei_fault_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "fault: restart of what is no fault");
+        return tide_error_set(TIDE_EINVAL, "fault: not a fault resource");
     atomic_store_explicit(&fault->nth, nth, memory_order_relaxed);
     atomic_store_explicit(&fault->counted, 0, memory_order_relaxed);
     atomic_store_explicit(&fault->planted, 0, memory_order_relaxed);
@@ -239,15 +239,18 @@ tide_fault_restart(struct tide_resource *resource, uint64_t nth)
 }
 
 enum tide_status
-tide_fault_read(struct tide_resource *resource, struct tide_fault_counts *out)
+tide_fault_read(struct tide_resource *resource, struct tide_fault_figures *out)
 {
     const struct fault *fault = (const struct fault *)resource;
+    enum tide_status status = tidei_figures_clear("fault", out);
+    struct tide_fault_figures figures;
 
-    if (out != NULL)
-        *out = (struct tide_fault_counts){ 0 };
-    if (resource == NULL || out == NULL || resource->ops != &tidei_fault_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "fault: asked of what is no fault");
-    out->counted = atomic_load_explicit(&fault->counted, memory_order_relaxed);
-    out->planted = atomic_load_explicit(&fault->planted, memory_order_relaxed);
+    if (status != TIDE_OK)
+        return status;
+    if (resource == NULL || resource->ops != &tidei_fault_kind.ops)
+        return tide_error_set(TIDE_EINVAL, "fault: not a fault resource");
+    figures.counted = atomic_load_explicit(&fault->counted, memory_order_relaxed);
+    figures.planted = atomic_load_explicit(&fault->planted, memory_order_relaxed);
+    tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
 }

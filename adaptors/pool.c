@@ -135,7 +135,7 @@ pool_read(struct pool *pool, struct tide_pool_figures *out)
     struct tidei_chunk_heap *chunk_heap = &pool->chunk_heap;
     struct tidei_cache_sums sums;
 
-    *out = (struct tide_pool_figures){ 0 };
+    *out = (struct tide_pool_figures){ TIDE_FIGURES(*out) };
     tidei_cache_close(&pool->cache, &sums);
     out->used_bytes = chunk_heap->used_bytes + (uint64_t)sums.used_bytes;
     out->cached_bytes = sums.bytes;
@@ -253,7 +253,9 @@ pool_init(struct tide_resource *self, size_t *fault)
     (void)fault;
     if (status != TIDE_OK)
         return status;
-    status = tidei_cache_init(&pool->cache, &pool->chunk_heap, pool->options.cache_bytes);
+    /* A cache of 1 B keeps nothing. */
+    status = tidei_cache_init(&pool->cache, &pool->chunk_heap,
+                              pool->options.cache_bytes != 0 ? pool->options.cache_bytes : 1);
     if (status != TIDE_OK)
         goto fini_chunk_heap;
     if (pool->options.initial_bytes != 0)
@@ -312,7 +314,7 @@ static const struct tidei_argument pool_arguments[] = {
       .type = TIDEI_ARGUMENT_SIZE,
       .share = true,
       .default_value = UINT64_MAX,
-      .zero_value = 1,
+      .zero_value = TIDE_NONE,
       .expected = "a size such as 1GiB, or a share such as 25%",
       TIDEI_FIELD(struct tide_pool_options, release_threshold_bytes) },
     { .key = "alignment",
@@ -324,7 +326,7 @@ static const struct tidei_argument pool_arguments[] = {
     { .key = "cache",
       .type = TIDEI_ARGUMENT_SIZE,
       .default_value = UINT64_C(64) << 20,
-      .zero_value = 1,
+      .zero_value = TIDE_NONE,
       .expected = "a size such as 4MiB",
       TIDEI_FIELD(struct tide_pool_options, cache_bytes) },
 };
@@ -370,7 +372,7 @@ tide_pool_trim(struct tide_resource *resource, uint64_t keep_bytes)
     struct pool *pool = pool_of(resource);
 
     if (pool == NULL)
-        return tide_error_set(TIDE_EINVAL, "pool: asked of what is no pool");
+        return tide_error_set(TIDE_EINVAL, "pool: not a pool resource");
     return tidei_chunk_heap_trim(&pool->chunk_heap, keep_bytes);
 }
 
@@ -378,11 +380,14 @@ enum tide_status
 tide_pool_read(struct tide_resource *resource, struct tide_pool_figures *out)
 {
     struct pool *pool = pool_of(resource);
+    enum tide_status status = tidei_figures_clear("pool", out);
+    struct tide_pool_figures figures;
 
-    if (out != NULL)
-        *out = (struct tide_pool_figures){ 0 };
-    if (pool == NULL || out == NULL)
-        return tide_error_set(TIDE_EINVAL, "pool: asked of what is no pool");
-    pool_read(pool, out);
+    if (status != TIDE_OK)
+        return status;
+    if (pool == NULL)
+        return tide_error_set(TIDE_EINVAL, "pool: not a pool resource");
+    pool_read(pool, &figures);
+    tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
 }

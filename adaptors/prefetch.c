@@ -132,7 +132,7 @@ static const struct tidei_argument prefetch_arguments[] = {
 const struct tidei_kind tidei_prefetch_kind = {
     .arguments = prefetch_arguments,
     .argument_count = TIDEI_COUNT_OF(prefetch_arguments),
-    .options_size = sizeof(struct tide_prefetch_options),
+    .options_size = offsetof(struct tide_prefetch_options, reserved),
 #ifdef HAVE_CUDA_H
     .ops = {
         .version = TIDE_RESOURCE_OPS_VERSION,

@@ -51,8 +51,8 @@ retry_wanted(const struct retry *retry, enum tide_status status)
 static bool
 retry_call(const struct retry *retry, size_t bytes, unsigned number, enum tide_status status)
 {
-    if (retry->options.retry != NULL)
-        return retry->options.retry(retry->options.context, bytes, number, status);
+    if (retry->options.function != NULL)
+        return retry->options.function(retry->options.context, bytes, number, status);
     return retry_trim(retry->base.upstream, bytes, number, status);
 }
 
@@ -121,7 +121,7 @@ const struct tidei_kind tidei_retry_kind = {
     },
     .arguments = retry_arguments,
     .argument_count = TIDEI_COUNT_OF(retry_arguments),
-    .options_size = sizeof(struct tide_retry_options),
+    .options_size = offsetof(struct tide_retry_options, reserved),
     TIDEI_KIND_STRUCT(struct retry),
 };
 
@@ -132,16 +132,19 @@ tide_retry_create(struct tide_resource *upstream, const struct tide_retry_option
 }
 
 enum tide_status
-tide_retry_read(struct tide_resource *resource, struct tide_retry_counts *out)
+tide_retry_read(struct tide_resource *resource, struct tide_retry_figures *out)
 {
     const struct retry *retry = (const struct retry *)resource;
+    enum tide_status status = tidei_figures_clear("retry", out);
+    struct tide_retry_figures figures;
 
-    if (out != NULL)
-        *out = (struct tide_retry_counts){ 0 };
-    if (resource == NULL || out == NULL || resource->ops != &tidei_retry_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "retry: asked of what is no retry");
+    if (status != TIDE_OK)
+        return status;
+    if (resource == NULL || resource->ops != &tidei_retry_kind.ops)
+        return tide_error_set(TIDE_EINVAL, "retry: not a retry resource");
     /* In this order, so that no more are served than have failed. */
-    out->served = atomic_load_explicit(&retry->served, memory_order_relaxed);
-    out->failed = atomic_load_explicit(&retry->failed, memory_order_relaxed);
+    figures.served = atomic_load_explicit(&retry->served, memory_order_relaxed);
+    figures.failed = atomic_load_explicit(&retry->failed, memory_order_relaxed);
+    tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
 }

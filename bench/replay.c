@@ -52,8 +52,8 @@ peak_live(const struct replay_input *input)
 static void
 replay_once(const struct replay_input *input, const char *text, bool counted, struct outcome *out)
 {
-    struct tide_pool_figures figures = { 0 };
-    struct tide_statistics statistics = { 0 };
+    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
+    struct tide_statistics_figures statistics = { TIDE_FIGURES(statistics) };
     struct tide_resource *stack, *pool;
     struct replay replay;
 

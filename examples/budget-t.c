@@ -48,7 +48,7 @@ greedy(struct tide_resource *memory)
 
 /* Run `function` within `budget_bytes`: what it returned, and the figures that it left. */
 static enum tide_status
-run_within(uint64_t budget_bytes, work function, struct tide_statistics *figures)
+run_within(uint64_t budget_bytes, work function, struct tide_statistics_figures *figures)
 {
     const struct tide_limit_options budget = { TIDE_OPTIONS(budget), .limit_bytes = budget_bytes, .alignment = 1 };
     struct tide_resource *host = NULL;
@@ -56,7 +56,7 @@ run_within(uint64_t budget_bytes, work function, struct tide_statistics *figures
     struct tide_resource *statistics = NULL;
     enum tide_status status;
 
-    memset(figures, 0, sizeof(*figures));
+    *figures = (struct tide_statistics_figures){ TIDE_FIGURES(*figures) };
     if ((status = tide_host_create(NULL, &host)) != TIDE_OK ||
         (status = tide_limit_create(host, &budget, &limit)) != TIDE_OK ||
         (status = tide_statistics_create(limit, NULL, &statistics)) != TIDE_OK)
@@ -73,7 +73,7 @@ out:
 int
 main(void)
 {
-    struct tide_statistics figures;
+    struct tide_statistics_figures figures;
 
     plan(7);
     ok(run_within(BUDGET_BYTES, thrifty, &figures) == TIDE_OK, "the thrifty code stays within its budget");

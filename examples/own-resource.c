@@ -137,7 +137,7 @@ main(void)
 {
     struct tide_resource *frame = NULL;
     struct tide_resource *statistics = NULL;
-    struct tide_statistics figures;
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
     void *small = NULL;
     void *large = NULL;
     int exit_status = 1;

@@ -64,7 +64,7 @@ main(void)
 {
     struct tide_resource *memory;
     struct tide_resource *statistics;
-    struct tide_statistics figures;
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
     char text[1024];
     int exit_status = 0;
 

@@ -20,6 +20,7 @@ pkginclude_HEADERS = \
 	include/tidemark/prefetch.h \
 	include/tidemark/resource.h \
 	include/tidemark/retry.h \
+	include/tidemark/sized.h \
 	include/tidemark/stack.h \
 	include/tidemark/statistics.h \
 	include/tidemark/status.h \

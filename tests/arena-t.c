@@ -228,7 +228,7 @@ check_marks(void)
 static void
 check_create(void)
 {
-    struct tide_arena_options options = { TIDE_OPTIONS(options), .size_bytes = UINT64_MAX };
+    struct tide_arena_options options = { TIDE_OPTIONS(options), .size_bytes = UINT64_MAX - 255 };
     struct tide_resource *base = base_sim(0), *arena;
 
     ok(tide_arena_create(base, &options, &arena) == TIDE_EINVAL && arena == NULL, "a size that overflows is refused");

@@ -424,7 +424,7 @@ check_add_beside_threads(void)
     is_u64(refused, 0, "bins are added while others allocate");
     is_u64(wrong, 0, "every block is freed where it came from");
     for (unsigned i = 0; i < ADDED; i++) {
-        struct tide_statistics figures;
+        struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
 
         tide_statistics_read(upstreams[i], &figures);
         left += figures.bytes.current != 0 || figures.count.current != 0;

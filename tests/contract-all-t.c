@@ -242,11 +242,11 @@ used(struct tide_resource *resource)
 static bool
 counts_some(struct tide_resource *resource)
 {
-    struct tide_statistics statistics;
-    uint64_t bytes = 0, count = 0;
+    struct tide_statistics_figures statistics = { TIDE_FIGURES(statistics) };
+    struct tide_limit_figures limit = { TIDE_FIGURES(limit) };
 
-    if (tide_limit_used(resource, &bytes) == TIDE_OK && tide_limit_used_count(resource, &count) == TIDE_OK)
-        return bytes != 0 || count != 0;
+    if (tide_limit_read(resource, &limit) == TIDE_OK)
+        return limit.used_bytes != 0 || limit.used_count != 0;
     return tide_statistics_read(resource, &statistics) == TIDE_OK &&
            (statistics.bytes.current != 0 || statistics.count.current != 0);
 }

@@ -15,6 +15,7 @@
 #include "bases.h"
 #include "contract.h"
 #include "gate.h"
+#include "limit-used.h"
 #include "point.h"
 #include "tap.h"
 #include "upstream.h"
@@ -62,7 +63,7 @@ limit_over(struct tide_resource *upstream, uint64_t bytes, uint64_t count)
 /* --- One call at a time. --- */
 
 struct model {
-    struct tide_statistics levels[DEPTH];
+    struct tide_statistics_figures levels[DEPTH];
     int depth; /* of the innermost */
     int64_t used_bytes, used_count;
 };
@@ -93,7 +94,7 @@ model_add(struct tide_counter *counter, int64_t value)
 static void
 model_count(struct model *model, int64_t bytes, int64_t count)
 {
-    struct tide_statistics *figures = &model->levels[model->depth];
+    struct tide_statistics_figures *figures = &model->levels[model->depth];
 
     model->used_bytes += bytes;
     model->used_count += count;
@@ -111,7 +112,7 @@ model_fold(struct tide_counter *outer, const struct tide_counter *inner)
 }
 
 static bool
-same(const struct tide_statistics *a, const struct tide_statistics *b)
+same(const struct tide_statistics_figures *a, const struct tide_statistics_figures *b)
 {
     return a->bytes.current == b->bytes.current && a->bytes.peak == b->bytes.peak && a->bytes.total == b->bytes.total &&
            a->count.current == b->count.current && a->count.peak == b->count.peak && a->count.total == b->count.total;
@@ -155,13 +156,13 @@ static void
 serial_nest(struct serial *serial)
 {
     struct model *model = &serial->model;
-    struct tide_statistics seen, wanted = model->levels[model->depth];
+    struct tide_statistics_figures seen = { TIDE_FIGURES(seen) }, wanted = model->levels[model->depth];
 
     if (contract_random(&serial->seed) % 2 == 0) {
         if (model->depth + 1 == DEPTH)
             return;
         serial->wrong += tide_statistics_push(serial->statistics, &seen) != TIDE_OK || !same(&seen, &wanted);
-        model->levels[++model->depth] = (struct tide_statistics){ 0 };
+        model->levels[++model->depth] = (struct tide_statistics_figures){ 0 };
     } else {
         if (model->depth == 0)
             return;
@@ -175,14 +176,12 @@ serial_nest(struct serial *serial)
 static void
 serial_look(struct serial *serial)
 {
-    struct tide_statistics seen;
-    uint64_t bytes, count;
+    struct tide_statistics_figures seen = { TIDE_FIGURES(seen) };
 
     serial->wrong += tide_statistics_read(serial->statistics, &seen) != TIDE_OK ||
                      !same(&seen, &serial->model.levels[serial->model.depth]);
-    serial->wrong += tide_limit_used(serial->limit, &bytes) != TIDE_OK ||
-                     tide_limit_used_count(serial->limit, &count) != TIDE_OK ||
-                     bytes != (uint64_t)serial->model.used_bytes || count != (uint64_t)serial->model.used_count;
+    serial->wrong += limit_used(serial->limit) != (uint64_t)serial->model.used_bytes ||
+                     limit_used_count(serial->limit) != (uint64_t)serial->model.used_count;
 }
 
 /* Some steps in a row, so that a thread comes to hold something in reserve; then maybe another thread's turn. */
@@ -344,7 +343,7 @@ reader_run(void *context)
     int64_t peak = 0, total = 0;
 
     while (!atomic_load_explicit(&worker->crowd->stop, memory_order_relaxed)) { /* relaxed: tells nothing else */
-        struct tide_statistics seen;
+        struct tide_statistics_figures seen = { TIDE_FIGURES(seen) };
 
         worker->wrong += tide_statistics_read(worker->crowd->top, &seen) != TIDE_OK;
         worker->wrong += seen.bytes.current < 0 || seen.bytes.current > seen.bytes.peak || seen.bytes.peak < peak;
@@ -399,7 +398,7 @@ check_crowd(void)
 {
     struct upstream *upstream = upstream_create();
     struct crowd crowd = { .top = statistics_over(&upstream->base), .upstream = upstream };
-    struct tide_statistics seen;
+    struct tide_statistics_figures seen = { TIDE_FIGURES(seen) };
     struct worker sum;
 
     is_u64(crowd_run(&crowd, 3000, &sum), 0, "sixteen threads at once: no call fails, no set of figures is impossible");
@@ -421,16 +420,14 @@ check_bound(void)
     struct upstream *upstream = upstream_create();
     struct tide_resource *limit = limit_over(&upstream->base, 20000, 0);
     struct crowd crowd = { .top = statistics_over(limit), .upstream = upstream };
-    struct tide_statistics seen;
+    struct tide_statistics_figures seen = { TIDE_FIGURES(seen) };
     struct worker sum;
-    uint64_t used;
 
     is_u64(crowd_run(&crowd, 3000, &sum), 0, "sixteen threads at a limit: what was let through is taken back");
     tide_statistics_read(crowd.top, &seen);
     ok(seen.bytes.peak <= (int64_t)upstream->peak_bytes && upstream->peak_bytes <= 20000,
        "neither a peak nor what upstream had passes it");
-    tide_limit_used(limit, &used);
-    is_u64(used, 0, "and nothing is left");
+    is_u64(limit_used(limit), 0, "and nothing is left");
     tide_resource_release(crowd.top);
     tide_resource_release(limit);
     tide_resource_release(&upstream->base);
@@ -515,14 +512,14 @@ check_last_byte(void)
     struct filler fillers[THREADS];
     struct tide_resource *base = base_sim(0), *limit;
     pthread_barrier_t barrier;
-    uint64_t wrong = 0, differ = 0, more = 0, used;
+    uint64_t wrong = 0, differ = 0, more = 0;
     void *pointer;
 
     pthread_barrier_init(&barrier, NULL, THREADS);
     for (int round = 0; round < 30; round++) {
         limit = limit_over(base, LAST_BYTES, 0);
         differ += run_fillers(fillers, limit, &barrier, &wrong) != LAST_BYTES;
-        differ += tide_limit_used(limit, &used) != TIDE_OK || used != LAST_BYTES;
+        differ += limit_used(limit) != LAST_BYTES;
         more += take(limit, 1, &pointer) != TIDE_ELIMIT;
         tide_resource_release(limit);
     }
@@ -567,7 +564,7 @@ static void
 check_windows(void)
 {
     struct tide_resource *base = base_sim(0), *statistics = statistics_over(base);
-    struct tide_statistics seen;
+    struct tide_statistics_figures seen = { TIDE_FIGURES(seen) };
     pthread_t thread;
     void *pointer, *done;
 

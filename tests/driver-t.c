@@ -114,7 +114,7 @@ test_create_errors(void)
     is_string(tide_error_text(), "driver: cuMemPoolCreate: CUDA_ERROR_INVALID_VALUE (1)", "the text names the call");
     is_i64(fake.primary.references, 0, "the primary context was given back");
     fake.fail = "cuMemPoolSetAttribute";
-    options = (struct tide_driver_options){ TIDE_OPTIONS(options), .set_release_threshold = true };
+    options = (struct tide_driver_options){ TIDE_OPTIONS(options), .release_threshold_bytes = TIDE_NONE };
     ok(create_fails(&options) == TIDE_EDRIVER, "a threshold that cannot be set is a driver's error");
     is_i64(fake.pools + fake.primary.references, 0, "the pool was given back with the context");
     fake_reset();
@@ -334,10 +334,10 @@ describes(const struct tide_driver_options *options, const char *wanted)
 static void
 test_describe(void)
 {
-    struct tide_driver_options own = { TIDE_OPTIONS(own), .device = 1, .set_release_threshold = true,
-                                       .release_threshold_bytes = 1024 * MIB, .maximum_bytes = 8192 * MIB };
+    struct tide_driver_options own = { TIDE_OPTIONS(own), .device = 1, .release_threshold_bytes = 1024 * MIB,
+                                       .maximum_bytes = 8192 * MIB };
     struct tide_driver_options shared = { TIDE_OPTIONS(shared), .use_default_pool = true,
-                                          .set_release_threshold = true };
+                                          .release_threshold_bytes = TIDE_NONE };
 
     describes(NULL, "");
     describes(&own, "device=1, release_threshold=1GiB, maximum=8GiB");
@@ -371,7 +371,7 @@ static void
 test_default_pool(void)
 {
     struct tide_driver_options options = { TIDE_OPTIONS(options), .use_default_pool = true,
-                                           .set_release_threshold = true, .release_threshold_bytes = 7 * MIB };
+                                           .release_threshold_bytes = 7 * MIB };
     struct tide_resource *driver = NULL;
 
     fake_reset();
@@ -384,7 +384,7 @@ test_default_pool(void)
     fake.threshold_bytes = 9 * MIB;
     tide_resource_release(driver);
     is_u64(fake.threshold_bytes, 9 * MIB, "unless somebody else has changed it since");
-    options.set_release_threshold = false;
+    options.release_threshold_bytes = 0;
     tide_driver_create(&options, &driver);
     tide_resource_release(driver);
     is_u64(fake.threshold_bytes, 9 * MIB, "a driver that sets no threshold touches none");

@@ -60,7 +60,7 @@ check_choice(void)
 {
     struct upstream *upstream;
     struct tide_resource *fault = make((struct tide_fault_options){ .nth = 3 }, &upstream);
-    struct tide_fault_counts counts;
+    struct tide_fault_figures counts = { TIDE_FIGURES(counts) };
 
     is_string(pattern(fault, 8, 6), "..x...", "the third of all fails, with NULL, and no other");
     ok(upstream->allocate_calls == 5 && upstream->live_count == 0, "and never reaches what is below");
@@ -108,7 +108,7 @@ check_chance(void)
 {
     struct tide_fault_options options = { .probability = 0.25, .seed = 7 };
     struct tide_resource *fault = make(options, NULL), *again = make(options, NULL);
-    struct tide_fault_counts counts;
+    struct tide_fault_figures counts = { TIDE_FIGURES(counts) };
     char first[128];
 
     snprintf(first, sizeof(first), "%s", pattern(fault, 1, 100));
@@ -148,7 +148,7 @@ check_threads(void)
 {
     struct upstream *upstream;
     struct tide_resource *fault = make((struct tide_fault_options){ .every = 7 }, &upstream);
-    struct tide_fault_counts counts;
+    struct tide_fault_figures counts = { TIDE_FIGURES(counts) };
     pthread_t threads[THREADS];
 
     for (size_t i = 0; i < THREADS; i++)
@@ -186,7 +186,7 @@ check_bad_input(void)
     struct tide_fault_options options = { TIDE_OPTIONS(options), .nth = 1 };
     struct upstream *upstream = upstream_create();
     struct tide_resource *fault;
-    struct tide_fault_counts counts;
+    struct tide_fault_figures counts = { TIDE_FIGURES(counts) };
 
     ok(refused((struct tide_fault_options){ 0 }) == TIDE_EINVAL, "a fault that chooses nothing is refused");
     ok(refused((struct tide_fault_options){ .probability = -0.1 }) == TIDE_EINVAL &&

@@ -166,7 +166,7 @@ static void
 test_all_writes(void)
 {
     const char *path = scratch("all-writes.db");
-    struct tide_trace_recovery recovery;
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
     struct heard heard;
     struct load load;
     int64_t pairs;
@@ -390,7 +390,7 @@ static void
 test_size_limit(void)
 {
     const char *path = scratch("size-limit.db");
-    struct tide_trace_recovery recovery;
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
     int status;
 
     if (!CHILDREN_MAY_RECORD) {
@@ -423,7 +423,7 @@ full_child(void *argument)
 {
     const char *folder = argument;
     char path[256];
-    struct tide_trace_recovery recovery;
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
     struct heard heard;
     struct load load;
     int64_t pairs;

@@ -94,7 +94,7 @@ check_freed(void)
     ok(damage_count == 3 && damages[2].block == d, "the rest is looked at in the end");
     is_u64(figure(base, TIDE_QUERY_BYTES_USED), 0, "and all of it goes back");
 
-    guard = over(tide_resource_retain(base), 16, TIDE_GUARD_HOLD_NONE);
+    guard = over(tide_resource_retain(base), 16, TIDE_NONE);
     d = take(guard, 100, 16);
     ok(give(guard, d, 100, 16) == TIDE_OK && figure(base, TIDE_QUERY_BYTES_USED) == 0, "it may hold nothing");
     tide_resource_release(guard);
@@ -227,7 +227,7 @@ create(void *context)
 int
 main(void)
 {
-    uint64_t holds[] = { TIDE_GUARD_HOLD_NONE, 100 * KIB };
+    uint64_t holds[] = { TIDE_NONE, 100 * KIB };
 
     plan(2 * CONTRACT_TESTS + CANARY_TESTS + FREED_TESTS + TELL_TESTS + FAILURE_TESTS + BAD_TESTS + TEXT_TESTS);
     for (int i = 0; i < 2; i++) {

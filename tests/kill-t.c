@@ -81,7 +81,7 @@ static int
 recover(void *argument)
 {
     const struct child *child = argument;
-    struct tide_trace_recovery recovery;
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
 
     if (child->label != NULL)
         point_kill(child->label, child->nth);
@@ -136,7 +136,7 @@ test_recorder(const char *label)
 
     for (size_t i = 0; i < sizeof(nths) / sizeof(nths[0]); i++) {
         struct child child = { name_of(), label, nths[i] };
-        struct tide_trace_recovery recovery;
+        struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
         int status;
 
         memset(progress, 0, sizeof(*progress));
@@ -164,7 +164,7 @@ static void
 test_creation(const char *label)
 {
     struct child child = { name_of(), label, 1 };
-    struct tide_trace_recovery recovery;
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
     int status = in_child(record, &child);
     bool good = was_killed(status);
 
@@ -188,7 +188,7 @@ test_recovery(const char *label)
     for (size_t i = 0; i < sizeof(nths) / sizeof(nths[0]); i++) {
         /* One leaves rings that are not empty, the other a half that is not written. */
         struct child child = { name_of(), i % 2 == 0 ? "merge.before-publish" : "writer.before-write", 3 };
-        struct tide_trace_recovery recovery;
+        struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
 
         memset(progress, 0, sizeof(*progress));
         if (!was_killed(in_child(record, &child)))

@@ -7,6 +7,7 @@
 #include "bases.h"
 #include "contract.h"
 #include "gate.h"
+#include "limit-used.h"
 #include "tap.h"
 #include "upstream.h"
 
@@ -26,14 +27,6 @@ over(struct tide_resource *upstream, uint64_t limit_bytes, uint64_t alignment)
         abort();
     tide_resource_release(upstream);
     return limit;
-}
-
-static uint64_t
-used(struct tide_resource *limit)
-{
-    uint64_t bytes;
-
-    return tide_limit_used(limit, &bytes) == TIDE_OK ? bytes : UINT64_MAX;
 }
 
 static enum tide_status
@@ -59,31 +52,31 @@ check_bound(const struct base_maker *base)
 
     diag("the bound over %s", base->name);
     ok(take(limit, 4 * MIB, &first) == TIDE_OK && take(limit, 4 * MIB, &second) == TIDE_OK, "4 + 4 of 10 MiB pass");
-    is_u64(used(limit), 8 * MIB, "and count");
+    is_u64(limit_used(limit), 8 * MIB, "and count");
     ok(take(limit, 3 * MIB, &third) == TIDE_ELIMIT && third == NULL, "3 MiB more are refused, with NULL");
     is_string(tide_error_text(), "limit: 3 MiB request exceeds 10 MiB limit (8 MiB in use)", "in words and numbers");
-    is_u64(used(limit), 8 * MIB, "the counter stays at 8 MiB");
+    is_u64(limit_used(limit), 8 * MIB, "the counter stays at 8 MiB");
     ok(take(limit, SIZE_MAX, &third) != TIDE_OK && third == NULL, "SIZE_MAX is refused");
-    is_u64(used(limit), 8 * MIB, "with the counter unchanged");
+    is_u64(limit_used(limit), 8 * MIB, "with the counter unchanged");
     ok(take(limit, SIZE_MAX - 256 * KIB, &third) != TIDE_OK && third == NULL, "SIZE_MAX - 256 KiB is refused");
-    is_u64(used(limit), 8 * MIB, "with the counter unchanged");
+    is_u64(limit_used(limit), 8 * MIB, "with the counter unchanged");
     ok(give(limit, first, 4 * MIB) == TIDE_OK, "4 MiB are freed");
     ok(take(limit, 6 * MIB + 1, &third) == TIDE_ELIMIT, "then 6 MiB and a byte are refused");
     ok(take(limit, 6 * MIB, &first) == TIDE_OK, "and exactly 6 MiB pass");
-    is_u64(used(limit), 10 * MIB, "which is all of it");
+    is_u64(limit_used(limit), 10 * MIB, "which is all of it");
     ok(take(limit, 1, &third) == TIDE_ELIMIT, "not a byte more passes");
     ok(take(limit, 0, &third) == TIDE_OK && give(limit, third, 0) == TIDE_OK, "0 bytes pass and are freed");
     give(limit, first, 6 * MIB);
     give(limit, second, 4 * MIB);
-    is_u64(used(limit), 0, "nothing is left in use");
+    is_u64(limit_used(limit), 0, "nothing is left in use");
     ok(take(limit, 10 * MIB, &first) == TIDE_OK && give(limit, first, 10 * MIB) == TIDE_OK, "all at once passes");
     ok(take(limit, 10 * MIB + 1, &first) == TIDE_ELIMIT, "all and a byte does not");
     tide_resource_release(limit);
-    limit = over(base->create(0), 0, 1);
+    limit = over(base->create(0), TIDE_NONE, 1);
     ok(take(limit, 1, &first) == TIDE_ELIMIT && take(limit, 0, &first) == TIDE_OK, "a limit of 0 lets 0 bytes pass");
     tide_resource_release(limit);
-    limit = over(base->create(0), UINT64_MAX, 1);
-    ok(take(limit, 1, &first) == TIDE_OK && used(limit) == 1 && give(limit, first, 1) == TIDE_OK,
+    limit = over(base->create(0), TIDE_UNLIMITED, 1);
+    ok(take(limit, 1, &first) == TIDE_OK && limit_used(limit) == 1 && give(limit, first, 1) == TIDE_OK,
        "the largest limit there is lets all pass");
     tide_resource_release(limit);
 }
@@ -97,16 +90,18 @@ check_rounding(const struct base_maker *base)
     void *first = NULL, *second = NULL, *third = &third;
 
     diag("rounding over %s", base->name);
-    ok(take(limit, 1, &first) == TIDE_OK && used(limit) == 256, "a byte counts 256");
-    ok(take(limit, 257, &second) == TIDE_ELIMIT && used(limit) == 256, "257 bytes count 512, and are refused");
-    ok(take(limit, 256, &second) == TIDE_OK && used(limit) == 512, "256 bytes count 256");
-    ok(take(limit, 0, &third) == TIDE_OK && used(limit) == 512, "0 bytes count 0");
-    ok(give(limit, first, 1) == TIDE_OK && used(limit) == 256, "a byte freed gives 256 back");
-    ok(take(limit, SIZE_MAX, &third) == TIDE_EOVERFLOW && third == NULL && used(limit) == 256,
+    ok(take(limit, 1, &first) == TIDE_OK && limit_used(limit) == 256, "a byte counts 256");
+    ok(take(limit, 257, &second) == TIDE_ELIMIT && limit_used(limit) == 256, "257 bytes count 512, and are refused");
+    ok(take(limit, 256, &second) == TIDE_OK && limit_used(limit) == 512, "256 bytes count 256");
+    ok(take(limit, 0, &third) == TIDE_OK && limit_used(limit) == 512, "0 bytes count 0");
+    ok(give(limit, first, 1) == TIDE_OK && limit_used(limit) == 256, "a byte freed gives 256 back");
+    ok(take(limit, SIZE_MAX, &third) == TIDE_EOVERFLOW && third == NULL && limit_used(limit) == 256,
        "SIZE_MAX overflows, and is refused");
-    ok(take(limit, SIZE_MAX - 254, &third) == TIDE_EOVERFLOW && used(limit) == 256, "as is the first that overflows");
-    ok(take(limit, SIZE_MAX - 255, &third) == TIDE_ELIMIT && used(limit) == 256, "the last that does not is refused");
-    ok(give(limit, second, SIZE_MAX) == TIDE_EOVERFLOW && give(limit, second, 256) == TIDE_OK && used(limit) == 0,
+    ok(take(limit, SIZE_MAX - 254, &third) == TIDE_EOVERFLOW && limit_used(limit) == 256,
+       "as is the first that overflows");
+    ok(take(limit, SIZE_MAX - 255, &third) == TIDE_ELIMIT && limit_used(limit) == 256,
+       "the last that does not is refused");
+    ok(give(limit, second, SIZE_MAX) == TIDE_EOVERFLOW && give(limit, second, 256) == TIDE_OK && limit_used(limit) == 0,
        "a size that overflows is no size to give back");
     tide_resource_release(limit);
 }
@@ -117,7 +112,7 @@ static enum tide_status visited_status;
 static void
 visit_used(void *context)
 {
-    visited_used = used(context);
+    visited_used = limit_used(context);
 }
 
 static void
@@ -146,21 +141,22 @@ check_upstream(void)
     is_u64(upstream->last_bytes, 60, "upstream gets the size that was asked for");
     upstream->fail_allocate = 1;
     ok(take(limit, 40, &other) == TIDE_ECAPACITY && other == NULL, "upstream's refusal is passed on");
-    is_u64(used(limit), 60, "and the reservation given back");
+    is_u64(limit_used(limit), 60, "and the reservation given back");
     upstream->fail_deallocate = 1;
-    ok(give(limit, pointer, 60) == TIDE_EDRIVER && used(limit) == 60, "what upstream does not take back still counts");
+    ok(give(limit, pointer, 60) == TIDE_EDRIVER && limit_used(limit) == 60,
+       "what upstream does not take back still counts");
     gate->before_deallocate = visit_used;
     gate->after_deallocate = visit_take;
     ok(give(limit, pointer, 60) == TIDE_OK, "a deallocation passes");
     is_u64(visited_used, 60, "upstream is asked before the bytes are given back");
     ok(visited_status == TIDE_ELIMIT, "nobody gets them before upstream has returned");
-    is_u64(used(limit), 0, "then they are");
+    is_u64(limit_used(limit), 0, "then they are");
     gate->before_allocate = visit_take;
     ok(take(limit, 60, &pointer) == TIDE_OK && visited_status == TIDE_ELIMIT,
        "a request that does not fit beside one on its way is refused");
-    ok(give(limit, &other, 60) == TIDE_EPOINTER && used(limit) == 60, "an unknown pointer changes nothing");
-    ok(give(limit, pointer, 59) == TIDE_EMISMATCH && used(limit) == 60, "a wrong size changes nothing");
-    ok(give(limit, pointer, 61) == TIDE_EMISMATCH && used(limit) == 60, "more than is outstanding even less");
+    ok(give(limit, &other, 60) == TIDE_EPOINTER && limit_used(limit) == 60, "an unknown pointer changes nothing");
+    ok(give(limit, pointer, 59) == TIDE_EMISMATCH && limit_used(limit) == 60, "a wrong size changes nothing");
+    ok(give(limit, pointer, 61) == TIDE_EMISMATCH && limit_used(limit) == 60, "more than is outstanding even less");
     has_words(tide_error_text(), "61 B given back with 60 B outstanding", "and it says so");
     give(limit, pointer, 60);
     ok(tide_order(limit, 3, 4) == TIDE_OK && upstream->last_earlier == 3 && upstream->last_later == 4,
@@ -176,7 +172,7 @@ check_upstream(void)
 struct worker {
     pthread_t thread;
     struct tide_resource *limit;
-    _Atomic uint64_t *highest; /* of tide_limit_used, as seen by all */
+    _Atomic uint64_t *highest; /* of limit_used, as seen by all */
     bool greedy;
     uint64_t seed;
     uint64_t part_bytes;
@@ -186,7 +182,7 @@ struct worker {
 static void
 worker_look(struct worker *worker)
 {
-    uint64_t now = used(worker->limit);
+    uint64_t now = limit_used(worker->limit);
     uint64_t highest = atomic_load_explicit(worker->highest, memory_order_relaxed); /* relaxed: a number alone */
 
     while (now > highest && !atomic_compare_exchange_weak_explicit(worker->highest, &highest, now, memory_order_relaxed,
@@ -274,7 +270,7 @@ check_threads(const struct base_maker *base)
     diag("threads over %s", base->name);
     is_u64(wrong, 0, "of eight threads nobody's request fails that fits, and none passes that does not");
     ok(highest > 0 && highest <= 10 * MIB, "the sum that anybody sees never passes the limit");
-    is_u64(used(limit), 0, "nothing is left in use");
+    is_u64(limit_used(limit), 0, "nothing is left in use");
     tide_query(limit, TIDE_QUERY_BYTES_USED, &highest);
     is_u64(highest, 0, "nor below");
     tide_resource_release(limit);
@@ -348,7 +344,7 @@ check_counted(void)
     pthread_barrier_destroy(&full);
     is_u64(wrong, 0, "in a crowd at the limit everything that was let through is taken back");
     is_u64(upstream->peak_bytes, 3200, "upstream reaches the limit to the byte, and no further");
-    ok(upstream->live_count == 0 && used(limit) == 0, "nothing is left");
+    ok(upstream->live_count == 0 && limit_used(limit) == 0, "nothing is left");
     tide_resource_release(limit);
 }
 
@@ -357,18 +353,17 @@ check_counted(void)
 static void
 check_count(void)
 {
-    struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = UINT64_MAX, .limit_count = 2 };
+    struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_count = 2 };
     struct upstream *upstream = upstream_create();
     struct tide_resource *limit;
     void *first = NULL, *second = NULL, *third = &third;
-    uint64_t count = 5;
 
     if (tide_limit_create(&upstream->base, &options, &limit) != TIDE_OK)
         abort();
     tide_resource_release(&upstream->base);
     ok(take(limit, 100, &first) == TIDE_OK && take(limit, 0, &second) == TIDE_OK,
        "two allocations pass, one of 0 bytes");
-    ok(tide_limit_used_count(limit, &count) == TIDE_OK && count == 2, "and count");
+    ok(limit_used_count(limit) == 2, "and count");
     ok(take(limit, 0, &third) == TIDE_ELIMIT && third == NULL, "a third is refused, with NULL");
     is_string(tide_error_text(), "limit: one more allocation exceeds the limit of 2", "in words");
     ok(give(limit, second, 0) == TIDE_OK && take(limit, MIB, &third) == TIDE_OK,
@@ -377,9 +372,7 @@ check_count(void)
     ok(give(limit, first, 100) == TIDE_EDRIVER && take(limit, 1, &second) == TIDE_ELIMIT,
        "what upstream does not take back still counts");
     ok(give(limit, first, 100) == TIDE_OK && give(limit, third, MIB) == TIDE_OK, "both are freed");
-    ok(tide_limit_used_count(limit, &count) == TIDE_OK && count == 0 &&
-           tide_limit_used_count(NULL, &count) == TIDE_EINVAL && tide_limit_used_count(limit, NULL) == TIDE_EINVAL,
-       "and none is left");
+    ok(limit_used_count(limit) == 0, "and none is left");
     tide_resource_release(limit);
 }
 
@@ -415,7 +408,7 @@ static void
 check_soft(void)
 {
     struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = 100, .alignment = 1,
-                                          .soft_limit_bytes = 60, .soft_limit = warn };
+                                          .soft_limit_bytes = 60, .function = warn };
     struct upstream *upstream = upstream_create();
     struct tide_resource *limit;
     void *first, *second, *third, *fourth;
@@ -437,15 +430,15 @@ check_soft(void)
     give(limit, third, 5);
     warned_gives = limit;
     warned_pointer = first;
-    ok(take(limit, 40, &third) == TIDE_OK && warned == 3 && used(limit) == 50, "a callback may make room");
+    ok(take(limit, 40, &third) == TIDE_OK && warned == 3 && limit_used(limit) == 50, "a callback may make room");
     warned_gives = NULL;
     give(limit, third, 40);
     upstream->fail_allocate = 1;
-    ok(take(limit, 60, &third) != TIDE_OK && warned == 4 && used(limit) == 10,
+    ok(take(limit, 60, &third) != TIDE_OK && warned == 4 && limit_used(limit) == 10,
        "it comes before upstream is asked, also where that refuses");
     tide_resource_release(limit);
 
-    options.soft_limit = NULL;
+    options.function = NULL;
     options.soft_limit_bytes = 101;
     ok(tide_limit_create(&upstream->base, &options, &limit) == TIDE_EINVAL && limit == NULL,
        "a soft limit over the limit is refused");
@@ -502,7 +495,7 @@ static void
 check_crossings(void)
 {
     struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = 1000, .alignment = 1,
-                                          .soft_limit_bytes = 10 * THREADS - 1, .soft_limit = count_crossing };
+                                          .soft_limit_bytes = 10 * THREADS - 1, .function = count_crossing };
     struct tide_resource *base = base_sim(0), *limit;
     struct crosser crossers[THREADS];
     pthread_barrier_t barrier;
@@ -536,14 +529,16 @@ check_budget(void)
         if (tide_limit_create(&upstreams[i]->base, &options, &limits[i]) != TIDE_OK)
             abort();
     }
-    ok(take(limits[0], 60, &pointer) == TIDE_OK && used(limits[1]) == 60, "two limits of one budget count together");
-    ok(take(limits[1], 41, &other) == TIDE_ELIMIT && take(limits[1], 40, &other) == TIDE_OK && used(limits[0]) == 100,
+    ok(take(limits[0], 60, &pointer) == TIDE_OK && limit_used(limits[1]) == 60,
+       "two limits of one budget count together");
+    ok(take(limits[1], 41, &other) == TIDE_ELIMIT && take(limits[1], 40, &other) == TIDE_OK &&
+           limit_used(limits[0]) == 100,
        "and refuse together");
     give(limits[0], pointer, 60);
     ok(take(limits[1], 60, &pointer) == TIDE_OK, "what one gives back the other may have");
     options.budget = "other";
     tide_resource_release(limits[0]);
-    ok(tide_limit_create(&upstreams[0]->base, &options, &limits[0]) == TIDE_OK && used(limits[0]) == 0,
+    ok(tide_limit_create(&upstreams[0]->base, &options, &limits[0]) == TIDE_OK && limit_used(limits[0]) == 0,
        "another name is another budget");
     options.budget = "one";
     options.limit_bytes = 200;
@@ -599,7 +594,7 @@ check_text(void)
               "nor a soft limit over the limit");
 }
 
-#define USE_TESTS 11
+#define USE_TESTS 16
 
 static void
 check_use(void)
@@ -608,22 +603,34 @@ check_use(void)
     struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = 1, .alignment = 1 };
     char text[64] = "";
     struct tide_text description = { text, sizeof(text), 0 };
-    uint64_t figure = 5;
+    struct tide_limit_figures figures = { TIDE_FIGURES(figures), .used_bytes = 5, .used_count = 5 };
+    uint64_t figure;
     void *pointer;
 
     ok(tide_limit_create(NULL, &options, &limit) == TIDE_EINVAL && limit == NULL, "there is none without upstream");
     ok(tide_limit_create(base, &options, NULL) == TIDE_EINVAL, "there is none without a place for it");
     ok(tide_limit_create(base, NULL, &limit) == TIDE_EINVAL && limit == NULL, "nor without a bound");
+    is_string(tide_error_text(), "limit: no bound given, expected limit_bytes or limit_count",
+              "the error text names the options that give one");
     options.alignment = 3;
     ok(tide_limit_create(base, &options, &limit) == TIDE_EINVAL && limit == NULL, "an alignment is a power of two");
     options.struct_size = 3;
     ok(tide_limit_create(base, &options, &limit) == TIDE_EINVAL, "options have a size");
     limit = over(tide_resource_retain(base), 4096, 0);
-    ok(take(limit, 1, &pointer) == TIDE_OK && used(limit) == 256 && give(limit, pointer, 1) == TIDE_OK,
+    ok(take(limit, 1, &pointer) == TIDE_OK && limit_used(limit) == 256 && give(limit, pointer, 1) == TIDE_OK,
        "256 is counted up to where no alignment is given");
     tide_resource_release(limit);
-    ok(tide_limit_used(base, &figure) == TIDE_EINVAL && figure == 0, "what is no limit has no bytes in use");
-    ok(tide_limit_used(NULL, &figure) == TIDE_EINVAL && tide_limit_used(NULL, NULL) == TIDE_EINVAL, "nor has NULL");
+    ok(tide_limit_read(base, &figures) == TIDE_EINVAL && figures.used_bytes == 0 && figures.used_count == 0,
+       "the figures of a resource that is not a limit are zeros");
+    is_string(tide_error_text(), "limit: not a limit resource", "the error text says that it is not a limit");
+    ok(tide_limit_read(NULL, &figures) == TIDE_EINVAL, "NULL has no figures");
+    limit = over(tide_resource_retain(base), 4096, 0);
+    ok(tide_limit_read(limit, NULL) == TIDE_EINVAL, "figures need a place");
+    figures.struct_size = 0;
+    ok(tide_limit_read(limit, &figures) == TIDE_EINVAL, "figures have a size");
+    is_string(tide_error_text(), "limit: struct_size 0 in the figures, expected TIDE_FIGURES",
+              "the error text says how it is set");
+    tide_resource_release(limit);
     limit = over(tide_resource_retain(base), 4096, 512);
     ok(tide_query(limit, TIDE_QUERY_CAPACITY, &figure) == TIDE_OK && figure == 4096,
        "its capacity is the limit where the base has more");

@@ -147,6 +147,7 @@ include tests/fuzz/local.mk
 
 EXTRA_DIST += \
 	tests/contract.h \
+	tests/limit-used.h \
 	tests/upstream.h
 
 # What every test of a resource needs.

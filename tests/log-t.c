@@ -332,7 +332,7 @@ test_unbuildable_over_left(void)
 {
     const char *path = scratch("left.db");
     int status = in_child(leave, (void *)path);
-    struct tide_trace_recovery found;
+    struct tide_trace_recovery found = { TIDE_FIGURES(found) };
 
     ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a process that records and goes without an end");
     is_i64(build("log(%1$s) | log(%2$s, overwrite=true) | sim", scratch("there.db"), path, ""), TIDE_EEXIST,

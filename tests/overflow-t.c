@@ -244,7 +244,7 @@ static void
 test_told(void)
 {
     const char *path = scratch("told.db");
-    struct tide_trace_recovery recovery;
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
     int status = in_child(told_child, (void *)path);
 
     ok(WIFSIGNALED(status), "killed once a thread has told what it has dropped");

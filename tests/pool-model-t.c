@@ -121,7 +121,7 @@ figure(enum tide_query what)
 static void
 check_figures(void)
 {
-    struct tide_pool_figures figures;
+    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
 
     if (tide_pool_read(pool, &figures) != TIDE_OK)
         return; /* an arena, which tells one at a time */

@@ -39,10 +39,10 @@ check_takeover(size_t bytes)
 {
     struct upstream *upstream = upstream_create();
     struct tide_pool_options options = { TIDE_OPTIONS(options), .growth_bytes = 2 * bytes, .maximum_bytes = 2 * bytes,
-                                         .cache_bytes = 1 };
+                                         .cache_bytes = TIDE_NONE };
     struct tide_resource *pool = over(tide_resource_retain(&upstream->base), &options);
     void *a = take(pool, bytes, 1), *b = take(pool, bytes, 1);
-    struct tide_pool_figures figures;
+    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
 
     give(pool, a, bytes, 1);
     ok(take(pool, bytes, 1) == a && upstream->order_calls == 0, "%zu B: a block is reused on its stream at once",

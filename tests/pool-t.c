@@ -28,7 +28,7 @@ static void
 check_contract(void)
 {
     struct tide_pool_options small = { TIDE_OPTIONS(small), .initial_bytes = 16 * MIB, .growth_bytes = 65536,
-                                       .release_threshold_bytes = 1, .cache_bytes = 1 };
+                                       .release_threshold_bytes = TIDE_NONE, .cache_bytes = TIDE_NONE };
     struct contract contract = {
         .name = "pool", .create = create_over_upstream, .largest_bytes = 3 * MIB, .knows_pointers = true
     };
@@ -49,7 +49,7 @@ static void
 check_merging(void)
 {
     struct upstream *upstream = upstream_create();
-    struct tide_pool_options options = { TIDE_OPTIONS(options), .growth_bytes = 64 * MIB, .cache_bytes = 1 };
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .growth_bytes = 64 * MIB, .cache_bytes = TIDE_NONE };
     struct tide_resource *pool = over(tide_resource_retain(&upstream->base), &options);
     void *blocks[8];
 
@@ -80,10 +80,10 @@ static void
 check_small(void)
 {
     struct upstream *upstream = upstream_create();
-    struct tide_pool_options options = { TIDE_OPTIONS(options), .cache_bytes = 1 };
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .cache_bytes = TIDE_NONE };
     struct tide_resource *pool = over(tide_resource_retain(&upstream->base), &options);
     static void *blocks[40000];
-    struct tide_pool_figures figures;
+    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
     bool fine = true;
 
     for (size_t i = 0; i < 40000; i++)

@@ -319,7 +319,7 @@ run_pairs(void *context)
 static int
 forked(struct tide_resource *pool, void *block)
 {
-    struct tide_pool_figures figures;
+    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
     void *other = take(pool, 3 * MIB);
 
     if (other == NULL || give(pool, other, 3 * MIB) != TIDE_OK || give(pool, block, 7777) != TIDE_OK)

@@ -41,7 +41,7 @@ give(struct tide_resource *pool, void *pointer, size_t bytes)
 static inline struct tide_pool_figures
 figures_of(struct tide_resource *pool)
 {
-    struct tide_pool_figures figures;
+    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
 
     tide_pool_read(pool, &figures);
     return figures;

@@ -332,7 +332,7 @@ test_ends(void)
         { "SIGSEGV", NULL, end_by_fault }, { "abort", NULL, end_by_abort },  { "_exit", NULL, end_by_leaving },
         { "execve", NULL, end_by_exec },   { "SIGKILL", NULL, end_by_kill },
     };
-    struct tide_trace_recovery recovery;
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const char *path = scratch("end-%zu.db", i);
@@ -352,7 +352,7 @@ test_ends(void)
 static int
 second_child(void *path)
 {
-    struct tide_trace_recovery recovery;
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
     struct tide_resource *sim, *log;
     struct tide_log_options options = { TIDE_OPTIONS(options), .path = path };
     char words[64];
@@ -376,7 +376,7 @@ test_two_processes(void)
 {
     const char *path = scratch("two.db");
     struct tide_resource *stack = stack_of("log(%s) | sim", path);
-    struct tide_trace_recovery recovery;
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
     int status = -1;
     pid_t pid;
 
@@ -441,7 +441,8 @@ test_recover_at_once(void)
     in_child(big_child, (void *)path);
     pthread_barrier_init(&barrier, NULL, 4);
     for (int i = 0; i < 4; i++) {
-        threads[i] = (struct recovering){ .path = path, .barrier = &barrier };
+        threads[i] =
+            (struct recovering){ .path = path, .barrier = &barrier, .recovery = { TIDE_FIGURES(threads[i].recovery) } };
         pthread_create(&ids[i], NULL, recover_work, &threads[i]);
     }
     for (int i = 0; i < 4; i++) {
@@ -459,7 +460,7 @@ test_recover_by_link(void)
 {
     const char *path = scratch("linked.db"), *name = scratch("link-to.db");
     struct end_case end_case = { NULL, path, end_by_kill };
-    struct tide_trace_recovery recovery;
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
 
     in_child(end_child, &end_case);
     if (symlink("linked.db", name) != 0)
@@ -547,7 +548,7 @@ static void
 test_two_lives(void)
 {
     const char *path = scratch("lives.db");
-    struct tide_trace_recovery found;
+    struct tide_trace_recovery found = { TIDE_FIGURES(found) };
 
     ok(left_well(in_child(leave_two_lives, (void *)path)), "a process leaves two lives of one address");
     ok(tide_trace_recover(path, &found) == TIDE_OK && found.state == TIDE_TRACE_RECOVERED && found.events >= 2,
@@ -583,7 +584,7 @@ recover_all(void *argument)
     char path[300];
 
     for (int i = 0; i < LEFT_TRACES; i++) {
-        struct tide_trace_recovery found;
+        struct tide_trace_recovery found = { TIDE_FIGURES(found) };
 
         snprintf(path, sizeof(path), "%s%d.db", recoveries->path, i);
         if (tide_trace_recover(path, &found) == TIDE_OK && found.state == TIDE_TRACE_RECOVERED)
@@ -598,7 +599,7 @@ record_and_recover(void *argument)
 {
     struct recoveries *recoveries = argument;
     struct tide_resource *stack = stack_of("log(%s-%%p.db) | sim", recoveries->path);
-    struct tide_trace_recovery found;
+    struct tide_trace_recovery found = { TIDE_FIGURES(found) };
 
     give(stack, take(stack, 100), 100);
     tide_resource_release(stack);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "limit-used.h"
 #include "tap.h"
 
 void
@@ -130,7 +131,7 @@ limit_wanted(const struct round *round, struct tide_resource *limit)
 static void
 check_statistics(struct round *round, struct tide_resource *layer)
 {
-    struct tide_statistics seen;
+    struct tide_statistics_figures seen = { TIDE_FIGURES(seen) };
     bool right;
 
     if (tide_statistics_read(layer, &seen) != TIDE_OK) {
@@ -170,15 +171,14 @@ check_figures(struct round *round)
 
     while (layer != NULL) {
         const char *name = tide_resource_name(layer);
-        uint64_t used;
 
         if (strcmp(name, "statistics") == 0)
             check_statistics(round, layer);
         else if (strcmp(name, "track") == 0)
             check_track(round, layer);
-        else if (strcmp(name, "limit") == 0 &&
-                 (tide_limit_used(layer, &used) != TIDE_OK || used != limit_wanted(round, layer)))
-            fault(round, "limit: %" PRIu64 " bytes in use, expected %" PRIu64, used, limit_wanted(round, layer));
+        else if (strcmp(name, "limit") == 0 && limit_used(layer) != limit_wanted(round, layer))
+            fault(round, "limit: %" PRIu64 " bytes in use, expected %" PRIu64, limit_used(layer),
+                  limit_wanted(round, layer));
         else if (strcmp(name, "aligned") == 0 || strcmp(name, "binning") == 0 || strcmp(name, "fallback") == 0)
             return;
         else if ((strcmp(name, "pool") == 0 || strcmp(name, "arena") == 0 || strcmp(name, "monotonic") == 0 ||
@@ -197,13 +197,13 @@ void
 check_empty(struct round *round, struct tide_resource *layer)
 {
     struct tide_upstream edge;
-    struct tide_statistics seen;
-    uint64_t used;
+    struct tide_statistics_figures seen = { TIDE_FIGURES(seen) };
+    uint64_t used = limit_used(layer); /* UINT64_MAX where it is no limit */
 
     if (tide_statistics_read(layer, &seen) == TIDE_OK && (seen.bytes.current != 0 || seen.count.current != 0))
         fault(round, "statistics: %" PRId64 " bytes in %" PRId64 " blocks where there are none", seen.bytes.current,
               seen.count.current);
-    if (tide_limit_used(layer, &used) == TIDE_OK && used != 0)
+    if (used != UINT64_MAX && used != 0)
         fault(round, "limit: %" PRIu64 " bytes in use where there are none", used);
     if (layer->upstream == NULL && figure_of(layer, TIDE_QUERY_BYTES_USED) != 0)
         fault(round, "%s: %" PRIu64 " bytes used where there are none", tide_resource_name(layer),

@@ -248,7 +248,7 @@ trace_check_layers(const char *path, struct tide_resource *log, struct trace_lay
 static const char *
 statistics_check(const char *path, struct tide_resource *statistics, int64_t log_id)
 {
-    struct tide_statistics seen;
+    struct tide_statistics_figures seen = { TIDE_FIGURES(seen) };
     int64_t count =
         sql_number(path, "SELECT count(*) FROM allocation WHERE layer_id = %" PRId64 " AND status = 0", log_id);
     int64_t bytes = sql_number(

@@ -27,7 +27,7 @@ int
 main(void)
 {
     const char *path = scratch("read.db");
-    struct tide_trace_resolution frames;
+    struct tide_trace_resolution frames = { TIDE_FIGURES(frames) };
     enum tide_status status;
     sqlite3 *db;
 

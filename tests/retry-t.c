@@ -42,7 +42,7 @@ check_trim(void)
 {
     struct upstream *upstream = upstream_create();
     struct tide_resource *retry = over(&upstream->base, (struct tide_retry_options){ 0 });
-    struct tide_retry_counts counts;
+    struct tide_retry_figures counts = { TIDE_FIGURES(counts) };
     void *pointer;
 
     ok(take(retry, 10, &pointer) == TIDE_OK && give(retry, pointer, 10) == TIDE_OK && upstream->trim_calls == 0,
@@ -129,7 +129,7 @@ check_function(void)
     struct upstream *upstream = upstream_create();
     struct cache cache = { .most = 1 };
     struct tide_resource *retry =
-        over(&upstream->base, (struct tide_retry_options){ .retry = cache_empty, .context = &cache, .retries = 5 });
+        over(&upstream->base, (struct tide_retry_options){ .function = cache_empty, .context = &cache, .retries = 5 });
     void *pointer;
 
     upstream->capacity_bytes = 4000;
@@ -171,7 +171,7 @@ static void
 check_threads(void)
 {
     struct tide_resource *stack;
-    struct tide_retry_counts counts;
+    struct tide_retry_figures counts = { TIDE_FIGURES(counts) };
     pthread_t threads[THREADS];
     uint64_t wrong = 0;
 
@@ -199,7 +199,7 @@ check_bad_input(void)
     struct tide_retry_options options = { TIDE_OPTIONS(options), .retries = 1001 };
     struct upstream *upstream = upstream_create();
     struct tide_resource *retry;
-    struct tide_retry_counts counts;
+    struct tide_retry_figures counts = { TIDE_FIGURES(counts) };
 
     ok(tide_retry_create(&upstream->base, &options, &retry) == TIDE_EINVAL && retry == NULL,
        "more than 1000 retries are refused");

@@ -32,7 +32,7 @@ next_random(uint64_t *state)
 static bool
 recover_any(const unsigned char *rings, size_t length, enum tide_status *status, struct tide_trace_recovery *found)
 {
-    struct tide_trace_recovery again;
+    struct tide_trace_recovery again = { TIDE_FIGURES(again) };
     bool good;
 
     left_lay_out(rings, length);
@@ -155,7 +155,7 @@ round_in_child(uint64_t number)
     uint64_t random = number * 0x9e3779b97f4a7c15u | 1;
     unsigned char *rings = copy_rings();
     size_t length = left.rings.length;
-    struct tide_trace_recovery found;
+    struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     enum tide_status status;
     bool good;
 
@@ -205,7 +205,7 @@ static void
 test_refused(size_t offset, uint64_t value, size_t bytes, const char *words, const char *sentence)
 {
     unsigned char *rings = copy_rings();
-    struct tide_trace_recovery found;
+    struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     enum tide_status status;
 
     put(rings, offset, value, bytes);
@@ -254,7 +254,7 @@ test_other_moment(void)
 {
     unsigned char *rings = copy_rings();
     struct tidei_ring_header *header = (struct tidei_ring_header *)rings;
-    struct tide_trace_recovery found;
+    struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     enum tide_status status;
 
     header->halves[0].epoch += 10;
@@ -269,7 +269,7 @@ test_other_moment(void)
 static void
 test_no_files(void)
 {
-    struct tide_trace_recovery found;
+    struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     static const unsigned char zeros[TIDEI_RING_PREFIX_BYTES];
     enum tide_status status;
 
@@ -291,7 +291,7 @@ test_no_files(void)
 static void
 test_sound(uint64_t *events)
 {
-    struct tide_trace_recovery found;
+    struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     enum tide_status status;
 
     ok(recover_any(left.rings.bytes, left.rings.length, &status, &found) && status == TIDE_OK &&
@@ -314,7 +314,9 @@ recover_on_thread(void *found)
 static void
 test_threads(uint64_t events)
 {
-    struct tide_trace_recovery found[4];
+    struct tide_trace_recovery found[4] = {
+        { TIDE_FIGURES(found[0]) }, { TIDE_FIGURES(found[0]) }, { TIDE_FIGURES(found[0]) }, { TIDE_FIGURES(found[0]) }
+    };
     pthread_t threads[4];
     bool good = true;
     uint64_t sum = 0;
@@ -355,7 +357,7 @@ static void
 test_unreadable_record(uint64_t events)
 {
     unsigned char *rings = copy_rings();
-    struct tide_trace_recovery found;
+    struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     enum tide_status status;
 
     pending_record(rings)->kind = 200;
@@ -372,7 +374,7 @@ test_second_definition(uint8_t kind, const char *what)
 {
     unsigned char *rings = copy_rings();
     struct tidei_record *record = pending_record(rings);
-    struct tide_trace_recovery found;
+    struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     enum tide_status status;
 
     record->kind = kind;

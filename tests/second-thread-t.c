@@ -7,6 +7,7 @@
 
 #include "bases.h"
 #include "contract.h"
+#include "limit-used.h"
 #include "tap.h"
 
 #define THREADS     8
@@ -29,7 +30,7 @@ struct worker {
     bool first;
     uint64_t seed;
     void *pointers[SLOTS];
-    struct tide_statistics own; /* what this thread has and had; no peaks */
+    struct tide_statistics_figures own; /* what this thread has and had; no peaks */
     uint64_t wrong;
 };
 
@@ -39,7 +40,6 @@ worker_step(struct worker *worker)
     struct tide_resource *stack = worker->round->statistics;
     unsigned slot = contract_random(&worker->seed) % SLOTS;
     size_t bytes = 100 + slot;
-    uint64_t used;
 
     if (worker->pointers[slot] != NULL) {
         worker->wrong += tide_deallocate(stack, worker->pointers[slot], bytes, 256, 0) != TIDE_OK;
@@ -52,7 +52,7 @@ worker_step(struct worker *worker)
         worker->own.count.current++;
         worker->own.count.total++;
     }
-    worker->wrong += tide_limit_used(worker->round->limit, &used) != TIDE_OK || used > LIMIT_BYTES;
+    worker->wrong += limit_used(worker->round->limit) > LIMIT_BYTES;
 }
 
 static void *
@@ -74,13 +74,12 @@ worker_run(void *context)
 
 /* What the layers say differs from what the threads know. */
 static uint64_t
-round_differs(const struct round *round, const struct tide_statistics *own)
+round_differs(const struct round *round, const struct tide_statistics_figures *own)
 {
-    struct tide_statistics figures;
-    uint64_t used, below;
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
+    uint64_t used = limit_used(round->limit), below;
 
     if (tide_statistics_read(round->statistics, &figures) != TIDE_OK ||
-        tide_limit_used(round->limit, &used) != TIDE_OK ||
         tide_query(round->below, TIDE_QUERY_BYTES_USED, &below) != TIDE_OK)
         return 1;
     return figures.bytes.current != own->bytes.current || figures.bytes.total != own->bytes.total ||
@@ -92,7 +91,7 @@ round_differs(const struct round *round, const struct tide_statistics *own)
 static uint64_t
 round_run(struct round *round, uint64_t *seed, uint64_t *differ)
 {
-    struct tide_statistics own = { 0 };
+    struct tide_statistics_figures own = { TIDE_FIGURES(own) };
     struct worker workers[THREADS];
     uint64_t wrong = 0;
 

@@ -28,10 +28,10 @@ over(struct tide_resource *upstream)
     return statistics;
 }
 
-static struct tide_statistics
+static struct tide_statistics_figures
 read_all(struct tide_resource *statistics)
 {
-    struct tide_statistics figures;
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
 
     if (tide_statistics_read(statistics, &figures) != TIDE_OK)
         abort();
@@ -51,7 +51,7 @@ counter_is(const char *what, const struct tide_counter *seen, int64_t current, i
 
 /* All six figures, where every allocation has the same `size`. */
 static void
-figures_are(struct tide_statistics seen, int64_t size, int64_t current, int64_t peak, int64_t total,
+figures_are(struct tide_statistics_figures seen, int64_t size, int64_t current, int64_t peak, int64_t total,
             const char *sentence)
 {
     bool count = counter_is("count", &seen.count, current, peak, total);
@@ -60,20 +60,20 @@ figures_are(struct tide_statistics seen, int64_t size, int64_t current, int64_t 
     ok(count && bytes, "%s", sentence);
 }
 
-static struct tide_statistics
+static struct tide_statistics_figures
 push(struct tide_resource *statistics)
 {
-    struct tide_statistics figures = { .bytes.current = 12345 };
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures), .bytes.current = 12345 };
 
     if (tide_statistics_push(statistics, &figures) != TIDE_OK)
         diag("push: %s", tide_error_text());
     return figures;
 }
 
-static struct tide_statistics
+static struct tide_statistics_figures
 pop(struct tide_resource *statistics)
 {
-    struct tide_statistics figures = { .bytes.current = 12345 };
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures), .bytes.current = 12345 };
 
     if (tide_statistics_pop(statistics, &figures) != TIDE_OK)
         diag("pop: %s", tide_error_text());
@@ -102,7 +102,7 @@ static void
 check_counting(const struct base_maker *base)
 {
     struct tide_resource *statistics = over(base->create(1000));
-    struct tide_statistics figures;
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
     void *first, *second, *refused;
 
     diag("counting over %s", base->name);
@@ -198,7 +198,7 @@ visit_pop_and_push(void *context)
     push(context);
 }
 
-static struct tide_statistics visited;
+static struct tide_statistics_figures visited;
 
 static void
 visit_read(void *context)
@@ -345,7 +345,7 @@ check_threads(const struct base_maker *base)
 {
     struct tide_resource *statistics = over(base->create(0));
     struct worker workers[THREADS];
-    struct tide_statistics figures;
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
     int64_t total = 0, count = 0, live = 0, live_count = 0;
     uint64_t failures = 0, unbalanced = 0;
 
@@ -426,7 +426,7 @@ check_peak_of_threads(const struct base_maker *base)
         pthread_create(&holders[i].thread, NULL, holder_run, &holders[i]);
     }
     for (int i = 0; i < STEPS; i++) {
-        struct tide_statistics figures = read_all(statistics);
+        struct tide_statistics_figures figures = read_all(statistics);
 
         torn += figures.bytes.current != 10 * figures.count.current || figures.bytes.peak != 10 * figures.count.peak ||
                 figures.bytes.total != 10 * figures.count.total || figures.bytes.current > figures.bytes.peak;
@@ -475,7 +475,7 @@ check_fork(void)
         int status = -1;
 
         if (child == 0) {
-            struct tide_statistics before, after;
+            struct tide_statistics_figures before = { TIDE_FIGURES(before) }, after = { TIDE_FIGURES(after) };
 
             alarm(60);
             tide_statistics_push(statistics, &before);
@@ -496,7 +496,7 @@ check_fork(void)
 /* What a report said, by path. */
 struct line {
     char path[40];
-    struct tide_statistics figures;
+    struct tide_statistics_figures figures;
 };
 
 struct report {
@@ -505,7 +505,7 @@ struct report {
 };
 
 static void
-report_add(void *context, const char *path, const struct tide_statistics *figures)
+report_add(void *context, const char *path, const struct tide_statistics_figures *figures)
 {
     struct report *report = context;
 
@@ -514,10 +514,10 @@ report_add(void *context, const char *path, const struct tide_statistics *figure
 }
 
 /* The line of `path`; zeros where there is none. */
-static struct tide_statistics
+static struct tide_statistics_figures
 report_of(struct tide_resource *statistics, const char *path)
 {
-    struct tide_statistics none = { 0 };
+    struct tide_statistics_figures none = { TIDE_FIGURES(none) };
     struct report report = { .count = 0 };
 
     if (tide_statistics_report(statistics, report_add, &report) != TIDE_OK)
@@ -621,12 +621,12 @@ tagger_run(void *context)
 }
 
 struct lines {
-    struct tide_statistics all;
+    struct tide_statistics_figures all;
     int64_t right;
 };
 
 static void
-count_lines(void *context, const char *path, const struct tide_statistics *figures)
+count_lines(void *context, const char *path, const struct tide_statistics_figures *figures)
 {
     struct lines *lines = context;
 
@@ -689,7 +689,7 @@ static void
 check_use(void)
 {
     struct tide_resource *base = base_sim(1 << 20), *statistics = (struct tide_resource *)&base;
-    struct tide_statistics figures = { .count.total = 5 };
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures), .count.total = 5 };
     uint64_t figure;
 
     ok(tide_statistics_create(NULL, NULL, &statistics) == TIDE_EINVAL && statistics == NULL,

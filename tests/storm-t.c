@@ -325,7 +325,7 @@ block_swap(struct worker *worker, struct block *block)
 static void
 check_figures(struct storm *storm)
 {
-    struct tide_pool_figures figures;
+    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
     uint64_t value;
 
     for (int what = TIDE_QUERY_BYTES_USED; what <= TIDE_QUERY_FREE_BLOCKS; what++)
@@ -479,7 +479,8 @@ main(void)
     struct tide_pool_options plain = { TIDE_OPTIONS(plain) };
     struct tide_pool_options tight = { TIDE_OPTIONS(tight), .maximum_bytes = 12 * MIB, .growth_bytes = 12 * MIB,
                                        .initial_bytes = 4 * MIB };
-    struct tide_pool_options bare = { TIDE_OPTIONS(bare), .cache_bytes = 1, .release_threshold_bytes = 1 };
+    struct tide_pool_options bare = { TIDE_OPTIONS(bare), .cache_bytes = TIDE_NONE,
+                                      .release_threshold_bytes = TIDE_NONE };
     const char *text = getenv("STORM_ROUNDS");
     unsigned rounds = text != NULL ? (unsigned)strtoul(text, NULL, 10) : ROUNDS_LEAST;
     uint64_t seed = contract_seed(20261123);

@@ -182,7 +182,7 @@ killed_recovery(const char *path, uint64_t *random)
         int status;
 
         if (pid == 0) {
-            struct tide_trace_recovery recovery;
+            struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
 
             _exit(tide_trace_recover(path, &recovery) != TIDE_OK);
         }
@@ -199,7 +199,7 @@ static bool
 round_of(const char *path, const char *options, struct progress *progress, uint64_t *random, bool kill_recovery,
          uint64_t *events, int *recovery_kills)
 {
-    struct tide_trace_recovery recovery;
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
     pid_t pid;
     int status;
 

@@ -280,7 +280,7 @@ check_trace(void)
     const char *path = scratch("misuse.db");
     struct tide_resource *track = stack_of("track(callstack=16) | log(%s) | host", path);
     void *pointer = take_in_a_function(track, 1024);
-    struct tide_trace_resolution frames;
+    struct tide_trace_resolution frames = { TIDE_FIGURES(frames) };
 
     give_in_another(track, pointer, 100);
     give_in_a_function(track, pointer, 1024);

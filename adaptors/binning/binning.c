@@ -606,7 +606,7 @@ tide_binning_add(struct tide_resource *resource, uint64_t limit_bytes, struct ti
     enum tide_status status;
 
     if (resource == NULL || resource->ops != &tidei_binning_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "binning: a bin added to what is no binning");
+        return tide_error_set(TIDE_EINVAL, "binning: not a binning resource");
     status = bin_check(&checked);
     if (status == TIDE_OK)
         status = binning_make_out(binning);

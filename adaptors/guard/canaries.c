@@ -60,7 +60,7 @@ canaries_compare(struct tide_guard_damage *damage, const unsigned char *read, si
         if (damage->changed_bytes++ != 0)
             continue;
         damage->offset = offset + (int64_t)i;
-        damage->seen_bytes = bytes - i < TIDE_GUARD_SEEN ? (unsigned)(bytes - i) : TIDE_GUARD_SEEN;
+        damage->seen_bytes = bytes - i < TIDE_GUARD_SEEN ? (uint32_t)(bytes - i) : TIDE_GUARD_SEEN;
         memcpy(damage->seen, read + i, damage->seen_bytes);
     }
 }
@@ -70,7 +70,8 @@ static enum tide_status
 canaries_look_at(struct tidei_canaries *canaries, const struct tidei_watched_block *block, enum tide_guard_place place,
                  tide_stream stream, unsigned char *buffer, uint64_t *damaged)
 {
-    struct tide_guard_damage damage = { .place = place, .block = block->pointer, .bytes = block->bytes };
+    struct tide_guard_damage damage = { TIDE_FIGURES(damage), .place = place, .block = block->pointer,
+                                        .bytes = block->bytes };
     int64_t offset = place == TIDE_GUARD_BEFORE  ? -(int64_t)canaries->bytes
                      : place == TIDE_GUARD_AFTER ? (int64_t)block->bytes
                                                  : 0;

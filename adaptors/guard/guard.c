@@ -309,7 +309,7 @@ static const struct tidei_argument guard_arguments[] = {
       .type = TIDEI_ARGUMENT_SIZE,
       .most = UINT64_C(1) << 50,
       .default_value = UINT64_C(16) << 20,
-      .zero_value = TIDE_GUARD_HOLD_NONE,
+      .zero_value = TIDE_NONE,
       .expected = "a size such as 1GiB",
       TIDEI_FIELD(struct tide_guard_options, hold_bytes) },
 };
@@ -377,7 +377,7 @@ tide_guard_check(struct tide_resource *resource, uint64_t *damaged)
     if (damaged != NULL)
         *damaged = 0;
     if (resource == NULL || resource->ops != &tidei_guard_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "guard: asked of what is no guard");
+        return tide_error_set(TIDE_EINVAL, "guard: not a guard resource");
     buffer = tidei_canaries_buffer();
     if (buffer == NULL)
         return TIDE_ENOMEM;

@@ -66,8 +66,8 @@ limit_warn(const struct limit *limit, uint64_t used_bytes)
 {
     uint64_t soft_limit_bytes = limit->budget->soft_limit_bytes;
 
-    if (limit->options.soft_limit != NULL)
-        limit->options.soft_limit(limit->options.soft_limit_context, used_bytes, soft_limit_bytes);
+    if (limit->options.function != NULL)
+        limit->options.function(limit->options.context, used_bytes, soft_limit_bytes);
     else
         tidei_message(TIDE_WARNING, "limit: %s in use pass the soft limit of %s", tidei_size_text(used_bytes),
                       tidei_size_text(soft_limit_bytes));
@@ -172,11 +172,14 @@ static enum tide_status
 limit_check(void *options, size_t *fault)
 {
     const struct tide_limit_options *wanted = options;
+    uint64_t limit_bytes = tidei_none_to_zero(wanted->limit_bytes);
 
+    if (wanted->limit_bytes == 0 && wanted->limit_count == 0)
+        return tide_error_set(TIDE_EINVAL, "limit: no bound given, expected limit_bytes or limit_count");
     *fault = LIMIT_SOFT;
-    if (wanted->soft_limit_bytes > wanted->limit_bytes)
+    if (wanted->limit_bytes != 0 && wanted->soft_limit_bytes > limit_bytes)
         return tide_error_set(TIDE_EINVAL, "limit: soft limit of %s over the limit of %s",
-                              tidei_size_text(wanted->soft_limit_bytes), tidei_size_text(wanted->limit_bytes));
+                              tidei_size_text(wanted->soft_limit_bytes), tidei_size_text(limit_bytes));
     return TIDE_OK;
 }
 
@@ -221,8 +224,8 @@ static const struct tidei_argument limit_arguments[] = {
       .type = TIDEI_ARGUMENT_SIZE,
       .positional = true,
       .share = true,
-      .default_value = UINT64_MAX,
-      .zero_is_value = true,
+      .default_value = TIDE_UNLIMITED,
+      .zero_value = TIDE_NONE,
       .expected = "a size such as 4GiB, or a share such as 25%",
       TIDEI_FIELD(struct tide_limit_options, limit_bytes) },
     { .key = "count",
@@ -275,42 +278,23 @@ const struct tidei_kind tidei_limit_kind = {
 enum tide_status
 tide_limit_create(struct tide_resource *upstream, const struct tide_limit_options *options, struct tide_resource **out)
 {
-    if (out != NULL)
-        *out = NULL;
-    if (options == NULL)
-        return tide_error_set(TIDE_EINVAL, "limit: no options, which give the bound");
     return tidei_kind_create(&tidei_limit_kind, upstream, options, out);
 }
 
-/* The figures of a limit; what is none has zeros. */
-static enum tide_status
-limit_read(struct tide_resource *resource, const void *place, struct tidei_ledger_figures *out)
+enum tide_status
+tide_limit_read(struct tide_resource *resource, struct tide_limit_figures *out)
 {
-    *out = (struct tidei_ledger_figures){ 0 };
-    if (resource == NULL || place == NULL || resource->ops != &tidei_limit_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "limit: asked of what is no limit");
-    tidei_ledger_read(&((struct limit *)resource)->budget->ledger, out);
+    enum tide_status status = tidei_figures_clear("limit", out);
+    struct tide_limit_figures figures;
+    struct tidei_ledger_figures counted;
+
+    if (status != TIDE_OK)
+        return status;
+    if (resource == NULL || resource->ops != &tidei_limit_kind.ops)
+        return tide_error_set(TIDE_EINVAL, "limit: not a limit resource");
+    tidei_ledger_read(&((struct limit *)resource)->budget->ledger, &counted);
+    figures.used_bytes = counted.current.bytes;
+    figures.used_count = counted.current.count;
+    tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
-}
-
-enum tide_status
-tide_limit_used(struct tide_resource *resource, uint64_t *out)
-{
-    struct tidei_ledger_figures figures;
-    enum tide_status status = limit_read(resource, out, &figures);
-
-    if (out != NULL)
-        *out = figures.current.bytes;
-    return status;
-}
-
-enum tide_status
-tide_limit_used_count(struct tide_resource *resource, uint64_t *out)
-{
-    struct tidei_ledger_figures figures;
-    enum tide_status status = limit_read(resource, out, &figures);
-
-    if (out != NULL)
-        *out = figures.current.count;
-    return status;
 }

@@ -355,7 +355,7 @@ const struct tidei_kind tidei_log_kind = {
     },
     .arguments = log_arguments,
     .argument_count = TIDEI_COUNT_OF(log_arguments),
-    .options_size = sizeof(struct tide_log_options),
+    .options_size = offsetof(struct tide_log_options, reserved),
     TIDEI_KIND_STRUCT(struct log),
     .keeps_unset = true,
     .inherits = "path",

@@ -34,7 +34,7 @@
 
 /* Counters around the innermost ones, as they stood at the push. */
 struct level {
-    struct tide_statistics figures;
+    struct tide_statistics_figures figures;
     uint64_t serial;
     struct level *outer; /* owned */
 };
@@ -78,8 +78,9 @@ counter_fold(struct tide_counter *counter, const struct tide_counter *inner)
 }
 
 static void
-statistics_from_ledger(const struct tidei_ledger_figures *figures, struct tide_statistics *out)
+statistics_from_ledger(const struct tidei_ledger_figures *figures, struct tide_statistics_figures *out)
 {
+    out->struct_size = sizeof(*out);
     out->bytes = (struct tide_counter){ (int64_t)figures->current.bytes, (int64_t)figures->mark.bytes,
                                         (int64_t)figures->total.bytes };
     out->count = (struct tide_counter){ (int64_t)figures->current.count, (int64_t)figures->mark.count,
@@ -87,7 +88,7 @@ statistics_from_ledger(const struct tidei_ledger_figures *figures, struct tide_s
 }
 
 static struct tidei_ledger_figures
-statistics_to_ledger(const struct tide_statistics *figures)
+statistics_to_ledger(const struct tide_statistics_figures *figures)
 {
     return (struct tidei_ledger_figures){
         .current = { (uint64_t)figures->bytes.current, (uint64_t)figures->count.current },
@@ -98,7 +99,7 @@ statistics_to_ledger(const struct tide_statistics *figures)
 
 /* Have the innermost counters to oneself, and set them. */
 static void
-statistics_begin(struct statistics *statistics, struct tide_statistics *out)
+statistics_begin(struct statistics *statistics, struct tide_statistics_figures *out)
 {
     struct tidei_ledger_figures figures;
 
@@ -107,7 +108,7 @@ statistics_begin(struct statistics *statistics, struct tide_statistics *out)
 }
 
 static void
-statistics_end(struct statistics *statistics, const struct tide_statistics *set)
+statistics_end(struct statistics *statistics, const struct tide_statistics_figures *set)
 {
     struct tidei_ledger_figures figures = statistics_to_ledger(set);
 
@@ -143,7 +144,7 @@ statistics_allocate(struct tide_resource *self, size_t bytes, size_t alignment, 
 static void
 statistics_put_back(struct statistics *statistics, size_t bytes, uint64_t serial)
 {
-    struct tide_statistics innermost, *figures = &innermost;
+    struct tide_statistics_figures innermost, *figures = &innermost;
 
     statistics_begin(statistics, &innermost);
     if (statistics->ledger.serial > serial) {
@@ -229,7 +230,7 @@ const struct tidei_kind tidei_statistics_kind = {
     },
     .arguments = statistics_arguments,
     .argument_count = TIDEI_COUNT_OF(statistics_arguments),
-    .options_size = sizeof(struct tide_statistics_options),
+    .options_size = offsetof(struct tide_statistics_options, reserved),
     TIDEI_KIND_STRUCT(struct statistics),
     .init = statistics_init,
     .fini = statistics_fini,
@@ -248,37 +249,39 @@ statistics_of(struct tide_resource *resource)
 {
     if (resource != NULL && resource->ops == &tidei_statistics_kind.ops)
         return (struct statistics *)resource;
-    tide_error_set(TIDE_EINVAL, "statistics: asked of what is no statistics resource");
+    tide_error_set(TIDE_EINVAL, "statistics: not a statistics resource");
     return NULL;
 }
 
 enum tide_status
-tide_statistics_read(struct tide_resource *resource, struct tide_statistics *out)
+tide_statistics_read(struct tide_resource *resource, struct tide_statistics_figures *out)
 {
+    enum tide_status status = tidei_figures_clear("statistics", out);
     struct statistics *statistics = statistics_of(resource);
-    struct tidei_ledger_figures figures;
+    struct tide_statistics_figures figures;
+    struct tidei_ledger_figures counted;
 
-    if (out != NULL)
-        *out = (struct tide_statistics){ 0 };
+    if (status != TIDE_OK)
+        return status;
     if (statistics == NULL)
         return TIDE_EINVAL;
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "statistics: no place for the figures");
-    tidei_ledger_read(&statistics->ledger, &figures);
-    statistics_from_ledger(&figures, out);
+    tidei_ledger_read(&statistics->ledger, &counted);
+    statistics_from_ledger(&counted, &figures);
+    tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
 }
 
 enum tide_status
-tide_statistics_push(struct tide_resource *resource, struct tide_statistics *out)
+tide_statistics_push(struct tide_resource *resource, struct tide_statistics_figures *out)
 {
-    static const struct tide_statistics zeros;
+    static const struct tide_statistics_figures zeros = { TIDE_FIGURES(zeros) };
+    enum tide_status status = out != NULL ? tidei_figures_clear("statistics", out) : TIDE_OK;
     struct statistics *statistics = statistics_of(resource);
-    struct tide_statistics figures;
+    struct tide_statistics_figures figures;
     struct level *level;
 
-    if (out != NULL)
-        *out = zeros;
+    if (status != TIDE_OK)
+        return status;
     if (statistics == NULL)
         return TIDE_EINVAL;
     level = malloc(sizeof(*level));
@@ -292,19 +295,20 @@ tide_statistics_push(struct tide_resource *resource, struct tide_statistics *out
     statistics->ledger.serial = ++statistics->pushes;
     statistics_end(statistics, &zeros);
     if (out != NULL)
-        *out = figures;
+        tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
 }
 
 enum tide_status
-tide_statistics_pop(struct tide_resource *resource, struct tide_statistics *out)
+tide_statistics_pop(struct tide_resource *resource, struct tide_statistics_figures *out)
 {
+    enum tide_status status = out != NULL ? tidei_figures_clear("statistics", out) : TIDE_OK;
     struct statistics *statistics = statistics_of(resource);
-    struct tide_statistics inner, figures;
+    struct tide_statistics_figures inner, figures;
     struct level *level;
 
-    if (out != NULL)
-        *out = (struct tide_statistics){ 0 };
+    if (status != TIDE_OK)
+        return status;
     if (statistics == NULL)
         return TIDE_EINVAL;
     statistics_begin(statistics, &inner);
@@ -322,7 +326,7 @@ tide_statistics_pop(struct tide_resource *resource, struct tide_statistics *out)
         return tide_error_set(TIDE_EINVAL, "statistics: pop with nothing pushed");
     free(level);
     if (out != NULL)
-        *out = inner;
+        tidei_figures_copy(out, &inner, sizeof(inner));
     return TIDE_OK;
 }
 
@@ -341,7 +345,7 @@ tide_statistics_report(struct tide_resource *resource, tide_statistics_function 
 }
 
 static void
-report_line(void *context, const char *path, const struct tide_statistics *figures)
+report_line(void *context, const char *path, const struct tide_statistics_figures *figures)
 {
     tide_text_format(context, "%12lld %20lld %20lld %20lld  %s\n", (long long)figures->count.total,
                      (long long)figures->bytes.peak, (long long)figures->bytes.total, (long long)figures->bytes.current,

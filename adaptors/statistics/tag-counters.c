@@ -210,7 +210,7 @@ tidei_tag_counters_put_back(struct tidei_tag_counters *counters, const void *poi
 
 struct entry {
     uint32_t tag;
-    struct tide_statistics figures;
+    struct tide_statistics_figures figures;
 };
 
 static int

@@ -302,7 +302,7 @@ static enum tide_status
 report_list(struct tide_resource *resource, struct tidei_track_block **out, size_t *count)
 {
     if (resource == NULL || resource->ops != &tidei_track_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "track: asked of what is no track resource");
+        return tide_error_set(TIDE_EINVAL, "track: not a track resource");
     if (!tidei_track_list(((struct track *)resource)->table, out, count))
         return tide_error_set(TIDE_ENOMEM, "track: no host memory for a report");
     qsort(*out, *count, sizeof(**out), report_by_size);
@@ -314,7 +314,8 @@ report_each(const struct tidei_track_block *blocks, size_t count, tide_track_fun
 {
     for (size_t i = 0; i < count; i++) {
         char *tag = tidei_tag_path(blocks[i].tag);
-        const struct tide_track_block block = { .pointer = (void *)(uintptr_t)blocks[i].address,
+        const struct tide_track_block block = { TIDE_FIGURES(block),
+                                                .pointer = (void *)(uintptr_t)blocks[i].address,
                                                 .bytes = blocks[i].bytes,
                                                 .alignment = UINT64_C(1) << blocks[i].alignment_log2,
                                                 .stream = blocks[i].stream,

@@ -45,7 +45,8 @@ TIDE_EXPORT enum tide_status tide_sim_create(const struct tide_sim_options *opti
 /* cuda: cuMemAlloc and cuMemFree. */
 struct tide_cuda_options {
     size_t struct_size;
-    int device; /* CUDA ordinal */
+    int32_t device;    /* CUDA ordinal */
+    uint32_t reserved; /* 0 */
 };
 
 /*
@@ -77,10 +78,11 @@ enum tide_managed_preferred {
 /* managed: cuMemAllocManaged, memory that moves between host and devices. */
 struct tide_managed_options {
     size_t struct_size;
-    int device;                            /* CUDA ordinal */
-    bool attach_host;                      /* CU_MEM_ATTACH_HOST: for the host until it is attached to a stream */
-    enum tide_managed_preferred preferred; /* advice that is given for each allocation */
-    bool read_mostly;                      /* the same: whoever reads gets a copy */
+    int32_t device;      /* CUDA ordinal */
+    uint32_t preferred;  /* of enum tide_managed_preferred; advice that is given for each allocation */
+    bool read_mostly;    /* the same: whoever reads gets a copy */
+    bool attach_host;    /* CU_MEM_ATTACH_HOST: for the host until it is attached to a stream */
+    uint8_t reserved[6]; /* 0 */
 };
 
 /*
@@ -96,10 +98,11 @@ TIDE_EXPORT enum tide_status tide_managed_create(const struct tide_managed_optio
 /* pinned: cuMemHostAlloc, host memory that devices reach. */
 struct tide_pinned_options {
     size_t struct_size;
-    int device;          /* CUDA ordinal of the device whose context it belongs to */
+    int32_t device;      /* CUDA ordinal of the device whose context it belongs to */
     bool portable;       /* CU_MEMHOSTALLOC_PORTABLE: pinned for every context, not for that one alone */
     bool mapped;         /* CU_MEMHOSTALLOC_DEVICEMAP: in the device's address space, at the host's address */
     bool write_combined; /* CU_MEMHOSTALLOC_WRITECOMBINED: fast for the device to read, slow for the host */
+    uint8_t reserved[1]; /* 0 */
 };
 
 /*

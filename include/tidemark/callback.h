@@ -15,25 +15,26 @@ extern "C" {
  * have to do is what struct tide_resource_ops says of allocate and deallocate; they set the words for a failure with
  * tide_error_set, and may be called from several threads at once.
  */
-typedef enum tide_status (*tide_callback_allocate)(void *context, size_t bytes, size_t alignment, tide_stream stream,
-                                                   void **out);
-typedef enum tide_status (*tide_callback_deallocate)(void *context, void *pointer, size_t bytes, size_t alignment,
-                                                     tide_stream stream);
-typedef enum tide_status (*tide_callback_order)(void *context, tide_stream earlier, tide_stream later);
+typedef enum tide_status (*tide_callback_allocate_function)(void *context, size_t bytes, size_t alignment,
+                                                            tide_stream stream, void **out);
+typedef enum tide_status (*tide_callback_deallocate_function)(void *context, void *pointer, size_t bytes,
+                                                              size_t alignment, tide_stream stream);
+typedef enum tide_status (*tide_callback_order_function)(void *context, tide_stream earlier, tide_stream later);
 
-typedef void (*tide_callback_destroy)(void *context);
+typedef void (*tide_callback_destroy_function)(void *context);
 
 struct tide_callback_options {
     size_t struct_size;
-    tide_callback_allocate allocate;
-    tide_callback_deallocate deallocate;
-    tide_callback_order order;     /* NULL: there are no streams to order */
-    tide_callback_destroy destroy; /* called once and last, when the resource goes; NULL: nothing is to be done */
-    void *context;                 /* borrowed for the life of the resource */
-    bool host_access;              /* the host may read and write the memory */
-    bool stream_ordered;           /* memory is handed out and taken back in stream order; with `order` */
-    bool on_device;                /* the memory lies on `device` */
-    int device;                    /* CUDA ordinal */
+    tide_callback_allocate_function allocate;
+    tide_callback_deallocate_function deallocate;
+    tide_callback_order_function order;     /* NULL: there are no streams to order */
+    tide_callback_destroy_function destroy; /* called once and last, when the resource goes; NULL: nothing to be done */
+    void *context;                          /* borrowed for the life of the resource */
+    int32_t device;                         /* CUDA ordinal */
+    bool on_device;                         /* the memory lies on `device` */
+    bool host_access;                       /* the host may read and write the memory */
+    bool stream_ordered;                    /* memory is handed out and taken back in stream order; with `order` */
+    uint8_t reserved[1];                    /* 0 */
 };
 
 /*

@@ -2,8 +2,7 @@
 #ifndef TIDEMARK_CALLSTACK_H
 #define TIDEMARK_CALLSTACK_H
 
-#include <stdint.h>
-
+#include <tidemark/sized.h>
 #include <tidemark/status.h>
 
 #ifdef __cplusplus
@@ -22,12 +21,14 @@ enum tide_unwind {
 
 /* One frame of a call stack. The texts are borrowed for the call, and "" where nothing is known. */
 struct tide_frame {
+    size_t struct_size;   /* set by the library: see TIDE_HAS_FIELD */
     uint64_t address;     /* to which the call returns */
     const char *module;   /* the path of the program or library */
     uint64_t offset;      /* of the address from the begin of that in memory */
     const char *function; /* demangled */
     const char *file;
-    uint32_t line; /* of the call; 0: not known */
+    uint32_t line;     /* of the call; 0: not known */
+    uint32_t reserved; /* 0 */
 };
 
 typedef void (*tide_frame_function)(void *context, const struct tide_frame *frame);

@@ -41,23 +41,22 @@ enum tide_driver_reuse {
     TIDE_DRIVER_REUSE_OFF = 2,
 };
 
-#define TIDE_DRIVER_KEEP_ALL UINT64_MAX
-
 struct tide_driver_options {
     size_t struct_size;
-    int device;                         /* CUDA ordinal */
-    bool use_default_pool;              /* the device's default pool instead of one of our own */
-    bool set_release_threshold;         /* else the driver's own: 0 for a new pool */
-    uint64_t release_threshold_bytes;   /* what a synchronize lets the pool keep; TIDE_DRIVER_KEEP_ALL */
-    uint64_t maximum_bytes;             /* the most the pool may grow to; 0: no bound; not for the default pool */
-    uint64_t initial_bytes;             /* reserved at once, and kept: the threshold is raised to it */
-    enum tide_driver_location location; /* of a pool of its own */
-    int host_numa;                      /* the node of TIDE_DRIVER_ON_HOST_NUMA */
-    unsigned handles;                   /* of enum tide_driver_handle, for a pool of its own */
-    enum tide_driver_reuse reuse_event_dependencies;    /* what was freed on a stream that events order before */
-    enum tide_driver_reuse reuse_opportunistic;         /* what was freed on any stream, once that is done */
-    enum tide_driver_reuse reuse_internal_dependencies; /* the same, by making the new stream wait for it */
-    bool fallback_cuda; /* where there are no pools, make the base of tide_cuda_create instead */
+    uint64_t release_threshold_bytes;     /* what a synchronize lets the pool keep; 0: the driver's own; TIDE_NONE; all:
+                                         TIDE_UNLIMITED */
+    uint64_t maximum_bytes;               /* the most the pool may grow to; 0: no bound; not for the default pool */
+    uint64_t initial_bytes;               /* reserved at once, and kept: the threshold is raised to it */
+    int32_t device;                       /* CUDA ordinal */
+    int32_t host_numa;                    /* the node of TIDE_DRIVER_ON_HOST_NUMA */
+    uint32_t location;                    /* of enum tide_driver_location, for a pool of its own */
+    uint32_t handles;                     /* of enum tide_driver_handle, for a pool of its own */
+    uint32_t reuse_event_dependencies;    /* of enum tide_driver_reuse: freed on a stream that events order before */
+    uint32_t reuse_opportunistic;         /* the same: freed on any stream, once that is done */
+    uint32_t reuse_internal_dependencies; /* the same, by making the new stream wait for it */
+    bool use_default_pool;                /* the device's default pool instead of one of our own */
+    bool fallback_cuda;                   /* where there are no pools, make the base of tide_cuda_create instead */
+    uint8_t reserved[2];                  /* 0 */
 };
 
 /*
@@ -153,7 +152,8 @@ TIDE_EXPORT enum tide_status tide_driver_export_fabric(struct tide_resource *dri
 
 struct tide_driver_import_options {
     size_t struct_size;
-    int device; /* CUDA ordinal, in this process, of the device whose context frees what is imported */
+    int32_t device;    /* CUDA ordinal, in this process, of the device whose context frees what is imported */
+    uint32_t reserved; /* 0 */
 };
 
 /*

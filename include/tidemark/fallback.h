@@ -12,7 +12,13 @@ extern "C" {
 
 struct tide_fallback_options {
     size_t struct_size;
-    bool any; /* after any failure of the first, not only TIDE_ECAPACITY and TIDE_ELIMIT */
+    bool any;            /* after any failure of the first, not only TIDE_ECAPACITY and TIDE_ELIMIT */
+    uint8_t reserved[7]; /* 0 */
+};
+
+struct tide_fallback_figures {
+    size_t struct_size;
+    uint64_t served; /* allocations that `second` has served */
 };
 
 /*
@@ -36,10 +42,10 @@ TIDE_EXPORT enum tide_status tide_fallback_create(struct tide_resource *first, s
                                                   struct tide_resource **out);
 
 /*
- * How many allocations `second` has served. Errors: TIDE_EINVAL (not a fallback, NULL); then *out is 0.
+ * Read the figures. Errors: TIDE_EINVAL (not a fallback, NULL); then they are zeros.
  * Thread safety: any thread. Since 0.1.
  */
-TIDE_EXPORT enum tide_status tide_fallback_served(struct tide_resource *fallback, uint64_t *out);
+TIDE_EXPORT enum tide_status tide_fallback_read(struct tide_resource *fallback, struct tide_fallback_figures *out);
 
 #ifdef __cplusplus
 }

@@ -15,16 +15,18 @@ extern "C" {
  */
 struct tide_fault_options {
     size_t struct_size;
-    uint64_t nth;            /* 0: none */
-    uint64_t every;          /* 1: each one; 0: none */
-    double probability;      /* from 0 to 1, rounded to billionths; 0: none */
-    uint64_t seed;           /* of the chance: the same requests fail each time that it is the same */
-    uint64_t above_bytes;    /* 0: every size, also 0 bytes */
-    uint64_t after_bytes;    /* of all successful requests added up, also those freed since; 0: from the beginning */
-    enum tide_status status; /* TIDE_ECAPACITY, TIDE_ELIMIT, TIDE_ENOMEM or TIDE_EDRIVER; TIDE_OK: TIDE_ECAPACITY */
+    uint64_t nth;         /* 0: none */
+    uint64_t every;       /* 1: each one; 0: none */
+    double probability;   /* from 0 to 1, rounded to billionths; 0: none */
+    uint64_t seed;        /* of the chance: the same requests fail each time that it is the same */
+    uint64_t above_bytes; /* 0: every size, also 0 bytes */
+    uint64_t after_bytes; /* of all successful requests added up, also those freed since; 0: from the beginning */
+    uint32_t status;      /* TIDE_ECAPACITY, TIDE_ELIMIT, TIDE_ENOMEM or TIDE_EDRIVER; TIDE_OK: TIDE_ECAPACITY */
+    uint32_t reserved;    /* 0 */
 };
 
-struct tide_fault_counts {
+struct tide_fault_figures {
+    size_t struct_size;
     uint64_t counted; /* requests that could have been chosen */
     uint64_t planted; /* requests that have been failed */
 };
@@ -48,15 +50,15 @@ TIDE_EXPORT enum tide_status tide_fault_create(struct tide_resource *upstream, c
  *     do {
  *         tide_fault_restart(fault, ++nth);
  *         run the program, which must survive
- *         tide_fault_read(fault, &counts);
- *     } while (counts.planted > 0);
+ *         tide_fault_read(fault, &figures);
+ *     } while (figures.planted > 0);
  *
  * Errors: TIDE_EINVAL (not a fault). Thread safety: any thread; call it while no allocation is under way. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_fault_restart(struct tide_resource *fault, uint64_t nth);
 
 /* Errors: TIDE_EINVAL (not a fault, NULL); then *out has zeros. Thread safety: any thread. Since 0.1. */
-TIDE_EXPORT enum tide_status tide_fault_read(struct tide_resource *fault, struct tide_fault_counts *out);
+TIDE_EXPORT enum tide_status tide_fault_read(struct tide_resource *fault, struct tide_fault_figures *out);
 
 #ifdef __cplusplus
 }

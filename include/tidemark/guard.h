@@ -18,14 +18,16 @@ enum tide_guard_place {
 #define TIDE_GUARD_SEEN 16
 
 struct tide_guard_damage {
-    enum tide_guard_place place;
+    size_t struct_size;                  /* set by the library: see TIDE_HAS_FIELD */
     void *block;                         /* as it was handed out */
     size_t bytes;                        /* of the block, as requested */
     int64_t offset;                      /* of the first changed byte from the block's begin; below 0: before it */
     uint64_t changed_bytes;              /* how many have changed in the part that was looked at */
-    unsigned char expected;              /* what each of them was */
-    unsigned seen_bytes;                 /* how many of the following count */
+    uint32_t place;                      /* of enum tide_guard_place */
+    uint32_t seen_bytes;                 /* how many of `seen` count */
     unsigned char seen[TIDE_GUARD_SEEN]; /* what stands at the offset and behind it, in the part that was looked at */
+    unsigned char expected;              /* what each of the changed bytes was */
+    unsigned char reserved[7];           /* 0 */
 };
 
 /*
@@ -35,12 +37,10 @@ struct tide_guard_damage {
  */
 typedef void (*tide_guard_function)(void *context, const struct tide_guard_damage *damage);
 
-#define TIDE_GUARD_HOLD_NONE UINT64_MAX
-
 struct tide_guard_options {
     size_t struct_size;
     uint64_t canary_bytes;        /* before and behind each block; a power of two from 16 to 1 MiB; 0: 256 */
-    uint64_t hold_bytes;          /* of freed blocks that are kept to look at; 0: 16 MiB; TIDE_GUARD_HOLD_NONE */
+    uint64_t hold_bytes;          /* of freed blocks that are kept to look at; 0: 16 MiB; TIDE_NONE */
     tide_guard_function function; /* NULL: an error in the message sink */
     void *context;                /* borrowed for the life of the resource */
 };

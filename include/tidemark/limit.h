@@ -17,13 +17,19 @@ typedef void (*tide_soft_limit_function)(void *context, uint64_t used_bytes, uin
 
 struct tide_limit_options {
     size_t struct_size;
-    uint64_t limit_bytes; /* the most bytes outstanding; 0 lets requests of 0 bytes pass alone; UINT64_MAX: no bound */
+    uint64_t limit_bytes; /* the most bytes outstanding; 0: no bound; TIDE_NONE lets requests of 0 bytes pass alone */
     uint64_t alignment;   /* power of two that each request counts rounded up to; 1: as requested; 0: 256, as RMM */
     uint64_t limit_count; /* the most allocations outstanding, those of 0 bytes too; 0: no bound */
-    uint64_t soft_limit_bytes;           /* at most limit_bytes; 0: none */
-    tide_soft_limit_function soft_limit; /* NULL: a warning goes to the message sink */
-    void *soft_limit_context;            /* borrowed for the life of the resource */
+    uint64_t soft_limit_bytes;         /* at most limit_bytes; 0: none */
+    tide_soft_limit_function function; /* told of the soft limit; NULL: a warning goes to the message sink */
+    void *context;                     /* borrowed for the life of the resource */
     const char *budget; /* copied; limits of one name in this process share one account; NULL: one of its own */
+};
+
+struct tide_limit_figures {
+    size_t struct_size;
+    uint64_t used_bytes; /* that count against the limit now, of the whole budget */
+    uint64_t used_count; /* allocations that count against it now, likewise */
 };
 
 /*
@@ -44,11 +50,11 @@ struct tide_limit_options {
 TIDE_EXPORT enum tide_status tide_limit_create(struct tide_resource *upstream, const struct tide_limit_options *options,
                                                struct tide_resource **out);
 
-/* The bytes that count against the limit now, of the whole budget. Errors: TIDE_EINVAL (not a limit). Since 0.1. */
-TIDE_EXPORT enum tide_status tide_limit_used(struct tide_resource *limit, uint64_t *out);
-
-/* The allocations that count against it now, likewise. Since 0.1. */
-TIDE_EXPORT enum tide_status tide_limit_used_count(struct tide_resource *limit, uint64_t *out);
+/*
+ * Read what is outstanding, as it is at one moment.
+ * Errors: TIDE_EINVAL (not a limit, NULL); then the figures are zeros. Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_limit_read(struct tide_resource *limit, struct tide_limit_figures *out);
 
 #ifdef __cplusplus
 }

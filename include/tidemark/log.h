@@ -41,20 +41,21 @@ enum tide_samples {
 
 struct tide_log_options {
     size_t struct_size;
-    const char *path; /* of the trace; %p process id, %h host name, %r rank; NULL: see below */
-    bool overwrite;   /* replace an existing trace, once the new one, or the stack of the text, has been made */
-    enum tide_clock clock;
-    enum tide_overflow overflow;
+    const char *path;       /* of the trace; %p process id, %h host name, %r rank; NULL: see below */
     uint64_t ring_bytes;    /* for each thread; a power of two from 4 KiB to 1 GiB; 0: 1 MiB */
     uint64_t backlog_bytes; /* the most that waits for SQLite, 1 MiB to 16 GiB; 0: 128 MiB */
-    enum tide_cupti cupti;  /* for stacks over CUDA's memory; meta.cupti says what came of it */
-    enum tide_samples samples;
+    uint32_t clock;         /* of enum tide_clock */
+    uint32_t overflow;      /* of enum tide_overflow */
+    uint32_t cupti;         /* of enum tide_cupti, for stacks over CUDA's memory; meta.cupti says what came of it */
+    uint32_t samples;       /* of enum tide_samples */
     /*
      * Frames of the call stack that each allocation is recorded with, up to TIDE_CALLSTACK_MOST; 0: none. This one
      * and the next are each log's own, also where it joins a trace.
      */
     uint32_t callstack_depth;
-    enum tide_unwind unwind; /* how it is taken */
+    uint32_t unwind;     /* of enum tide_unwind: how it is taken */
+    bool overwrite;      /* replace an existing trace, once the new one, or the stack of the text, has been made */
+    uint8_t reserved[7]; /* 0 */
 };
 
 /*

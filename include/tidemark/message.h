@@ -49,10 +49,10 @@ enum tide_severity {
     TIDE_ERROR = 2,   /* something has ended, such as a recording on a full disk */
 };
 
-typedef void (*tide_message_sink)(void *context, enum tide_severity severity, const char *text);
+typedef void (*tide_message_function)(void *context, enum tide_severity severity, const char *text);
 
 /*
- * Have `sink` called with what happens outside of any call, such as a recording that ends because the disk is
+ * Have `function`, the sink, called with what happens outside of any call, such as a recording that ends because the disk is
  * full. The library never prints; without a sink such messages are dropped. NULL removes the sink.
  *
  * `context` is borrowed until another sink is set. The sink may be called from any thread, also from the
@@ -60,7 +60,7 @@ typedef void (*tide_message_sink)(void *context, enum tide_severity severity, co
  * sink of before is not called any more.
  * Thread safety: any thread. Since 0.1.
  */
-TIDE_EXPORT void tide_message_sink_set(tide_message_sink sink, void *context);
+TIDE_EXPORT void tide_message_sink_set(tide_message_function function, void *context);
 
 #ifdef __cplusplus
 }

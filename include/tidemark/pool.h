@@ -13,13 +13,14 @@ struct tide_pool_options {
     uint64_t initial_bytes;           /* one chunk, taken at creation and kept; 0: none */
     uint64_t maximum_bytes;           /* the most that is reserved at a time; 0: no bound */
     uint64_t growth_bytes;            /* the least that upstream is asked for at a time; 0: 2 MiB */
-    uint64_t release_threshold_bytes; /* see tide_pool_create; 0: the most that was ever reserved */
+    uint64_t release_threshold_bytes; /* see tide_pool_create; 0: the most that was ever reserved; TIDE_NONE */
     uint64_t alignment;               /* power of two that every address and size is a multiple of; 0: 256 */
-    uint64_t cache_bytes;             /* the most that each thread keeps for itself; 0: 64 MiB; 1: nothing */
+    uint64_t cache_bytes;             /* the most that each thread keeps for itself; 0: 64 MiB; TIDE_NONE */
 };
 
 /* What a pool has done and holds; see tide_pool_read. Numbers but for those in bytes. */
 struct tide_pool_figures {
+    size_t struct_size;
     uint64_t used_bytes;          /* asked for, and not given back */
     uint64_t reserved_bytes;      /* of all chunks */
     uint64_t reserved_peak_bytes; /* the most that this has been */

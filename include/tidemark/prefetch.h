@@ -12,8 +12,9 @@ extern "C" {
 
 struct tide_prefetch_options {
     size_t struct_size;
-    bool to_host;         /* to the host, instead of the device of the memory below */
     uint64_t above_bytes; /* requests of no more than that are left where they are; 0: none are */
+    bool to_host;         /* to the host, instead of the device of the memory below */
+    uint8_t reserved[7];  /* 0 */
 };
 
 /*

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tidemark/sized.h>
 #include <tidemark/status.h>
 #include <tidemark/text.h>
 
@@ -29,13 +30,6 @@ typedef uintptr_t tide_stream;
  * is no stream: nothing is allocated, freed or made to wait on it.
  */
 #define TIDE_STREAM_ALL ((tide_stream)-1)
-
-/*
- * Options of a constructor begin with their size, so that a program built against an older header goes on to
- * work: `struct tide_sim_options options = { TIDE_OPTIONS(options), .capacity_bytes = 80 << 30 };`
- * NULL in place of options means the defaults: every field 0 is its default.
- */
-#define TIDE_OPTIONS(name) .struct_size = sizeof(name)
 
 /* What cudaMalloc guarantees, and what is meant where nothing else is said. */
 #define TIDE_DEFAULT_ALIGNMENT ((size_t)256)
@@ -70,7 +64,7 @@ enum tide_query {
 
 struct tide_resource;
 
-/* One edge of a stack: `resource` (borrowed) serves requests of up to `limit_bytes`; UINT64_MAX where all. */
+/* One edge of a stack: `resource` (borrowed) serves requests of up to `limit_bytes`; TIDE_UNLIMITED: all. */
 struct tide_upstream {
     struct tide_resource *resource;
     uint64_t limit_bytes;
@@ -87,8 +81,9 @@ struct tide_upstream {
  * return. An upstream that allocates from the pool over it waits for itself once the pool is at its maximum.
  */
 struct tide_resource_ops {
-    uint32_t version; /* TIDE_RESOURCE_OPS_VERSION */
-    const char *name; /* as in stack text: "limit" */
+    uint32_t version;  /* TIDE_RESOURCE_OPS_VERSION */
+    uint32_t reserved; /* 0 */
+    const char *name;  /* as in stack text: "limit" */
 
     /*
      * Put the address of at least `bytes` bytes at a multiple of `alignment` (a power of two, checked by

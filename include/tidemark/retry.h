@@ -19,13 +19,15 @@ typedef bool (*tide_retry_function)(void *context, size_t bytes, unsigned retry,
 
 struct tide_retry_options {
     size_t struct_size;
-    unsigned retries;          /* how often upstream is asked again, up to 1000; 0: twice */
-    bool any;                  /* after any failure, not only where there is no memory */
-    tide_retry_function retry; /* NULL: what is said below */
-    void *context;             /* borrowed for the life of the resource */
+    tide_retry_function function; /* NULL: what is said below */
+    void *context;                /* borrowed for the life of the resource */
+    uint32_t retries;             /* how often upstream is asked again, up to 1000; 0: twice */
+    bool any;                     /* after any failure, not only where there is no memory */
+    uint8_t reserved[3];          /* 0 */
 };
 
-struct tide_retry_counts {
+struct tide_retry_figures {
+    size_t struct_size;
     uint64_t failed; /* requests that upstream failed the first time, and that were asked again for */
     uint64_t served; /* of these, those that succeeded in the end */
 };
@@ -45,7 +47,7 @@ TIDE_EXPORT enum tide_status tide_retry_create(struct tide_resource *upstream, c
                                                struct tide_resource **out);
 
 /* Errors: TIDE_EINVAL (not a retry, NULL); then *out has zeros. Thread safety: any thread. Since 0.1. */
-TIDE_EXPORT enum tide_status tide_retry_read(struct tide_resource *retry, struct tide_retry_counts *out);
+TIDE_EXPORT enum tide_status tide_retry_read(struct tide_resource *retry, struct tide_retry_figures *out);
 
 #ifdef __cplusplus
 }

@@ -18,14 +18,16 @@ struct tide_counter {
 };
 
 /* A consistent set: what stood at one moment. */
-struct tide_statistics {
+struct tide_statistics_figures {
+    size_t struct_size;
     struct tide_counter bytes; /* as requested */
     struct tide_counter count; /* allocations; one of 0 bytes counts */
 };
 
 struct tide_statistics_options {
     size_t struct_size;
-    bool by_tag; /* count by tag (tide_tag_push), too, for tide_statistics_report; costs a lock and a table */
+    bool by_tag;         /* count by tag (tide_tag_push), too, for tide_statistics_report; costs a lock and a table */
+    uint8_t reserved[7]; /* 0 */
 };
 
 /*
@@ -44,7 +46,8 @@ TIDE_EXPORT enum tide_status tide_statistics_create(struct tide_resource *upstre
 /*
  * Read the innermost counters as one consistent set. Errors: TIDE_EINVAL (not a statistics resource). Since 0.1.
  */
-TIDE_EXPORT enum tide_status tide_statistics_read(struct tide_resource *statistics, struct tide_statistics *out);
+TIDE_EXPORT enum tide_status tide_statistics_read(struct tide_resource *statistics,
+                                                  struct tide_statistics_figures *out);
 
 /*
  * Begin nested counters at 0 and return those that were innermost so far (`out` may be NULL). Rules as RMM's
@@ -53,14 +56,16 @@ TIDE_EXPORT enum tide_status tide_statistics_read(struct tide_resource *statisti
  *
  * Errors: TIDE_EINVAL (not a statistics resource; pop with nothing pushed), TIDE_ENOMEM (push). Since 0.1.
  */
-TIDE_EXPORT enum tide_status tide_statistics_push(struct tide_resource *statistics, struct tide_statistics *out);
-TIDE_EXPORT enum tide_status tide_statistics_pop(struct tide_resource *statistics, struct tide_statistics *out);
+TIDE_EXPORT enum tide_status tide_statistics_push(struct tide_resource *statistics,
+                                                  struct tide_statistics_figures *out);
+TIDE_EXPORT enum tide_status tide_statistics_pop(struct tide_resource *statistics, struct tide_statistics_figures *out);
 
 /*
  * One line of a report: what was allocated under `path`, the names of tags from the outermost down with '/' between,
  * and all that is nested in it included; "" is what was allocated under no tag. Both are borrowed for the call.
  */
-typedef void (*tide_statistics_function)(void *context, const char *path, const struct tide_statistics *figures);
+typedef void (*tide_statistics_function)(void *context, const char *path,
+                                         const struct tide_statistics_figures *figures);
 
 /*
  * Call `function` for each path of tags that something was allocated under, the highest peak first. An allocation

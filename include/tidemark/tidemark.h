@@ -35,6 +35,7 @@
 #include <tidemark/prefetch.h>
 #include <tidemark/resource.h>
 #include <tidemark/retry.h>
+#include <tidemark/sized.h>
 #include <tidemark/stack.h>
 #include <tidemark/statistics.h>
 #include <tidemark/status.h>

@@ -2,8 +2,7 @@
 #ifndef TIDEMARK_TRACE_H
 #define TIDEMARK_TRACE_H
 
-#include <stdint.h>
-
+#include <tidemark/sized.h>
 #include <tidemark/status.h>
 
 #ifdef __cplusplus
@@ -18,9 +17,10 @@ enum tide_trace_state {
 };
 
 struct tide_trace_recovery {
-    enum tide_trace_state state;
-    uint32_t pid;    /* of the process that records, or that did; 0 where it is not known */
+    size_t struct_size;
     uint64_t events; /* records that were taken over */
+    uint32_t state;  /* of enum tide_trace_state */
+    uint32_t pid;    /* of the process that records, or that did; 0 where it is not known */
 };
 
 /*
@@ -37,6 +37,7 @@ TIDE_EXPORT enum tide_status tide_trace_recover(const char *path, struct tide_tr
 
 /* What tide_trace_resolve did, in frames of call stacks. */
 struct tide_trace_resolution {
+    size_t struct_size;
     uint64_t resolved;   /* looked up and written to the trace now */
     uint64_t unresolved; /* nobody has looked up so far: their files are not to be had here */
 };

@@ -12,7 +12,7 @@ extern "C" {
 struct tide_track_options {
     size_t struct_size;
     uint32_t callstack_depth; /* frames of the call stack that is kept with each block, up to TIDE_CALLSTACK_MOST */
-    enum tide_unwind unwind;  /* how it is taken */
+    uint32_t unwind;          /* of enum tide_unwind: how it is taken */
 };
 
 /*
@@ -36,13 +36,14 @@ TIDE_EXPORT enum tide_status tide_track_create(struct tide_resource *upstream, c
 
 /* A block that is outstanding. */
 struct tide_track_block {
+    size_t struct_size; /* set by the library: see TIDE_HAS_FIELD */
     void *pointer;
     uint64_t bytes; /* as requested */
     uint64_t alignment;
     tide_stream stream; /* that it was allocated on */
+    const char *tag;    /* the path of the thread's tags, "train/forward"; "" for none; borrowed for the call */
     uint32_t thread;    /* the system's id of the thread that did */
     uint32_t callstack; /* for tide_callstack_frames; 0: none */
-    const char *tag;    /* the path of the thread's tags, "train/forward"; "" for none; borrowed for the call */
 };
 
 typedef void (*tide_track_function)(void *context, const struct tide_track_block *block);

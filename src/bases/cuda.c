@@ -94,7 +94,7 @@ const struct tidei_kind tidei_cuda_kind = {
     .is_base = true,
     .arguments = cuda_arguments,
     .argument_count = TIDEI_COUNT_OF(cuda_arguments),
-    .options_size = sizeof(struct tide_cuda_options),
+    .options_size = offsetof(struct tide_cuda_options, reserved),
 #ifdef HAVE_CUDA_H
     .ops = {
         .version = TIDE_RESOURCE_OPS_VERSION,

@@ -144,7 +144,7 @@ const struct tidei_kind tidei_managed_kind = {
     .is_base = true,
     .arguments = managed_arguments,
     .argument_count = TIDEI_COUNT_OF(managed_arguments),
-    .options_size = sizeof(struct tide_managed_options),
+    .options_size = offsetof(struct tide_managed_options, reserved),
 #ifdef HAVE_CUDA_H
     .ops = {
         .version = TIDE_RESOURCE_OPS_VERSION,

@@ -88,7 +88,7 @@ const struct tidei_kind tidei_pinned_kind = {
     .is_base = true,
     .arguments = pinned_arguments,
     .argument_count = TIDEI_COUNT_OF(pinned_arguments),
-    .options_size = sizeof(struct tide_pinned_options),
+    .options_size = offsetof(struct tide_pinned_options, reserved),
 #ifdef HAVE_CUDA_H
     .ops = {
         .version = TIDE_RESOURCE_OPS_VERSION,

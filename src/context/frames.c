@@ -81,7 +81,8 @@ tidei_frames_find(struct tidei_frames *frames, uint64_t address, struct tide_fra
         frames->demangled = tidei_symbols_demangle(info.dli_sname);
         symbol.function = frames->demangled != NULL ? frames->demangled : info.dli_sname;
     }
-    *out = (struct tide_frame){ .address = address,
+    *out = (struct tide_frame){ TIDE_FIGURES(*out),
+                                .address = address,
                                 .module = module != NULL ? module->module.path : "",
                                 .offset = module != NULL ? address - module->module.base : 0,
                                 .function = symbol.function,

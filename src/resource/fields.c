@@ -65,12 +65,6 @@ field_word(const struct tidei_argument *argument, const void *options)
     return word;
 }
 
-static bool *
-field_set_flag(const struct tidei_argument *argument, const void *options)
-{
-    return argument->set_offset != 0 ? (bool *)((uintptr_t)options + argument->set_offset) : NULL;
-}
-
 /* The index of the choice that the field has; past the last where it has none. */
 static size_t
 field_choice(const struct tidei_argument *argument, uint64_t number)
@@ -88,12 +82,8 @@ field_read(const struct tidei_argument *argument, const struct tidei_value *valu
 {
     uint64_t number = value->number;
 
-    if (!value->given && argument->zero_is_value)
-        field_set(argument, options, argument->default_value);
     if (!value->given)
         return;
-    if (argument->set_offset != 0)
-        *field_set_flag(argument, options) = true;
     if (argument->type == TIDEI_ARGUMENT_WORD) {
         memcpy((unsigned char *)options + argument->offset, &value->word, sizeof(value->word));
         return;
@@ -129,7 +119,7 @@ field_print_number(const struct tidei_argument *argument, uint64_t number, struc
         if (argument->all && number == UINT64_MAX)
             tide_text_format(text, "all");
         else
-            tide_text_size(text, number);
+            tide_text_size(text, tidei_none_to_zero(number));
         break;
     case TIDEI_ARGUMENT_FRACTION:
         for (decimals = number % FIELD_BILLION; digits > 1 && decimals % 10 == 0; digits--)
@@ -224,9 +214,9 @@ tidei_fields_complete(const struct tidei_kind *kind, void *options)
         if (field_is_none(argument) || argument->type == TIDEI_ARGUMENT_WORD || argument->type == TIDEI_ARGUMENT_FLAG)
             continue;
         number = field_get(argument, options);
-        if (number == 0 && !argument->zero_is_value && argument->default_value != 0)
+        if (number == 0 && argument->default_value != 0)
             field_set(argument, options, argument->default_value);
-        else if (number != 0 && number == argument->zero_value)
+        else if (argument->default_value != 0 && number == argument->zero_value)
             field_set(argument, options, 0);
     }
 }
@@ -234,8 +224,6 @@ tidei_fields_complete(const struct tidei_kind *kind, void *options)
 static bool
 field_is_default(const struct tidei_kind *kind, const struct tidei_argument *argument, const void *options)
 {
-    if (argument->set_offset != 0)
-        return !*field_set_flag(argument, options);
     if (argument->type == TIDEI_ARGUMENT_WORD)
         return field_word(argument, options) == NULL;
     return field_get(argument, options) == (kind->keeps_unset ? 0 : argument->default_value);

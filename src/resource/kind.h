@@ -40,13 +40,11 @@ struct tidei_argument {
     bool is_int; /* the field has a sign, and nothing negative is taken */
     /*
      * 0 in a field means that the option is not set, which is `default_value`. Where 0 is a value that can be asked
-     * for, one of these says how: the field has `zero_value` for it (also FLAG: for false), or 0 is 0 and the option is
-     * unset where the field has `default_value`, or a bool at `set_offset` says whether the option is set.
+     * for, the field has `zero_value` for it: TIDE_NONE, or for a FLAG what stands for false. Where `default_value` is
+     * 0, too, as what is not set is left to somebody else, `zero_value` stays in the field.
      */
     uint64_t default_value;
     uint64_t zero_value;
-    bool zero_is_value;
-    uint16_t set_offset;
     const unsigned *choice_values; /* CHOICE: what the field has for each choice; NULL: its index */
 };
 
@@ -101,7 +99,7 @@ struct tidei_kind {
     bool is_base;
     const struct tidei_argument *arguments;
     size_t argument_count;
-    size_t options_size; /* of the options struct, whose first member is its size */
+    size_t options_size; /* of the options struct that is known: all of it, or what stands before `reserved` */
     /* Options that are not set stay so: the defaults come into place elsewhere, where a trace is opened. */
     bool keeps_unset;
     /* The layer's struct: TIDEI_KIND_STRUCT. Nothing where this build has no CUDA, and the kind needs it. */

@@ -22,7 +22,7 @@ static _Thread_local int error_driver;
 #define SINK_LOCK_INITIALIZER PTHREAD_RWLOCK_INITIALIZER
 #endif
 static pthread_rwlock_t sink_lock = SINK_LOCK_INITIALIZER;
-static tide_message_sink sink_function;
+static tide_message_function sink_function;
 static void *sink_context;
 static pthread_once_t sink_once = PTHREAD_ONCE_INIT;
 
@@ -109,11 +109,11 @@ tidei_error_restore(const struct tidei_error *error)
 }
 
 void
-tide_message_sink_set(tide_message_sink sink, void *context)
+tide_message_sink_set(tide_message_function function, void *context)
 {
     pthread_once(&sink_once, sink_handlers_install);
     pthread_rwlock_wrlock(&sink_lock);
-    sink_function = sink;
+    sink_function = function;
     sink_context = context;
     pthread_rwlock_unlock(&sink_lock);
 }

@@ -9,8 +9,8 @@
  */
 #define REFERENCES 0
 
-/* An options struct larger than this is not one of a newer header but a struct_size that was never set. */
-#define OPTIONS_MAX_BYTES ((size_t)4096)
+/* A struct larger than this is not one of a newer header but a struct_size that was never set. */
+#define SIZED_MAX_BYTES ((size_t)4096)
 
 static bool
 resource_ops_complete(const struct tide_resource_ops *ops)
@@ -293,25 +293,55 @@ tide_base_upstream_at(struct tide_resource *self, size_t index, struct tide_upst
     return TIDE_EINVAL;
 }
 
+/* The size that a struct begins with; false where that is none. */
+static bool
+sized_read(const void *from, size_t *size)
+{
+    memcpy(size, from, sizeof(*size));
+    return *size >= sizeof(*size) && *size <= SIZED_MAX_BYTES;
+}
+
 enum tide_status
-tidei_options_copy(const char *subject, const void *options, void *out, size_t out_size)
+tidei_options_copy(const char *subject, const void *options, void *out, size_t known_bytes)
 {
     const unsigned char *bytes = options;
-    size_t size = out_size;
+    size_t size = known_bytes;
 
-    memset(out, 0, out_size);
-    if (options != NULL)
-        memcpy(&size, options, sizeof(size));
-    if (size < sizeof(size) || size > OPTIONS_MAX_BYTES)
+    memset(out, 0, known_bytes);
+    if (options != NULL && !sized_read(options, &size))
         return tide_error_set(TIDE_EINVAL, "%s: struct_size %zu in the options, expected TIDE_OPTIONS", subject, size);
-    for (size_t i = out_size; i < size; i++) {
+    for (size_t i = known_bytes; i < size; i++) {
         if (bytes[i] != 0)
             return tide_error_set(TIDE_EUNSUPPORTED,
                                   "%s: an option past byte %zu is set, this library is too old for it", subject,
-                                  out_size);
+                                  known_bytes);
     }
     if (options != NULL)
-        memcpy(out, options, size < out_size ? size : out_size);
-    memcpy(out, &out_size, sizeof(out_size));
+        memcpy(out, options, size < known_bytes ? size : known_bytes);
+    memcpy(out, &known_bytes, sizeof(known_bytes));
     return TIDE_OK;
+}
+
+enum tide_status
+tidei_figures_clear(const char *subject, void *out)
+{
+    size_t size;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "%s: NULL in place of the figures", subject);
+    if (!sized_read(out, &size))
+        return tide_error_set(TIDE_EINVAL, "%s: struct_size %zu in the figures, expected TIDE_FIGURES", subject, size);
+    memset((unsigned char *)out + sizeof(size), 0, size - sizeof(size));
+    return TIDE_OK;
+}
+
+void
+tidei_figures_copy(void *out, const void *figures, size_t known_bytes)
+{
+    size_t size;
+
+    memcpy(&size, out, sizeof(size));
+    if (size > known_bytes)
+        size = known_bytes;
+    memcpy((unsigned char *)out + sizeof(size), (const unsigned char *)figures + sizeof(size), size - sizeof(size));
 }

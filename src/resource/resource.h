@@ -74,11 +74,33 @@ tidei_bounded_add(_Atomic uint64_t *count, uint64_t bytes, uint64_t most, uint64
 }
 
 /*
- * Copy what the caller knows of an options struct (its first member is its size) over `out_size` bytes of zeros at
- * `out`; NULL leaves the zeros. TIDE_EINVAL where its size is none: smaller than the size member, or unset.
- * TIDE_EUNSUPPORTED where a newer program sets an option that `out` has no room for.
+ * Copy a caller's options (the first member is their size) to `out`, which begins with zeros; NULL leaves the zeros.
+ * `known_bytes` is how much of the struct this library knows: all of it, or up to the member `reserved` at its end.
+ * TIDE_EINVAL where the size is none: smaller than the size member, or unset. TIDE_EUNSUPPORTED where a newer program
+ * sets an option past `known_bytes`.
  */
-enum tide_status tidei_options_copy(const char *subject, const void *options, void *out, size_t out_size);
+enum tide_status tidei_options_copy(const char *subject, const void *options, void *out, size_t known_bytes);
+
+/*
+ * Fill a caller's figures (the first member is their size). A function that reads figures first clears them, so that
+ * they are zeros on every failure, and then copies its own over them, as much as the caller's struct has room for.
+ * Clearing is TIDE_EINVAL where `out` is NULL or its size is none.
+ */
+enum tide_status tidei_figures_clear(const char *subject, void *out);
+void tidei_figures_copy(void *out, const void *figures, size_t known_bytes);
+
+/* 0 bytes that were asked for, where an option of 0 stands for its default; and back, to a plain number. */
+static inline uint64_t
+tidei_bytes_or_none(bool given, uint64_t bytes)
+{
+    return given && bytes == 0 ? TIDE_NONE : bytes;
+}
+
+static inline uint64_t
+tidei_none_to_zero(uint64_t bytes)
+{
+    return bytes == TIDE_NONE ? 0 : bytes;
+}
 
 /*
  * Print `bytes` for people into one of a thread's few buffers: "64 MiB", "1.50 GiB", "1000 B". Exact where it has

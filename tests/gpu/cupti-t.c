@@ -301,7 +301,7 @@ test_ends(void)
 {
     const char *path = scratch("exit.db");
     int status = run(scene_exit, path);
-    struct tide_trace_recovery recovery;
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
 
     is_i64(status, 0, "a program exits with its stack in use");
     ok(trace_is_whole(path) && sql_number(path, "SELECT count(*) FROM driver_call") == 200 &&

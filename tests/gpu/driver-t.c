@@ -241,10 +241,10 @@ reserved_after_free(const struct tide_driver_options *options)
 static void
 test_threshold(void)
 {
-    struct tide_driver_options options = { TIDE_OPTIONS(options), .set_release_threshold = true };
+    struct tide_driver_options options = { TIDE_OPTIONS(options) };
 
     is_u64(reserved_after_free(NULL), 0, "without a threshold a synchronize gives everything back");
-    options.release_threshold_bytes = UINT64_MAX;
+    options.release_threshold_bytes = TIDE_UNLIMITED;
     ok(reserved_after_free(&options) >= 100 * MIB, "with one of all nothing is given back");
     options.release_threshold_bytes = 1024 * MIB;
     ok(reserved_after_free(&options) >= 100 * MIB, "with one of 1 GiB neither");
@@ -254,7 +254,7 @@ static void
 test_default_pool(void)
 {
     struct tide_driver_options options = { TIDE_OPTIONS(options), .use_default_pool = true,
-                                           .set_release_threshold = true, .release_threshold_bytes = 256 * MIB };
+                                           .release_threshold_bytes = 256 * MIB };
     cuuint64_t before = 1;
     cuuint64_t during = 1;
     cuuint64_t after = 1;
@@ -525,8 +525,7 @@ smaller(uint64_t a, uint64_t b)
 static void
 measure(void)
 {
-    struct tide_driver_options options = { TIDE_OPTIONS(options), .set_release_threshold = true,
-                                           .release_threshold_bytes = UINT64_MAX };
+    struct tide_driver_options options = { TIDE_OPTIONS(options), .release_threshold_bytes = TIDE_UNLIMITED };
     CUmemPoolProps properties = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                                   .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } };
     uint64_t bare = UINT64_MAX, with_stream = UINT64_MAX, without_context = UINT64_MAX;

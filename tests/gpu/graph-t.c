@@ -82,7 +82,7 @@ test_capture(struct gpu_work *work)
 {
     const char *trace = scratch("capture.db");
     struct tide_resource *stack = gpu_stack("log(%s) | statistics | limit(1GiB) | driver", trace);
-    struct tide_statistics figures;
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
     struct captured captured;
     void *block = NULL;
     bool ready = captured_open(&captured, work);
@@ -119,7 +119,7 @@ test_free_later(struct gpu_work *work)
 {
     const char *trace = scratch("later.db");
     struct tide_resource *stack = gpu_stack("log(%s) | statistics | driver", trace);
-    struct tide_statistics figures;
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
     struct captured captured;
     void *block = NULL;
     bool ready = captured_open(&captured, work);

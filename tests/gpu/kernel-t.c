@@ -100,7 +100,7 @@ static void
 test_threads(struct gpu_work *work, const char *text)
 {
     struct tide_resource *stack = gpu_stack("%s", text);
-    struct tide_statistics figures;
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
     struct worker workers[THREADS];
     uint32_t wrong[THREADS] = { 1, 1, 1, 1 };
     CUdeviceptr counters = 0;

@@ -240,7 +240,7 @@ test_exhausted(struct gpu_work *work)
 {
     struct tide_resource *pool = gpu_stack("statistics | driver(maximum=64MiB)");
     struct tide_resource *plain = gpu_stack("statistics | cuda");
-    struct tide_statistics figures;
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
     void *blocks[MOST_BLOCKS] = { NULL };
     enum tide_status status = TIDE_OK;
     uint32_t wrong = 0;

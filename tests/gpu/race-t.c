@@ -209,7 +209,7 @@ storm_wrong(struct storm *storm)
 static void
 test_storm(struct gpu_work *work)
 {
-    struct tide_pool_figures figures = { 0 };
+    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
     struct storm storm;
 
     if (!storm_open(&storm, work, false)) {

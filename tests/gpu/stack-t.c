@@ -51,7 +51,7 @@ static void
 test_figures(void)
 {
     struct tide_resource *stack = stack_new("statistics | limit(64MiB) | driver");
-    struct tide_statistics figures;
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
     void *first = NULL;
     void *second = &gpu;
 

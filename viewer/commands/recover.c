@@ -63,7 +63,7 @@ recover_print(const struct trace *trace, const struct tide_trace_recovery *found
 static int
 recover_trace(const char *path, bool json)
 {
-    struct tide_trace_recovery found;
+    struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     struct trace trace;
     int status;
 

@@ -23,8 +23,8 @@
 static void
 trace_prepare(struct trace *trace)
 {
-    struct tide_trace_recovery found;
-    struct tide_trace_resolution frames;
+    struct tide_trace_recovery found = { TIDE_FIGURES(found) };
+    struct tide_trace_resolution frames = { TIDE_FIGURES(frames) };
 
     if (tide_trace_recover(trace->path, &found) != TIDE_OK)
         fprintf(stderr, "%s: what was left beside it is not taken in: %s\n", trace->path, tide_error_text());

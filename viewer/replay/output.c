@@ -109,7 +109,7 @@ static int
 output_layer_row(struct libscols_table *table, const struct stack_layer *layer)
 {
     struct output_figure figures[8];
-    const struct tide_statistics *statistics = &layer->statistics;
+    const struct tide_statistics_figures *statistics = &layer->statistics;
     bool counts = layer->has_statistics;
     const char *cells[] = {
         layer->text,

@@ -59,6 +59,7 @@ report_ask(struct stack_layer *layer)
              arguments, text.length >= sizeof(arguments) ? "..." : "");
     layer->has_used = tide_query(resource, TIDE_QUERY_BYTES_USED, &layer->used_bytes) == TIDE_OK;
     layer->has_reserved = tide_query(resource, TIDE_QUERY_BYTES_RESERVED, &layer->reserved_bytes) == TIDE_OK;
+    layer->statistics.struct_size = sizeof(layer->statistics);
     layer->has_statistics = tide_statistics_read(resource, &layer->statistics) == TIDE_OK;
 }
 

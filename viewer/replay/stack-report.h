@@ -17,7 +17,7 @@ struct stack_layer {
     bool has_statistics;
     uint64_t used_bytes; /* a layer that does not count says what the one below it says */
     uint64_t reserved_bytes;
-    struct tide_statistics statistics;
+    struct tide_statistics_figures statistics;
 };
 
 struct stack_report {

@@ -279,7 +279,7 @@ static const struct tidei_argument driver_arguments[] = {
       .type = TIDEI_ARGUMENT_SIZE,
       .share = true,
       .all = true,
-      .set_offset = offsetof(struct tide_driver_options, set_release_threshold),
+      .zero_value = TIDE_NONE,
       .expected = "a size such as 1GiB, a share of the device's memory such as 25%, "
                   "or all",
       TIDEI_FIELD(struct tide_driver_options, release_threshold_bytes) },
@@ -356,6 +356,8 @@ driver_shares(const struct tidei_arguments *arguments, struct tide_driver_option
     enum tide_status status =
         driver_share(arguments, TIDEI_DRIVER_RELEASE_THRESHOLD, device, &options->release_threshold_bytes);
 
+    options->release_threshold_bytes =
+        tidei_bytes_or_none(arguments->values[TIDEI_DRIVER_RELEASE_THRESHOLD].given, options->release_threshold_bytes);
     if (status == TIDE_OK)
         status = driver_share(arguments, TIDEI_DRIVER_MAXIMUM, device, &options->maximum_bytes);
     if (status == TIDE_OK)
@@ -420,7 +422,7 @@ const struct tidei_kind tidei_driver_kind = {
     .is_base = true,
     .arguments = driver_arguments,
     .argument_count = TIDEI_COUNT_OF(driver_arguments),
-    .options_size = sizeof(struct tide_driver_options),
+    .options_size = offsetof(struct tide_driver_options, reserved),
     .check = tidei_driver_options_check,
     .create_text = driver_from_text,
 };

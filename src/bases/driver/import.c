@@ -212,7 +212,8 @@ import_create(void *handle, int type, const struct tide_driver_import_options *o
     if (out == NULL)
         return tide_error_set(TIDE_EINVAL, "driver_import: NULL in place of the resource's address");
     *out = NULL;
-    status = tidei_options_copy("driver_import", options, &known, sizeof(known));
+    status =
+        tidei_options_copy("driver_import", options, &known, offsetof(struct tide_driver_import_options, reserved));
     if (status != TIDE_OK)
         return status;
     self = calloc(1, sizeof(*self));

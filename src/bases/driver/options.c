@@ -46,23 +46,28 @@ options_check_location(const struct tide_driver_options *options, size_t *fault)
 static enum tide_status
 options_check_sizes(const struct tide_driver_options *options, size_t *fault)
 {
+    uint64_t threshold_bytes = tidei_none_to_zero(options->release_threshold_bytes);
+
     *fault = TIDEI_DRIVER_INITIAL;
     if (options->maximum_bytes != 0 && options->initial_bytes > options->maximum_bytes)
         return tide_error_set(TIDE_EINVAL, "driver: an initial size of %s exceeds the maximum of %s",
                               tidei_size_text(options->initial_bytes), tidei_size_text(options->maximum_bytes));
     *fault = TIDEI_DRIVER_RELEASE_THRESHOLD;
-    if (options->set_release_threshold && options->release_threshold_bytes < options->initial_bytes)
+    if (options->release_threshold_bytes != 0 && threshold_bytes < options->initial_bytes)
         return tide_error_set(TIDE_EINVAL, "driver: a release threshold of %s gives an initial size of %s back at once",
-                              tidei_size_text(options->release_threshold_bytes),
-                              tidei_size_text(options->initial_bytes));
+                              tidei_size_text(threshold_bytes), tidei_size_text(options->initial_bytes));
     return TIDE_OK;
 }
 
 enum tide_status
-tidei_driver_options_check(void *options, size_t *fault)
+tidei_driver_options_check(void *given, size_t *fault)
 {
-    enum tide_status status = options_check_location(options, fault);
+    struct tide_driver_options *options = given;
+    enum tide_status status;
 
+    if (options->maximum_bytes == TIDE_UNLIMITED)
+        options->maximum_bytes = 0;
+    status = options_check_location(options, fault);
     if (status == TIDE_OK)
         status = options_check_default(options, fault);
     if (status == TIDE_OK)

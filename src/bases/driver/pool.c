@@ -207,7 +207,7 @@ pool_set(struct driver *self, CUmemPool_attribute attribute, uint64_t value)
 }
 
 static enum tide_status
-pool_set_reuse(struct driver *self, CUmemPool_attribute attribute, enum tide_driver_reuse reuse)
+pool_set_reuse(struct driver *self, CUmemPool_attribute attribute, uint32_t reuse)
 {
     return reuse == TIDE_DRIVER_REUSE_UNSET ? TIDE_OK : pool_set(self, attribute, reuse == TIDE_DRIVER_REUSE_ON);
 }
@@ -218,8 +218,9 @@ pool_set_all(struct driver *self)
     const struct tide_driver_options *options = &self->options;
     enum tide_status status = TIDE_OK;
 
-    if (options->set_release_threshold)
-        status = pool_set(self, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, options->release_threshold_bytes);
+    if (options->release_threshold_bytes != 0)
+        status =
+            pool_set(self, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, tidei_none_to_zero(options->release_threshold_bytes));
     if (status == TIDE_OK)
         status =
             pool_set_reuse(self, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, options->reuse_event_dependencies);

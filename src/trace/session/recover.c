@@ -191,14 +191,14 @@ recover_files(const char *path, const char *rings, struct tide_trace_recovery *o
 enum tide_status
 tide_trace_recover(const char *path, struct tide_trace_recovery *out)
 {
-    enum tide_status status;
+    enum tide_status status = tidei_figures_clear("trace", out);
+    struct tide_trace_recovery found = { TIDE_FIGURES(found), .state = TIDE_TRACE_CLOSED };
     char *rings, *real;
     sigset_t before;
     int cancel;
 
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "trace: no place for what was found");
-    *out = (struct tide_trace_recovery){ .state = TIDE_TRACE_CLOSED };
+    if (status != TIDE_OK)
+        return status;
     if (path == NULL)
         return tide_error_set(TIDE_EINVAL, "trace: the path is NULL");
     /* The ring file lies beside the file that SQLite opens. */
@@ -212,11 +212,12 @@ tide_trace_recover(const char *path, struct tide_trace_recovery *out)
     tidei_filelimit_hold(&before);
     tidei_recorder_handle_forks();
     pthread_mutex_lock(&tidei_files_lock);
-    status = recover_files(real != NULL ? real : path, rings, out);
+    status = recover_files(real != NULL ? real : path, rings, &found);
     pthread_mutex_unlock(&tidei_files_lock);
     tidei_filelimit_let_go(&before);
     pthread_setcancelstate(cancel, NULL);
     free(rings);
     free(real);
+    tidei_figures_copy(out, &found, sizeof(found));
     return status;
 }

@@ -288,13 +288,13 @@ resolve_opened(struct resolve *resolve)
 enum tide_status
 tide_trace_resolve(const char *path, struct tide_trace_resolution *out)
 {
-    struct resolve resolve = { .path = path, .out = out };
-    enum tide_status status;
+    struct tide_trace_resolution frames = { TIDE_FIGURES(frames) };
+    struct resolve resolve = { .path = path, .out = &frames };
+    enum tide_status status = tidei_figures_clear("trace", out);
     sigset_t before;
 
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "trace: no place for what was found");
-    *out = (struct tide_trace_resolution){ 0 };
+    if (status != TIDE_OK)
+        return status;
     if (path == NULL)
         return tide_error_set(TIDE_EINVAL, "trace: the path is NULL");
     tidei_filelimit_hold(&before);
@@ -305,5 +305,6 @@ tide_trace_resolve(const char *path, struct tide_trace_resolution *out)
         status = resolve_opened(&resolve);
     sqlite3_close(resolve.db);
     tidei_filelimit_let_go(&before);
+    tidei_figures_copy(out, &frames, sizeof(frames));
     return status;
 }
