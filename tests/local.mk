@@ -592,6 +592,23 @@ tests_track_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/track-t
 THREADED_TESTS += tests/track-t
 
+check_PROGRAMS += tests/lives-t
+tests_lives_t_SOURCES = tests/lives-t.c
+tests_lives_t_LDADD = libtidemark-test.la
+TESTS += tests/lives-t
+
+check_PROGRAMS += tests/pair-t
+tests_pair_t_SOURCES = tests/pair-t.c
+tests_pair_t_LDADD = libtidemark-test.la
+TESTS += tests/pair-t
+
+check_PROGRAMS += tests/database-t
+tests_database_t_SOURCES = tests/database-t.c $(trace_test)
+tests_database_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_database_t_CFLAGS = $(trace_test_cflags)
+tests_database_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/database-t
+
 check_PROGRAMS += tests/clock-t
 tests_clock_t_SOURCES = tests/clock-t.c $(trace_test)
 tests_clock_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS

@@ -546,16 +546,20 @@ relay_work(void *argument)
     return NULL;
 }
 
-/* One address goes from thread to thread while the clock stands still; the ring that is looked at first frees first. */
+/*
+ * One address goes from thread to thread while the clock stands still; the ring that is looked at first frees first.
+ * `slice`: how many records a transaction takes; 0: as ever.
+ */
 static void
-test_one_tick(void)
+test_one_tick(uint64_t slice)
 {
-    const char *path = scratch("one-tick.db");
+    const char *path = scratch("one-tick-%u.db", (unsigned)slice);
     struct relay relay = { 0 };
     pthread_t thread;
 
     atomic_store(&set_clock_ns, tidei_monotonic_ns());
     atomic_store(&tidei_test_clock, set_clock);
+    atomic_store(&tidei_test_slice, slice);
     relay.log = recycler_log((struct tide_log_options){ .path = path, .clock = TIDE_CLOCK_MONOTONIC });
     sem_init(&relay.mine, 0, 0);
     sem_init(&relay.other, 0, 0);
@@ -575,9 +579,12 @@ test_one_tick(void)
     pthread_join(thread, NULL);
     is_string(sql_text(path, "SELECT group_concat(size || ':' || (free_ns IS NULL), ' ') FROM (SELECT * FROM allocation"
                              " ORDER BY size)"),
-              "1:0 2:0 3:1", "three lives of one address in one tick are told apart");
+              "1:0 2:0 3:1",
+              slice != 0 ? "so they are where a slice takes one record"
+                         : "three lives of one address in one tick are told apart");
     tide_resource_release(relay.log);
     ok(trace_is_whole(path), "and the trace is whole");
+    atomic_store(&tidei_test_slice, 0);
 }
 
 /* A clock that moves in steps of half a millisecond. */
@@ -635,7 +642,7 @@ main(void)
 {
     uint64_t seed;
 
-    plan(32);
+    plan(34);
     seed = random_seed("MERGE_SEED");
     test_waits();
     test_patience();
@@ -648,7 +655,8 @@ main(void)
                "with CLOCK_MONOTONIC");
     random_run("small-ring.db", (struct tide_log_options){ .ring_bytes = 4096, .backlog_bytes = 1 << 20 }, 0, seed + 4,
                "with small rings");
-    test_one_tick();
+    test_one_tick(0);
+    test_one_tick(1);
     coarse_run(seed + 6);
     return done();
 }

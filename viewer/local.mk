@@ -3,6 +3,8 @@ noinst_LTLIBRARIES += libviewer.la
 libviewer_la_CPPFLAGS = $(AM_CPPFLAGS)
 libviewer_la_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 libviewer_la_SOURCES = \
+	src/tables/lives.c \
+	src/tables/lives.h \
 	src/tables/map.c \
 	src/tables/map.h \
 	src/trace/database/insert.c \

@@ -8,6 +8,7 @@ _Atomic uint64_t tidei_test_patience_ns;
 _Atomic uint64_t tidei_test_busy_ns;
 _Atomic uint64_t tidei_test_sample_ns;
 _Atomic uint64_t tidei_test_quiet_ns;
+_Atomic uint64_t tidei_test_slice;
 #else
 typedef int tidei_testpoint_nothing; /* a file of C holds at least one declaration */
 #endif

@@ -25,6 +25,7 @@ extern _Atomic uint64_t tidei_test_patience_ns; /* how long a record that was be
 extern _Atomic uint64_t tidei_test_busy_ns;     /* how long the writer waits for another's lock */
 extern _Atomic uint64_t tidei_test_sample_ns;   /* between two times that a base is asked what it holds */
 extern _Atomic uint64_t tidei_test_quiet_ns;    /* how long it is asked behind the last event */
+extern _Atomic uint64_t tidei_test_slice;       /* how many records a transaction takes at first */
 
 #define TIDEI_TEST_LIMIT(name, limit)                                                                                  \
     (atomic_load_explicit(&tidei_test_##name, memory_order_relaxed) != 0                                               \

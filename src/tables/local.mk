@@ -5,5 +5,7 @@ libtidemark_la_SOURCES += \
 	src/tables/blocks.c \
 	src/tables/blocks.h \
 	src/tables/grow.h \
+	src/tables/lives.c \
+	src/tables/lives.h \
 	src/tables/map.c \
 	src/tables/map.h

@@ -7,37 +7,26 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zlib.h>
-
-#include "viewer/base/file.h"
 #include "viewer/commands/commands.h"
 #include "viewer/import/import.h"
 #include "viewer/cli/options.h"
-#include "viewer/read/trace-open.h"
 
-static const struct import_format {
-    const char *name;
-    int (*run)(struct import *import, const char *path);
-} import_formats[] = {
-    { "nsys", import_nsys },
-    { "pytorch", import_pytorch },
-    { "rmm", import_rmm },
-};
+#define IMPORT_ENTRY(name) &import_##name,
+#define IMPORT_WORD(name)  "|" #name
+
+static const struct import_format *const import_formats[] = { IMPORT_FORMATS(IMPORT_ENTRY) };
 
 #define IMPORT_FORMAT_COUNT (sizeof(import_formats) / sizeof(import_formats[0]))
 
-/* In the order of `import_formats`; 0: by the content. */
-#define IMPORT_CHOICES "auto|nsys|pytorch|rmm"
-
 struct import_options {
-    int format;
+    int format; /* 0: by the content; else the place in IMPORT_FORMATS + 1 */
     const char *output;
     bool overwrite;
 };
 
 static const struct option_def import_options[] = {
     { "from", 'f', OPTION_CHOICE, "FORMAT", "the format of INPUT; auto: by its content",
-      offsetof(struct import_options, format), IMPORT_CHOICES, 0 },
+      offsetof(struct import_options, format), "auto" IMPORT_FORMATS(IMPORT_WORD), 0 },
     { "output", 'o', OPTION_TEXT, "TRACE", "the new trace; TRACE may also stand after INPUT",
       offsetof(struct import_options, output), NULL, 0 },
     { "overwrite", 0, OPTION_FLAG, NULL, "replace a trace that is there", offsetof(struct import_options, overwrite),
@@ -45,46 +34,40 @@ static const struct option_def import_options[] = {
     { 0 },
 };
 
+/* The format that recognises the input; the first where none does, or it is standard input. */
 static const struct import_format *
-import_find_format(const char *name)
+import_recognise(const char *path)
 {
-    for (size_t i = 0; i < IMPORT_FORMAT_COUNT; i++) {
-        if (strcmp(import_formats[i].name, name) == 0)
-            return &import_formats[i];
+    for (size_t i = 0; i < IMPORT_FORMAT_COUNT && strcmp(path, "-") != 0; i++) {
+        if (import_formats[i]->recognise != NULL && import_formats[i]->recognise(path))
+            return import_formats[i];
     }
-    return NULL;
-}
-
-/* What the input looks like: SQLite, JSON by its first byte that is no blank, or else CSV. */
-static const struct import_format *
-import_guess_format(const char *path)
-{
-    gzFile file;
-    int byte;
-
-    if (strcmp(path, "-") == 0)
-        return import_find_format("rmm");
-    if (file_is_sqlite(path))
-        return import_find_format("nsys");
-    file = gzopen(path, "r");
-    if (file == NULL)
-        return import_find_format("rmm");
-    do
-        byte = gzgetc(file);
-    while (byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n');
-    gzclose(file);
-    return import_find_format(byte == '{' || byte == '[' ? "pytorch" : "rmm");
+    return import_formats[0];
 }
 
 static int
 import_input(const char *path, const struct import_options *options)
 {
     const struct import_format *format =
-        options->format != 0 ? &import_formats[options->format - 1] : import_guess_format(path);
+        options->format != 0 ? import_formats[options->format - 1] : import_recognise(path);
     struct import import;
+    uint64_t start_unix_ns = 0;
     int status = import_begin(&import, options->output, options->overwrite);
 
-    return status == COMMAND_FINE ? format->run(&import, path) : status;
+    if (status != COMMAND_FINE)
+        return status;
+    status = format->run(&import, path, &start_unix_ns);
+    if (status == COMMAND_FINE)
+        return import_finish(&import, format->name, path, start_unix_ns);
+    import_abandon(&import);
+    return status;
+}
+
+static void
+import_list_formats(void)
+{
+    for (size_t i = 0; i < IMPORT_FORMAT_COUNT; i++)
+        printf("  %-8s %s\n", import_formats[i]->name, import_formats[i]->purpose);
 }
 
 static int
@@ -110,10 +93,8 @@ const struct command command_import = {
     .name = "import",
     .arguments = "[OPTIONS] INPUT -o TRACE",
     .purpose = "Make a trace of what another program has recorded",
-    .help = "INPUT may be compressed with gzip, and - is standard input. Its format is found by its content:\n"
-            "  rmm      RMM's log (Thread,Time,Action,Pointer,Size,Stream)\n"
-            "  nsys     Nsight Systems' SQLite export, recorded with --cuda-memory-usage=true\n"
-            "  pytorch  torch.cuda.memory._snapshot() as JSON\n",
+    .help = "INPUT may be compressed with gzip, and - is standard input. Its format is found by its content:\n",
     .options = import_options,
+    .list = import_list_formats,
     .run = import_run,
 };

@@ -8,6 +8,7 @@
 
 #include <tidemark/tidemark.h>
 
+#include "src/tables/grow.h"
 #include "src/trace/database/schema.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/import/import.h"
@@ -28,6 +29,7 @@ import_begin(struct import *import, const char *path, bool overwrite)
     int status;
 
     *import = (struct import){ .last_ns = -1 };
+    tidei_map_draw_key(&import->live.by_address);
     import->layers = calloc(IMPORT_LAYERS_MAX, sizeof(*import->layers));
     if (import->layers == NULL)
         return import_no_memory();
@@ -41,11 +43,10 @@ static void
 import_free_all(struct import *import)
 {
     for (unsigned i = 0; i < import->layer_count; i++) {
-        id_map_free(&import->layers[i].live);
         id_map_free(&import->layers[i].streams);
-        free(import->layers[i].nulls);
     }
     free(import->layers);
+    tidei_lives_free(&import->live);
     free(import->lives);
     free(import->free_slots);
     id_map_free(&import->threads);
@@ -181,39 +182,18 @@ import_new_life(struct import *import, const struct import_event *event, struct 
 static uint32_t
 import_keep(struct import *import, const struct trace_writer_life *life)
 {
-    uint32_t slot;
+    uint32_t slot = (uint32_t)import->slot_count;
 
-    if (import->free_count == 0 && import->slot_count == import->slot_capacity) {
-        uint32_t capacity = import->slot_capacity == 0 ? 1024 : 2 * import->slot_capacity;
-        struct trace_writer_life *lives = realloc(import->lives, capacity * sizeof(*lives));
-        uint32_t *slots = lives != NULL ? realloc(import->free_slots, capacity * sizeof(*slots)) : NULL;
-
-        if (lives != NULL)
-            import->lives = lives;
-        if (slots == NULL)
-            return UINT32_MAX;
-        import->free_slots = slots;
-        import->slot_capacity = capacity;
-    }
-    slot = import->free_count > 0 ? import->free_slots[--import->free_count] : import->slot_count++;
+    if (import->free_count > 0)
+        slot = import->free_slots[--import->free_count];
+    else if (import->slot_count < UINT32_MAX - 1 &&
+             tidei_grow(&import->lives, &import->slot_capacity, import->slot_count, 1) &&
+             tidei_grow(&import->free_slots, &import->free_capacity, 0, import->slot_capacity))
+        import->slot_count++;
+    else
+        return UINT32_MAX;
     import->lives[slot] = *life;
     return slot;
-}
-
-static bool
-import_push_null(struct import_layer *layer, uint32_t slot)
-{
-    if (layer->null_count == layer->null_capacity) {
-        size_t capacity = 2 * layer->null_capacity + 64;
-        uint32_t *nulls = realloc(layer->nulls, capacity * sizeof(*nulls));
-
-        if (nulls == NULL)
-            return false;
-        layer->nulls = nulls;
-        layer->null_capacity = capacity;
-    }
-    layer->nulls[layer->null_count++] = slot;
-    return true;
 }
 
 /* Write a life that has come to its end, or to that of the input, and forget it. */
@@ -230,10 +210,8 @@ import_let_go(struct import *import, uint32_t slot)
 int
 import_alloc(struct import *import, const struct import_event *event, int64_t *allocation_id)
 {
-    struct import_layer *layer = &import->layers[event->layer];
     struct trace_writer_life life;
-    uint32_t *earlier;
-    uint32_t slot;
+    uint32_t slot, earlier;
 
     if (allocation_id != NULL)
         *allocation_id = 0;
@@ -246,21 +224,15 @@ import_alloc(struct import *import, const struct import_event *event, int64_t *a
         return COMMAND_WRONG;
     if (allocation_id != NULL)
         *allocation_id = life.allocation_id;
-    earlier = event->address != 0 ? id_map_find(&layer->live, event->address) : NULL;
     slot = import_keep(import, &life);
-    if (slot == UINT32_MAX)
+    if (slot == UINT32_MAX ||
+        !tidei_lives_replace(&import->live, event->address, (uint16_t)event->layer, slot + 1, &earlier))
         return import_no_memory();
-    if (earlier != NULL) {
-        uint32_t before = *earlier;
-
-        /* Its free is missing, and so is the time of that: it stays live. */
-        import->replaced++;
-        *earlier = slot;
-        return import_let_go(import, before);
-    }
-    if (event->address == 0 ? import_push_null(layer, slot) : id_map_add(&layer->live, event->address, slot))
+    if (earlier == 0)
         return COMMAND_FINE;
-    return import_no_memory();
+    /* Its free is missing, and so is the time of that: it stays live. */
+    import->replaced++;
+    return import_let_go(import, earlier - 1);
 }
 
 int
@@ -307,7 +279,7 @@ import_free(struct import *import, const struct import_event *event, int64_t *al
     int64_t thread_id = import_thread(import, event->thread, NULL);
     int64_t stream_id = import_stream(import, layer, event->stream);
     struct trace_writer_life *life;
-    uint32_t slot;
+    uint32_t number;
     int status = COMMAND_FINE;
 
     if (allocation_id != NULL)
@@ -315,11 +287,10 @@ import_free(struct import *import, const struct import_event *event, int64_t *al
     import->events++;
     if (thread_id == 0 || stream_id == 0)
         return COMMAND_WRONG;
-    if (event->address == 0 && layer->null_count > 0)
-        slot = layer->nulls[--layer->null_count];
-    else if (!id_map_take(&layer->live, event->address, &slot))
+    number = tidei_lives_take(&import->live, event->address, (uint16_t)event->layer, NULL, NULL);
+    if (number == 0)
         return import_unmatched(import, event, thread_id, stream_id);
-    life = &import->lives[slot];
+    life = &import->lives[number - 1];
     if (event->size != IMPORT_SIZE_UNKNOWN && event->size != life->size)
         status = import_mismatch(import, event, thread_id);
     life->freed = true;
@@ -329,13 +300,13 @@ import_free(struct import *import, const struct import_event *event, int64_t *al
     life->free_stream_id = stream_id;
     if (allocation_id != NULL)
         *allocation_id = life->allocation_id;
-    return status == COMMAND_FINE ? import_let_go(import, slot) : status;
+    return status == COMMAND_FINE ? import_let_go(import, number - 1) : status;
 }
 
 bool
 import_is_live(const struct import *import, unsigned layer, uint64_t address)
 {
-    return id_map_find(&import->layers[layer].live, address) != NULL;
+    return tidei_lives_has(&import->live, address, (uint16_t)layer);
 }
 
 /* What the input ended with. */
@@ -344,7 +315,7 @@ import_write_live(struct import *import)
 {
     int status = COMMAND_FINE;
 
-    for (uint32_t i = 0; status == COMMAND_FINE && i < import->slot_count; i++) {
+    for (size_t i = 0; status == COMMAND_FINE && i < import->slot_count; i++) {
         if (import->lives[i].allocation_id != 0)
             status = trace_writer_life(&import->writer, &import->lives[i]);
     }

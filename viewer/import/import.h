@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/tables/lives.h"
 #include "viewer/base/id-map.h"
 #include "viewer/import/trace-writer.h"
 
@@ -18,12 +19,8 @@
 /* A log layer of the new trace. */
 struct import_layer {
     int64_t layer_id;
-    int64_t device;     /* -1: none */
-    uint64_t alignment; /* of its allocations */
-    struct id_map live; /* owns; slots of import.lives by address */
-    uint32_t *nulls;    /* owns; live allocations at address 0, of which there may be any number */
-    size_t null_count;
-    size_t null_capacity;
+    int64_t device;        /* -1: none */
+    uint64_t alignment;    /* of its allocations */
     struct id_map streams; /* owns; ids by handle */
 };
 
@@ -45,11 +42,13 @@ struct import {
     struct import_layer *layers; /* owns; IMPORT_LAYERS_MAX of them */
     unsigned layer_count;
     int64_t layer_ids;               /* rows of `layer` so far */
+    struct tidei_lives live;         /* owns; slots of `lives` + 1, by address and number of the layer */
     struct trace_writer_life *lives; /* owns; of what is live; by slot */
-    uint32_t *free_slots;            /* owns; a stack */
-    uint32_t slot_count;
-    uint32_t slot_capacity;
-    uint32_t free_count;
+    size_t slot_count;
+    size_t slot_capacity;
+    uint32_t *free_slots; /* owns; a stack */
+    size_t free_count;
+    size_t free_capacity;
     struct id_map threads; /* owns; ids by the input's */
     int64_t stream_ids;
     int64_t tag_ids;
@@ -64,6 +63,24 @@ struct import {
     uint64_t unreadable; /* records that are none */
     uint64_t cut_off;    /* 1: the input ends in the middle */
 };
+
+/* The formats, in the order in which --help lists them. The first is the one where none recognises the input. */
+#define IMPORT_FORMATS(each) each(rmm) each(nsys) each(pytorch)
+
+struct import_format {
+    const char *name;
+    const char *purpose;                 /* one line, for --help */
+    bool (*recognise)(const char *path); /* by the first bytes of a file; NULL: never */
+    /*
+     * Add all events of the input to the trace. *start_unix_ns is 0 before; when the trace begins, where that is known.
+     * COMMAND_FINE, or another exit status after a message.
+     */
+    int (*run)(struct import *import, const char *path, uint64_t *start_unix_ns);
+};
+
+#define IMPORT_DECLARE(name) extern const struct import_format import_##name;
+IMPORT_FORMATS(IMPORT_DECLARE)
+#undef IMPORT_DECLARE
 
 /* Begin the trace `path`; see trace_writer_open. COMMAND_*; after another than COMMAND_FINE there is nothing to end. */
 int import_begin(struct import *import, const char *path, bool overwrite);
@@ -115,10 +132,5 @@ int import_finish(struct import *import, const char *from, const char *source, u
 
 /* There is no trace. */
 void import_abandon(struct import *import);
-
-/* The formats. Each is called between import_begin and the end, and ends the import itself. */
-int import_rmm(struct import *import, const char *path);
-int import_nsys(struct import *import, const char *path);
-int import_pytorch(struct import *import, const char *path);
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/import/import.h"
+#include "viewer/base/file.h"
 #include "viewer/base/progress.h"
 #include "viewer/read/trace-open.h"
 
@@ -461,18 +462,17 @@ nsys_import(struct nsys *nsys, const char *path)
     return status;
 }
 
-int
-import_nsys(struct import *import, const char *path)
+static int
+nsys_run(struct import *import, const char *path, uint64_t *start_unix_ns)
 {
     struct nsys *nsys = calloc(1, sizeof(*nsys));
-    uint64_t start_unix_ns = 0;
     int status = COMMAND_WRONG;
 
     if (nsys != NULL) {
         nsys->import = import;
         status = nsys_import(nsys, path);
         if (status == COMMAND_FINE)
-            start_unix_ns = nsys_start_unix_ns(nsys);
+            *start_unix_ns = nsys_start_unix_ns(nsys);
         trace_close(&nsys->file);
         id_map_free(&nsys->call_numbers);
         id_map_free(&nsys->name_numbers);
@@ -483,8 +483,12 @@ import_nsys(struct import *import, const char *path)
     } else {
         fprintf(stderr, "%s: no memory\n", path);
     }
-    if (status == COMMAND_FINE)
-        return import_finish(import, "nsys", path, start_unix_ns);
-    import_abandon(import);
     return status;
 }
+
+const struct import_format import_nsys = {
+    .name = "nsys",
+    .purpose = "Nsight Systems' SQLite export, recorded with --cuda-memory-usage=true",
+    .recognise = file_is_sqlite,
+    .run = nsys_run,
+};

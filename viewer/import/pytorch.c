@@ -16,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zlib.h>
+
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/import/import.h"
 #include "viewer/base/progress.h"
@@ -78,15 +81,8 @@ torch_no_memory(const struct torch *torch)
 static int
 torch_list_add(const struct torch *torch, struct torch_list *list, const struct torch_before *item)
 {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity == 0 ? 256 : 2 * list->capacity;
-        struct torch_before *items = realloc(list->items, capacity * sizeof(*items));
-
-        if (items == NULL)
-            return torch_no_memory(torch);
-        list->items = items;
-        list->capacity = capacity;
-    }
+    if (!tidei_grow(&list->items, &list->capacity, list->count, 1))
+        return torch_no_memory(torch);
     list->items[list->count++] = *item;
     return COMMAND_FINE;
 }
@@ -546,8 +542,8 @@ torch_free(struct torch *torch)
     id_map_free(&torch->tags);
 }
 
-int
-import_pytorch(struct import *import, const char *path)
+static int
+torch_run(struct import *import, const char *path, uint64_t *start_unix_ns)
 {
     struct torch torch = { .import = import, .path = path };
     int status = COMMAND_WRONG;
@@ -558,9 +554,30 @@ import_pytorch(struct import *import, const char *path)
     else
         torch_no_memory(&torch);
     torch_free(&torch);
-    if (status == COMMAND_FINE)
-        return import_finish(import, "pytorch", path,
-                             torch.has_time && torch.first_us < INT64_MAX / 1000 ? (uint64_t)torch.first_us * 1000 : 0);
-    import_abandon(import);
+    if (torch.has_time && torch.first_us < INT64_MAX / 1000)
+        *start_unix_ns = (uint64_t)torch.first_us * 1000;
     return status;
 }
+
+/* JSON, by its first byte that is no blank; the file may be compressed. */
+static bool
+torch_recognise(const char *path)
+{
+    gzFile file = gzopen(path, "r");
+    int byte;
+
+    if (file == NULL)
+        return false;
+    do
+        byte = gzgetc(file);
+    while (byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n');
+    gzclose(file);
+    return byte == '{' || byte == '[';
+}
+
+const struct import_format import_pytorch = {
+    .name = "pytorch",
+    .purpose = "torch.cuda.memory._snapshot() as JSON",
+    .recognise = torch_recognise,
+    .run = torch_run,
+};

@@ -125,8 +125,8 @@ rmm_rows(struct rmm *rmm)
     return status;
 }
 
-int
-import_rmm(struct import *import, const char *path)
+static int
+rmm_run(struct import *import, const char *path, uint64_t *start_unix_ns)
 {
     struct rmm rmm = { .import = import, .start_ns = -1 };
     int status = rmm_csv_open(&rmm.csv, path, true);
@@ -136,8 +136,12 @@ import_rmm(struct import *import, const char *path)
     if (status == COMMAND_FINE)
         status = rmm_rows(&rmm);
     rmm_csv_close(&rmm.csv);
-    if (status == COMMAND_FINE)
-        return import_finish(import, "rmm", path, rmm.start_ns > 0 ? (uint64_t)rmm.start_ns : 0);
-    import_abandon(import);
+    *start_unix_ns = rmm.start_ns > 0 ? (uint64_t)rmm.start_ns : 0;
     return status;
 }
+
+const struct import_format import_rmm = {
+    .name = "rmm",
+    .purpose = "RMM's log (Thread,Time,Action,Pointer,Size,Stream)",
+    .run = rmm_run,
+};

@@ -13,8 +13,6 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/base/file.h"
-#include "viewer/base/file.h"
-#include "viewer/read/trace-open.h"
 #include "viewer/import/trace-writer.h"
 
 /* Files of SQLite and of the recorder that would be taken for a part of the new trace. */

@@ -6,8 +6,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "src/tables/lives.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/progress.h"
 #include "viewer/replay/input.h"
@@ -19,10 +19,7 @@
 struct csv {
     struct rmm_csv file;
     struct replay_input *input;
-    struct id_map live; /* owns; allocations by pointer */
-    uint32_t *nulls;    /* owns; live allocations of 0 bytes at pointer 0, of which there may be any number */
-    size_t null_count;
-    size_t null_capacity;
+    struct tidei_lives live; /* owns; numbers of allocations + 1, by pointer */
 };
 
 static enum replay_add
@@ -32,47 +29,29 @@ csv_allocate(struct csv *csv, const struct rmm_row *row)
     uint32_t allocation;
     enum replay_add added =
         replay_input_alloc(input, row->thread, row->stream, row->size, CSV_ALIGNMENT_SHIFT, &allocation);
-    uint32_t *earlier;
+    uint32_t earlier;
 
     if (added != REPLAY_ADD_FINE)
         return added;
-    if (row->pointer == 0) {
-        uint32_t *nulls = csv->nulls;
-
-        if (csv->null_count == csv->null_capacity) {
-            nulls = realloc(nulls, (2 * csv->null_capacity + 64) * sizeof(*nulls));
-            if (nulls == NULL)
-                return REPLAY_ADD_NO_MEMORY;
-            csv->nulls = nulls;
-            csv->null_capacity = 2 * csv->null_capacity + 64;
-        }
-        nulls[csv->null_count++] = allocation;
-        return REPLAY_ADD_FINE;
-    }
-    earlier = id_map_find(&csv->live, row->pointer);
-    if (earlier != NULL) {
-        input->replaced++;
-        *earlier = allocation;
-        return REPLAY_ADD_FINE;
-    }
-    return id_map_add(&csv->live, row->pointer, allocation) ? REPLAY_ADD_FINE : REPLAY_ADD_NO_MEMORY;
+    if (!tidei_lives_replace(&csv->live, row->pointer, 0, allocation + 1, &earlier))
+        return REPLAY_ADD_NO_MEMORY;
+    input->replaced += earlier != 0;
+    return REPLAY_ADD_FINE;
 }
 
 static enum replay_add
 csv_free(struct csv *csv, const struct rmm_row *row)
 {
     struct replay_input *input = csv->input;
-    uint32_t allocation;
+    uint32_t number = tidei_lives_take(&csv->live, row->pointer, 0, NULL, NULL);
 
-    if (row->pointer == 0 && csv->null_count > 0) {
-        allocation = csv->nulls[--csv->null_count];
-    } else if (!id_map_take(&csv->live, row->pointer, &allocation)) {
+    if (number == 0) {
         input->unknown_frees++;
         return REPLAY_ADD_FINE;
     }
-    if (input->sizes[allocation] != row->size)
+    if (input->sizes[number - 1] != row->size)
         input->size_differences++;
-    return replay_input_free(input, row->thread, row->stream, CSV_ALIGNMENT_SHIFT, allocation);
+    return replay_input_free(input, row->thread, row->stream, CSV_ALIGNMENT_SHIFT, number - 1);
 }
 
 static int
@@ -128,12 +107,12 @@ replay_read_csv(const char *path, struct replay_input *input)
     int status;
 
     *input = (struct replay_input){ 0 };
+    tidei_map_draw_key(&csv.live.by_address);
     status = rmm_csv_open(&csv.file, path, false);
     if (status == COMMAND_FINE)
         status = csv_rows(&csv);
     rmm_csv_close(&csv.file);
-    free(csv.nulls);
-    id_map_free(&csv.live);
+    tidei_lives_free(&csv.live);
     if (status != COMMAND_FINE)
         replay_input_clear(input);
     return status;

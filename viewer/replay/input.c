@@ -3,24 +3,11 @@
 
 #include <stdlib.h>
 
+#include "src/tables/grow.h"
 #include "viewer/replay/input.h"
 
 /* Each is a thread of the replay. */
 #define REPLAY_THREADS_MAX 4096
-
-/* `array` with room for one more than `count` items of `size` bytes; NULL: no memory, and the array is as it was. */
-static void *
-input_room(void *array, size_t count, size_t *capacity, size_t size)
-{
-    size_t grown = *capacity == 0 ? 1024 : 2 * *capacity;
-
-    if (count < *capacity)
-        return array;
-    array = realloc(array, grown * size);
-    if (array != NULL)
-        *capacity = grown;
-    return array;
-}
 
 static enum replay_add
 input_thread(struct replay_input *input, uint64_t id, struct replay_event *event)
@@ -43,7 +30,6 @@ static enum replay_add
 input_stream(struct replay_input *input, uint64_t handle, struct replay_event *event)
 {
     uint32_t *known = id_map_find(&input->stream_numbers, handle);
-    uint64_t *grown;
 
     if (known != NULL) {
         event->stream = *known;
@@ -51,14 +37,8 @@ input_stream(struct replay_input *input, uint64_t handle, struct replay_event *e
     }
     if (input->stream_count == UINT32_MAX)
         return REPLAY_ADD_TOO_MANY;
-    /* Grown at every power of two. */
-    if ((input->stream_count & (input->stream_count - 1)) == 0) {
-        grown = realloc(input->streams, (input->stream_count == 0 ? 1 : 2 * input->stream_count) * sizeof(*grown));
-        if (grown == NULL)
-            return REPLAY_ADD_NO_MEMORY;
-        input->streams = grown;
-    }
-    if (!id_map_add(&input->stream_numbers, handle, (uint32_t)input->stream_count))
+    if (!tidei_grow(&input->streams, &input->stream_capacity, input->stream_count, 1) ||
+        !id_map_add(&input->stream_numbers, handle, (uint32_t)input->stream_count))
         return REPLAY_ADD_NO_MEMORY;
     event->stream = (uint32_t)input->stream_count;
     input->streams[input->stream_count++] = handle;
@@ -68,18 +48,15 @@ input_stream(struct replay_input *input, uint64_t handle, struct replay_event *e
 static enum replay_add
 input_event(struct replay_input *input, uint64_t thread, uint64_t stream, struct replay_event *event)
 {
-    struct replay_event *events =
-        input_room(input->events, input->event_count, &input->event_capacity, sizeof(*events));
     enum replay_add added;
 
-    if (events == NULL)
+    if (!tidei_grow(&input->events, &input->event_capacity, input->event_count, 1))
         return REPLAY_ADD_NO_MEMORY;
-    input->events = events;
     added = input_thread(input, thread, event);
     if (added == REPLAY_ADD_FINE)
         added = input_stream(input, stream, event);
     if (added == REPLAY_ADD_FINE)
-        events[input->event_count++] = *event;
+        input->events[input->event_count++] = *event;
     return added;
 }
 
@@ -89,15 +66,12 @@ replay_input_alloc(struct replay_input *input, uint64_t thread, uint64_t stream,
 {
     struct replay_event event = { .allocation = (uint32_t)input->allocation_count,
                                   .alignment_shift = (uint8_t)alignment_shift };
-    uint64_t *sizes;
 
     if (input->allocation_count == UINT32_MAX)
         return REPLAY_ADD_TOO_MANY;
-    sizes = input_room(input->sizes, input->allocation_count, &input->allocation_capacity, sizeof(*sizes));
-    if (sizes == NULL)
+    if (!tidei_grow(&input->sizes, &input->allocation_capacity, input->allocation_count, 1))
         return REPLAY_ADD_NO_MEMORY;
-    input->sizes = sizes;
-    sizes[input->allocation_count] = size;
+    input->sizes[input->allocation_count] = size;
     *allocation = (uint32_t)input->allocation_count++;
     return input_event(input, thread, stream, &event);
 }

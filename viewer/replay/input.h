@@ -29,6 +29,7 @@ struct replay_input {
     size_t allocation_capacity;
     uint64_t *streams; /* owns; the recorded handles */
     size_t stream_count;
+    size_t stream_capacity;
     size_t thread_count;
     struct id_map stream_numbers; /* owns; by handle */
     struct id_map thread_numbers; /* owns; by recorded id */

@@ -23,9 +23,6 @@
 /* How many records ahead the table is asked for. */
 #define PAIR_AHEAD 12
 
-/* Addresses that none has: of live allocations of 0 bytes. */
-#define PAIR_NULL_ADDRESS ((uint64_t)1 << 63)
-
 struct tidei_pair *
 tidei_pair_new(struct tidei_ringfile *file)
 {
@@ -44,9 +41,8 @@ tidei_pair_free(struct tidei_pair *pair)
 {
     if (pair == NULL)
         return;
-    tidei_map_free(&pair->map);
+    tidei_lives_free(&pair->lives);
     free(pair->live);
-    free(pair->nulls);
     free(pair->rows);
     free(pair->closings);
     free(pair->unmatched.items);
@@ -80,34 +76,6 @@ pair_ticks(const struct tidei_pair *pair, uint32_t value)
     return pair_record(pair, pair->rows[value - 1].alloc)->ticks;
 }
 
-/* A stand-in address for an allocation of 0 bytes; 0 where host memory is short. */
-static uint64_t
-pair_null_push(struct tidei_pair *pair, uint32_t layer)
-{
-    if (!tidei_grow(&pair->nulls, &pair->null_capacity, pair->null_count, 1))
-        return 0;
-    pair->nulls[pair->null_count].layer = layer;
-    pair->nulls[pair->null_count].key = ++pair->next_null;
-    pair->null_count++;
-    return PAIR_NULL_ADDRESS | pair->next_null;
-}
-
-/* The stand-in address of the latest live allocation of 0 bytes; 0 where there is none. */
-static uint64_t
-pair_null_pop(struct tidei_pair *pair, uint32_t layer)
-{
-    for (size_t i = pair->null_count; i-- > 0;) {
-        if (pair->nulls[i].layer == layer) {
-            uint64_t address = PAIR_NULL_ADDRESS | pair->nulls[i].key;
-
-            memmove(&pair->nulls[i], &pair->nulls[i + 1], (pair->null_count - i - 1) * sizeof(*pair->nulls));
-            pair->null_count--;
-            return address;
-        }
-    }
-    return 0;
-}
-
 /*
  * A free of the same tick and size that found nothing belongs to this allocation, which is that of the latest row:
  * its ring came first. True where there is one.
@@ -137,8 +105,6 @@ pair_freed_before(struct tidei_pair *pair, const struct tidei_record *record)
 static void
 pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
 {
-    uint64_t address = record->address;
-
     if (!tidei_grow(&pair->rows, &pair->row_capacity, pair->row_count, 1)) {
         pair->no_memory = true;
         return;
@@ -150,12 +116,10 @@ pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
         return;
     if (pair->unmatched.count != 0 && pair_freed_before(pair, record))
         return;
-    if (address == 0) {
-        address = pair_null_push(pair, record->layer);
-        record->call_span = pair->next_null; /* it has no call there: see tidei_producer_event_calls */
-    }
-    if (address == 0 || !tidei_map_add(&pair->map, address, record->layer, (uint32_t)pair->row_count))
+    if (!tidei_lives_add(&pair->lives, record->address, record->layer, (uint32_t)pair->row_count))
         pair->no_memory = true;
+    if (record->address == 0)
+        record->call_span = pair->lives.last_null_id; /* it has no call there: see tidei_producer_event_calls */
 }
 
 static uint64_t
@@ -175,16 +139,25 @@ pair_id(const struct tidei_pair *pair, uint32_t value)
     return pair->first_id + value - 1;
 }
 
+/* What a free is compared with. */
+struct pair_free {
+    const struct tidei_pair *pair;
+    const struct tidei_record *record;
+};
+
 /*
  * Of two allocations of one address, whether a free belongs to the first: it has the size that is freed and the other
  * one has not, or it is the later one of those before the free began, or the earlier one where neither was.
  */
 static bool
-pair_is_better(const struct tidei_pair *pair, const struct tidei_record *free, uint32_t one, uint32_t other)
+pair_is_better(const void *context, uint32_t one, uint32_t other)
 {
-    uint64_t began = free->ticks - free->duration_ticks;
+    const struct pair_free *free = context;
+    const struct tidei_pair *pair = free->pair;
+    uint64_t began = free->record->ticks - free->record->duration_ticks;
     uint64_t one_ticks = pair_ticks(pair, one), other_ticks = pair_ticks(pair, other);
-    bool one_fits = pair_size(pair, one) == free->size, other_fits = pair_size(pair, other) == free->size;
+    bool one_fits = pair_size(pair, one) == free->record->size;
+    bool other_fits = pair_size(pair, other) == free->record->size;
 
     if (one_fits != other_fits)
         return one_fits;
@@ -193,22 +166,6 @@ pair_is_better(const struct tidei_pair *pair, const struct tidei_record *free, u
     if (one_ticks < began)
         return other_ticks >= began || one_ticks > other_ticks;
     return other_ticks >= began && one_ticks < other_ticks;
-}
-
-/* The table's entry of the allocation that a free ends; TIDEI_MAP_NONE where there is none. */
-static size_t
-pair_match(const struct tidei_pair *pair, const struct tidei_record *record, uint64_t address)
-{
-    size_t best = tidei_map_first(&pair->map, address, record->layer);
-    size_t i;
-
-    if (best == TIDEI_MAP_NONE || (i = tidei_map_next(&pair->map, best)) == TIDEI_MAP_NONE)
-        return best;
-    for (; i != TIDEI_MAP_NONE; i = tidei_map_next(&pair->map, i)) {
-        if (pair_is_better(pair, record, pair->map.entries[i].number, pair->map.entries[best].number))
-            best = i;
-    }
-    return best;
 }
 
 static void
@@ -229,26 +186,21 @@ pair_close_earlier(struct tidei_pair *pair, uint32_t live, uint32_t index)
 static void
 pair_free(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
 {
-    uint64_t address = record->address;
+    const struct pair_free compared = { pair, record };
     uint64_t size;
     uint32_t value;
-    size_t entry;
 
     if (record->status != TIDE_OK) {
-        if (address == 0 || tidei_map_first(&pair->map, address, record->layer) == TIDEI_MAP_NONE)
+        if (record->address == 0 || !tidei_lives_has(&pair->lives, record->address, record->layer))
             pair_list(pair, &pair->unmatched, index);
         pair_list(pair, &pair->odd, index);
         return;
     }
-    if (address == 0)
-        address = pair_null_pop(pair, record->layer);
-    entry = address == 0 ? TIDEI_MAP_NONE : pair_match(pair, record, address);
-    if (entry == TIDEI_MAP_NONE) {
+    value = tidei_lives_take(&pair->lives, record->address, record->layer, pair_is_better, &compared);
+    if (value == 0) {
         pair_list(pair, &pair->unmatched, index);
         return;
     }
-    value = pair->map.entries[entry].number;
-    tidei_map_remove(&pair->map, entry);
     if (value & PAIR_LIVE) {
         size = pair->live[value & ~PAIR_LIVE].size;
         pair_close_earlier(pair, value & ~PAIR_LIVE, index);
@@ -294,7 +246,8 @@ tidei_pair_run(struct tidei_pair *pair, unsigned half, uint64_t from, uint64_t e
         if (i + PAIR_AHEAD < end) {
             const struct tidei_record *ahead = pair_record(pair, (uint32_t)(i + PAIR_AHEAD));
 
-            tidei_map_prefetch(&pair->map, ahead->address, ahead->layer);
+            /* Where 100,000 live, the table's lines are in no cache by themselves. */
+            tidei_map_prefetch(&pair->lives.by_address, ahead->address, ahead->layer);
         }
         pair_one(pair, (uint32_t)i);
     }
@@ -331,24 +284,14 @@ bool
 tidei_pair_keep(struct tidei_pair *pair, const struct tidei_live *live, size_t row)
 {
     uint32_t slot = pair_live_slot(pair);
-    uint64_t address = live->address;
-    size_t entry;
 
     if (slot == UINT32_MAX)
         return false;
     pair->live[slot] = *live;
-    if (row == SIZE_MAX) {
-        if (address == 0)
-            address = pair_null_push(pair, live->layer);
-        return address != 0 && tidei_map_add(&pair->map, address, live->layer, PAIR_LIVE | slot);
-    }
-    if (address == 0)
-        address = PAIR_NULL_ADDRESS | pair_record(pair, pair->rows[row].alloc)->call_span;
-    entry = tidei_map_first(&pair->map, address, live->layer);
-    while (entry != TIDEI_MAP_NONE && pair->map.entries[entry].number != row + 1)
-        entry = tidei_map_next(&pair->map, entry);
-    if (entry != TIDEI_MAP_NONE)
-        pair->map.entries[entry].number = PAIR_LIVE | slot;
+    if (row == SIZE_MAX)
+        return tidei_lives_add(&pair->lives, live->address, live->layer, PAIR_LIVE | slot);
+    tidei_lives_renumber(&pair->lives, live->address, pair_record(pair, pair->rows[row].alloc)->call_span, live->layer,
+                         (uint32_t)row + 1, PAIR_LIVE | slot);
     return true;
 }
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/tables/map.h"
+#include "src/tables/lives.h"
 #include "src/trace/ring/ringfile.h"
 
 #define TIDEI_NO_FREE UINT32_MAX
@@ -51,23 +51,13 @@ struct tidei_index_list {
     size_t capacity;
 };
 
-/* Live allocations of 0 bytes have no address: each gets a number to stand in the table, the latest is freed first. */
-struct tidei_null_live {
-    uint32_t layer;
-    uint32_t key;
-};
-
 struct tidei_pair {
     struct tidei_ringfile *file;
-    struct tidei_map map; /* number: row + 1, or PAIR_LIVE | index of `live` */
+    struct tidei_lives lives; /* numbered by row + 1, or PAIR_LIVE | index of `live` */
     struct tidei_live *live;
     size_t live_capacity;
     uint32_t live_free; /* first slot not in use; UINT32_MAX: none */
     uint64_t live_count;
-    struct tidei_null_live *nulls;
-    size_t null_count;
-    size_t null_capacity;
-    uint32_t next_null;
 
     uint64_t next_id;
     bool no_memory;

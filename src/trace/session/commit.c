@@ -75,24 +75,25 @@ commit_write(struct tidei_writer *writer)
     return TIDE_OK;
 }
 
-static bool
-commit_is_together(const struct tidei_record *record, const struct tidei_record *next)
-{
-    return next->kind == TIDEI_RECORD_TEXT || (record->kind != TIDEI_RECORD_TEXT && record->ticks == next->ticks);
-}
-
 /* Where a slice that begins at `from` ends: never between a record and its text, or two records of one tick. */
 static uint64_t
 commit_slice_end(const struct tidei_writer *writer, uint64_t from)
 {
     const struct tidei_sealed *sealed = &writer->sealed;
     uint64_t end = from + writer->slice;
+    const struct tidei_record *last, *next;
+    uint64_t index = end;
 
     if (end >= sealed->count)
         return sealed->count;
-    while (end < sealed->count && commit_is_together(tidei_half_record(writer->file, sealed->half, end - 1),
-                                                     tidei_half_record(writer->file, sealed->half, end)))
-        end++;
+    do /* a text has no tick: that of its record counts */
+        last = tidei_half_record(writer->file, sealed->half, --index);
+    while (last->kind == TIDEI_RECORD_TEXT && index > from);
+    for (; end < sealed->count; end++) {
+        next = tidei_half_record(writer->file, sealed->half, end);
+        if (next->kind != TIDEI_RECORD_TEXT && next->ticks != last->ticks)
+            break;
+    }
     return end;
 }
 

@@ -86,7 +86,7 @@ tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file, str
     writer->database = database;
     writer->tsc = tsc;
     writer->busy_limit_ns = TIDEI_TEST_LIMIT(busy_ns, WRITER_LOCK_LIMIT_NS);
-    writer->slice = TIDEI_SLICE_LEAST;
+    writer->slice = TIDEI_TEST_LIMIT(slice, TIDEI_SLICE_LEAST);
     database->pair = writer->pair;
     database->devices = session != NULL ? tidei_driver_calls_devices(writer->calls) : NULL;
     database->has_calls = session == NULL;

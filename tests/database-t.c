@@ -1,0 +1,30 @@
+/* A transaction that is rolled back leaves nothing behind, neither in the trace nor in what the recorder remembers. */
+#include <stdlib.h>
+
+#include "tap.h"
+#include "trace.h"
+#include "src/trace/database/database.h"
+
+int
+main(void)
+{
+    const char *path = scratch("rolled-back.db");
+    struct tidei_pool_sample sample = { .ns = 1000, .layer_id = 2, .used_bytes = 64, .reserved_bytes = 128 };
+    struct tidei_pair pair = { .next_id = 1 };
+    struct tidei_database *database;
+
+    plan(7);
+    is_i64(tidei_database_create(path, &database), TIDE_OK, "a trace is created");
+    database->pair = &pair;
+    database->no_memory = true;
+    is_i64(tidei_database_write(database, 1, 0, &sample, 1), TIDE_ENOMEM, "a transaction ends early");
+    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), 0, "and leaves no sample in the trace");
+    database->no_memory = false;
+    is_i64(tidei_database_write(database, 1, 0, &sample, 1), TIDE_OK, "it is written again");
+    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), 1, "with the sample, which is new still");
+    sample.ns = 2000;
+    is_i64(tidei_database_write(database, 2, 0, &sample, 1), TIDE_OK, "the next transaction has the same figures");
+    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), 1, "and writes no row for them");
+    tidei_database_close(database);
+    return done();
+}
