@@ -5,8 +5,8 @@
  * - A free ends an allocation of its own address and layer. Where nothing lives there, the free is unmatched.
  * - Allocations of 0 bytes have no address, and any number of them may live: of a layer's, the latest is freed first.
  * - An address that is allocated again while it lives has two allocations. Where events have times, as in a recording,
- *   tidei_lives_add keeps both, and the caller compares the two for each free. Where there is only an order, the free of
- *   the earlier one is missing: tidei_lives_replace puts the later one in its place.
+ *   tidei_lives_add keeps both, and the caller compares the two for each free. Where there is only an order, the free
+ *   of the earlier one is missing: tidei_lives_replace puts the later one in its place.
  *
  * Not thread-safe.
  */

@@ -140,17 +140,16 @@ schema_check_version(const struct trace *trace)
     return COMMAND_FINE;
 }
 
-/* The columns of a table that a trace must have, "a b"; more is fine. False: it need not even have the table. */
-static bool
+/* The columns of a table that a trace must have: "a b". More is fine. */
+static void
 schema_required(const struct tidei_table *table, char *columns, size_t size)
 {
     size_t length = 0;
 
     for (unsigned i = 0; i < table->column_count; i++) {
-        if (table->columns[i].needed == TIDEI_COLUMN_REQUIRED)
+        if (table->columns[i].type != TIDEI_COLUMN_ADDED)
             length += (size_t)snprintf(columns + length, size - length, "%s ", table->columns[i].name);
     }
-    return length > 0;
 }
 
 int
@@ -161,8 +160,9 @@ trace_check_schema(const struct trace *trace)
     for (size_t i = 0; status == COMMAND_FINE && i < TIDEI_TABLES; i++) {
         char columns[512];
 
-        if (!schema_required(&tidei_tables[i], columns, sizeof(columns)))
+        if (!tidei_tables[i].required)
             continue;
+        schema_required(&tidei_tables[i], columns, sizeof(columns));
         status = schema_check_table(trace, tidei_tables[i].name);
         if (status == COMMAND_FINE)
             status = schema_check_columns(trace, tidei_tables[i].name, columns);

@@ -8,13 +8,6 @@
 #include "src/trace/database/bulk.h"
 #include "src/trace/database/common-rows.h"
 
-struct allocation_cursor {
-    struct tidei_bulk_cursor base; /* first */
-    struct tidei_live alloc;
-    const struct tidei_record *free; /* borrowed from the backlog; NULL: it lives, or failed */
-    uint8_t status;
-};
-
 /* The row of an allocation in this slice. */
 static void
 allocations_live_of(struct tidei_database *database, size_t row, struct tidei_live *out)
@@ -47,6 +40,49 @@ allocations_prefetch_free(const struct tidei_pair *pair, uint32_t free)
         __builtin_prefetch(tidei_half_record(pair->file, pair->half, free));
 }
 
+/* The columns of the free: when its call began, which is never before the allocation; NULL without one. */
+static void
+allocations_set_free(struct tidei_bulk_cursor *cursor, uint64_t alloc_ns, const struct tidei_record *free)
+{
+    struct tidei_database *database = cursor->database;
+    uint64_t ns;
+
+    if (free == NULL) {
+        TIDEI_SET(cursor, allocation, free_ns, TIDEI_NULL);
+        TIDEI_SET(cursor, allocation, free_duration_ns, TIDEI_NULL);
+        TIDEI_SET(cursor, allocation, free_thread_id, TIDEI_NULL);
+        TIDEI_SET(cursor, allocation, free_stream_id, TIDEI_NULL);
+        return;
+    }
+    ns = tidei_timeline_ns(&database->timeline, free->ticks - free->duration_ticks);
+    TIDEI_SET(cursor, allocation, free_ns, TIDEI_NUMBER(ns < alloc_ns ? alloc_ns : ns));
+    TIDEI_SET(cursor, allocation, free_duration_ns,
+              TIDEI_NUMBER(tidei_timeline_duration_ns(&database->timeline, free->duration_ticks)));
+    TIDEI_SET(cursor, allocation, free_thread_id, TIDEI_NUMBER(free->thread));
+    TIDEI_SET(cursor, allocation, free_stream_id,
+              TIDEI_NUMBER(tidei_database_stream(database, free->stream, free->layer)));
+}
+
+/* A whole row; `free` is NULL where it lives, or failed. */
+static void
+allocations_set(struct tidei_bulk_cursor *cursor, const struct tidei_live *alloc, uint8_t status,
+                const struct tidei_record *free)
+{
+    TIDEI_SET(cursor, allocation, allocation_id, TIDEI_NUMBER(alloc->id));
+    TIDEI_SET(cursor, allocation, layer_id, TIDEI_NUMBER(alloc->layer));
+    TIDEI_SET(cursor, allocation, address, TIDEI_NUMBER(alloc->address));
+    TIDEI_SET(cursor, allocation, size, TIDEI_NUMBER(alloc->size));
+    TIDEI_SET(cursor, allocation, alignment, TIDEI_NUMBER((uint64_t)1 << (alloc->alignment_log2 & 63)));
+    TIDEI_SET(cursor, allocation, status, TIDEI_NUMBER(status));
+    TIDEI_SET(cursor, allocation, tag_id, TIDEI_ID(alloc->tag));
+    TIDEI_SET(cursor, allocation, callstack_id, TIDEI_ID(alloc->callstack));
+    TIDEI_SET(cursor, allocation, alloc_ns, TIDEI_NUMBER(alloc->alloc_ns));
+    TIDEI_SET(cursor, allocation, alloc_duration_ns, TIDEI_NUMBER(alloc->alloc_duration_ns));
+    TIDEI_SET(cursor, allocation, alloc_thread_id, TIDEI_NUMBER(alloc->alloc_thread_id));
+    TIDEI_SET(cursor, allocation, alloc_stream_id, TIDEI_NUMBER(alloc->alloc_stream_id));
+    allocations_set_free(cursor, alloc->alloc_ns, free);
+}
+
 static bool
 allocations_new_any(const struct tidei_database *database)
 {
@@ -54,22 +90,30 @@ allocations_new_any(const struct tidei_database *database)
 }
 
 static bool
-allocations_new_load(struct tidei_bulk_cursor *base)
+allocations_new_load(struct tidei_bulk_cursor *cursor)
 {
-    struct allocation_cursor *cursor = (struct allocation_cursor *)base;
-    const struct tidei_pair *pair = base->database->pair;
+    const struct tidei_pair *pair = cursor->database->pair;
     const struct tidei_row *row;
+    struct tidei_live alloc;
 
-    if (base->row >= pair->row_count)
+    if (cursor->row >= pair->row_count)
         return false;
-    if (base->row + ALLOCATIONS_AHEAD < pair->row_count)
-        allocations_prefetch_free(pair, pair->rows[base->row + ALLOCATIONS_AHEAD].free);
-    row = &pair->rows[base->row];
-    allocations_live_of(base->database, base->row, &cursor->alloc);
-    cursor->status = tidei_half_record(pair->file, pair->half, row->alloc)->status;
-    cursor->free = row->free == TIDEI_NO_FREE ? NULL : tidei_half_record(pair->file, pair->half, row->free);
+    if (cursor->row + ALLOCATIONS_AHEAD < pair->row_count)
+        allocations_prefetch_free(pair, pair->rows[cursor->row + ALLOCATIONS_AHEAD].free);
+    row = &pair->rows[cursor->row];
+    allocations_live_of(cursor->database, cursor->row, &alloc);
+    allocations_set(cursor, &alloc, tidei_half_record(pair->file, pair->half, row->alloc)->status,
+                    row->free == TIDEI_NO_FREE ? NULL : tidei_half_record(pair->file, pair->half, row->free));
     return true;
 }
+
+const struct tidei_bulk_table tidei_bulk_new = {
+    .name = "tidei_new",
+    .verb = "INSERT",
+    .into = TIDEI_TABLE_allocation,
+    .any = allocations_new_any,
+    .load = allocations_new_load,
+};
 
 static bool
 allocations_closed_any(const struct tidei_database *database)
@@ -78,129 +122,31 @@ allocations_closed_any(const struct tidei_database *database)
 }
 
 static bool
-allocations_closed_load(struct tidei_bulk_cursor *base)
+allocations_closed_load(struct tidei_bulk_cursor *cursor)
 {
-    struct allocation_cursor *cursor = (struct allocation_cursor *)base;
-    const struct tidei_pair *pair = base->database->pair;
+    const struct tidei_pair *pair = cursor->database->pair;
     const struct tidei_closing *closing;
 
-    if (base->row >= pair->closing_count)
+    if (cursor->row >= pair->closing_count)
         return false;
-    if (base->row + ALLOCATIONS_AHEAD < pair->closing_count) {
-        closing = &pair->closings[base->row + ALLOCATIONS_AHEAD];
+    if (cursor->row + ALLOCATIONS_AHEAD < pair->closing_count) {
+        closing = &pair->closings[cursor->row + ALLOCATIONS_AHEAD];
         __builtin_prefetch(&pair->live[closing->live]);
         __builtin_prefetch((const char *)&pair->live[closing->live] + 64);
         allocations_prefetch_free(pair, closing->free);
     }
-    closing = &pair->closings[base->row];
-    cursor->alloc = pair->live[closing->live];
-    cursor->status = TIDE_OK;
-    cursor->free = tidei_half_record(pair->file, pair->half, closing->free);
+    closing = &pair->closings[cursor->row];
+    allocations_set(cursor, &pair->live[closing->live], TIDE_OK,
+                    tidei_half_record(pair->file, pair->half, closing->free));
     return true;
 }
-
-/* When the free's call began; never before the allocation. */
-static uint64_t
-allocations_free_ns(const struct allocation_cursor *cursor)
-{
-    uint64_t began = cursor->free->ticks - cursor->free->duration_ticks;
-    uint64_t ns = tidei_timeline_ns(&cursor->base.database->timeline, began);
-
-    return ns < cursor->alloc.alloc_ns ? cursor->alloc.alloc_ns : ns;
-}
-
-static void
-allocations_free_column(struct allocation_cursor *cursor, sqlite3_context *context, int column)
-{
-    struct tidei_database *database = cursor->base.database;
-    const struct tidei_record *free = cursor->free;
-
-    if (free == NULL)
-        return;
-    switch (column) {
-    case TIDEI_allocation_free_ns:
-        sqlite3_result_int64(context, (int64_t)allocations_free_ns(cursor));
-        break;
-    case TIDEI_allocation_free_duration_ns:
-        sqlite3_result_int64(context, (int64_t)tidei_timeline_duration_ns(&database->timeline, free->duration_ticks));
-        break;
-    case TIDEI_allocation_free_thread_id:
-        sqlite3_result_int64(context, free->thread);
-        break;
-    case TIDEI_allocation_free_stream_id:
-        sqlite3_result_int64(context, tidei_database_stream(database, free->stream, free->layer));
-        break;
-    }
-}
-
-static int
-allocations_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
-{
-    struct allocation_cursor *cursor = (struct allocation_cursor *)base;
-    const struct tidei_live *alloc = &cursor->alloc;
-
-    switch (column) {
-    case TIDEI_allocation_allocation_id:
-        sqlite3_result_int64(context, (int64_t)alloc->id);
-        break;
-    case TIDEI_allocation_layer_id:
-        sqlite3_result_int64(context, alloc->layer);
-        break;
-    case TIDEI_allocation_address:
-        sqlite3_result_int64(context, (int64_t)alloc->address);
-        break;
-    case TIDEI_allocation_size:
-        sqlite3_result_int64(context, (int64_t)alloc->size);
-        break;
-    case TIDEI_allocation_alignment:
-        sqlite3_result_int64(context, (int64_t)((uint64_t)1 << (alloc->alignment_log2 & 63)));
-        break;
-    case TIDEI_allocation_status:
-        sqlite3_result_int64(context, cursor->status);
-        break;
-    case TIDEI_allocation_tag_id:
-        tidei_bulk_number(context, alloc->tag, 0);
-        break;
-    case TIDEI_allocation_callstack_id:
-        tidei_bulk_number(context, alloc->callstack, 0);
-        break;
-    case TIDEI_allocation_alloc_ns:
-        sqlite3_result_int64(context, (int64_t)alloc->alloc_ns);
-        break;
-    case TIDEI_allocation_alloc_duration_ns:
-        sqlite3_result_int64(context, (int64_t)alloc->alloc_duration_ns);
-        break;
-    case TIDEI_allocation_alloc_thread_id:
-        sqlite3_result_int64(context, alloc->alloc_thread_id);
-        break;
-    case TIDEI_allocation_alloc_stream_id:
-        sqlite3_result_int64(context, alloc->alloc_stream_id);
-        break;
-    default:
-        allocations_free_column(cursor, context, column);
-        break;
-    }
-    return SQLITE_OK;
-}
-
-const struct tidei_bulk_table tidei_bulk_new = {
-    .name = "tidei_new",
-    .verb = "INSERT",
-    .into = TIDEI_TABLE_allocation,
-    .cursor_bytes = sizeof(struct allocation_cursor),
-    .any = allocations_new_any,
-    .load = allocations_new_load,
-    .column = allocations_column,
-};
 
 const struct tidei_bulk_table tidei_bulk_closed = {
     .name = "tidei_closed",
     .verb = "INSERT OR REPLACE",
     .into = TIDEI_TABLE_allocation,
-    .cursor_bytes = sizeof(struct allocation_cursor),
     .any = allocations_closed_any,
     .load = allocations_closed_load,
-    .column = allocations_column,
 };
 
 bool

@@ -11,7 +11,6 @@
 
 /* Owned by SQLite. */
 struct bulk_module {
-    sqlite3_module module;
     const struct tidei_bulk_table *table;
     struct tidei_database *database;
 };
@@ -64,11 +63,11 @@ static int
 bulk_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
 {
     const struct bulk_module *module = ((struct bulk_vtab *)vtab)->module;
-    struct tidei_bulk_cursor *cursor = sqlite3_malloc((int)module->table->cursor_bytes);
+    struct tidei_bulk_cursor *cursor = sqlite3_malloc(sizeof(*cursor));
 
     if (cursor == NULL)
         return SQLITE_NOMEM;
-    memset(cursor, 0, module->table->cursor_bytes);
+    memset(cursor, 0, sizeof(*cursor));
     cursor->database = module->database;
     cursor->table = module->table;
     *out = &cursor->base;
@@ -115,11 +114,37 @@ bulk_eof(sqlite3_vtab_cursor *base)
 }
 
 static int
+bulk_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
+{
+    const struct tidei_value *value = &((const struct tidei_bulk_cursor *)base)->values[column];
+
+    if (value->kind == TIDEI_VALUE_INTEGER)
+        sqlite3_result_int64(context, value->integer);
+    else if (value->kind == TIDEI_VALUE_TEXT)
+        sqlite3_result_text(context, value->text, -1, SQLITE_STATIC);
+    return SQLITE_OK;
+}
+
+static int
 bulk_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 {
     *out = (sqlite3_int64)((const struct tidei_bulk_cursor *)base)->row;
     return SQLITE_OK;
 }
+
+/* Without xCreate the tables are there for this connection alone and stand in no schema. */
+static const sqlite3_module bulk_functions = {
+    .xConnect = bulk_connect,
+    .xBestIndex = bulk_best_index,
+    .xDisconnect = bulk_disconnect,
+    .xOpen = bulk_open,
+    .xClose = bulk_close,
+    .xFilter = bulk_filter,
+    .xNext = bulk_next,
+    .xEof = bulk_eof,
+    .xColumn = bulk_column,
+    .xRowid = bulk_rowid,
+};
 
 int
 tidei_bulk_register(struct tidei_database *database, const struct tidei_bulk_table *table)
@@ -128,22 +153,8 @@ tidei_bulk_register(struct tidei_database *database, const struct tidei_bulk_tab
 
     if (module == NULL)
         return SQLITE_NOMEM;
-    *module = (struct bulk_module){
-        /* Without xCreate the tables are there for this connection alone and stand in no schema. */
-        .module = { .xConnect = bulk_connect,
-                    .xBestIndex = bulk_best_index,
-                    .xDisconnect = bulk_disconnect,
-                    .xOpen = bulk_open,
-                    .xClose = bulk_close,
-                    .xFilter = bulk_filter,
-                    .xNext = bulk_next,
-                    .xEof = bulk_eof,
-                    .xColumn = table->column,
-                    .xRowid = bulk_rowid },
-        .table = table,
-        .database = database,
-    };
-    return sqlite3_create_module_v2(database->db, table->name, &module->module, module, free);
+    *module = (struct bulk_module){ table, database };
+    return sqlite3_create_module_v2(database->db, table->name, &bulk_functions, module, free);
 }
 
 int

@@ -14,6 +14,12 @@
 #include <sqlite3.h>
 
 #include "src/trace/database/database.h"
+#include "src/trace/events/event-calls.h"
+
+#define TIDEI_BULK_COLUMNS 20
+_Static_assert(TIDEI_allocation_columns <= TIDEI_BULK_COLUMNS, "a row of allocation");
+_Static_assert(TIDEI_driver_call_columns <= TIDEI_BULK_COLUMNS, "a row of driver_call");
+_Static_assert(TIDEI_device_event_columns <= TIDEI_BULK_COLUMNS, "a row of device_event");
 
 struct tidei_bulk_cursor {
     sqlite3_vtab_cursor base; /* first */
@@ -21,19 +27,22 @@ struct tidei_bulk_cursor {
     const struct tidei_bulk_table *table;
     size_t row; /* from 0 */
     bool at_end;
+    struct tidei_event_calls walk; /* of tidei_bulk_calls */
+    struct tidei_value values[TIDEI_BULK_COLUMNS];
 };
+
+/* Set one value of the row: TIDEI_SET(cursor, mark, text, TIDEI_TEXT(text)). The values are those of insert.h. */
+#define TIDEI_SET(cursor, table, column, ...)                                                                          \
+    ((cursor)->values[TIDEI_##table##_##column] = (struct tidei_value)__VA_ARGS__)
 
 struct tidei_bulk_table {
     const char *name;
     const char *verb;             /* "INSERT", "INSERT OR REPLACE" */
     enum tidei_table_number into; /* the trace's table that gets the rows; the virtual table has the same columns */
-    size_t cursor_bytes;          /* of the table's own cursor, which begins with a struct tidei_bulk_cursor */
     /* Whether there is anything to write. */
     bool (*any)(const struct tidei_database *database);
-    /* Load the row of cursor->row, which is 0 and then one more each time. False: there is no such row. */
+    /* Set every value of row cursor->row, which is 0 and then one more each time. False: there is no such row. */
     bool (*load)(struct tidei_bulk_cursor *cursor);
-    /* xColumn itself, so that a value costs no second call. */
-    int (*column)(sqlite3_vtab_cursor *base, sqlite3_context *context, int column);
 };
 
 /* The allocations of this slice, and those of earlier ones that it ends. */
@@ -48,20 +57,5 @@ extern const struct tidei_bulk_table tidei_bulk_devices;
 /* Make the virtual table known to the connection, and prepare the statement that writes its rows. SQLite's codes. */
 int tidei_bulk_register(struct tidei_database *database, const struct tidei_bulk_table *table);
 int tidei_bulk_prepare(struct tidei_database *database, const struct tidei_bulk_table *table, sqlite3_stmt **out);
-
-/* Results of a column that are NULL for NULL, and for `none`. */
-static inline void
-tidei_bulk_text(sqlite3_context *context, const char *text)
-{
-    if (text != NULL)
-        sqlite3_result_text(context, text, -1, SQLITE_STATIC);
-}
-
-static inline void
-tidei_bulk_number(sqlite3_context *context, uint64_t number, uint64_t none)
-{
-    if (number != none)
-        sqlite3_result_int64(context, (sqlite3_int64)number);
-}
 
 #endif

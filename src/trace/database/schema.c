@@ -10,6 +10,7 @@
 #define SCHEMA_TEXT_ID         " TEXT PRIMARY KEY"
 #define SCHEMA_INTEGER         " INTEGER NOT NULL"
 #define SCHEMA_INTEGER_OR_NULL " INTEGER"
+#define SCHEMA_ADDED           " INTEGER"
 #define SCHEMA_TEXT            " TEXT NOT NULL"
 #define SCHEMA_TEXT_OR_NULL    " TEXT"
 #define SCHEMA_ANY             ""
@@ -21,9 +22,9 @@
 #define SCHEMA_NAME_LINE       ", "
 
 const char tidei_trace_schema[] =
-#define TABLE(table)                             "CREATE TABLE " #table "("
-#define COLUMN(place, table, name, type, needed) SCHEMA_##place #name SCHEMA_##type
-#define END(table, rest)                         rest
+#define TABLE(table, needed)             "CREATE TABLE " #table "("
+#define COLUMN(place, table, name, type) SCHEMA_##place #name SCHEMA_##type
+#define END(table, rest)                 rest
 #include "src/trace/database/columns.def"
     "CREATE VIEW event AS\n"
     "    SELECT alloc_ns AS ns, 'alloc' AS kind, allocation_id, layer_id, address, size, status,\n"
@@ -101,14 +102,14 @@ const char tidei_trace_schema[] =
     "    FROM device_event WHERE kind NOT IN ('allocation', 'release');\n";
 
 /* clang-format off */
-#define TABLE(table) static const struct tidei_column schema_##table[] = {
-#define COLUMN(place, table, name, type, needed) { #name, TIDEI_COLUMN_##type, TIDEI_COLUMN_##needed },
+#define TABLE(table, needed) static const struct tidei_column schema_##table[] = {
+#define COLUMN(place, table, name, type) { #name, TIDEI_COLUMN_##type },
 #define END(table, rest) };
 #include "src/trace/database/columns.def"
 
 const struct tidei_table tidei_tables[TIDEI_TABLES] = {
-#define TABLE(table) { .columns = schema_##table, .column_count = TIDEI_##table##_columns, .name = #table, .names = ""
-#define COLUMN(place, table, name, type, needed) SCHEMA_NAME_##place #name
+#define TABLE(table, needed) { #table, schema_##table, TIDEI_##table##_columns, TIDEI_TABLE_##needed, ""
+#define COLUMN(place, table, name, type) SCHEMA_NAME_##place #name
 #define END(table, rest) },
 #include "src/trace/database/columns.def"
 };

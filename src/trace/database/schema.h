@@ -17,33 +17,31 @@ enum tidei_column_type {
     TIDEI_COLUMN_TEXT_ID,
     TIDEI_COLUMN_INTEGER,
     TIDEI_COLUMN_INTEGER_OR_NULL,
+    TIDEI_COLUMN_ADDED,
     TIDEI_COLUMN_TEXT,
     TIDEI_COLUMN_TEXT_OR_NULL,
     TIDEI_COLUMN_ANY,
 };
 
-enum tidei_column_needed {
-    TIDEI_COLUMN_LATER,
-    TIDEI_COLUMN_REQUIRED,
-};
-
 struct tidei_column {
     const char *name;
     enum tidei_column_type type;
-    enum tidei_column_needed needed;
 };
 
 struct tidei_table {
     const char *name;
-    const char *names; /* of all columns: "layer_id, limit_bytes" */
     const struct tidei_column *columns;
     unsigned column_count;
+    bool required;     /* no command reads a trace without it, with all its columns but those that were added */
+    const char *names; /* of all columns: "layer_id, limit_bytes" */
 };
+
+enum { TIDEI_TABLE_LATER, TIDEI_TABLE_REQUIRED };
 
 /* TIDEI_TABLE_allocation: the number of a table. */
 enum tidei_table_number {
-#define TABLE(table) TIDEI_TABLE_##table,
-#define COLUMN(place, table, name, type, needed)
+#define TABLE(table, needed) TIDEI_TABLE_##table,
+#define COLUMN(place, table, name, type)
 #define END(table, rest)
 #include "src/trace/database/columns.def"
     TIDEI_TABLES
@@ -51,8 +49,8 @@ enum tidei_table_number {
 
 /* TIDEI_allocation_free_ns: the number of a column in its table; TIDEI_allocation_columns: how many it has. */
 /* clang-format off */
-#define TABLE(table) enum {
-#define COLUMN(place, table, name, type, needed) TIDEI_##table##_##name,
+#define TABLE(table, needed) enum {
+#define COLUMN(place, table, name, type) TIDEI_##table##_##name,
 #define END(table, rest) TIDEI_##table##_columns };
 #include "src/trace/database/columns.def"
 /* clang-format on */
