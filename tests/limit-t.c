@@ -402,7 +402,7 @@ hear(void *context, enum tide_severity severity, const char *text)
         snprintf(warned_text, sizeof(warned_text), "%s", text);
 }
 
-#define SOFT_TESTS 12
+#define SOFT_TESTS 14
 
 static void
 check_soft(void)
@@ -436,6 +436,15 @@ check_soft(void)
     upstream->fail_allocate = 1;
     ok(take(limit, 60, &third) != TIDE_OK && warned == 4 && limit_used(limit) == 10,
        "it comes before upstream is asked, also where that refuses");
+    tide_resource_release(limit);
+
+    /* The first request of all is one that the account decides about with the sum known. */
+    warned = 0;
+    if (tide_limit_create(&upstream->base, &options, &limit) != TIDE_OK)
+        abort();
+    ok(take(limit, 60, &first) == TIDE_OK && warned == 0,
+       "a first request that reaches the soft limit is not above it");
+    ok(take(limit, 1, &second) == TIDE_OK && warned == 1 && warned_used == 61, "a byte after it is");
     tide_resource_release(limit);
 
     options.function = NULL;

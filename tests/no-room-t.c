@@ -28,6 +28,8 @@ struct below {
     uintptr_t next;
     bool refuses;
     unsigned taken; /* allocations by another thread while a block was on its way */
+    bool nests;     /* another block is asked for while the next one is on its way here */
+    enum tide_status nested_status;
 };
 
 static enum tide_status
@@ -38,6 +40,12 @@ below_allocate(void *context, size_t bytes, size_t alignment, tide_stream stream
     (void)alignment;
     (void)stream;
     below->calls++;
+    if (below->nests) {
+        void *nested;
+
+        below->nests = false;
+        below->nested_status = tide_allocate(below->above, BLOCK, 256, 0, &nested);
+    }
     below->live_bytes += bytes;
     *out = (void *)below->next;
     below->next += bytes;
@@ -147,24 +155,85 @@ check_layer(struct tide_resource *layer, struct below *below, const char *name)
     ok(below->live_bytes == 0, "%s: at the end everything has gone back", name);
 }
 
+/* A layer that has room for one more block. */
+static struct tide_resource *
+make_full_but_one(struct below *below, struct tide_resource *base,
+                  struct tide_resource *(*make)(struct tide_resource *base))
+{
+    struct tide_resource *layer = make(base);
+    static void *pointers[64];
+    unsigned room;
+    void *one;
+
+    if (tide_allocate(layer, BLOCK, 256, 0, &one) != TIDE_OK)
+        abort();
+    room = fill(layer, pointers, 64);
+    tide_resource_release(layer);
+    layer = make(base);
+    if (tide_allocate(layer, BLOCK, 256, 0, &one) != TIDE_OK || fill(layer, pointers, room - 1) != room - 1)
+        abort();
+    below->above = layer;
+    return layer;
+}
+
+#define WAY_TESTS 4
+
+/* As many threads do over an upstream that takes its time: two may be there with room for one. */
+static void
+check_way(struct tide_resource *(*make)(struct tide_resource *base), const char *name)
+{
+    struct below below;
+    struct tide_resource *base = make_below(&below);
+    struct tide_resource *layer = make_full_but_one(&below, base, make);
+    void *one;
+
+    below.calls = 0;
+    no_room = below.nests = true;
+    ok(tide_allocate(layer, BLOCK, 256, 0, &one) == TIDE_OK, "%s: the last room is for a block on its way", name);
+    no_room = false;
+    ok(below.nested_status == TIDE_ENOMEM, "%s: which nobody else gets meanwhile", name);
+    ok(below.calls == 1, "%s: nor asks upstream for", name);
+    ok(reserved_bytes(layer) == below.live_bytes, "%s: so that the layer has all that it was given", name);
+    tide_resource_release(layer);
+    tide_resource_release(base);
+}
+
+static struct tide_resource *
+make_fixed(struct tide_resource *base)
+{
+    const struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = BLOCK };
+    struct tide_resource *layer;
+
+    if (tide_fixed_create(base, &options, &layer) != TIDE_OK)
+        abort();
+    return layer;
+}
+
+static struct tide_resource *
+make_monotonic(struct tide_resource *base)
+{
+    const struct tide_monotonic_options options = { TIDE_OPTIONS(options), .chunk_bytes = BLOCK };
+    struct tide_resource *layer;
+
+    if (tide_monotonic_create(base, &options, &layer) != TIDE_OK)
+        abort();
+    return layer;
+}
+
 int
 main(void)
 {
-    const struct tide_fixed_options fixed_options = { TIDE_OPTIONS(fixed_options), .block_bytes = BLOCK };
-    const struct tide_monotonic_options monotonic_options = { TIDE_OPTIONS(monotonic_options), .chunk_bytes = BLOCK };
-    struct tide_resource *base, *layer;
+    struct tide_resource *base;
     struct below below;
 
-    plan(2 * LAYER_TESTS);
+    plan(2 * (LAYER_TESTS + WAY_TESTS));
     base = make_below(&below);
-    if (tide_fixed_create(base, &fixed_options, &layer) != TIDE_OK)
-        abort();
-    check_layer(layer, &below, "fixed");
+    check_layer(make_fixed(base), &below, "fixed");
     tide_resource_release(base);
     base = make_below(&below);
-    if (tide_monotonic_create(base, &monotonic_options, &layer) != TIDE_OK)
-        abort();
-    check_layer(layer, &below, "monotonic");
+    check_layer(make_monotonic(base), &below, "monotonic");
     tide_resource_release(base);
+    check_way(make_fixed, "fixed");
+    check_way(make_monotonic, "monotonic");
     return done();
 }
