@@ -26,7 +26,7 @@
 #include <tidemark/tag.h>
 
 #include "src/resource/kind.h"
-#include "src/suballoc/shared-heap.h"
+#include "src/suballoc/chunk-heap.h"
 #include "src/sync/thread.h"
 
 #define ARENA_COUNT_MOST  64
@@ -35,6 +35,97 @@
 #define ARENA_BLOCKS   64
 #define ARENA_REQUESTS 4
 
+/*
+ * A chunk heap as a resource: the upstream of all arenas. They ask for and free only what a chunk heap can serve, so
+ * that nothing is checked twice.
+ */
+struct shared_heap {
+    struct tide_resource base;
+    struct tidei_chunk_heap chunk_heap; /* over the same upstream */
+    uint64_t capacity_bytes;            /* what it says to whom it serves */
+    void *context;                      /* borrowed; for `gather` of the options */
+};
+
+/* The one that has this chunk_heap. */
+static struct shared_heap *
+shared_heap_of(struct tidei_chunk_heap *chunk_heap)
+{
+    return (struct shared_heap *)(void *)((char *)chunk_heap - offsetof(struct shared_heap, chunk_heap));
+}
+
+static enum tide_status
+shared_heap_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct shared_heap *shared_heap = (struct shared_heap *)self;
+    struct tidei_piece *piece;
+    enum tide_status status = tidei_chunk_heap_allocate(&shared_heap->chunk_heap, bytes, alignment, stream, &piece);
+
+    *out = status == TIDE_OK ? (void *)tidei_piece_address(piece) : NULL;
+    return status;
+}
+
+static enum tide_status
+shared_heap_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    return tidei_chunk_heap_deallocate(&((struct shared_heap *)self)->chunk_heap, pointer, bytes, alignment, stream);
+}
+
+static enum tide_status
+shared_heap_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    if (what != TIDE_QUERY_CAPACITY)
+        return tide_pass_query(self, what, out);
+    *out = ((struct shared_heap *)self)->capacity_bytes;
+    return TIDE_OK;
+}
+
+static void
+shared_heap_destroy(struct tide_resource *self)
+{
+    tidei_chunk_heap_fini(&((struct shared_heap *)self)->chunk_heap);
+    tide_resource_fini(self);
+    free(self);
+}
+
+static const struct tide_resource_ops shared_heap_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "arena", /* whose part it is */
+    .allocate = shared_heap_allocate,
+    .deallocate = shared_heap_deallocate,
+    .order = tide_pass_order,
+    .trim = tide_pass_trim,
+    .query = shared_heap_query,
+    .describe = tide_pass_describe,
+    .upstream_at = tide_pass_upstream_at,
+    .destroy = shared_heap_destroy,
+};
+
+/* With one reference in base, for the caller. Errors: TIDE_ENOMEM, with the error text set. */
+static enum tide_status
+shared_heap_create(struct tide_resource *upstream, const struct tidei_chunk_heap_options *options,
+                   uint64_t capacity_bytes, void *context, struct shared_heap **out)
+{
+    struct shared_heap *shared_heap = calloc(1, sizeof(*shared_heap));
+    enum tide_status status;
+
+    *out = NULL;
+    if (shared_heap == NULL)
+        return tide_error_set(TIDE_ENOMEM, "%s: no host memory for %zu B", options->name, sizeof(*shared_heap));
+    shared_heap->capacity_bytes = capacity_bytes;
+    shared_heap->context = context;
+    status = tidei_chunk_heap_init(&shared_heap->chunk_heap, upstream, options);
+    if (status == TIDE_OK) {
+        status = tide_resource_init(&shared_heap->base, &shared_heap_ops, upstream);
+        if (status == TIDE_OK)
+            *out = shared_heap;
+        else
+            tidei_chunk_heap_fini(&shared_heap->chunk_heap);
+    }
+    if (status != TIDE_OK)
+        free(shared_heap);
+    return status;
+}
+
 struct arena {
     struct tide_resource base;
     struct tidei_slots slots; /* which arena a thread has */
@@ -42,7 +133,7 @@ struct arena {
     uint32_t count;           /* arenas for threads */
     struct tide_arena_options options;
     uint64_t block_bytes; /* what an arena takes at a time */
-    struct tidei_shared_heap *shared_heap;
+    struct shared_heap *shared_heap;
     struct tidei_chunk_heap **arenas; /* owns; [count] is that of large requests */
 };
 
@@ -55,7 +146,7 @@ struct arena_thread {
 static void
 arena_gather(struct tidei_chunk_heap *chunk_heap)
 {
-    struct arena *arena = tidei_shared_heap_of(chunk_heap)->context;
+    struct arena *arena = shared_heap_of(chunk_heap)->context;
 
     for (uint32_t i = 0; i <= arena->count; i++)
         tidei_chunk_heap_release(arena->arenas[i]);
@@ -334,7 +425,7 @@ arena_source_new(struct arena *arena, struct tide_resource *upstream)
         .gather = arena_gather,
     };
 
-    return tidei_shared_heap_create(upstream, &options, 16 * arena->block_bytes, arena, &arena->shared_heap);
+    return shared_heap_create(upstream, &options, 16 * arena->block_bytes, arena, &arena->shared_heap);
 }
 
 /* One arena; that of large requests gives back at once what is free. */

@@ -11,7 +11,7 @@ libtidemark_la_SOURCES += adaptors/fault.c
 libtidemark_la_SOURCES += adaptors/fixed/fixed.c
 libtidemark_la_SOURCES += adaptors/guard/canaries.c adaptors/guard/canaries.h adaptors/guard/guard.c \
 	adaptors/guard/watched-blocks.c adaptors/guard/watched-blocks.h
-libtidemark_la_SOURCES += adaptors/limit/budget.c adaptors/limit/budget.h adaptors/limit/limit.c
+libtidemark_la_SOURCES += adaptors/limit/limit.c
 libtidemark_la_SOURCES += adaptors/log/log.c adaptors/log/log.h adaptors/log/open.c
 libtidemark_la_SOURCES += adaptors/monotonic.c
 libtidemark_la_SOURCES += adaptors/pool.c

@@ -24,16 +24,192 @@
  *  - Rounding is a count, not a request: upstream gets the size that was asked for.
  *  - Above the soft limit threads share one counter, so that every crossing is seen: then they are slower.
  */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include <tidemark/limit.h>
 
-#include "adaptors/limit/budget.h"
 #include "src/resource/kind.h"
 #include "src/account/ledger.h"
 #include "src/resource/resource.h"
+#include "src/sync/lock.h"
+
+/* What limits count together: those that name the same budget, whichever stack they are in; or one limit alone. */
+struct budget {
+    struct tidei_ledger ledger;
+    uint64_t limit_bytes;      /* UINT64_MAX: no bound */
+    uint64_t limit_count;      /* UINT64_MAX: no bound */
+    uint64_t soft_limit_bytes; /* 0: none */
+    char *name;                /* owned; NULL where it is a single limit's */
+    size_t references;         /* this and next: of those with a name, guarded by the lock of all */
+    struct budget *next;
+};
+
+/* All budgets that have a name. */
+static struct {
+    struct tidei_lock lock;
+    struct budget *first;
+    enum tide_status status;
+} budgets;
+
+static void
+budgets_prepare(void)
+{
+    budgets.status = tidei_lock_init(&budgets.lock);
+}
+
+/* With the lock of all. */
+static struct budget *
+budget_find(const char *name)
+{
+    struct budget *budget = budgets.first;
+
+    while (budget != NULL && strcmp(budget->name, name) != 0)
+        budget = budget->next;
+    return budget;
+}
+
+static void
+budget_free(struct budget *budget)
+{
+    tidei_ledger_fini(&budget->ledger);
+    free(budget->name);
+    free(budget);
+}
+
+/* One that nobody else knows yet, with one reference. */
+static enum tide_status
+budget_new(const struct tide_limit_options *options, struct budget **out)
+{
+    struct budget *budget = aligned_alloc(_Alignof(struct budget), sizeof(*budget));
+    struct tidei_amount mark = { options->limit_bytes, options->limit_count };
+    char *name = options->budget != NULL ? strdup(options->budget) : NULL;
+    enum tide_status status;
+
+    *out = NULL;
+    if (budget == NULL || (name == NULL && options->budget != NULL)) {
+        free(name);
+        free(budget);
+        return tide_error_set(TIDE_ENOMEM, "limit: no host memory for %zu B", sizeof(*budget));
+    }
+    status = tidei_ledger_init(&budget->ledger, false, mark,
+                               options->soft_limit_bytes != 0 ? options->soft_limit_bytes : UINT64_MAX);
+    if (status != TIDE_OK) {
+        free(name);
+        free(budget);
+        return status;
+    }
+    budget->limit_bytes = options->limit_bytes;
+    budget->limit_count = options->limit_count;
+    budget->soft_limit_bytes = options->soft_limit_bytes;
+    budget->name = name;
+    budget->references = 1;
+    budget->next = NULL;
+    *out = budget;
+    return TIDE_OK;
+}
+
+/* What one argument of stack text says: "with count=4", or "without count" where it is `none`. */
+static void
+budget_say(struct tide_text *text, const char *key, uint64_t value, uint64_t none)
+{
+    tide_text_format(text, value != none ? "with %s=" : "without %s", key);
+    if (value != none && strcmp(key, "count") == 0)
+        tide_text_format(text, "%llu", (unsigned long long)value);
+    else if (value != none)
+        tide_text_size(text, value);
+}
+
+static enum tide_status
+budget_differs(const char *name, const char *key, uint64_t has, uint64_t wanted, uint64_t none)
+{
+    char made[64] = "", given[64] = "";
+
+    budget_say(&(struct tide_text){ .data = made, .capacity = sizeof(made) }, key, has, none);
+    budget_say(&(struct tide_text){ .data = given, .capacity = sizeof(given) }, key, wanted, none);
+    return tide_error_set(TIDE_EINVAL, "limit: budget '%s' was made %s, and is wanted %s here", name, made, given);
+}
+
+/* One that is there has the bounds that a limit wants to share. */
+static enum tide_status
+budget_check(const struct budget *budget, const struct tide_limit_options *options)
+{
+    if (budget->limit_bytes != options->limit_bytes)
+        return budget_differs(budget->name, "limit", budget->limit_bytes, options->limit_bytes, UINT64_MAX);
+    if (budget->limit_count != options->limit_count)
+        return budget_differs(budget->name, "count", budget->limit_count, options->limit_count, UINT64_MAX);
+    if (budget->soft_limit_bytes != options->soft_limit_bytes)
+        return budget_differs(budget->name, "soft", budget->soft_limit_bytes, options->soft_limit_bytes, 0);
+    return TIDE_OK;
+}
+
+/* Give the reference back. */
+static void
+budget_put(struct budget *budget)
+{
+    struct budget **place = &budgets.first;
+    bool last = true;
+
+    if (budget->name != NULL) {
+        tidei_lock_acquire(&budgets.lock);
+        last = --budget->references == 0;
+        while (last && *place != budget)
+            place = &(*place)->next;
+        if (last)
+            *place = budget->next;
+        tidei_lock_release(&budgets.lock);
+    }
+    if (last)
+        budget_free(budget);
+}
+
+/*
+ * The budget that options->budget names, made where there is none; a new one where that is NULL. The other options are
+ * as struct budget has them. *out holds a reference; NULL on failure.
+ * Errors: TIDE_ENOMEM, TIDE_EINVAL (there is one with other bounds); the text is set.
+ */
+static enum tide_status
+budget_get(const struct tide_limit_options *options, struct budget **out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    enum tide_status status;
+    struct budget *made, *found;
+
+    *out = NULL;
+    pthread_once(&once, budgets_prepare);
+    if (budgets.status != TIDE_OK)
+        return tide_error_set(budgets.status, "limit: no host memory to list budgets");
+    /* Made in any case, as nothing is allocated with the lock. */
+    status = budget_new(options, &made);
+    if (status != TIDE_OK || options->budget == NULL) {
+        *out = made;
+        return status;
+    }
+    tidei_lock_acquire(&budgets.lock);
+    found = budget_find(options->budget);
+    if (found == NULL) {
+        made->next = budgets.first;
+        budgets.first = made;
+    } else {
+        found->references++;
+    }
+    tidei_lock_release(&budgets.lock);
+    *out = found != NULL ? found : made;
+    if (found == NULL)
+        return TIDE_OK;
+    budget_free(made);
+    status = budget_check(found, options);
+    if (status != TIDE_OK) {
+        budget_put(found);
+        *out = NULL;
+    }
+    return status;
+}
 
 struct limit {
     struct tide_resource base;
-    struct tidei_budget *budget;       /* holds a reference */
+    struct budget *budget;             /* holds a reference */
     struct tide_limit_options options; /* the name of the budget is the budget's */
 };
 
@@ -48,7 +224,7 @@ limit_count(const struct limit *limit, size_t bytes, uint64_t *counted)
 }
 
 static enum tide_status
-limit_refuse(const struct tidei_budget *budget, uint64_t counted, const struct tidei_amount *used)
+limit_refuse(const struct budget *budget, uint64_t counted, const struct tidei_amount *used)
 {
     if (counted > budget->limit_bytes)
         return tide_error_set(TIDE_ELIMIT, "limit: %s request exceeds %s limit", tidei_size_text(counted),
@@ -88,7 +264,7 @@ static enum tide_status
 limit_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct limit *limit = (struct limit *)self;
-    struct tidei_budget *budget = limit->budget;
+    struct budget *budget = limit->budget;
     struct tidei_ledger_answer answer;
     enum tide_status status;
     uint64_t counted;
@@ -113,7 +289,7 @@ limit_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
 
 /* What is outstanding includes this allocation until it is given back, so a size over that is certainly wrong. */
 static __attribute__((noinline)) enum tide_status
-limit_mismatch(struct tidei_budget *budget, uint64_t counted)
+limit_mismatch(struct budget *budget, uint64_t counted)
 {
     struct tidei_ledger_figures figures;
 
@@ -126,7 +302,7 @@ static enum tide_status
 limit_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct limit *limit = (struct limit *)self;
-    struct tidei_budget *budget = limit->budget;
+    struct budget *budget = limit->budget;
     enum tide_status status;
     uint64_t counted;
 
@@ -187,7 +363,7 @@ static enum tide_status
 limit_init(struct tide_resource *self, size_t *fault)
 {
     struct limit *limit = (struct limit *)self;
-    enum tide_status status = tidei_budget_get(&limit->options, &limit->budget);
+    enum tide_status status = budget_get(&limit->options, &limit->budget);
 
     *fault = LIMIT_BUDGET; /* should it be there with other bounds */
     if (status != TIDE_OK)
@@ -201,7 +377,7 @@ limit_init(struct tide_resource *self, size_t *fault)
 static void
 limit_fini(struct tide_resource *self)
 {
-    tidei_budget_put(((struct limit *)self)->budget);
+    budget_put(((struct limit *)self)->budget);
 }
 
 extern const struct tidei_kind tidei_limit_kind;

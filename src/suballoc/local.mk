@@ -13,8 +13,6 @@ libtidemark_la_SOURCES += \
 	src/suballoc/piece-map.c \
 	src/suballoc/piece-map.h \
 	src/suballoc/piece.h \
-	src/suballoc/shared-heap.c \
-	src/suballoc/shared-heap.h \
 	src/suballoc/slab.c \
 	src/suballoc/slab.h \
 	src/suballoc/streams.c \
