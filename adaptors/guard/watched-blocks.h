@@ -1,7 +1,7 @@
 /*
- * Blocks with room around them: which are handed out, and which were freed and are held for a while, oldest first. A
- * block that somebody looks at is pinned: it stays until that is over. On the host, like the blocks of
- * src/tables/blocks.h.
+ * Blocks with room around them: those that are handed out, and those that were freed and are held for a while, oldest
+ * first. A thread pins a block while it looks at the block, which stays in the table until then. The table lies on the
+ * host, like that of src/tables/blocks.h.
  */
 #ifndef TIDEI_ADAPTORS_GUARD_WATCHED_BLOCKS_H
 #define TIDEI_ADAPTORS_GUARD_WATCHED_BLOCKS_H
@@ -53,10 +53,10 @@ tidei_watched_total(const struct tidei_watched *watched, size_t bytes, size_t al
 /* Enter a block, handed out or held. False where host memory is short. */
 bool tidei_watched_add(struct tidei_watched *watched, const struct tidei_watched_block *block, bool held);
 
-/* Enter one to be held, unless somebody wants the room. */
+/* Enter a freed block to be held, unless a thread wants the room. */
 bool tidei_watched_hold(struct tidei_watched *watched, const struct tidei_watched_block *block);
 
-/* From here to there nothing is held that comes. */
+/* Between these two calls no freed block is held: tidei_watched_hold refuses all. */
 void tidei_watched_press(struct tidei_watched *watched);
 void tidei_watched_relax(struct tidei_watched *watched);
 
@@ -68,13 +68,14 @@ enum tide_status tidei_watched_take(struct tidei_watched *watched, const char *s
                                     size_t alignment, struct tidei_watched_block *out);
 
 /*
- * Take out the block that is held for longest, once it is not pinned; or without `wait`, as this thread has pinned
- * some, that of those that are not. It leaves from now on. False where no more than `keep_bytes` are held.
+ * Take out the block that has been held for longest, once it is not pinned. A thread that has pinned blocks itself
+ * calls without `wait`, and gets the oldest one that is not pinned. The block counts as leaving from now on. False
+ * where no more than `keep_bytes` are held.
  */
 bool tidei_watched_take_held(struct tidei_watched *watched, uint64_t keep_bytes, bool wait,
                              struct tidei_watched_block *out);
 
-/* It leaves no more: it has gone, or else was entered again. */
+/* The block has gone to upstream, or was entered again: it does not count as leaving any more. */
 void tidei_watched_settle(struct tidei_watched *watched, const struct tidei_watched_block *block, bool gone);
 
 /* How many have gone so far. */
@@ -89,7 +90,7 @@ struct tidei_watched_figures {
 };
 void tidei_watched_read(struct tidei_watched *watched, struct tidei_watched_figures *out);
 
-/* End an epoch and return its number: what is there now was entered in it or before. */
+/* End an epoch and return its number: the blocks that are there now were entered in that epoch or before. */
 uint32_t tidei_watched_epoch_end(struct tidei_watched *watched);
 
 /*

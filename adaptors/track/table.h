@@ -1,12 +1,12 @@
 /*
- * What `track` knows of addresses: the blocks that are outstanding, and of others the latest free.
+ * What `track` knows of addresses: the blocks that are outstanding, and the latest free of other addresses.
  *
- * A hash table of buckets of two lines each, which hold all that is known of a few addresses: a thread that works on a
- * block that it has had before touches nothing that another thread writes to. A free leaves the block where it was
- * until the place is needed for another, so that one look finds both what is outstanding and what was freed before.
+ * A hash table of buckets, each of two cache lines, which hold all that is known of a few addresses. A thread that
+ * works on a block that it has had before touches nothing that another thread writes to. A freed block stays in its
+ * place until the place is needed for another block: so one look finds what is outstanding and what was freed before.
  *
- * Progress: while one thread has come only, wait-free; then a short lock for each bucket, and all wait while the table
- * grows or is listed. Where host memory is short the table does not grow, and buckets get longer.
+ * Progress: wait-free while only one thread has come. Then each bucket has a short lock, and all threads wait while the
+ * table grows or is listed. Without host memory the table does not grow, and buckets get longer.
  */
 #ifndef TIDEI_ADAPTORS_TRACK_TABLE_H
 #define TIDEI_ADAPTORS_TRACK_TABLE_H
@@ -50,18 +50,19 @@ struct tidei_track_table;
 enum tide_status tidei_track_table_create(struct tidei_track_table **out);
 void tidei_track_table_destroy(struct tidei_track_table *table); /* NULL is allowed */
 
-/* A block is given out: FINE, LIVE (*known is the one that has the address) or NO_MEMORY. */
+/* Note a block that is given out: FINE, LIVE (*known is the block that has the address) or NO_MEMORY. */
 enum tidei_track_answer tidei_track_put(struct tidei_track_table *table, const struct tidei_track_block *block,
                                         struct tidei_track_block *known);
 
 /*
- * A block comes back: FINE, and *known is what is outstanding no more; or nothing has changed, and *known is what was
- * given out there, zeros for UNKNOWN. Of `back` address, size, alignment and `freed_by` count.
+ * Note that a block is given back. FINE: the block is no longer outstanding, and *known is what was known of it. Other
+ * answers change nothing; *known is the block that was given out at that address, or zeros for UNKNOWN. Only the
+ * address, size, alignment and `freed_by` of `back` count.
  */
 enum tidei_track_answer tidei_track_take(struct tidei_track_table *table, const struct tidei_track_block *back,
                                          struct tidei_track_block *known);
 
-/* All blocks that are outstanding at one moment; to be freed. False where host memory is short. */
+/* All blocks that are outstanding at one moment, in an array that the caller frees. False without host memory. */
 bool tidei_track_list(struct tidei_track_table *table, struct tidei_track_block **out, size_t *count);
 
 #endif

@@ -1,20 +1,21 @@
 /*
- * An account of what is outstanding, bytes and allocations, that many threads keep exactly and apart from each other.
+ * An exact account of the bytes and allocations outstanding, which many threads keep without getting in each other's
+ * way.
  *
- * The sum of all stays at or below a mark. What is left up to the mark, the headroom, is lent to threads: as long as a
- * thread adds no more than its lease, the sum cannot pass the mark, whatever all others do, and nobody needs to know
- * it. So the common way is a few plain loads and stores in the thread's own slot (src/sync/thread.h); what is taken off
- * goes back to the lease. Who needs more than its lease asks, with the lock:
- *  - It gets it from what is not lent, with something for what is to come.
- *  - Where that is too little all slots are closed, so that nobody adds anything, and the leases called in. Now the sum
- *    is known. An account that is bounded refuses; one that rises sets a new mark: the peak, which is therefore the
- *    highest sum in the very order in which the account saw the calls, each at a moment between its begin and its end.
+ * The sum stays at or below a mark. The headroom, which is what is left up to the mark, is lent to threads. As long as
+ * each thread adds no more than its lease, the sum cannot pass the mark, and no thread needs to know the sum. So the
+ * fast path is a few plain loads and stores in the thread's own slot (src/sync/thread.h); what is taken off goes back
+ * to the lease. A thread that needs more than its lease takes the lock:
+ *  - It gets what it needs from the headroom that is not lent, and some more for the requests to come.
+ *  - Where the headroom is too small, all slots are closed, so that no thread adds anything, and the leases are called
+ *    in. Now the sum is known. A bounded account refuses the request. A rising account sets a new mark: the peak, which
+ *    is therefore the highest sum in the order in which the account saw the calls.
  *
- * At the mark there is nothing to lend, and all come with the lock. Then they work for each other: a thread that waits
- * leaves its request in its slot, and whoever has the lock serves all of them (flat combining: Hendler, Incze, Shavit,
- * Tzafrir, SPAA 2010), so that the lock goes round less often than the requests come. A rising account serves those
- * that add before those that take off: all of them are under way, so that either order is one that could be, and a
- * record that is reached at once stands in nobody's way any more. A bounded one serves those that take off first.
+ * At the mark there is nothing to lend, and all threads need the lock. Then they work for each other: a thread that
+ * waits leaves its request in its slot, and the thread that has the lock serves all requests (flat combining: Hendler,
+ * Incze, Shavit, Tzafrir, SPAA 2010). A rising account serves the requests that add before those that take off: all of
+ * them are under way, so either order is possible, and a peak that is reached at once need not be reached again. A
+ * bounded account serves those that take off first.
  *
  * Calling leases in costs 5 to 30 us, so they are lent again only after some requests with the lock, more of them each
  * time that the leases lasted for few allocations. As Linux's memory cgroups charge in batches and take them back
@@ -49,7 +50,7 @@ struct tidei_ledger_slot {
     struct tidei_amount total; /* all that was added within the leases */
 
     _Alignas(64) _Atomic uint32_t request; /* enum in ledger.c; 0: none */
-    bool is_member;                        /* this and what follows: guarded by the lock, or of who waits */
+    bool is_member;                        /* this and what follows: guarded by the lock, or by the request */
     uint64_t bytes;
     struct tidei_ledger_answer answer;
     struct tidei_ledger_slot *next; /* among the members; borrowed */
@@ -62,14 +63,14 @@ struct tidei_ledger {
     _Atomic bool shared;                      /* more than one thread has come; written with the lock, never back */
     bool rises;                               /* constant; else it is bounded */
     uint64_t warning_bytes;                   /* constant; UINT64_MAX: none. Bytes above it are never lent */
-    struct tidei_ledger_slot *_Atomic closer; /* whoever is about to call the leases in; written with the lock */
+    struct tidei_ledger_slot *_Atomic closer; /* its thread is about to call the leases in; written with the lock */
 
     /* Guarded by the lock. */
     _Alignas(128) struct tidei_lock lock;
     struct tidei_amount mark;
     struct tidei_amount headroom;      /* up to the mark, but for what is lent */
     struct tidei_amount total;         /* all that was added otherwise */
-    struct tidei_ledger_slot *members; /* whoever has ever asked; the slots are not the list's */
+    struct tidei_ledger_slot *members; /* all slots that have ever asked; borrowed */
     struct tidei_ledger_slot *lessee;  /* the only one with a lease, where lessee_count is 1 */
     uint32_t member_count;
     uint32_t lessee_count;
@@ -79,8 +80,8 @@ struct tidei_ledger {
 };
 
 /*
- * Begin at 0 below `mark`; `rises` as above. `warning_bytes`: whoever passes it is told; UINT64_MAX: nobody. On
- * failure, TIDE_ENOMEM, the error text is set.
+ * Begin at 0 below `mark`; `rises` as above. A request that takes the sum above `warning_bytes` is told so; UINT64_MAX:
+ * none is. Errors: TIDE_ENOMEM, with the error text set.
  */
 enum tide_status tidei_ledger_init(struct tidei_ledger *ledger, bool rises, struct tidei_amount mark,
                                    uint64_t warning_bytes);
@@ -91,7 +92,7 @@ void tidei_ledger_ask_add(struct tidei_ledger *ledger, uint64_t bytes, struct ti
 uint64_t tidei_ledger_ask_take_off(struct tidei_ledger *ledger, uint64_t bytes);
 bool tidei_ledger_ask_covers(struct tidei_ledger *ledger, uint64_t bytes);
 
-/* Add an allocation of `bytes`. True: it is done; false: what came of it stands in *answer. */
+/* Add an allocation of `bytes`. True: it was added within the lease. False: *answer says what came of it. */
 static inline bool
 tidei_ledger_add(struct tidei_ledger *ledger, uint64_t bytes, struct tidei_ledger_answer *answer)
 {
@@ -165,8 +166,8 @@ struct tidei_ledger_figures {
 void tidei_ledger_read(struct tidei_ledger *ledger, struct tidei_ledger_figures *out);
 
 /*
- * Have the account to oneself: between both calls nothing is added, and `current` and `mark` may be set. Current is at
- * most mark.
+ * Between these two calls the caller has the account alone: nothing is added, and the caller may set `current` and
+ * `mark`. `current` is at most `mark`.
  */
 void tidei_ledger_begin(struct tidei_ledger *ledger, struct tidei_ledger_figures *out);
 void tidei_ledger_end(struct tidei_ledger *ledger, const struct tidei_ledger_figures *set);

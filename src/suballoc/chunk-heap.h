@@ -1,9 +1,9 @@
 /*
- * A heap with a lock, and the upstream that it gets its chunks from: what `pool` and `arena` are made of, below the
- * caches of threads.
+ * A heap with a lock, and the upstream that it gets its chunks from. `pool` and `arena` are made of it; the caches of
+ * threads lie above it.
  *
- * Calls of upstream, for chunks and for the order of streams, are made without the lock. What they are made for is
- * nobody else's meanwhile: a piece that is MOVING, a chunk that is out of the heap.
+ * Upstream is called without the lock, for chunks and for the order of streams. Meanwhile no other thread can get the
+ * memory that the call is about: the piece is MOVING, or the chunk is out of the heap.
  */
 #ifndef TIDEI_SUBALLOC_CHUNK_HEAP_H
 #define TIDEI_SUBALLOC_CHUNK_HEAP_H
@@ -27,7 +27,7 @@ struct tidei_chunk_heap_options {
     uint64_t maximum_bytes;           /* UINT64_MAX: no bound */
     uint64_t release_threshold_bytes; /* UINT64_MAX: what was reserved at most */
     uint64_t class_bytes;             /* pieces up to this size are told their size class, for caches */
-    /* Have what is held in front of the chunk heap, such as caches, be freed here. Called without the lock. */
+    /* Free what lies in front of the chunk heap, such as caches, into the chunk heap. Called without the lock. */
     void (*gather)(struct tidei_chunk_heap *chunk_heap);
 };
 
@@ -54,10 +54,12 @@ struct tidei_chunk_heap {
 enum tide_status tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource *upstream,
                                        const struct tidei_chunk_heap_options *options);
 
-/* Give all chunks back, behind all work of the device; what is out is nobody's from then on. */
+/* Give all chunks back, ordered behind all work of the device. Nobody may use a piece from then on. */
 void tidei_chunk_heap_fini(struct tidei_chunk_heap *chunk_heap);
 
-/* So many that enter are looked at, and so many of them that wait are too many; `crowd` counts up to its most. */
+/*
+ * Of each ENTERED threads that take the lock, WAITED that wait for it are too many: `crowd` then rises, up to its most.
+ */
 #define TIDEI_CHUNK_HEAP_ENTERED    1024
 #define TIDEI_CHUNK_HEAP_WAITED     (TIDEI_CHUNK_HEAP_ENTERED / 8)
 #define TIDEI_CHUNK_HEAP_CROWD_MOST 16
@@ -65,10 +67,10 @@ void tidei_chunk_heap_fini(struct tidei_chunk_heap *chunk_heap);
 /* Take the lock for a request, and count whether others are in the way: for caches, which can be larger then. */
 void tidei_chunk_heap_enter(struct tidei_chunk_heap *chunk_heap);
 
-/* Begin to count anew. With the lock. */
+/* Begin to count the crowd anew. With the lock. */
 void tidei_chunk_heap_forget_crowd(struct tidei_chunk_heap *chunk_heap);
 
-/* Take the first chunk, which stays. */
+/* Get the first chunk from upstream; it stays until the end. */
 enum tide_status tidei_chunk_heap_begin(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);
 
 /* A piece for 1 to TIDEI_CHUNK_HEAP_BYTES_MAX bytes, LIVE. */
@@ -76,13 +78,17 @@ enum tide_status tidei_chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, 
                                            tide_stream stream, struct tidei_piece **out);
 
 /*
- * The same out of what is free here, and of what other threads are getting from upstream: it is not asked for more.
+ * The same without asking upstream for more: out of the free memory here, and of the chunks that other threads are
+ * getting just now.
  * Errors: TIDE_ENOMEM, with the error text set; TIDE_ECAPACITY, without.
  */
 enum tide_status tidei_chunk_heap_allocate_free(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment,
                                                 tide_stream stream, struct tidei_piece **out);
 
-/* Take back what is LIVE with just these bytes and alignment. Errors: TIDE_EPOINTER, TIDE_EMISMATCH, TIDE_ENOMEM. */
+/*
+ * Take back a piece that is LIVE with just these bytes and this alignment. Errors: TIDE_EPOINTER, TIDE_EMISMATCH,
+ * TIDE_ENOMEM.
+ */
 enum tide_status tidei_chunk_heap_deallocate(struct tidei_chunk_heap *chunk_heap, void *pointer, size_t bytes,
                                              size_t alignment, tide_stream stream);
 
@@ -96,26 +102,26 @@ enum tide_status tidei_chunk_heap_put(struct tidei_chunk_heap *chunk_heap, struc
 /* Give free chunks back while more than the threshold is reserved, where there is one. */
 void tidei_chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap);
 
-/* Give all chunks back to upstream that are free; those that other threads are about to give back are there, too. */
+/* Give all free chunks back to upstream, and wait for those that other threads are giving back. */
 void tidei_chunk_heap_release(struct tidei_chunk_heap *chunk_heap);
 
 /* Whether the pointer lies in one of its chunks. */
 bool tidei_chunk_heap_owns(struct tidei_chunk_heap *chunk_heap, const void *pointer);
 
 /*
- * Where one wait for all streams serves several supplies: what is free before the first is free on stream 0 after the
- * second, once stream 0 has been ordered behind all in between. The first has what the second wants.
+ * For one wait for all streams that serves several chunk heaps. Memory that is free at the first call is free on stream
+ * 0 after the second; between both the caller orders stream 0 behind all. The first returns what the second wants.
  */
 uint64_t tidei_chunk_heap_order_begin(struct tidei_chunk_heap *chunk_heap);
 enum tide_status tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch);
 
-/* Gather, and wait for all streams: what is free is free on stream 0 afterwards. */
+/* Gather, and order stream 0 behind all streams: the memory that is free is free on stream 0 afterwards. */
 enum tide_status tidei_chunk_heap_order_all(struct tidei_chunk_heap *chunk_heap);
 
 /* Give free chunks back as long as `keep_bytes` stay. Streams that memory was freed on before are ordered. */
 void tidei_chunk_heap_shrink(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
 
-/* Both. */
+/* tidei_chunk_heap_order_all, then tidei_chunk_heap_shrink; nothing where no more than `keep_bytes` are reserved. */
 enum tide_status tidei_chunk_heap_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
 
 #endif

@@ -17,24 +17,24 @@ tidei_freed_run_slab_init(struct tidei_freed_run_slab *slab, struct tidei_stream
     slab->streams = streams;
 }
 
-/* A new one, in no list; there is room for it. */
+/* A new freed run, in no list; the caller has reserved room for it. */
 struct tidei_freed_run *tidei_freed_run_new(struct tidei_freed_run_slab *slab, uint64_t bytes, uint32_t stream,
                                             uint64_t epoch);
 void tidei_freed_run_free(struct tidei_freed_run_slab *slab, struct tidei_freed_run *freed_run);
 void tidei_freed_runs_free(struct tidei_freed_run_slab *slab, struct tidei_freed_runs *list);
 
 /*
- * Put `more`, which is empty then, behind `list`; neither is empty. Where both meet on one stream they are one
- * freed run, as late as the later one.
+ * Move all runs of `more` behind those of `list`; neither is empty. Where the last run of `list` and the first of
+ * `more` were freed on one stream they become one run, with the later epoch of the two.
  */
 void tidei_freed_runs_join(struct tidei_freed_run_slab *slab, struct tidei_freed_runs *list,
                            struct tidei_freed_runs *more);
 
-/* Move the last `bytes` of `from` into `to`, which is empty. Takes one freed run from the store at most. */
+/* Move the last `bytes` of `from` into `to`, which is empty. Takes at most one freed run from the slab. */
 void tidei_freed_runs_move_last(struct tidei_freed_run_slab *slab, struct tidei_freed_runs *from, uint64_t bytes,
                                 struct tidei_freed_runs *to);
 
-/* Have what was freed up to `epoch` belong to `stream`, as if it had been freed now. */
+/* Have the runs that were freed up to `epoch` belong to `stream`, as if they had been freed now. */
 void tidei_freed_runs_settle(struct tidei_freed_run_slab *slab, struct tidei_freed_runs *list, uint64_t epoch,
                              uint32_t stream);
 

@@ -77,13 +77,13 @@ struct tidei_heap {
 enum tide_status tidei_heap_init(struct tidei_heap *heap, uint64_t granule, uint64_t step_bytes, uint64_t most_bytes);
 void tidei_heap_fini(struct tidei_heap *heap);
 
-/* Make room on the host for what one call of the functions below needs; false where there is none. */
+/* Make room on the host for what one call of a function below needs. False without host memory. */
 bool tidei_heap_reserve(struct tidei_heap *heap);
 
 /* The size of the next region. */
 uint64_t tidei_heap_region_bytes(const struct tidei_heap *heap);
 
-/* What a piece for `bytes` (not 0, at most TIDEI_PIECE_BYTES_MAX / 2) has, and where it goes. */
+/* The size of a piece for `bytes` (not 0, at most TIDEI_PIECE_BYTES_MAX / 2), and the zone that it is taken from. */
 uint64_t tidei_heap_round(const struct tidei_heap *heap, uint64_t bytes, enum tidei_zone *zone);
 
 /*
@@ -92,17 +92,17 @@ uint64_t tidei_heap_round(const struct tidei_heap *heap, uint64_t bytes, enum ti
  */
 struct tidei_piece *tidei_heap_take(struct tidei_heap *heap, const struct tidei_heap_request *request);
 
-/* The same out of the chunk that has become free, or has been added, last. */
+/* The same out of one chunk: the one that was added last, or became free last. */
 struct tidei_piece *tidei_heap_take_newest(struct tidei_heap *heap, const struct tidei_heap_request *request);
 
 /*
- * The stream that `later` has to wait for before the piece is its own, and the epoch of that, which ends with this
- * call; false where it need not wait, and then it is.
+ * Whether `later` has to wait for another stream before it may use the piece. Then *earlier is that stream, and *epoch
+ * the epoch that ends with this call. Where it need not wait, the piece belongs to `later` from now on.
  */
 bool tidei_heap_wait(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t later, uint32_t *earlier,
                      uint64_t *epoch);
 
-/* It has been made to wait. */
+/* `later` has been made to wait as tidei_heap_wait asked. */
 void tidei_heap_waited(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t later, uint32_t earlier,
                        uint64_t epoch);
 
@@ -112,10 +112,12 @@ bool tidei_heap_put(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t
 /* Free a piece that tidei_heap_take has given, as it was. */
 bool tidei_heap_put_back(struct tidei_heap *heap, struct tidei_piece *piece);
 
-/* The piece at `pointer`, or around it, whatever it is; NULL where it lies in no chunk. Takes time for each piece. */
+/*
+ * The piece that contains `pointer`, in any state; NULL where that lies in no chunk. Looks at each piece of the chunk.
+ */
 struct tidei_piece *tidei_heap_around(const struct tidei_heap *heap, const void *pointer);
 
-/* Whether memory touches a chunk. */
+/* Whether the memory from `base` on overlaps a chunk. */
 bool tidei_heap_overlaps(const struct tidei_heap *heap, uintptr_t base, uint64_t bytes);
 
 /* Add a chunk that may be used on `stream`; there is room for it. */
@@ -133,10 +135,10 @@ struct tidei_heap_chunk {
  */
 bool tidei_heap_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes, struct tidei_heap_chunk *out);
 
-/* It has waited for all that tidei_heap_wait wants; it is free on `stream` now. */
+/* The chunk has waited for all streams that tidei_heap_wait named; it is free on `stream` from now on. */
 void tidei_heap_chunk_own(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk, uint32_t stream);
 
-/* Put it back, or forget it. */
+/* Put the chunk back, or forget it. */
 void tidei_heap_chunk_put_back(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk);
 void tidei_heap_chunk_forget(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk);
 

@@ -1,4 +1,4 @@
-/* Hands out structs and takes them back, without giving them back to the host before the end. No locks. */
+/* Hands out structs of one kind and takes them back. Their memory goes back to the host only at the end. No locks. */
 #ifndef TIDEI_SUBALLOC_SLAB_H
 #define TIDEI_SUBALLOC_SLAB_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zeros; `bytes` is a power of two. The caller frees it. NULL where the host has none. */
+/* Memory of the host, full of zeros; `bytes` is a power of two. The caller frees it. NULL where the host has none. */
 void *tidei_slab_memory(size_t bytes);
 
 #define TIDEI_SLAB_SEGMENTS      4096
@@ -27,11 +27,11 @@ void tidei_slab_fini(struct tidei_slab *slab);
 /* Make sure that `count` items can be taken; false where the host has no memory for them. */
 bool tidei_slab_reserve(struct tidei_slab *slab, size_t count);
 
-/* An item; there is one. What it holds is what it held when it was given back; zeros at first. */
+/* Take an item, for which room was reserved. It holds what it held when it was given back; zeros at first. */
 void *tidei_slab_take(struct tidei_slab *slab);
 void tidei_slab_give(struct tidei_slab *slab, void *item);
 
-/* The item of `item_bytes` with a number that one was told, also while others are added. */
+/* The item with that number, which `number` told it. Safe while other threads add items. */
 static inline void *
 tidei_slab_item(const struct tidei_slab *slab, uint32_t number, size_t item_bytes)
 {

@@ -1,9 +1,9 @@
 /*
- * The streams that free memory was freed on, and which of them has waited for which.
+ * The streams on which the free memory of a heap was freed, and which of them has waited for which.
  *
- * A moment is an epoch: it ends when a stream is about to be made to wait for another one, so that what was freed in it
- * or before was submitted before that wait. Streams have numbers while memory that was freed on them is free. No
- * locks: the caller has one.
+ * Time is counted in epochs. An epoch ends when a stream is about to be made to wait for another one: whatever was
+ * freed in that epoch or before was submitted before that wait. A stream has a number while some memory that was freed
+ * on it is free. No locks: the caller holds one.
  */
 #ifndef TIDEI_SUBALLOC_STREAMS_H
 #define TIDEI_SUBALLOC_STREAMS_H
@@ -11,12 +11,12 @@
 #include "src/suballoc/fit.h"
 #include "src/tables/map.h"
 
-/* The streams whose waits are remembered; others wait once for each block that they take over. */
+/* Waits are remembered between this many streams. Further streams wait once for each block that they take over. */
 #define TIDEI_STREAMS_KNOWN 64
 
 #define TIDEI_STREAM_NONE UINT32_MAX
 
-/* Streams at a time, so that a piece has room for a number. */
+/* The most streams at a time: a piece has 16 bits for a number. */
 #define TIDEI_STREAMS_MOST UINT16_MAX
 
 struct tidei_stream {
@@ -59,7 +59,7 @@ tidei_streams_hold(struct tidei_streams *streams, uint32_t number)
     streams->streams[number]->freed_runs++;
 }
 
-/* A stream that no free memory belongs to may be destroyed, and its handle be another's: that one has not waited. */
+/* A stream without free memory may be destroyed, and a new stream get its handle: the new one has not waited. */
 static inline void
 tidei_streams_release(struct tidei_streams *streams, uint32_t number)
 {
@@ -70,7 +70,7 @@ tidei_streams_release(struct tidei_streams *streams, uint32_t number)
 /* `later` waits for all that was freed on `earlier` up to `epoch`, which has ended. */
 void tidei_streams_note(struct tidei_streams *streams, uint32_t earlier, uint64_t epoch, uint32_t later);
 
-/* Forget who has waited: handles may stand for other streams from now on. */
+/* Forget all waits: handles may stand for other streams from now on. */
 void tidei_streams_forget(struct tidei_streams *streams, uint64_t epoch);
 
 #endif

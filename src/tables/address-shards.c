@@ -110,7 +110,9 @@ tidei_address_shards_take(struct tidei_address_shards *shards, const void *addre
     struct shard *shard = shards_of(shards, address);
     uint32_t value = 0;
 
-    /* Relaxed: who takes an address that was put was told of it by who did, and sees that count or a later one. */
+    /*
+     * Relaxed: a thread that frees an address got it from the thread that put it, and sees that count or a later one.
+     */
     if (atomic_load_explicit(&shard->count, memory_order_relaxed) == 0)
         return 0;
     tidei_lock_acquire(&shard->lock);

@@ -1,9 +1,12 @@
 /*
- * A table of memory blocks: which are out, with the size and alignment that was asked for, and which are idle, by the
- * stream on which they were freed. All of it lies on the host, as the blocks themselves may lie on a device.
+ * A table of memory blocks. It knows which blocks are out, with the size and alignment that was asked for, and which
+ * blocks are idle, by the stream on which they were freed. The table lies on the host; the blocks may lie on a device.
  *
  * Every operation but the last takes constant time, expected over the hashing. A block is named by its number, which is
- * valid until it is removed. No locks: the caller has one.
+ * valid until the block is removed. The table has no lock: the caller holds one.
+ *
+ * The chains through the blocks need 16 bytes for each block. A map (src/tables/map.h) by address and one by stream
+ * would need 64 and more, since room for every block has to be there before the block comes.
  */
 #ifndef TIDEI_TABLES_BLOCKS_H
 #define TIDEI_TABLES_BLOCKS_H
@@ -26,8 +29,8 @@ struct tidei_block {
     tide_stream stream; /* while out: allocated on; while idle: freed on */
     bool out;
     bool used;            /* the number names a block */
-    uint32_t pins;        /* who looks at it without the caller's lock; 0 unless the caller counts */
-    uint32_t epoch;       /* of the table when it was freed; while out: as the caller wants */
+    uint32_t pins;        /* threads that look at it without the caller's lock; 0 unless the caller counts them */
+    uint32_t epoch;       /* while idle: of the table when the block was freed; while out: the caller's */
     uint32_t next;        /* idle: on the same stream; unused: among the unused */
     uint32_t bucket_next; /* the next block in the bucket of its address */
 };
@@ -74,15 +77,17 @@ void tidei_blocks_put(struct tidei_blocks *table, uint32_t block, tide_stream st
 uint32_t tidei_blocks_take(struct tidei_blocks *table, tide_stream stream);
 
 /*
- * Take out an idle block of whatever stream has had some for longest; TIDEI_BLOCK_NONE where none is idle. Its stream
- * is still the one that it was freed on.
+ * Take out an idle block of the stream that has had idle blocks for longest; TIDEI_BLOCK_NONE where none is idle. The
+ * block still names the stream that it was freed on.
  */
 uint32_t tidei_blocks_take_any(struct tidei_blocks *table);
 
-/* End an epoch and return its number: what is idle now was freed in it or before. */
+/* End an epoch and return its number: the blocks that are idle now were freed in that epoch or before. */
 uint32_t tidei_blocks_epoch_end(struct tidei_blocks *table);
 
-/* Make what was freed in `epoch` or before, and is still idle, idle on `stream`. Takes time for each idle block. */
+/*
+ * Make the blocks idle on `stream` that were freed in `epoch` or before, and are still idle. Looks at each idle block.
+ */
 void tidei_blocks_settle(struct tidei_blocks *table, uint32_t epoch, tide_stream stream);
 
 #endif
