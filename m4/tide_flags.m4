@@ -37,8 +37,7 @@ AM_CONDITIONAL([SANITIZERS], [test "x$enable_sanitizers" != xno])
 
 AC_DEFUN([TIDE_SUMMARY], [
 command_summary="no: switched off"
-AS_IF([test "x$enable_command" != xno], [command_summary="jansson $JANSSON_version, $JANSSON_source
-                    smartcols $SMARTCOLS_version, $SMARTCOLS_source
+AS_IF([test "x$enable_command" != xno], [command_summary="smartcols $SMARTCOLS_version, $SMARTCOLS_source
                     zlib $ZLIB_version, $ZLIB_source"])
 AS_ECHO(["
 $PACKAGE_STRING

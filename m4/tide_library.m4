@@ -57,5 +57,5 @@ dnl End configure where a library is missing, with the names of the Debian packa
 AC_DEFUN([TIDE_LIBRARIES_END], [
 AS_IF([test -n "$tide_missing"], [AC_MSG_ERROR([libraries are missing. Debian packages:$tide_missing
 Install them (./bootstrap does), or say where they lie with NAME_CFLAGS and NAME_LIBS (see ./configure --help).
-The command needs jansson, smartcols and zlib; --disable-command builds the library without them.])])
+The command needs smartcols and zlib; --disable-command builds the library without them.])])
 ])

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "viewer/output/report-layout.h"
-#include "viewer/output/callstack-text.h"
+#include "viewer/base/callstack-text.h"
 
 static const struct report_column columns[] = {
     { "name", "NAME", REPORT_STACK }, { "hidden", NULL, REPORT_COUNT },   { "bytes", "BYTES", REPORT_SIZE },

@@ -7,7 +7,7 @@
 #include "viewer/analysis/align.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
-#include "viewer/output/callstack-text.h"
+#include "viewer/base/callstack-text.h"
 
 int64_t
 align_change(const struct align_row *row)

@@ -7,7 +7,7 @@
 
 #include "viewer/analysis/groups.h"
 #include "viewer/base/output.h"
-#include "viewer/output/callstack-text.h"
+#include "viewer/base/callstack-text.h"
 
 void
 groups_begin(struct groups *groups, enum groups_by by, const struct names *names)

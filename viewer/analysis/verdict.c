@@ -55,11 +55,11 @@ verdict_size(struct output_figure *figure, int64_t bytes)
     return figure->text;
 }
 
-static void verdict_line(struct report *report, const struct report_column *column, const char *format, ...)
+static void verdict_line(struct report *report, const char *title, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 static void
-verdict_line(struct report *report, const struct report_column *column, const char *format, ...)
+verdict_line(struct report *report, const char *title, const char *format, ...)
 {
     char text[256];
     va_list arguments;
@@ -67,62 +67,56 @@ verdict_line(struct report *report, const struct report_column *column, const ch
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    report_field(report, column, cell_text(text));
+    report_field(report, NULL, title, REPORT_TEXT, cell_text(text));
 }
 
 static void
 verdict_report_difference(struct report *report, const struct verdict *verdict)
 {
-    static const struct report_column reserved = { NULL, "most reserved", REPORT_TEXT };
-    static const struct report_column difference = { NULL, "difference", REPORT_TEXT };
     struct output_figure figures[3];
     char pools[80] = "";
 
     if (verdict->source == VERDICT_NONE)
         return;
     /* Samples are moments: below what was live, the highest of them was not the highest. */
-    verdict_line(report, &reserved, "%s%s", output_size(&figures[0], verdict->reserved_peak_bytes),
+    verdict_line(report, "most reserved", "%s%s", output_size(&figures[0], verdict->reserved_peak_bytes),
                  verdict->source == VERDICT_LAYERS ? ", by the lowest log"
                  : verdict->base_bytes >= 0        ? ", by samples of the pools"
                                                    : " or more: no sample of the pools fell on the peak");
     if (verdict->summary->has_lowest)
         snprintf(pools, sizeof(pools), ", %s free in pools", verdict_size(&figures[0], verdict->pools_bytes));
     if (verdict->base_bytes >= 0)
-        verdict_line(report, &difference, "%s rounding%s, %s more below or at other times",
+        verdict_line(report, "difference", "%s rounding%s, %s more below or at other times",
                      verdict_size(&figures[1], verdict->rounding_bytes), pools,
                      verdict_size(&figures[2], verdict->base_bytes));
     else
-        verdict_line(report, &difference, "%s rounding%s", verdict_size(&figures[1], verdict->rounding_bytes), pools);
+        verdict_line(report, "difference", "%s rounding%s", verdict_size(&figures[1], verdict->rounding_bytes), pools);
 }
 
 void
 verdict_report_lines(struct report *report, const struct verdict *verdict)
 {
-    static const struct report_column peak = { NULL, "peak", REPORT_TEXT };
-    static const struct report_column left = { NULL, "at the end", REPORT_TEXT };
-    static const struct report_column failed = { NULL, "failed", REPORT_TEXT };
-    static const struct report_column calls = { NULL, "in calls", REPORT_TEXT };
     const struct summary_total *total = &verdict->summary->total;
     struct output_figure one, other;
 
-    verdict_line(report, &peak, "%s requested at %s, in %llu allocation%s", output_size(&one, total->peak_bytes),
+    verdict_line(report, "peak", "%s requested at %s, in %llu allocation%s", output_size(&one, total->peak_bytes),
                  output_time(&other, total->peak_ns), (unsigned long long)total->peak_count,
                  total->peak_count == 1 ? "" : "s");
     verdict_report_difference(report, verdict);
     if (total->live_count > 0)
-        verdict_line(report, &left, "%s live in %llu allocation%s", output_size(&one, total->live_bytes),
+        verdict_line(report, "at the end", "%s live in %llu allocation%s", output_size(&one, total->live_bytes),
                      (unsigned long long)total->live_count, total->live_count == 1 ? "" : "s");
     else
-        verdict_line(report, &left, "nothing live");
-    verdict_line(report, &failed, "%llu of %llu allocations", (unsigned long long)total->failures,
+        verdict_line(report, "at the end", "nothing live");
+    verdict_line(report, "failed", "%llu of %llu allocations", (unsigned long long)total->failures,
                  (unsigned long long)(total->failures + total->allocations));
     if (verdict->summary->has_driver)
-        verdict_line(report, &calls, "%s, of which %s in %llu calls of the driver",
+        verdict_line(report, "in calls", "%s, of which %s in %llu calls of the driver",
                      output_time(&one, (int64_t)total->time_ns),
                      output_time(&other, (int64_t)verdict->summary->driver_ns),
                      (unsigned long long)verdict->summary->driver_calls);
     else if (total->time_ns > 0)
-        verdict_line(report, &calls, "%s; calls of the driver are not recorded",
+        verdict_line(report, "in calls", "%s; calls of the driver are not recorded",
                      output_time(&one, (int64_t)total->time_ns));
 }
 
@@ -257,5 +251,5 @@ verdict_report_fields(struct report *report, const struct verdict *verdict)
     };
 
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-        report_field(report, &columns[i], cells[i]);
+        report_field(report, columns[i].name, NULL, columns[i].kind, cells[i]);
 }

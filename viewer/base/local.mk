@@ -1,5 +1,7 @@
 # Exit codes, units, ids, text, progress, pager.
 libviewer_la_SOURCES += \
+	viewer/base/callstack-text.c \
+	viewer/base/callstack-text.h \
 	viewer/base/due-queue.c \
 	viewer/base/due-queue.h \
 	viewer/base/exit-status.h \

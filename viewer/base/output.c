@@ -1,14 +1,10 @@
-/* Text, sizes, times and tables as people and programs read them. */
+/* Text, sizes and times as people read them. */
 #include "config.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <jansson.h>
-#include <libsmartcols.h>
 
 #include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
@@ -55,10 +51,10 @@ output_count(struct output_figure *figure, uint64_t count)
     return figure->text;
 }
 
-/* The bytes of the UTF-8 character at `text`, 1 to 4; 0 where there is none, or a control character (C0, C1, DEL). */
-static size_t
-output_character(const unsigned char *text, size_t length, bool *is_utf8)
+size_t
+output_character(const char *character, size_t length, bool *is_utf8)
 {
+    const unsigned char *text = (const unsigned char *)character;
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
     size_t bytes = text[0] < 0x80 ? 1 : text[0] >> 5 == 6 ? 2 : text[0] >> 4 == 14 ? 3 : text[0] >> 3 == 30 ? 4 : 0;
     uint32_t code;
@@ -81,16 +77,14 @@ output_character(const unsigned char *text, size_t length, bool *is_utf8)
 void
 output_text(FILE *out, const char *text, size_t length)
 {
-    const unsigned char *bytes = (const unsigned char *)text;
-
     for (size_t i = 0; i < length;) {
         bool is_utf8;
-        size_t count = output_character(bytes + i, length - i, &is_utf8);
+        size_t count = output_character(text + i, length - i, &is_utf8);
 
         if (count == 0)
-            fprintf(out, "\\x%02x", bytes[i++]);
+            fprintf(out, "\\x%02x", (unsigned char)text[i++]);
         for (; count > 0; count--)
-            putc(bytes[i++], out);
+            putc(text[i++], out);
     }
 }
 
@@ -108,120 +102,6 @@ output_clean(const char *text)
         return clean;
     free(clean);
     return NULL;
-}
-
-void
-output_json_text(FILE *out, const char *text, size_t length)
-{
-    const unsigned char *bytes = (const unsigned char *)text;
-
-    putc('"', out);
-    for (size_t i = 0; i < length;) {
-        bool is_utf8;
-        size_t count = output_character(bytes + i, length - i, &is_utf8);
-
-        if (count == 1 && (bytes[i] == '"' || bytes[i] == '\\'))
-            putc('\\', out);
-        if (count == 0 && !is_utf8)
-            fputs("\xef\xbf\xbd", out);
-        else if (count == 0 && bytes[i] < 0x80)
-            fprintf(out, "\\u%04x", bytes[i]);
-        else if (count == 0) /* C1 in UTF-8: two bytes, the second of which is its code */
-            fprintf(out, "\\u%04x", bytes[++i]);
-        if (count == 0)
-            i++;
-        for (; count > 0; count--)
-            putc(bytes[i++], out);
-    }
-    putc('"', out);
-}
-
-json_t *
-output_json_string(const char *text)
-{
-    size_t length = strlen(text);
-    char *copy = malloc(3 * length + 1);
-    size_t used = 0;
-    json_t *value;
-
-    if (copy == NULL)
-        return NULL;
-    for (size_t i = 0; i < length;) {
-        bool is_utf8;
-        size_t count = output_character((const unsigned char *)text + i, length - i, &is_utf8);
-
-        if (is_utf8) {
-            if (count == 0) /* a control character: jansson escapes it; those of C1 have two bytes */
-                count = (unsigned char)text[i] < 0x80 ? 1 : 2;
-            for (; count > 0; count--)
-                copy[used++] = text[i++];
-        } else {
-            memcpy(copy + used, "\xef\xbf\xbd", 3);
-            used += 3;
-            i++;
-        }
-    }
-    value = json_stringn(copy, used);
-    free(copy);
-    return value;
-}
-
-int
-output_json(json_t *document, int status)
-{
-    if (document == NULL || json_dumpf(document, stdout, JSON_COMPACT) != 0) {
-        fputs("tidemark: no memory for the answer, or standard output cannot be written\n", stderr);
-        status = COMMAND_WRONG;
-    }
-    putchar('\n');
-    json_decref(document);
-    return output_finish(status);
-}
-
-struct libscols_table *
-output_table_create(const char *columns)
-{
-    struct libscols_table *table = scols_new_table();
-    char *copy = strdup(columns);
-    char *rest = NULL;
-
-    for (char *word = copy != NULL ? strtok_r(copy, " ", &rest) : NULL; word != NULL;
-         word = strtok_r(NULL, " ", &rest)) {
-        bool right = word[0] == '>';
-
-        if (table != NULL && scols_table_new_column(table, word + right, 0, right ? SCOLS_FL_RIGHT : 0) == NULL) {
-            scols_unref_table(table);
-            table = NULL;
-        }
-    }
-    if (copy == NULL && table != NULL) {
-        scols_unref_table(table);
-        table = NULL;
-    }
-    free(copy);
-    return table;
-}
-
-int
-output_table_row(struct libscols_table *table, const char *const *cells)
-{
-    struct libscols_line *line = scols_table_new_line(table, NULL);
-
-    if (line == NULL)
-        return -1;
-    for (size_t i = 0; i < scols_table_get_ncols(table); i++) {
-        if (cells[i] != NULL && scols_line_set_data(line, i, cells[i]) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-void
-output_table_print(struct libscols_table *table)
-{
-    fflush(stdout);
-    scols_print_table(table);
-    scols_unref_table(table);
 }
 
 int

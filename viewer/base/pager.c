@@ -54,8 +54,8 @@ pager_fits(const char *text, size_t length)
     return lines < screen.ws_row;
 }
 
-int
-pager_print(const char *text, size_t length, int status)
+void
+pager_print(const char *text, size_t length)
 {
     const char *command = isatty(STDOUT_FILENO) && !pager_fits(text, length) ? pager_command() : NULL;
     struct sigaction ignore = { .sa_handler = SIG_IGN };
@@ -65,7 +65,7 @@ pager_print(const char *text, size_t length, int status)
     fflush(stdout);
     if (command == NULL) {
         fwrite(text, 1, length, stdout);
-        return status;
+        return;
     }
     /* As git does: colours pass, and the screen is not cleared. */
     setenv("LESS", "FRX", 0);
@@ -77,5 +77,4 @@ pager_print(const char *text, size_t length, int status)
     if (pipe == NULL || pclose(pipe) >> 8 == 127)
         fwrite(text, 1, length, stdout);
     sigaction(SIGPIPE, &before, NULL);
-    return status;
 }

@@ -6,8 +6,8 @@
 
 /*
  * Write `text` to standard output: as it is where that is no terminal, where it fits the screen, or where no pager is
- * found; else through TIDEMARK_PAGER, PAGER or less. `status`, as given: a pager that is left early is no error.
+ * found; else through TIDEMARK_PAGER, PAGER or less. A pager that is left early is no error.
  */
-int pager_print(const char *text, size_t length, int status);
+void pager_print(const char *text, size_t length);
 
 #endif

@@ -141,8 +141,6 @@ check_report_cause(struct report *report, const struct check_result *result)
 static void
 check_report(struct report *report, const struct check_result *results, size_t count, size_t failed)
 {
-    static const struct report_column passed = { "passed", NULL, REPORT_FLAG };
-    static const struct report_column failures = { "failed_count", NULL, REPORT_COUNT };
     static const struct report_column columns[] = {
         { NULL, "", REPORT_TEXT },       { "budget", "BUDGET", REPORT_TEXT },   { "passed", NULL, REPORT_FLAG },
         { NULL, "LIMIT", REPORT_TEXT },  { NULL, "SEEN", REPORT_TEXT },         { "limit", NULL, REPORT_COUNT },
@@ -150,8 +148,8 @@ check_report(struct report *report, const struct check_result *results, size_t c
         { "reason", NULL, REPORT_TEXT },
     };
 
-    report_field(report, &passed, cell_flag(failed == 0));
-    report_field(report, &failures, cell_unsigned(failed));
+    report_field(report, "passed", NULL, REPORT_FLAG, cell_flag(failed == 0));
+    report_field(report, "failed_count", NULL, REPORT_COUNT, cell_unsigned(failed));
     report_table(report, "budgets", NULL, columns, sizeof(columns) / sizeof(columns[0]));
     for (size_t i = 0; i < count; i++)
         check_report_row(report, &results[i]);

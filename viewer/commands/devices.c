@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <jansson.h>
-#include <libsmartcols.h>
 #include <tidemark/tidemark.h>
 
 #include "viewer/commands/commands.h"
 #include "viewer/base/output.h"
 #include "viewer/cli/options.h"
+#include "viewer/output/json.h"
+#include "viewer/output/table.h"
 
 /* The bits of TIDE_QUERY_PEERS. */
 #define DEVICES_PEERS 64
@@ -60,68 +60,95 @@ devices_ask(int ordinal, struct device *out)
         fprintf(stderr, "tidemark devices: device %d: free memory is not known: %s\n", ordinal, tide_error_text());
 }
 
-static json_t *
-devices_json_peers(uint64_t peers)
+/* A key, and null under it where `known` is false. */
+static bool
+devices_json_key(struct json *json, const char *key, bool known)
 {
-    json_t *list = json_array();
-
-    for (int i = 0; i < DEVICES_PEERS; i++) {
-        if ((peers >> i & 1) != 0)
-            json_array_append_new(list, json_integer(i));
-    }
-    return list;
-}
-
-/* `known` where the device has answered, else null. */
-static void
-devices_json_set(json_t *object, const char *key, bool known, json_t *value)
-{
+    json_key(json, key);
     if (!known)
-        json_decref(value);
-    json_object_set_new(object, key, known ? value : json_null());
+        json_word(json, "null");
+    return known;
 }
 
-static json_t *
-devices_json_device(int ordinal, const struct device *device)
+static void
+devices_json_text(struct json *json, const char *key, bool known, const char *value)
 {
-    json_t *object = json_object();
+    if (devices_json_key(json, key, known))
+        json_text(json, value);
+}
+
+static void
+devices_json_number(struct json *json, const char *key, bool known, uint64_t value)
+{
+    if (devices_json_key(json, key, known))
+        json_unsigned(json, value);
+}
+
+static void
+devices_json_flag(struct json *json, const char *key, bool known, bool value)
+{
+    if (devices_json_key(json, key, known))
+        json_flag(json, value);
+}
+
+static void
+devices_json_peers(struct json *json, bool known, uint64_t peers)
+{
+    if (!devices_json_key(json, "peers", known))
+        return;
+    json_begin(json, '[');
+    for (unsigned i = 0; i < DEVICES_PEERS; i++) {
+        if ((peers >> i & 1) != 0)
+            json_unsigned(json, i);
+    }
+    json_end(json, ']');
+}
+
+/* What the device has not answered is null. */
+static void
+devices_json_device(struct json *json, int ordinal, const struct device *device)
+{
     bool known = device->error[0] == '\0';
 
-    json_object_set_new(object, "device", json_integer(ordinal));
-    devices_json_set(object, "error", !known, output_json_string(device->error));
-    devices_json_set(object, "name", known, output_json_string(device->name));
-    devices_json_set(object, "total_bytes", known, json_integer((json_int_t)device->total_bytes));
-    devices_json_set(object, "free_bytes", device->free_known, json_integer((json_int_t)device->free_bytes));
-    devices_json_set(object, "pools", known, json_boolean(device->pools));
-    devices_json_set(object, "peers", known, devices_json_peers(device->peers));
-    devices_json_set(object, "ipc", known, json_boolean(device->ipc));
-    devices_json_set(object, "fabric", known, json_boolean(device->fabric));
-    devices_json_set(object, "managed_pools", known, json_boolean(device->managed_pools));
-    devices_json_set(object, "host_pools", known, json_boolean(device->host_pools));
-    return object;
+    json_begin(json, '{');
+    devices_json_number(json, "device", true, (uint64_t)ordinal);
+    devices_json_text(json, "error", !known, device->error);
+    devices_json_text(json, "name", known, device->name);
+    devices_json_number(json, "total_bytes", known, device->total_bytes);
+    devices_json_number(json, "free_bytes", device->free_known, device->free_bytes);
+    devices_json_flag(json, "pools", known, device->pools);
+    devices_json_peers(json, known, device->peers);
+    devices_json_flag(json, "ipc", known, device->ipc);
+    devices_json_flag(json, "fabric", known, device->fabric);
+    devices_json_flag(json, "managed_pools", known, device->managed_pools);
+    devices_json_flag(json, "host_pools", known, device->host_pools);
+    json_end(json, '}');
 }
 
 /* `reason` is NULL, or why there are none. */
 static int
-devices_json(int count, int version, const char *reason)
+devices_json(struct emit *out, int count, int version, const char *reason)
 {
-    json_t *document = json_object();
-    json_t *list = json_array();
+    struct json json = { .out = out };
     int status = reason == NULL ? COMMAND_FINE : COMMAND_FINDING;
     struct device device;
+    char driver[32];
 
-    json_object_set_new(document, "format_version", json_integer(1));
-    json_object_set_new(document, "driver_version",
-                        reason == NULL ? json_sprintf("%d.%d", version / 1000, version % 1000 / 10) : json_null());
-    json_object_set_new(document, "reason", reason != NULL ? output_json_string(reason) : json_null());
+    snprintf(driver, sizeof(driver), "%d.%d", version / 1000, version % 1000 / 10);
+    json_begin(&json, '{');
+    devices_json_number(&json, "format_version", true, 1);
+    devices_json_text(&json, "driver_version", reason == NULL, driver);
+    devices_json_text(&json, "reason", reason != NULL, reason);
+    json_key(&json, "devices");
+    json_begin(&json, '[');
     for (int i = 0; i < count; i++) {
         devices_ask(i, &device);
         if (device.error[0] != '\0')
             status = COMMAND_FINDING;
-        json_array_append_new(list, devices_json_device(i, &device));
+        devices_json_device(&json, i, &device);
     }
-    json_object_set_new(document, "devices", list);
-    return output_json(document, status);
+    emit_string(out, "]}\n");
+    return status;
 }
 
 /* "1 2 3"; cut where there are more than the cell has room for. */
@@ -143,53 +170,48 @@ devices_yes(const struct device *device, bool can)
     return device->error[0] != '\0' ? "?" : can ? "yes" : "no";
 }
 
-static int
-devices_row(struct libscols_table *table, int ordinal, const struct device *device)
+static void
+devices_row(struct table *table, int ordinal, const struct device *device)
 {
     struct output_figure number, total, free_memory;
     bool known = device->error[0] == '\0';
     char peers[256] = "?";
-    const char *cells[10];
 
     if (known)
         devices_peers_text(device->peers, peers, sizeof(peers));
-    cells[0] = output_count(&number, (uint64_t)ordinal);
-    cells[1] = known ? device->name : "?";
-    cells[2] = known ? output_size(&total, device->total_bytes) : "?";
-    cells[3] = device->free_known ? output_size(&free_memory, device->free_bytes) : "?";
-    cells[4] = devices_yes(device, device->pools);
-    cells[5] = peers;
-    cells[6] = devices_yes(device, device->ipc);
-    cells[7] = devices_yes(device, device->fabric);
-    cells[8] = devices_yes(device, device->managed_pools);
-    cells[9] = devices_yes(device, device->host_pools);
-    return output_table_row(table, cells);
+    table_row(table);
+    table_cell(table, 0, output_count(&number, (uint64_t)ordinal));
+    table_cell(table, 1, known ? device->name : "?");
+    table_cell(table, 2, known ? output_size(&total, device->total_bytes) : "?");
+    table_cell(table, 3, device->free_known ? output_size(&free_memory, device->free_bytes) : "?");
+    table_cell(table, 4, devices_yes(device, device->pools));
+    table_cell(table, 5, peers);
+    table_cell(table, 6, devices_yes(device, device->ipc));
+    table_cell(table, 7, devices_yes(device, device->fabric));
+    table_cell(table, 8, devices_yes(device, device->managed_pools));
+    table_cell(table, 9, devices_yes(device, device->host_pools));
 }
 
 static int
-devices_table(int count, int version)
+devices_table(struct emit *out, int count, int version)
 {
-    struct libscols_table *table =
-        output_table_create(">DEVICE NAME >MEMORY >FREE POOLS PEERS IPC FABRIC MANAGED-POOLS HOST-POOLS");
     int status = COMMAND_FINE;
     struct device device;
+    struct table table;
 
-    for (int i = 0; table != NULL && i < count; i++) {
+    table_begin(&table, false);
+    table_columns(&table, ">DEVICE NAME >MEMORY >FREE POOLS PEERS IPC FABRIC MANAGED-POOLS HOST-POOLS");
+    for (int i = 0; i < count; i++) {
         devices_ask(i, &device);
         if (device.error[0] != '\0')
             status = COMMAND_FINDING;
-        if (devices_row(table, i, &device) != 0) {
-            scols_unref_table(table);
-            table = NULL;
-        }
+        devices_row(&table, i, &device);
     }
-    if (table == NULL) {
-        fputs("tidemark devices: no memory for the table\n", stderr);
-        return COMMAND_WRONG;
-    }
-    printf("NVIDIA driver of CUDA %d.%d\n", version / 1000, version % 1000 / 10);
-    output_table_print(table);
-    return output_finish(status);
+    emit_format(out, "NVIDIA driver of CUDA %d.%d\n", version / 1000, version % 1000 / 10);
+    if (table_end(&table, out, false))
+        return status;
+    fputs("tidemark devices: no memory for the table\n", stderr);
+    return COMMAND_WRONG;
 }
 
 struct devices_options {
@@ -206,6 +228,7 @@ devices_run(const struct command *self, int argc, char **argv)
 {
     struct devices_options options = { 0 };
     struct view_options common;
+    struct emit out;
     int status = options_parse(self, argc, argv, &options, &common);
     int version;
     int count;
@@ -214,11 +237,16 @@ devices_run(const struct command *self, int argc, char **argv)
         return status;
     if (argc != optind)
         return command_misused(self, "it takes no arguments");
-    if (tide_device_count(&count, &version) != TIDE_OK) {
+    status = emit_open(&out, NULL, false);
+    if (status != COMMAND_FINE)
+        return status;
+    if (tide_device_count(&count, &version) == TIDE_OK) {
+        status = options.json ? devices_json(&out, count, version, NULL) : devices_table(&out, count, version);
+    } else {
         fprintf(stderr, "tidemark devices: %s\n", tide_error_text());
-        return options.json ? devices_json(0, 0, tide_error_text()) : COMMAND_FINDING;
+        status = options.json ? devices_json(&out, 0, 0, tide_error_text()) : COMMAND_FINDING;
     }
-    return options.json ? devices_json(count, version, NULL) : devices_table(count, version);
+    return emit_close(&out, status);
 }
 
 const struct command command_devices = {

@@ -45,12 +45,11 @@ diff_report_figure(struct diff *diff, const char *name, const char *words, enum 
 {
     bool worse = judged && snapshot_exceeds(a, b, diff->tolerance);
     char texts[3][64];
-    const struct report_column columns[3] = { { NULL, "", kind }, { NULL, "", kind }, { NULL, "", REPORT_CHANGE } };
     const struct report_cell cells[3] = { cell_unsigned(a), cell_unsigned(b), cell_unsigned(b - a) };
     struct report_cell change = kind == REPORT_TIME || a == b ? cell_none() : cell_text(texts[2]);
 
     for (size_t i = 0; i < 3; i++)
-        report_words(&columns[i], &cells[i], texts[i], sizeof(texts[i]));
+        report_words(i < 2 ? kind : REPORT_CHANGE, &cells[i], texts[i], sizeof(texts[i]));
     if (kind == REPORT_COUNT)
         snprintf(texts[2], sizeof(texts[2]), "%+" PRId64, (int64_t)(b - a));
     report_row(&diff->b_view.report, (struct report_cell[]){ cell_text(name), cell_text(words), cell_text(texts[0]),
@@ -185,9 +184,6 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
 static int
 diff_compare(struct diff *diff, const struct diff_options *options)
 {
-    static const struct report_column a = { "a", "A", REPORT_TEXT };
-    static const struct report_column b = { "b", "B", REPORT_TEXT };
-    static const struct report_column of = { "of", "of", REPORT_TEXT };
     enum groups_by by[SNAPSHOT_GROUPS];
     size_t count = 0;
     char *subject = view_subject(&diff->b_view);
@@ -198,9 +194,9 @@ diff_compare(struct diff *diff, const struct diff_options *options)
     else
         count = snapshot_groups_default(&diff->a_view.names, &diff->b_view.names, by);
     diff->tolerance = options->tolerance;
-    report_field(&diff->b_view.report, &a, cell_text(diff->a_view.trace.path));
-    report_field(&diff->b_view.report, &b, cell_text(diff->b_view.trace.path));
-    report_field(&diff->b_view.report, &of, cell_text(subject));
+    report_field(&diff->b_view.report, "a", "A", REPORT_TEXT, cell_text(diff->a_view.trace.path));
+    report_field(&diff->b_view.report, "b", "B", REPORT_TEXT, cell_text(diff->b_view.trace.path));
+    report_field(&diff->b_view.report, "of", "of", REPORT_TEXT, cell_text(subject));
     free(subject);
     status = snapshot_make(&diff->a_view, by, count, &diff->a);
     if (status != COMMAND_FINE)

@@ -73,15 +73,13 @@ failures_note_limits(struct view *view)
 static void
 failures_report_causes(struct report *report, const struct failures *failures)
 {
-    static const struct report_column total = { "failures_count", "failures", REPORT_COUNT };
-    static const struct report_column bytes = { "failed_bytes", "requested", REPORT_SIZE };
     static const struct report_column columns[] = {
         { "cause", "CAUSE", REPORT_TEXT },
         { "count", "COUNT", REPORT_COUNT },
     };
 
-    report_field(report, &total, cell_unsigned(failures->total));
-    report_field(report, &bytes, cell_unsigned(failures->bytes));
+    report_field(report, "failures_count", "failures", REPORT_COUNT, cell_unsigned(failures->total));
+    report_field(report, "failed_bytes", "requested", REPORT_SIZE, cell_unsigned(failures->bytes));
     report_table(report, "causes", NULL, columns, 2);
     for (int cause = 0; cause < FAILURE_CAUSES; cause++) {
         if (failures->by_cause[cause] > 0)
@@ -99,14 +97,12 @@ failures_report_causes(struct report *report, const struct failures *failures)
 static void
 failures_report_source(struct view *view, const struct failures *failures)
 {
-    static const struct report_column source = { "source", NULL, REPORT_TEXT };
-    static const struct report_column from = { NULL, "from", REPORT_TEXT };
 
-    report_field(&view->report, &source,
+    report_field(&view->report, "source", NULL, REPORT_TEXT,
                  cell_text(failures->layers.lower.active ? "layers"
                            : failures->samples.count > 0 ? "samples"
                                                          : "none"));
-    report_field(&view->report, &from,
+    report_field(&view->report, NULL, "from", REPORT_TEXT,
                  cell_text(failures->layers.lower.active ? "two recorded layers: the chunks are what the log below has"
                            : failures->samples.count > 0 ? "pool samples, which do not say how large the holes are"
                                                          : "this layer alone: nothing says what was free"));
@@ -131,13 +127,12 @@ failures_report_list(struct view *view, const struct failures *failures)
 static int
 failures_analyse(struct view *view, const void *own)
 {
-    static const struct report_column of = { "of", "of", REPORT_TEXT };
     struct failures failures;
     char *subject = view_subject(view);
     int status = failures_make(view, &failures);
 
     (void)own;
-    report_field(&view->report, &of, cell_text(subject));
+    report_field(&view->report, "of", "of", REPORT_TEXT, cell_text(subject));
     free(subject);
     if (status != COMMAND_FINE)
         return status;

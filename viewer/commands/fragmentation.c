@@ -279,12 +279,10 @@ fragmentation_report_streams(struct view *view, const struct fragment *fragment)
 static void
 fragmentation_report_source(struct view *view, const struct fragment *fragment)
 {
-    static const struct report_column source = { "source", NULL, REPORT_TEXT };
-    static const struct report_column from = { NULL, "from", REPORT_TEXT };
     struct output_figure figure;
     char text[256];
 
-    report_field(&view->report, &source,
+    report_field(&view->report, "source", NULL, REPORT_TEXT,
                  cell_text(fragment->layers.lower.active ? "layers"
                            : fragment->samples.count > 0 ? "samples"
                                                          : "addresses"));
@@ -296,31 +294,28 @@ fragmentation_report_source(struct view *view, const struct fragment *fragment)
                  fragment->samples.count > 0 ? "pool samples for utilisation and device; for holes, "
                                              : "no log below and no pool samples: ",
                  output_size(&figure, fragment->layers.page_bytes));
-    report_field(&view->report, &from, cell_text(text));
+    report_field(&view->report, NULL, "from", REPORT_TEXT, cell_text(text));
 }
 
 static void
 fragmentation_report_head(struct view *view, const struct fragment *fragment)
 {
-    static const struct report_column of = { "of", "of", REPORT_TEXT };
-    static const struct report_column peak = { "peak_bytes", "peak", REPORT_SIZE };
-    static const struct report_column rounded = { "rounded_peak_bytes", "peak, rounded", REPORT_SIZE };
-    static const struct report_column reserved = { "reserved_peak_bytes", "peak reserved", REPORT_SIZE };
-    static const struct report_column utilisation = { "utilisation", "utilisation", REPORT_SHARE };
-    static const struct report_column request = { "request_bytes", "request", REPORT_SIZE };
     char *subject = view_subject(view);
     double share = fragment_utilisation(fragment);
     uint64_t reserved_bytes =
         fragment->layers.lower.active ? fragment->reserved_peak_bytes : fragment->samples.reserved_peak_bytes;
 
-    report_field(&view->report, &of, cell_text(subject));
+    report_field(&view->report, "of", "of", REPORT_TEXT, cell_text(subject));
     free(subject);
     fragmentation_report_source(view, fragment);
-    report_field(&view->report, &peak, cell_unsigned(fragment->peak_bytes));
-    report_field(&view->report, &rounded, cell_unsigned(fragment->rounded_peak_bytes));
-    report_field(&view->report, &reserved, share >= 0 ? cell_unsigned(reserved_bytes) : cell_none());
-    report_field(&view->report, &utilisation, share >= 0 ? cell_real(share) : cell_none());
-    report_field(&view->report, &request, cell_unsigned(fragment->request_bytes));
+    report_field(&view->report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(fragment->peak_bytes));
+    report_field(&view->report, "rounded_peak_bytes", "peak, rounded", REPORT_SIZE,
+                 cell_unsigned(fragment->rounded_peak_bytes));
+    report_field(&view->report, "reserved_peak_bytes", "peak reserved", REPORT_SIZE,
+                 share >= 0 ? cell_unsigned(reserved_bytes) : cell_none());
+    report_field(&view->report, "utilisation", "utilisation", REPORT_SHARE,
+                 share >= 0 ? cell_real(share) : cell_none());
+    report_field(&view->report, "request_bytes", "request", REPORT_SIZE, cell_unsigned(fragment->request_bytes));
 }
 
 static int

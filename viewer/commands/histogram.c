@@ -259,10 +259,6 @@ histogram_report_bins(struct histogram_table *table, const struct histogram *his
 static int
 histogram_analyse(struct view *view, const void *own)
 {
-    static const struct report_column of = { "of", "of", REPORT_TEXT };
-    static const struct report_column count = { "allocations", "allocations", REPORT_COUNT };
-    static const struct report_column bytes = { "total_bytes", "bytes", REPORT_SIZE };
-    static const struct report_column sizes = { "sizes_count", "different sizes", REPORT_COUNT };
     const struct histogram_options *options = own;
     struct histogram_table table = { .report = &view->report, .of = (enum histogram_of)options->of };
     struct histogram *histogram = malloc(sizeof(*histogram));
@@ -276,10 +272,11 @@ histogram_analyse(struct view *view, const void *own)
         table.all_count = (double)all->allocations;
         table.all_bytes = (double)all->bytes;
         table.all_byte_ns = (double)all->byte_ns;
-        report_field(&view->report, &of, cell_text(subject));
-        report_field(&view->report, &count, cell_unsigned(all->allocations));
-        report_field(&view->report, &bytes, cell_unsigned(all->bytes));
-        report_field(&view->report, &sizes, cell_unsigned(histogram->exact.groups.count));
+        report_field(&view->report, "of", "of", REPORT_TEXT, cell_text(subject));
+        report_field(&view->report, "allocations", "allocations", REPORT_COUNT, cell_unsigned(all->allocations));
+        report_field(&view->report, "total_bytes", "bytes", REPORT_SIZE, cell_unsigned(all->bytes));
+        report_field(&view->report, "sizes_count", "different sizes", REPORT_COUNT,
+                     cell_unsigned(histogram->exact.groups.count));
         histogram_report_classes(&table, histogram);
         status = histogram_report_exact(view, &table, histogram);
         histogram_report_bins(&table, histogram, true);

@@ -150,7 +150,6 @@ layers_report_row(struct report *report, const struct layers_row *row)
 static void
 layers_report_of(struct view *view)
 {
-    static const struct report_column of = { "of", "of", REPORT_TEXT };
     struct view all = *view; /* borrows */
     char *subject;
 
@@ -158,14 +157,13 @@ layers_report_of(struct view *view)
         return;
     all.filter.layers.active = view->options->layers.count > 0;
     subject = view_subject(&all);
-    report_field(&view->report, &of, cell_text(subject));
+    report_field(&view->report, "of", "of", REPORT_TEXT, cell_text(subject));
     free(subject);
 }
 
 static int
 layers_analyse(struct view *view, const void *own)
 {
-    static const struct report_column stack = { "stack", "stack", REPORT_TEXT };
     struct layers_samples *samples = calloc(view->layers.count + 1, sizeof(*samples));
     char *text = trace_meta(&view->trace, "stack");
     struct summary summary;
@@ -177,7 +175,8 @@ layers_analyse(struct view *view, const void *own)
         status = summary_make(view, &summary);
     if (status == COMMAND_FINE) {
         layers_report_of(view);
-        report_field(&view->report, &stack, cell_text(text != NULL && text[0] != '\0' ? text : NULL));
+        report_field(&view->report, "stack", "stack", REPORT_TEXT,
+                     cell_text(text != NULL && text[0] != '\0' ? text : NULL));
         report_table(&view->report, "layers", NULL, layers_columns, LAYERS_COLUMNS);
         report_spare(&view->report, LAYERS_SPARE);
         for (size_t i = 0; i < view->layers.count; i++) {

@@ -52,21 +52,15 @@ leaks_note_end(struct view *view)
 static void
 leaks_report_head(struct view *view, const struct leaks *leaks)
 {
-    static const struct report_column of = { "of", "of", REPORT_TEXT };
-    static const struct report_column bytes = { "live_bytes", "live at the end", REPORT_SIZE };
-    static const struct report_column count = { "live_count", "allocations", REPORT_COUNT };
-    static const struct report_column end = { "end_ns", "last event at", REPORT_TIME };
-    static const struct report_column suppressed_bytes = { "suppressed_bytes", NULL, REPORT_SIZE };
-    static const struct report_column suppressed_count = { "suppressed_count", NULL, REPORT_COUNT };
     char *subject = view_subject(view);
 
-    report_field(&view->report, &of, cell_text(subject));
+    report_field(&view->report, "of", "of", REPORT_TEXT, cell_text(subject));
     free(subject);
-    report_field(&view->report, &bytes, cell_unsigned(leaks->live_bytes));
-    report_field(&view->report, &count, cell_unsigned(leaks->live_count));
-    report_field(&view->report, &end, cell_signed(leaks->end_ns));
-    report_field(&view->report, &suppressed_bytes, cell_unsigned(leaks->suppressed_bytes));
-    report_field(&view->report, &suppressed_count, cell_unsigned(leaks->suppressed_count));
+    report_field(&view->report, "live_bytes", "live at the end", REPORT_SIZE, cell_unsigned(leaks->live_bytes));
+    report_field(&view->report, "live_count", "allocations", REPORT_COUNT, cell_unsigned(leaks->live_count));
+    report_field(&view->report, "end_ns", "last event at", REPORT_TIME, cell_signed(leaks->end_ns));
+    report_field(&view->report, "suppressed_bytes", NULL, REPORT_SIZE, cell_unsigned(leaks->suppressed_bytes));
+    report_field(&view->report, "suppressed_count", NULL, REPORT_COUNT, cell_unsigned(leaks->suppressed_count));
     if (leaks->live_count == 0)
         report_note(&view->report, leaks->suppressed_count > 0 ? "Nothing but what is suppressed is live at the end."
                                                                : "Nothing is live at the end.");
@@ -186,18 +180,14 @@ static int
 leaks_report_steps(struct view *view, const struct leaks *leaks)
 {
     static const char *const words[] = { "none", "marks", "rhythm" };
-    static const struct report_column source = { "steps_source", NULL, REPORT_TEXT };
-    static const struct report_column text = { "steps_text", NULL, REPORT_TEXT };
-    static const struct report_column count = { "steps_count", NULL, REPORT_COUNT };
-    static const struct report_column shown = { NULL, "steps", REPORT_TEXT };
     const struct steps *steps = &leaks->steps;
     size_t number = steps->count > 0 ? steps->count - 1 : 0;
     struct output_figure figure;
     char line[256];
 
-    report_field(&view->report, &source, cell_text(words[steps->source]));
-    report_field(&view->report, &text, cell_text(steps->text));
-    report_field(&view->report, &count, cell_unsigned(number));
+    report_field(&view->report, "steps_source", NULL, REPORT_TEXT, cell_text(words[steps->source]));
+    report_field(&view->report, "steps_text", NULL, REPORT_TEXT, cell_text(steps->text));
+    report_field(&view->report, "steps_count", NULL, REPORT_COUNT, cell_unsigned(number));
     if (steps->source == STEPS_NONE)
         return COMMAND_FINE;
     if (steps->source == STEPS_MARKS)
@@ -205,7 +195,7 @@ leaks_report_steps(struct view *view, const struct leaks *leaks)
     else
         snprintf(line, sizeof(line), "%zu, by the rhythm of what is live: about %s each", number,
                  output_time(&figure, (steps->ends[number] - steps->ends[0]) / (int64_t)number));
-    report_field(&view->report, &shown, cell_text(line));
+    report_field(&view->report, NULL, "steps", REPORT_TEXT, cell_text(line));
     return leaks_report_growth(view, leaks);
 }
 

@@ -156,13 +156,11 @@ peak_report_plateaus(struct view *view, const struct peak *peak, double within)
         { "duration_ns", "LASTED", REPORT_TIME },
         { "most_bytes", "MOST", REPORT_SIZE },
     };
-    static const struct report_column count = { "plateaus_count", NULL, REPORT_COUNT };
-    static const struct report_column near = { "near_peak_ns", NULL, REPORT_TIME };
     struct output_figure figure;
     size_t shown = peak->plateau_count < PEAK_PLATEAUS_MAX ? peak->plateau_count : PEAK_PLATEAUS_MAX;
 
-    report_field(&view->report, &count, cell_unsigned(peak->plateau_count));
-    report_field(&view->report, &near, cell_signed(peak->near_ns));
+    report_field(&view->report, "plateaus_count", NULL, REPORT_COUNT, cell_unsigned(peak->plateau_count));
+    report_field(&view->report, "near_peak_ns", NULL, REPORT_TIME, cell_signed(peak->near_ns));
     report_table(&view->report, "plateaus", "Longest plateaus near the peak", columns, 4);
     for (size_t i = 0; i < shown && i < view->options->limit && i < 5; i++) {
         const struct peak_plateau *plateau = &peak->plateaus[i];
@@ -178,25 +176,20 @@ peak_report_plateaus(struct view *view, const struct peak *peak, double within)
 static void
 peak_report_head(struct view *view, const struct peak *peak)
 {
-    static const struct report_column of = { "of", "of", REPORT_TEXT };
-    static const struct report_column bytes = { "peak_bytes", "peak", REPORT_SIZE };
-    static const struct report_column ns = { "peak_ns", "reached at", REPORT_TIME };
-    static const struct report_column id = { "peak_allocation_id", "by allocation", REPORT_COUNT };
-    static const struct report_column at_ns = { "at_ns", "looked at", REPORT_TIME };
-    static const struct report_column at_bytes = { "at_bytes", "live there", REPORT_SIZE };
-    static const struct report_column count = { "at_count", "allocations", REPORT_COUNT };
     char *subject = view_subject(view);
 
-    report_field(&view->report, &of, cell_text(subject));
+    report_field(&view->report, "of", "of", REPORT_TEXT, cell_text(subject));
     free(subject);
-    report_field(&view->report, &bytes, cell_unsigned(peak->bytes));
-    report_field(&view->report, &ns, peak->allocation_id != 0 ? cell_signed(peak->ns) : cell_none());
-    report_field(&view->report, &id, peak->allocation_id != 0 ? cell_signed(peak->allocation_id) : cell_none());
+    report_field(&view->report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(peak->bytes));
+    report_field(&view->report, "peak_ns", "reached at", REPORT_TIME,
+                 peak->allocation_id != 0 ? cell_signed(peak->ns) : cell_none());
+    report_field(&view->report, "peak_allocation_id", "by allocation", REPORT_COUNT,
+                 peak->allocation_id != 0 ? cell_signed(peak->allocation_id) : cell_none());
     if (!peak->at_peak) {
-        report_field(&view->report, &at_ns, cell_signed(peak->at_ns));
-        report_field(&view->report, &at_bytes, cell_unsigned(peak->at_bytes));
+        report_field(&view->report, "at_ns", "looked at", REPORT_TIME, cell_signed(peak->at_ns));
+        report_field(&view->report, "at_bytes", "live there", REPORT_SIZE, cell_unsigned(peak->at_bytes));
     }
-    report_field(&view->report, &count, cell_unsigned(peak->at_count));
+    report_field(&view->report, "at_count", "allocations", REPORT_COUNT, cell_unsigned(peak->at_count));
 }
 
 static int

@@ -4,14 +4,37 @@
 #include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "viewer/commands/commands.h"
-#include "viewer/base/output.h"
 #include "viewer/cli/options.h"
-#include "viewer/output/query-output.h"
+#include "viewer/output/json.h"
+#include "viewer/output/table.h"
 #include "viewer/read/trace-open.h"
+
+enum query_format {
+    QUERY_TABLE, /* holds all rows, since widths depend on them */
+    QUERY_CSV,
+    QUERY_JSON,
+};
+
+/* The rows of a question on their way to standard output. */
+struct query_answer {
+    enum query_format format;
+    bool terminal; /* standard output is one: control characters in CSV are escaped, and rows are shown as they come */
+    sqlite3_stmt *statement; /* borrows */
+    struct emit out;
+    struct json json;
+    struct emit cell; /* in memory; of a table */
+    struct table table;
+    char **names; /* owns; QUERY_JSON: of the columns, each one different */
+    int columns;
+    size_t rows;
+};
 
 /* PRAGMAs that tell and change nothing, also with an argument. */
 static const char *const query_pragmas[] = {
@@ -118,17 +141,238 @@ query_prepare(const struct trace *trace, const char *sql, sqlite3_stmt **out)
 }
 
 static int
+query_no_memory(void)
+{
+    fputs("tidemark query: no memory for the answer\n", stderr);
+    return COMMAND_WRONG;
+}
+
+/* A real number in the fewest digits that read back as the same one; infinity overflows on purpose, as in SQLite. */
+static void
+query_put_real(struct emit *out, double value)
+{
+    char text[40];
+
+    if (isinf(value)) {
+        emit_string(out, value > 0 ? "1e999" : "-1e999");
+        return;
+    }
+    snprintf(text, sizeof(text), "%.15g", value);
+    if (strtod(text, NULL) != value)
+        snprintf(text, sizeof(text), "%.17g", value);
+    emit_string(out, text);
+    if (strpbrk(text, ".e") == NULL)
+        emit_string(out, ".0");
+}
+
+static void
+query_put_csv(struct query_answer *answer, const char *text, size_t length)
+{
+    bool quote = length == 0 || strcspn(text, ",\"\r\n") != length || text[0] == ' ' || text[length - 1] == ' ';
+
+    emit_csv(&answer->out, text, length, quote, !answer->terminal);
+}
+
+static void
+query_put_text(struct query_answer *answer, struct emit *out, const char *text, size_t length)
+{
+    if (answer->format == QUERY_JSON)
+        emit_json(out, text, length);
+    else if (answer->format == QUERY_CSV)
+        query_put_csv(answer, text, length);
+    else /* the table escapes what it prints */
+        emit_bytes(out, text, length);
+}
+
+static void
+query_put_blob(struct emit *out, const char *quote, const unsigned char *bytes, int count)
+{
+    emit_string(out, quote);
+    for (int i = 0; i < count; i++)
+        emit_format(out, "%02x", bytes[i]);
+    emit_string(out, quote);
+}
+
+/* One value: NULL is null in JSON and nothing elsewhere; a blob is its bytes in hexadecimal. */
+static void
+query_put_value(struct query_answer *answer, struct emit *out, int column)
+{
+    sqlite3_stmt *row = answer->statement;
+    bool is_json = answer->format == QUERY_JSON;
+    const char *text;
+
+    switch (sqlite3_column_type(row, column)) {
+    case SQLITE_INTEGER:
+        emit_signed(out, sqlite3_column_int64(row, column));
+        break;
+    case SQLITE_FLOAT:
+        query_put_real(out, sqlite3_column_double(row, column));
+        break;
+    case SQLITE_TEXT:
+        text = (const char *)sqlite3_column_text(row, column);
+        query_put_text(answer, out, text != NULL ? text : "",
+                       text != NULL ? (size_t)sqlite3_column_bytes(row, column) : 0);
+        break;
+    case SQLITE_BLOB:
+        query_put_blob(out, is_json ? "\"" : "", sqlite3_column_blob(row, column), sqlite3_column_bytes(row, column));
+        break;
+    default:
+        emit_string(out, is_json ? "null" : "");
+    }
+}
+
+/* Names of columns that stand in JSON objects: a second "n" becomes "n:2", by its place. */
+static int
+query_make_names(struct query_answer *answer)
+{
+    answer->names = calloc((size_t)answer->columns + 1, sizeof(*answer->names));
+    for (int i = 0; answer->names != NULL && i < answer->columns; i++) {
+        const char *name = sqlite3_column_name(answer->statement, i);
+        bool taken = false;
+
+        for (int j = 0; j < i && name != NULL; j++)
+            taken = taken || strcmp(answer->names[j], name) == 0;
+        if (name == NULL || asprintf(&answer->names[i], taken ? "%s:%d" : "%s", name, i + 1) < 0) {
+            answer->names[i] = NULL;
+            return query_no_memory();
+        }
+    }
+    return answer->names != NULL ? COMMAND_FINE : query_no_memory();
+}
+
+static void
+query_put_names(struct query_answer *answer)
+{
+    for (int i = 0; i < answer->columns; i++) {
+        const char *name = sqlite3_column_name(answer->statement, i);
+
+        emit_bytes(&answer->out, ",", i > 0);
+        query_put_csv(answer, name != NULL ? name : "", name != NULL ? strlen(name) : 0);
+    }
+    emit_string(&answer->out, "\n");
+}
+
+static int
+query_begin(struct query_answer *answer)
+{
+    switch (answer->format) {
+    case QUERY_TABLE:
+        table_begin(&answer->table, false);
+        return emit_open_memory(&answer->cell);
+    case QUERY_JSON:
+        return query_make_names(answer);
+    case QUERY_CSV:
+        query_put_names(answer);
+        break;
+    }
+    return COMMAND_FINE;
+}
+
+/* Columns are made when the first row is there: its types say which of them hold numbers. */
+static void
+query_add_columns(struct query_answer *answer)
+{
+    for (int i = 0; i < answer->columns; i++) {
+        int type = sqlite3_column_type(answer->statement, i);
+        const char *name = sqlite3_column_name(answer->statement, i);
+
+        table_column(&answer->table, name != NULL ? name : "",
+                     type == SQLITE_INTEGER || type == SQLITE_FLOAT ? TABLE_RIGHT : TABLE_LEFT);
+    }
+}
+
+static void
+query_add_row(struct query_answer *answer)
+{
+    if (answer->rows == 1)
+        query_add_columns(answer);
+    table_row(&answer->table);
+    for (int i = 0; i < answer->columns; i++) {
+        answer->cell.used = 0;
+        query_put_value(answer, &answer->cell, i);
+        emit_bytes(&answer->cell, "", 1);
+        table_cell(&answer->table, (size_t)i, answer->cell.buffer);
+    }
+}
+
+static void
+query_put_object(struct query_answer *answer)
+{
+    if (answer->rows == 1)
+        json_begin(&answer->json, '[');
+    json_line(&answer->json);
+    json_begin(&answer->json, '{');
+    for (int i = 0; i < answer->columns; i++) {
+        json_key_text(&answer->json, answer->names[i]);
+        json_separate(&answer->json);
+        query_put_value(answer, &answer->out, i);
+    }
+    json_end(&answer->json, '}');
+}
+
+static int
+query_row(struct query_answer *answer)
+{
+    answer->rows++;
+    if (answer->format == QUERY_TABLE) {
+        query_add_row(answer);
+        return answer->table.failed || answer->cell.failed ? query_no_memory() : COMMAND_FINE;
+    }
+    if (answer->format == QUERY_JSON)
+        query_put_object(answer);
+    for (int i = 0; answer->format == QUERY_CSV && i < answer->columns; i++) {
+        emit_bytes(&answer->out, ",", i > 0);
+        query_put_value(answer, &answer->out, i);
+    }
+    if (answer->format == QUERY_CSV)
+        emit_string(&answer->out, "\n");
+    if (answer->terminal)
+        emit_flush(&answer->out);
+    /* A pipe that is closed ends the question. */
+    return answer->out.failed ? COMMAND_WRONG : COMMAND_FINE;
+}
+
+/* Print what is left where `status` is COMMAND_FINE, and free everything in any case. */
+static int
+query_end(struct query_answer *answer, int status)
+{
+    bool shown = status == COMMAND_FINE && answer->rows > 0;
+
+    if (answer->format == QUERY_JSON && status == COMMAND_FINE)
+        emit_string(&answer->out, shown ? "\n]\n" : "[]\n");
+    if (answer->format == QUERY_TABLE && !table_end(&answer->table, shown ? &answer->out : NULL, false) &&
+        status == COMMAND_FINE)
+        status = query_no_memory();
+    for (int i = 0; answer->names != NULL && i < answer->columns; i++)
+        free(answer->names[i]);
+    free(answer->names);
+    free(answer->cell.buffer);
+    /* What was printed before an error stays. */
+    emit_flush(&answer->out);
+    return emit_close(&answer->out, status);
+}
+
+static int
 query_rows(const struct trace *trace, sqlite3_stmt *statement, enum query_format format, const char *sql)
 {
-    struct query_output output;
+    struct query_answer answer = {
+        .format = format,
+        .terminal = isatty(STDOUT_FILENO),
+        .statement = statement,
+        .json = { .out = &answer.out },
+        .columns = sqlite3_column_count(statement),
+    };
     int code = SQLITE_DONE;
-    int status = query_output_begin(&output, format, statement);
+    int status = emit_open(&answer.out, NULL, false);
 
+    if (status != COMMAND_FINE)
+        return status;
+    status = query_begin(&answer);
     while (status == COMMAND_FINE && (code = sqlite3_step(statement)) == SQLITE_ROW)
-        status = query_output_row(&output, statement);
+        status = query_row(&answer);
     if (status == COMMAND_FINE && code != SQLITE_DONE)
         status = query_failed(trace, sql);
-    return query_output_end(&output, status);
+    return query_end(&answer, status);
 }
 
 static int
@@ -152,7 +396,7 @@ query_ask(const char *path, const char *sql, enum query_format format)
     if (status == COMMAND_FINE)
         status = trace_verdict(&trace);
     trace_close(&trace);
-    return output_finish(status);
+    return status;
 }
 
 struct query_options {

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include <jansson.h>
 #include <tidemark/tidemark.h>
 
 #include "viewer/commands/commands.h"
@@ -28,17 +27,21 @@ recover_state(enum tide_trace_state state)
     }
 }
 
-static json_t *
+static int
 recover_json(const struct trace *trace, const struct tide_trace_recovery *found)
 {
-    json_t *object = json_object();
+    const struct report_options options = { .format = REPORT_JSON };
+    struct report report;
+    int status;
 
-    json_object_set_new(object, "format_version", json_integer(1));
-    json_object_set_new(object, "state", json_string(recover_state(found->state)));
-    json_object_set_new(object, "process", json_integer(found->pid));
-    json_object_set_new(object, "records", json_integer((json_int_t)found->events));
-    json_object_set_new(object, "complete", json_boolean(trace->complete));
-    return object;
+    report_begin(&report, &options, "recover");
+    report_field(&report, "state", NULL, REPORT_TEXT, cell_text(recover_state(found->state)));
+    report_field(&report, "process", NULL, REPORT_COUNT, cell_unsigned(found->pid));
+    report_field(&report, "records", NULL, REPORT_COUNT, cell_unsigned(found->events));
+    report_field(&report, "complete", NULL, REPORT_FLAG, cell_flag(trace->complete));
+    status = report_print(&report, COMMAND_FINE);
+    report_end(&report);
+    return status;
 }
 
 static void
@@ -76,7 +79,7 @@ recover_trace(const char *path, bool json)
     if (status != COMMAND_FINE)
         return status;
     if (json) {
-        status = output_json(recover_json(&trace, &found), COMMAND_FINE);
+        status = recover_json(&trace, &found);
     } else {
         recover_print(&trace, &found);
         status = output_finish(COMMAND_FINE);

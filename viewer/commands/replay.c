@@ -69,8 +69,7 @@ replay_through(struct tide_resource *stack, const struct replay_input *input, co
 
         if (!options->keep_live)
             replay_free_left(&replay);
-        status =
-            options->json ? replay_output_json(&replay, &report, text) : replay_output_print(&replay, &report, text);
+        status = replay_output(&replay, &report, text, options->json);
         free(text);
     }
     if (replay.result.first_failure[0] != '\0')

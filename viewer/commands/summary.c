@@ -33,61 +33,88 @@ static const struct report_column summary_columns[] = {
 #define SUMMARY_SPARE "frees live_count peak_count failures total_bytes"
 
 /* Fields for people stand before the table, those for programs where they have always been. */
-static const struct report_column summary_complete = { "complete", NULL, REPORT_FLAG };
-static const struct report_column summary_unmatched = { "unmatched_frees", NULL, REPORT_COUNT };
-static const struct report_column summary_lost = { "lost_events", NULL, REPORT_COUNT };
-static const struct report_column summary_misuses = { "misuses", NULL, REPORT_COUNT };
-static const struct report_column summary_in_progress = { "in_progress", NULL, REPORT_FLAG };
-static const struct report_column summary_duration = { "duration_ns", NULL, REPORT_TIME };
 
 static void
-summary_report_meta(struct view *view, const char *key, const struct report_column *column)
+summary_report_meta(struct view *view, const char *key)
 {
     char *text = trace_meta(&view->trace, key);
 
     if (text != NULL && text[0] != '\0')
-        report_field(&view->report, column, cell_text(text));
+        report_field(&view->report, NULL, key, REPORT_TEXT, cell_text(text));
     free(text);
 }
 
+/* For people: the devices that a layer is on. */
 static void
-summary_report_head(struct view *view, const struct summary *summary)
+summary_report_used_devices(struct view *view, const struct trace_devices *devices)
 {
-    static const struct report_column of = { "of", "of", REPORT_TEXT };
-    static const struct report_column command = { NULL, "command", REPORT_TEXT };
-    static const struct report_column stack = { NULL, "stack", REPORT_TEXT };
-    static const struct report_column recorded = { NULL, "recorded", REPORT_TEXT };
-    static const struct report_column unmatched = { NULL, "unmatched", REPORT_TEXT };
-    static const struct report_column misused = { NULL, "misused", REPORT_TEXT };
-    static const struct report_column lost = { NULL, "lost", REPORT_TEXT };
+    bool known = trace_has(&view->trace, "layer", "device");
+    struct output_figure total;
+    char text[512];
+
+    for (size_t i = 0; known && i < devices->count; i++) {
+        const struct trace_device *device = &devices->list[i];
+
+        if (!trace_devices_is_used(&view->trace, device->ordinal))
+            continue;
+        snprintf(text, sizeof(text), "%lld: %s%s%s", (long long)device->ordinal, device->name,
+                 device->total_bytes != 0 ? ", " : "",
+                 device->total_bytes != 0 ? output_size(&total, device->total_bytes) : "");
+        report_field(&view->report, NULL, "GPU", REPORT_TEXT, cell_text(text));
+    }
+}
+
+/* For programs: all that the trace says the machine had. */
+static void
+summary_report_devices(struct view *view, const struct trace_devices *devices)
+{
+    static const struct report_column columns[] = {
+        { "device", NULL, REPORT_COUNT },
+        { "name", NULL, REPORT_TEXT },
+        { "total_bytes", NULL, REPORT_SIZE },
+    };
+
+    report_table(&view->report, "devices", NULL, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; i < devices->count; i++) {
+        const struct trace_device *device = &devices->list[i];
+
+        report_row(&view->report, (struct report_cell[]){ cell_signed(device->ordinal), cell_text(device->name),
+                                                          device->total_bytes != 0 ? cell_unsigned(device->total_bytes)
+                                                                                   : cell_none() });
+    }
+}
+
+static void
+summary_report_head(struct view *view, const struct summary *summary, const struct trace_devices *devices)
+{
     struct output_figure duration;
     char *subject = summary_is_part(view) ? view_subject(view) : NULL;
     char text[128];
 
     if (subject != NULL)
-        report_field(&view->report, &of, cell_text(subject));
+        report_field(&view->report, "of", "of", REPORT_TEXT, cell_text(subject));
     free(subject);
-    summary_report_meta(view, "command", &command);
-    summary_report_meta(view, "stack", &stack);
-    devices_report_lines(view);
+    summary_report_meta(view, "command");
+    summary_report_meta(view, "stack");
+    summary_report_used_devices(view, devices);
     snprintf(text, sizeof(text), "%s, %s", output_time(&duration, summary->end_ns),
              view->trace.complete      ? "complete"
              : view->trace.in_progress ? "in progress"
                                        : "cut off");
-    report_field(&view->report, &recorded, cell_text(text));
+    report_field(&view->report, NULL, "recorded", REPORT_TEXT, cell_text(text));
     if (summary->unmatched_frees != 0) {
         snprintf(text, sizeof(text), "%lld %s of pointers that were not live", (long long)summary->unmatched_frees,
                  summary->unmatched_frees == 1 ? "free" : "frees");
-        report_field(&view->report, &unmatched, cell_text(text));
+        report_field(&view->report, NULL, "unmatched", REPORT_TEXT, cell_text(text));
     }
     if (summary->misuses != 0) {
         snprintf(text, sizeof(text), "%lld %s that `track` refused, in the table misuse", (long long)summary->misuses,
                  summary->misuses == 1 ? "call" : "calls");
-        report_field(&view->report, &misused, cell_text(text));
+        report_field(&view->report, NULL, "misused", REPORT_TEXT, cell_text(text));
     }
     if (view->trace.lost_events != 0) {
         snprintf(text, sizeof(text), "%lld events were not recorded", (long long)view->trace.lost_events);
-        report_field(&view->report, &lost, cell_text(text));
+        report_field(&view->report, NULL, "lost", REPORT_TEXT, cell_text(text));
     }
 }
 
@@ -124,6 +151,8 @@ summary_analyse(struct view *view, const void *own)
 {
     struct summary summary;
     struct verdict verdict;
+    struct trace_devices devices;
+    bool has_devices;
     struct report *report = &view->report;
     int status = summary_make(view, &summary);
 
@@ -135,23 +164,26 @@ summary_analyse(struct view *view, const void *own)
         summary_free(&summary);
         return status;
     }
-    summary_report_head(view, &summary);
+    has_devices = trace_devices_read(&view->trace, &devices);
+    summary_report_head(view, &summary, &devices);
     verdict_report_lines(report, &verdict);
     verdict_report_sentences(report, &verdict);
-    report_field(report, &summary_complete, cell_flag(view->trace.complete));
-    report_field(report, &summary_unmatched, cell_signed(summary.unmatched_frees));
-    report_field(report, &summary_lost, cell_signed(view->trace.lost_events));
-    report_field(report, &summary_misuses, cell_signed(summary.misuses));
+    report_field(report, "complete", NULL, REPORT_FLAG, cell_flag(view->trace.complete));
+    report_field(report, "unmatched_frees", NULL, REPORT_COUNT, cell_signed(summary.unmatched_frees));
+    report_field(report, "lost_events", NULL, REPORT_COUNT, cell_signed(view->trace.lost_events));
+    report_field(report, "misuses", NULL, REPORT_COUNT, cell_signed(summary.misuses));
     report_table(report, "layers", NULL, summary_columns, sizeof(summary_columns) / sizeof(summary_columns[0]));
     report_spare(report, SUMMARY_SPARE);
     for (size_t i = 0; i < summary.count; i++) {
         if (summary.found[i].asked)
             summary_report_layer(report, &summary.found[i]);
     }
-    report_field(report, &summary_in_progress, cell_flag(view->trace.in_progress));
-    report_field(report, &summary_duration, cell_signed(summary.end_ns));
+    report_field(report, "in_progress", NULL, REPORT_FLAG, cell_flag(view->trace.in_progress));
+    report_field(report, "duration_ns", NULL, REPORT_TIME, cell_signed(summary.end_ns));
     verdict_report_fields(report, &verdict);
-    devices_report_table(view);
+    if (has_devices)
+        summary_report_devices(view, &devices);
+    trace_devices_free(&devices);
     summary_free(&summary);
     return COMMAND_FINE;
 }

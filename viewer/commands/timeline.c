@@ -319,26 +319,21 @@ timeline_report_columns(struct view *view, const struct timeline *timeline)
 static void
 timeline_report_head(struct view *view, const struct timeline *timeline, const char *subject)
 {
-    static const struct report_column of = { "of", "of", REPORT_TEXT };
-    static const struct report_column begin = { "begin_ns", NULL, REPORT_TIME };
-    static const struct report_column end = { "end_ns", NULL, REPORT_TIME };
-    static const struct report_column peak = { "peak_bytes", "peak", REPORT_SIZE };
-    static const struct report_column peak_ns = { "peak_ns", "reached at", REPORT_TIME };
-    static const struct report_column reserved = { "reserved_peak_bytes", "most reserved", REPORT_SIZE };
-    static const struct report_column source = { "reserved_source", NULL, REPORT_TEXT };
-    static const struct report_column limit = { "limit_bytes", NULL, REPORT_SIZE };
     bool known = timeline->reserved != TIMELINE_UNKNOWN;
     struct report *report = &view->report;
 
-    report_field(report, &of, cell_text(subject));
-    report_field(report, &begin, cell_signed(timeline->begin_ns));
-    report_field(report, &end, cell_signed(timeline->end_ns));
-    report_field(report, &peak, cell_unsigned(timeline->peak_bytes));
-    report_field(report, &peak_ns, timeline->peak_bytes > 0 ? cell_signed(timeline->peak_ns) : cell_none());
-    report_field(report, &reserved, known ? cell_unsigned(timeline->reserved_peak_bytes) : cell_none());
-    report_field(report, &source,
+    report_field(report, "of", "of", REPORT_TEXT, cell_text(subject));
+    report_field(report, "begin_ns", NULL, REPORT_TIME, cell_signed(timeline->begin_ns));
+    report_field(report, "end_ns", NULL, REPORT_TIME, cell_signed(timeline->end_ns));
+    report_field(report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(timeline->peak_bytes));
+    report_field(report, "peak_ns", "reached at", REPORT_TIME,
+                 timeline->peak_bytes > 0 ? cell_signed(timeline->peak_ns) : cell_none());
+    report_field(report, "reserved_peak_bytes", "most reserved", REPORT_SIZE,
+                 known ? cell_unsigned(timeline->reserved_peak_bytes) : cell_none());
+    report_field(report, "reserved_source", NULL, REPORT_TEXT,
                  known ? cell_text(timeline->reserved == TIMELINE_LAYERS ? "layers" : "samples") : cell_none());
-    report_field(report, &limit, timeline->limit_bytes > 0 ? cell_unsigned(timeline->limit_bytes) : cell_none());
+    report_field(report, "limit_bytes", NULL, REPORT_SIZE,
+                 timeline->limit_bytes > 0 ? cell_unsigned(timeline->limit_bytes) : cell_none());
 }
 
 static int

@@ -125,8 +125,6 @@ top_row(struct report *report, const char *name, const struct tally *tally, cons
 static int
 top_report(struct view *view, const struct tallies *tallies, enum top_sort sort)
 {
-    static const struct report_column of = { "of", "of", REPORT_TEXT };
-    static const struct report_column count = { "groups_count", NULL, REPORT_COUNT };
     static struct report_column columns[TOP_COLUMNS];
     struct top top = { tallies, sort };
     struct order *order = order_make(tallies->groups.count, top_figure, &top);
@@ -139,8 +137,8 @@ top_report(struct view *view, const struct tallies *tallies, enum top_sort sort)
     for (size_t i = 0; i < TOP_COLUMNS; i++)
         columns[i] = top_columns[i];
     columns[0] = groups_column(tallies->groups.by);
-    report_field(&view->report, &of, cell_text(subject));
-    report_field(&view->report, &count, cell_unsigned(tallies->groups.count));
+    report_field(&view->report, "of", "of", REPORT_TEXT, cell_text(subject));
+    report_field(&view->report, "groups_count", NULL, REPORT_COUNT, cell_unsigned(tallies->groups.count));
     report_table(&view->report, "groups", NULL, columns, TOP_COLUMNS);
     report_spare(&view->report,
                  "frees total_share failures live_bytes driver_share driver_calls mean_life_ns time_share");

@@ -14,6 +14,7 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/export/export.h"
+#include "viewer/output/json.h"
 
 struct chrome_layer {
     char name[128]; /* of its counter */
@@ -23,32 +24,69 @@ struct chrome_layer {
 struct chrome {
     const struct export_job *export;
     struct emit *out;
-    char pid[64];                /* what every event says of the process */
-    bool first;                  /* of the events */
+    struct json json;
+    int64_t pid;                 /* of the process that was recorded */
     struct chrome_layer *layers; /* owns */
     size_t layer_count;
     struct id_map layer_numbers; /* owns */
     uint64_t stray_calls;        /* of threads that the trace does not know */
 };
 
+static void
+chrome_number(struct chrome *chrome, const char *key, uint64_t value)
+{
+    json_key(&chrome->json, key);
+    json_unsigned(&chrome->json, value);
+}
+
+static void
+chrome_signed(struct chrome *chrome, const char *key, int64_t value)
+{
+    json_key(&chrome->json, key);
+    json_signed(&chrome->json, value);
+}
+
+static void
+chrome_text(struct chrome *chrome, const char *key, const char *value)
+{
+    json_key(&chrome->json, key);
+    json_text(&chrome->json, value);
+}
+
+static void
+chrome_microseconds(struct chrome *chrome, const char *key, int64_t ns)
+{
+    json_key(&chrome->json, key);
+    json_separate(&chrome->json);
+    emit_microseconds(chrome->out, ns);
+}
+
 /* What every event begins with: its phase and its time. The name and what is particular to it follow. */
 static void
 chrome_begin_event(struct chrome *chrome, char phase, int64_t ns)
 {
-    if (!chrome->first)
-        emit_string(chrome->out, ",");
-    emit_string(chrome->out, "\n{\"ph\":\"");
-    emit_bytes(chrome->out, &phase, 1);
-    emit_string(chrome->out, chrome->pid);
-    emit_microseconds(chrome->out, ns);
-    chrome->first = false;
+    const char text[] = { phase, '\0' };
+
+    json_line(&chrome->json);
+    json_begin(&chrome->json, '{');
+    chrome_text(chrome, "ph", text);
+    chrome_signed(chrome, "pid", chrome->pid);
+    chrome_microseconds(chrome, "ts", ns);
 }
 
 static void
-chrome_name(struct chrome *chrome, const char *name)
+chrome_begin_arguments(struct chrome *chrome)
 {
-    emit_string(chrome->out, ",\"name\":");
-    emit_json(chrome->out, name);
+    json_key(&chrome->json, "args");
+    json_begin(&chrome->json, '{');
+}
+
+static void
+chrome_end_event(struct chrome *chrome, bool arguments)
+{
+    if (arguments)
+        json_end(&chrome->json, '}');
+    json_end(&chrome->json, '}');
 }
 
 /* A name for the process or a thread. */
@@ -56,12 +94,23 @@ static void
 chrome_name_event(struct chrome *chrome, const char *kind, uint64_t thread, const char *name)
 {
     chrome_begin_event(chrome, 'M', 0);
-    emit_string(chrome->out, ",\"tid\":");
-    emit_unsigned(chrome->out, thread);
-    chrome_name(chrome, kind);
-    emit_string(chrome->out, ",\"args\":{\"name\":");
-    emit_json(chrome->out, name);
-    emit_string(chrome->out, "}}");
+    chrome_number(chrome, "tid", thread);
+    chrome_text(chrome, "name", kind);
+    chrome_begin_arguments(chrome);
+    chrome_text(chrome, "name", name);
+    chrome_end_event(chrome, true);
+}
+
+/* A counter of what a pool has. */
+static void
+chrome_pool_event(struct chrome *chrome, int64_t ns, const char *name, int64_t used_bytes, int64_t reserved_bytes)
+{
+    chrome_begin_event(chrome, 'C', ns);
+    chrome_text(chrome, "name", name);
+    chrome_begin_arguments(chrome);
+    chrome_signed(chrome, "used_bytes", used_bytes);
+    chrome_signed(chrome, "reserved_bytes", reserved_bytes);
+    chrome_end_event(chrome, true);
 }
 
 static void
@@ -70,8 +119,11 @@ chrome_head(struct chrome *chrome)
     const struct names *names = &chrome->export->view->names;
     char *command = trace_meta(&chrome->export->view->trace, "command");
 
-    emit_string(chrome->out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
-    chrome->first = true;
+    chrome->json = (struct json){ .out = chrome->out };
+    json_begin(&chrome->json, '{');
+    chrome_text(chrome, "displayTimeUnit", "ns");
+    json_key(&chrome->json, "traceEvents");
+    json_begin(&chrome->json, '[');
     chrome_name_event(chrome, "process_name", 0, command != NULL && command[0] != '\0' ? command : "trace");
     for (size_t i = 0; i < names->threads.count; i++) {
         if (names->threads.names[i].text[0] != '\0')
@@ -122,10 +174,10 @@ static void
 chrome_counter(struct chrome *chrome, const struct chrome_layer *layer, int64_t ns)
 {
     chrome_begin_event(chrome, 'C', ns);
-    chrome_name(chrome, layer->name);
-    emit_string(chrome->out, ",\"args\":{\"live_bytes\":");
-    emit_unsigned(chrome->out, layer->live_bytes);
-    emit_string(chrome->out, "}}");
+    chrome_text(chrome, "name", layer->name);
+    chrome_begin_arguments(chrome);
+    chrome_number(chrome, "live_bytes", layer->live_bytes);
+    chrome_end_event(chrome, true);
 }
 
 /* A slice of its own track: `phase` is b or e. */
@@ -134,35 +186,34 @@ chrome_lifetime(struct chrome *chrome, const struct scan_life *life, char phase,
 {
     const struct names *names = &chrome->export->view->names;
     char buffer[96];
+    char address[24];
 
     chrome_begin_event(chrome, phase, ns);
-    emit_string(chrome->out, ",\"cat\":\"allocation\",\"id\":");
-    emit_signed(chrome->out, life->allocation_id);
-    emit_string(chrome->out, ",\"tid\":");
-    emit_unsigned(chrome->out, export_thread(chrome->export, life->alloc_thread_id));
-    chrome_name(chrome, life->tag_id != 0 ? names_tag(names, life->tag_id, buffer, sizeof(buffer)) : "allocation");
+    chrome_text(chrome, "cat", "allocation");
+    chrome_signed(chrome, "id", life->allocation_id);
+    chrome_number(chrome, "tid", export_thread(chrome->export, life->alloc_thread_id));
+    chrome_text(chrome, "name",
+                life->tag_id != 0 ? names_tag(names, life->tag_id, buffer, sizeof(buffer)) : "allocation");
     if (phase == 'b') {
-        emit_string(chrome->out, ",\"args\":{\"bytes\":");
-        emit_unsigned(chrome->out, life->size);
-        emit_string(chrome->out, ",\"address\":\"");
-        emit_hexadecimal(chrome->out, life->address);
-        emit_string(chrome->out, "\",\"layer_id\":");
-        emit_signed(chrome->out, life->layer_id);
-        emit_string(chrome->out, "}");
+        snprintf(address, sizeof(address), "0x%" PRIx64, life->address);
+        chrome_begin_arguments(chrome);
+        chrome_number(chrome, "bytes", life->size);
+        chrome_text(chrome, "address", address);
+        chrome_signed(chrome, "layer_id", life->layer_id);
     }
-    emit_string(chrome->out, "}");
+    chrome_end_event(chrome, phase == 'b');
 }
 
 static void
 chrome_failure(struct chrome *chrome, const struct scan_life *life)
 {
     chrome_begin_event(chrome, 'i', life->alloc_ns);
-    emit_string(chrome->out, ",\"s\":\"t\",\"tid\":");
-    emit_unsigned(chrome->out, export_thread(chrome->export, life->alloc_thread_id));
-    chrome_name(chrome, export_status(life->status));
-    emit_string(chrome->out, ",\"args\":{\"bytes\":");
-    emit_unsigned(chrome->out, life->size);
-    emit_string(chrome->out, "}}");
+    chrome_text(chrome, "s", "t");
+    chrome_number(chrome, "tid", export_thread(chrome->export, life->alloc_thread_id));
+    chrome_text(chrome, "name", export_status(life->status));
+    chrome_begin_arguments(chrome);
+    chrome_number(chrome, "bytes", life->size);
+    chrome_end_event(chrome, true);
 }
 
 static int
@@ -252,13 +303,11 @@ chrome_begin_call(struct chrome *chrome, char phase, int64_t ns, sqlite3_stmt *r
     const char *function = (const char *)sqlite3_column_text(row, 3);
 
     chrome_begin_event(chrome, phase, ns);
-    emit_string(chrome->out, ",\"cat\":\"driver\",\"tid\":");
-    emit_unsigned(chrome->out, export_thread(chrome->export, sqlite3_column_int64(row, 2)));
-    chrome_name(chrome, function != NULL ? function : "");
-    if (phase != 'X') {
-        emit_string(chrome->out, ",\"id\":");
-        emit_unsigned(chrome->out, chrome->stray_calls);
-    }
+    chrome_text(chrome, "cat", "driver");
+    chrome_number(chrome, "tid", export_thread(chrome->export, sqlite3_column_int64(row, 2)));
+    chrome_text(chrome, "name", function != NULL ? function : "");
+    if (phase != 'X')
+        chrome_number(chrome, "id", chrome->stray_calls);
 }
 
 /*
@@ -276,20 +325,16 @@ chrome_call(struct chrome *chrome, sqlite3_stmt *row)
         return;
     chrome->stray_calls += stray;
     chrome_begin_call(chrome, stray ? 'b' : 'X', start_ns, row);
-    if (!stray) {
-        emit_string(chrome->out, ",\"dur\":");
-        emit_microseconds(chrome->out, duration_ns);
-    }
-    emit_string(chrome->out, ",\"args\":{\"result\":");
-    emit_signed(chrome->out, sqlite3_column_int64(row, 4));
-    if (sqlite3_column_type(row, 5) != SQLITE_NULL) {
-        emit_string(chrome->out, ",\"allocation_id\":");
-        emit_signed(chrome->out, sqlite3_column_int64(row, 5));
-    }
-    emit_string(chrome->out, "}}");
+    if (!stray)
+        chrome_microseconds(chrome, "dur", duration_ns);
+    chrome_begin_arguments(chrome);
+    chrome_signed(chrome, "result", sqlite3_column_int64(row, 4));
+    if (sqlite3_column_type(row, 5) != SQLITE_NULL)
+        chrome_signed(chrome, "allocation_id", sqlite3_column_int64(row, 5));
+    chrome_end_event(chrome, true);
     if (stray && !__builtin_add_overflow(start_ns, duration_ns, &start_ns)) {
         chrome_begin_call(chrome, 'e', start_ns, row);
-        emit_string(chrome->out, "}");
+        chrome_end_event(chrome, false);
     }
 }
 
@@ -305,13 +350,7 @@ chrome_sample(struct chrome *chrome, sqlite3_stmt *row)
         return;
     snprintf(name, sizeof(name), "pool of layer %s",
              names_layer(&chrome->export->view->names, sqlite3_column_int64(row, 1), buffer, sizeof(buffer)));
-    chrome_begin_event(chrome, 'C', ns);
-    chrome_name(chrome, name);
-    emit_string(chrome->out, ",\"args\":{\"used_bytes\":");
-    emit_signed(chrome->out, sqlite3_column_int64(row, 2));
-    emit_string(chrome->out, ",\"reserved_bytes\":");
-    emit_signed(chrome->out, sqlite3_column_int64(row, 3));
-    emit_string(chrome->out, "}}");
+    chrome_pool_event(chrome, ns, name, sqlite3_column_int64(row, 2), sqlite3_column_int64(row, 3));
 }
 
 /* ns, kind, device, pool_address, pool_used_bytes, pool_bytes: what CUPTI says of a pool of the driver's own. */
@@ -325,22 +364,17 @@ chrome_pool(struct chrome *chrome, sqlite3_stmt *row)
         return;
     snprintf(name, sizeof(name), "pool 0x%" PRIx64 " of device %" PRId64, (uint64_t)sqlite3_column_int64(row, 3),
              (int64_t)sqlite3_column_int64(row, 2));
-    if (sqlite3_column_type(row, 5) != SQLITE_NULL) {
-        chrome_begin_event(chrome, 'C', sqlite3_column_int64(row, 0));
-        chrome_name(chrome, name);
-        emit_string(chrome->out, ",\"args\":{\"used_bytes\":");
-        emit_signed(chrome->out, sqlite3_column_int64(row, 4));
-        emit_string(chrome->out, ",\"reserved_bytes\":");
-        emit_signed(chrome->out, sqlite3_column_int64(row, 5));
-        emit_string(chrome->out, "}}");
-    }
+    if (sqlite3_column_type(row, 5) != SQLITE_NULL)
+        chrome_pool_event(chrome, sqlite3_column_int64(row, 0), name, sqlite3_column_int64(row, 4),
+                          sqlite3_column_int64(row, 5));
     if (kind == NULL || strncmp(kind, "pool_", 5) != 0)
         return;
     chrome_begin_event(chrome, 'i', sqlite3_column_int64(row, 0));
-    emit_string(chrome->out, ",\"s\":\"p\",\"tid\":0,\"cat\":");
-    emit_json(chrome->out, kind);
-    chrome_name(chrome, name);
-    emit_string(chrome->out, "}");
+    chrome_text(chrome, "s", "p");
+    chrome_number(chrome, "tid", 0);
+    chrome_text(chrome, "cat", kind);
+    chrome_text(chrome, "name", name);
+    chrome_end_event(chrome, false);
 }
 
 /* ns, thread_id, kind, text */
@@ -354,12 +388,11 @@ chrome_mark(struct chrome *chrome, sqlite3_stmt *row)
     if (!chrome_is_in_time(chrome, ns))
         return;
     chrome_begin_event(chrome, 'i', ns);
-    emit_string(chrome->out, ",\"s\":\"p\",\"tid\":");
-    emit_unsigned(chrome->out, export_thread(chrome->export, sqlite3_column_int64(row, 1)));
-    emit_string(chrome->out, ",\"cat\":");
-    emit_json(chrome->out, kind != NULL ? kind : "");
-    chrome_name(chrome, text != NULL ? text : kind != NULL ? kind : "");
-    emit_string(chrome->out, "}");
+    chrome_text(chrome, "s", "p");
+    chrome_number(chrome, "tid", export_thread(chrome->export, sqlite3_column_int64(row, 1)));
+    chrome_text(chrome, "cat", kind != NULL ? kind : "");
+    chrome_text(chrome, "name", text != NULL ? text : kind != NULL ? kind : "");
+    chrome_end_event(chrome, false);
 }
 
 /* Put an event for each row of `sql`. */
@@ -412,10 +445,8 @@ chrome_run(const struct export_job *export)
 {
     struct chrome chrome = { .export = export, .out = export->out };
     struct scan_pass pass = { .unit = &chrome_unit, .context = &chrome };
-    int64_t pid = 0;
-    int status = trace_integer(&export->view->trace, "SELECT value FROM meta WHERE key = 'pid'", &pid);
+    int status = trace_integer(&export->view->trace, "SELECT value FROM meta WHERE key = 'pid'", &chrome.pid);
 
-    snprintf(chrome.pid, sizeof(chrome.pid), "\",\"pid\":%" PRId64 ",\"ts\":", pid);
     if (status == COMMAND_FINE)
         status = view_scan(export->view, &pass, 1);
     if (status == COMMAND_FINE)

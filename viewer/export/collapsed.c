@@ -2,20 +2,35 @@
 #include "config.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "viewer/base/exit-status.h"
 #include "viewer/export/export.h"
 #include "viewer/analysis/profile.h"
 
+/* A name in a line, where ";" stands between two of them. */
+static void
+collapsed_name(struct emit *out, const char *text)
+{
+    size_t length = strcspn(text, ";");
+
+    emit_text(out, text, length);
+    for (text += length; *text == ';'; text += length) {
+        length = strcspn(++text, ";");
+        emit_bytes(out, ",", 1);
+        emit_text(out, text, length);
+    }
+}
+
 /* The name of a frame in a line: function, and where it is known the place. */
 static void
 collapsed_frame(struct emit *out, const struct profile_frame *frame)
 {
-    emit_name(out, frame->function, ';');
+    collapsed_name(out, frame->function);
     if (frame->file[0] == '\0')
         return;
     emit_string(out, " (");
-    emit_name(out, frame->file, ';');
+    collapsed_name(out, frame->file);
     if (frame->line > 0) {
         emit_string(out, ":");
         emit_signed(out, frame->line);

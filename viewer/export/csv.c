@@ -1,6 +1,8 @@
 /* Exports a row for each allocation as CSV. */
 #include "config.h"
 
+#include <string.h>
+
 #include "viewer/export/rows.h"
 
 static void
@@ -13,6 +15,20 @@ csv_begin(struct emit *out)
     emit_bytes(out, "\n", 1);
 }
 
+/* Blanks are quoted, too, and what is no plain text. */
+static void
+csv_text(struct emit *out, const char *text)
+{
+    size_t length = 0;
+
+    while (text[length] > ' ' && text[length] <= '~' && text[length] != '"' && text[length] != ',')
+        length++;
+    if (text[length] == '\0')
+        emit_bytes(out, text, length);
+    else
+        emit_csv(out, text, strlen(text), true, false);
+}
+
 static void
 csv_row(struct emit *out, const union rows_cell *cells, size_t filled)
 {
@@ -21,7 +37,7 @@ csv_row(struct emit *out, const union rows_cell *cells, size_t filled)
         if (i >= filled)
             continue;
         if (rows_columns[i].kind == ROWS_TEXT)
-            emit_csv(out, cells[i].text);
+            csv_text(out, cells[i].text);
         else if (rows_columns[i].kind == ROWS_SIGNED)
             emit_signed(out, cells[i].integer);
         else

@@ -2,22 +2,24 @@
 #include "config.h"
 
 #include "viewer/export/rows.h"
+#include "viewer/output/json.h"
 
 static void
 jsonl_row(struct emit *out, const union rows_cell *cells, size_t filled)
 {
+    struct json json = { .out = out };
+
+    json_begin(&json, '{');
     for (size_t i = 0; i < filled; i++) {
         if (rows_columns[i].kind == ROWS_TEXT && cells[i].text[0] == '\0')
             continue;
-        emit_string(out, i > 0 ? ",\"" : "{\"");
-        emit_string(out, rows_columns[i].name);
-        emit_string(out, "\":");
+        json_key(&json, rows_columns[i].name);
         if (rows_columns[i].kind == ROWS_TEXT)
-            emit_json(out, cells[i].text);
+            json_text(&json, cells[i].text);
         else if (rows_columns[i].kind == ROWS_SIGNED)
-            emit_signed(out, cells[i].integer);
+            json_signed(&json, cells[i].integer);
         else
-            emit_unsigned(out, cells[i].number);
+            json_unsigned(&json, cells[i].number);
     }
     emit_string(out, "}\n");
 }

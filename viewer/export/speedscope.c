@@ -4,88 +4,110 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/export/export.h"
 #include "viewer/analysis/profile.h"
+#include "viewer/output/json.h"
 
 static void
-speedscope_frames(struct emit *out, const struct profile *profile)
+speedscope_frames(struct json *json, const struct profile *profile)
 {
-    emit_string(out, "\"shared\":{\"frames\":[");
+    json_key(json, "shared");
+    json_begin(json, '{');
+    json_key(json, "frames");
+    json_begin(json, '[');
     for (size_t i = 0; i < profile->frame_count; i++) {
         const struct profile_frame *frame = &profile->frames[i];
 
-        emit_string(out, i > 0 ? ",\n{\"name\":" : "\n{\"name\":");
-        emit_json(out, frame->function);
+        json_line(json);
+        json_begin(json, '{');
+        json_key(json, "name");
+        json_text(json, frame->function);
         if (frame->file[0] != '\0') {
-            emit_string(out, ",\"file\":");
-            emit_json(out, frame->file);
+            json_key(json, "file");
+            json_text(json, frame->file);
         }
         if (frame->line > 0) {
-            emit_string(out, ",\"line\":");
-            emit_signed(out, frame->line);
+            json_key(json, "line");
+            json_signed(json, frame->line);
         }
-        emit_string(out, "}");
+        json_end(json, '}');
     }
-    emit_string(out, "]}");
+    json_end(json, ']');
+    json_end(json, '}');
 }
 
-/* One profile: a sample for each group that has bytes of this weight. */
+/* What every group that has bytes of this weight comes to: its frames, or its bytes. */
 static void
-speedscope_profile(struct emit *out, const struct profile *profile, enum profile_weight weight, const char *name)
+speedscope_groups(struct json *json, const struct profile *profile, enum profile_weight weight, bool frames)
 {
-    const char *separator = "";
-    uint64_t total = 0;
-
-    for (size_t i = 0; i < profile->group_count; i++)
-        total += profile->groups[i].values[weight].bytes;
-    emit_string(out, "\n{\"type\":\"sampled\",\"name\":");
-    emit_json(out, name);
-    emit_string(out, ",\"unit\":\"bytes\",\"startValue\":0,\"endValue\":");
-    emit_unsigned(out, total);
-    emit_string(out, ",\"samples\":[");
+    json_begin(json, '[');
     for (size_t i = 0; i < profile->group_count; i++) {
         const struct profile_group *group = &profile->groups[i];
 
         if (group->values[weight].bytes == 0)
             continue;
-        emit_string(out, separator);
-        emit_string(out, "[");
-        for (size_t j = 0; j < group->frame_count; j++) {
-            emit_string(out, j > 0 ? "," : "");
-            emit_unsigned(out, group->frames[j]);
-        }
-        emit_string(out, "]");
-        separator = ",";
-    }
-    emit_string(out, "],\"weights\":[");
-    separator = "";
-    for (size_t i = 0; i < profile->group_count; i++) {
-        if (profile->groups[i].values[weight].bytes == 0)
+        if (!frames) {
+            json_unsigned(json, group->values[weight].bytes);
             continue;
-        emit_string(out, separator);
-        emit_unsigned(out, profile->groups[i].values[weight].bytes);
-        separator = ",";
+        }
+        json_begin(json, '[');
+        for (size_t j = 0; j < group->frame_count; j++)
+            json_unsigned(json, group->frames[j]);
+        json_end(json, ']');
     }
-    emit_string(out, "]}");
+    json_end(json, ']');
+}
+
+/* One profile: a sample for each group that has bytes of this weight. */
+static void
+speedscope_profile(struct json *json, const struct profile *profile, enum profile_weight weight, const char *name)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < profile->group_count; i++)
+        total += profile->groups[i].values[weight].bytes;
+    json_line(json);
+    json_begin(json, '{');
+    json_key(json, "type");
+    json_text(json, "sampled");
+    json_key(json, "name");
+    json_text(json, name);
+    json_key(json, "unit");
+    json_text(json, "bytes");
+    json_key(json, "startValue");
+    json_unsigned(json, 0);
+    json_key(json, "endValue");
+    json_unsigned(json, total);
+    json_key(json, "samples");
+    speedscope_groups(json, profile, weight, true);
+    json_key(json, "weights");
+    speedscope_groups(json, profile, weight, false);
+    json_end(json, '}');
 }
 
 static int
 speedscope_run(const struct export_job *export)
 {
+    struct json json = { .out = export->out };
     struct profile profile;
-    struct emit *out = export->out;
     int status = profile_make(export->view, &profile);
 
     if (status != COMMAND_FINE)
         return status;
-    emit_string(out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"tidemark "
-                     "" PACKAGE_VERSION "\",\"activeProfileIndex\":0,\n");
-    speedscope_frames(out, &profile);
-    emit_string(out, ",\n\"profiles\":[");
-    speedscope_profile(out, &profile, PROFILE_PEAK, "live at the peak");
-    emit_string(out, ",");
-    speedscope_profile(out, &profile, PROFILE_LIVE, "live at the end");
-    emit_string(out, ",");
-    speedscope_profile(out, &profile, PROFILE_ALLOCATED, "allocated");
-    emit_string(out, "]}\n");
+    json_begin(&json, '{');
+    json_key(&json, "$schema");
+    json_text(&json, "https://www.speedscope.app/file-format-schema.json");
+    json_key(&json, "exporter");
+    json_text(&json, "tidemark " PACKAGE_VERSION);
+    json_key(&json, "activeProfileIndex");
+    json_unsigned(&json, 0);
+    json_line(&json);
+    speedscope_frames(&json, &profile);
+    json_line(&json);
+    json_key(&json, "profiles");
+    json_begin(&json, '[');
+    speedscope_profile(&json, &profile, PROFILE_PEAK, "live at the peak");
+    speedscope_profile(&json, &profile, PROFILE_LIVE, "live at the end");
+    speedscope_profile(&json, &profile, PROFILE_ALLOCATED, "allocated");
+    emit_string(export->out, "]}\n");
     profile_free(&profile);
     return COMMAND_FINE;
 }

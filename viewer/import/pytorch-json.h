@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "viewer/output/json-pull.h"
+#include "viewer/read/json-pull.h"
 
 enum pytorch_item_kind {
     PYTORCH_SEGMENT, /* address, size, stream, device */

@@ -1,8 +1,10 @@
-/* Writes an export. */
+/* Writes what commands answer and export. */
 #include "config.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 
 #include <zlib.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/output/emit.h"
 #include "viewer/base/output.h"
@@ -18,6 +21,8 @@
 
 /* The digits of 2^64 - 1. */
 #define EMIT_DIGITS 20
+
+#define EMIT_MEMORY_FIRST 4096
 
 static void
 emit_failed(struct emit *emit, const char *why)
@@ -45,9 +50,9 @@ emit_write(struct emit *emit, const char *bytes, size_t count)
     }
 }
 
-/* Give what is in the buffer to the file, through the compression where there is one. */
+/* Give what is in the buffer to the file, through the compression where there is one; `end`: nothing follows. */
 static void
-emit_flush(struct emit *emit, bool end)
+emit_empty(struct emit *emit, bool end)
 {
     char compressed[65536];
     int code = Z_OK;
@@ -131,6 +136,7 @@ emit_open(struct emit *emit, const char *path, bool compress)
     if (path != NULL && emit_open_file(emit) != COMMAND_FINE)
         return COMMAND_WRONG;
     emit->buffer = malloc(EMIT_BUFFER_BYTES);
+    emit->capacity = emit->buffer != NULL ? EMIT_BUFFER_BYTES : 0;
     if (emit->buffer != NULL && (!compress || emit_begin_deflate(emit)))
         return COMMAND_FINE;
     emit_failed(emit, "no memory");
@@ -138,10 +144,26 @@ emit_open(struct emit *emit, const char *path, bool compress)
 }
 
 int
+emit_open_memory(struct emit *emit)
+{
+    *emit = (struct emit){ .in_memory = true };
+    if (tidei_grow(&emit->buffer, &emit->capacity, 0, EMIT_MEMORY_FIRST))
+        return COMMAND_FINE;
+    emit_failed(emit, "no memory");
+    return COMMAND_WRONG;
+}
+
+void
+emit_flush(struct emit *emit)
+{
+    emit_empty(emit, false);
+}
+
+int
 emit_close(struct emit *emit, int status)
 {
     if (status != COMMAND_WRONG)
-        emit_flush(emit, true);
+        emit_empty(emit, true);
     if (emit->deflate != NULL)
         deflateEnd(emit->deflate);
     free(emit->deflate);
@@ -176,16 +198,25 @@ emit_rewind(struct emit *emit)
 void
 emit_overflow(struct emit *emit, const void *bytes, size_t count)
 {
+    if (emit->in_memory) {
+        if (emit->failed || !tidei_grow(&emit->buffer, &emit->capacity, emit->used, count)) {
+            emit->failed = true;
+            return;
+        }
+        memcpy(emit->buffer + emit->used, bytes, count);
+        emit->used += count;
+        return;
+    }
     while (count > 0 && !emit->failed) {
-        size_t room = EMIT_BUFFER_BYTES - emit->used;
+        size_t room = emit->capacity - emit->used;
         size_t part = count < room ? count : room;
 
         memcpy(emit->buffer + emit->used, bytes, part);
         emit->used += part;
         bytes = (const char *)bytes + part;
         count -= part;
-        if (emit->used == EMIT_BUFFER_BYTES)
-            emit_flush(emit, false);
+        if (emit->used == emit->capacity)
+            emit_empty(emit, false);
     }
 }
 
@@ -250,92 +281,127 @@ emit_microseconds(struct emit *emit, int64_t ns)
     emit_bytes(emit, decimals, sizeof(decimals));
 }
 
-/* The length of a text of printable bytes of ASCII without `one` and `other`, as most names are; -1 of any other. */
-static ssize_t
-emit_plain(const char *text, char one, char other)
+void
+emit_real(struct emit *emit, double value)
 {
-    const char *at = text;
-
-    for (; *at != '\0'; at++) {
-        if (*at < 0x20 || *at > 0x7e || *at == one || *at == other)
-            return -1;
-    }
-    return at - text;
-}
-
-/* The text as `write` prints it; NULL: no memory, and the export has failed. To be freed. */
-static char *
-emit_escape(struct emit *emit, const char *text, void (*write)(FILE *out, const char *text, size_t length))
-{
-    char *escaped = NULL;
-    size_t length;
-    FILE *out = open_memstream(&escaped, &length);
-
-    if (out != NULL) {
-        write(out, text, strlen(text));
-        if (fclose(out) == 0)
-            return escaped;
-    }
-    free(escaped);
-    emit_failed(emit, "no memory");
-    return NULL;
+    if (isfinite(value))
+        emit_format(emit, "%.17g", value);
+    else
+        emit_string(emit, "null");
 }
 
 void
-emit_json(struct emit *emit, const char *text)
+emit_format(struct emit *emit, const char *format, ...)
 {
-    ssize_t length = emit_plain(text, '"', '\\');
-    char *escaped;
+    char text[512];
+    char *longer = NULL;
+    va_list arguments;
+    int length;
 
-    if (length >= 0) {
-        emit_bytes(emit, "\"", 1);
+    va_start(arguments, format);
+    length = vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    if (length >= 0 && (size_t)length < sizeof(text)) {
         emit_bytes(emit, text, (size_t)length);
-        emit_bytes(emit, "\"", 1);
         return;
     }
-    escaped = emit_escape(emit, text, output_json_text);
-    if (escaped != NULL)
-        emit_string(emit, escaped);
-    free(escaped);
+    va_start(arguments, format);
+    length = vasprintf(&longer, format, arguments);
+    va_end(arguments);
+    if (length < 0) {
+        emit_failed(emit, "no memory");
+        return;
+    }
+    emit_bytes(emit, longer, (size_t)length);
+    free(longer);
+}
+
+/* How many bytes from `text` on are printable ASCII without `one` and `other`, as in most names all are. */
+static size_t
+emit_plain(const char *text, size_t length, char one, char other)
+{
+    size_t count = 0;
+
+    while (count < length && text[count] >= 0x20 && text[count] <= 0x7e && text[count] != one && text[count] != other)
+        count++;
+    return count;
 }
 
 void
-emit_csv(struct emit *emit, const char *text)
+emit_text(struct emit *emit, const char *text, size_t length)
 {
-    ssize_t length = emit_plain(text, '"', '"');
-    bool quoted = length < 0 || text[strcspn(text, ", ")] != '\0';
-    char *escaped;
+    while (length > 0) {
+        size_t count = emit_plain(text, length, '\0', '\0');
+        bool is_utf8;
 
-    if (length >= 0) {
-        emit_bytes(emit, "\"", quoted);
-        emit_bytes(emit, text, (size_t)length);
-        emit_bytes(emit, "\"", quoted);
-        return;
+        if (count == 0)
+            count = output_character(text, length, &is_utf8);
+        if (count == 0)
+            emit_format(emit, "\\x%02x", (unsigned char)*text);
+        else
+            emit_bytes(emit, text, count);
+        text += count > 0 ? count : 1;
+        length -= count > 0 ? count : 1;
     }
-    escaped = emit_escape(emit, text, output_text);
+}
+
+/* Write the character at `text`, which is not plain, as JSON has it. Returns its bytes. */
+static size_t
+emit_json_character(struct emit *emit, const char *text, size_t length)
+{
+    bool is_utf8;
+    size_t count = output_character(text, length, &is_utf8);
+
+    if (!is_utf8) {
+        emit_string(emit, "\xef\xbf\xbd");
+        return 1;
+    }
+    if (count == 0) {
+        /* A control character. One of C1 has two bytes, the second of which is its code. */
+        count = (unsigned char)*text < 0x80 ? 1 : 2;
+        emit_format(emit, "\\u%04x", (unsigned char)text[count - 1]);
+        return count;
+    }
+    if (*text == '"' || *text == '\\')
+        emit_bytes(emit, "\\", 1);
+    emit_bytes(emit, text, count);
+    return count;
+}
+
+void
+emit_json(struct emit *emit, const char *text, size_t length)
+{
     emit_bytes(emit, "\"", 1);
-    for (const char *letter = escaped; letter != NULL && *letter != '\0'; letter++)
-        emit_bytes(emit, *letter == '"' ? "\"\"" : letter, *letter == '"' ? 2 : 1);
+    for (size_t done = 0; done < length;) {
+        size_t count = emit_plain(text + done, length - done, '"', '\\');
+
+        emit_bytes(emit, text + done, count);
+        done += count;
+        if (done < length)
+            done += emit_json_character(emit, text + done, length - done);
+    }
     emit_bytes(emit, "\"", 1);
-    free(escaped);
+}
+
+static void
+emit_raw(struct emit *emit, const char *text, size_t length)
+{
+    emit_bytes(emit, text, length);
 }
 
 void
-emit_name(struct emit *emit, const char *text, char separator)
+emit_csv(struct emit *emit, const char *text, size_t length, bool quote, bool raw)
 {
-    ssize_t length = emit_plain(text, separator, separator);
-    char *escaped;
+    void (*put)(struct emit * emit, const char *text, size_t length) = raw ? emit_raw : emit_text;
 
-    if (length >= 0) {
-        emit_bytes(emit, text, (size_t)length);
-        return;
+    emit_bytes(emit, "\"", quote);
+    for (size_t done = 0; done < length;) {
+        const char *end = quote ? memchr(text + done, '"', length - done) : NULL;
+        size_t count = end != NULL ? (size_t)(end - text) - done : length - done;
+
+        put(emit, text + done, count);
+        done += count + (end != NULL);
+        emit_bytes(emit, "\"\"", end != NULL ? 2 : 0);
     }
-    escaped = emit_escape(emit, text, output_text);
-    for (char *letter = escaped; letter != NULL && *letter != '\0'; letter++) {
-        if (*letter == separator)
-            *letter = separator == ';' ? ',' : '_';
-    }
-    if (escaped != NULL)
-        emit_string(emit, escaped);
-    free(escaped);
+    emit_bytes(emit, "\"", quote);
 }

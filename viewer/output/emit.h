@@ -1,6 +1,6 @@
 /*
- * Writes an export: bytes, numbers and texts in the forms that files of others have, fast, to a file or standard
- * output, plain or compressed with gzip.
+ * Writes what commands answer and export: bytes, numbers and texts in the forms that files have, fast, to a file,
+ * standard output or memory, plain or compressed with gzip.
  */
 #ifndef VIEWER_OUTPUT_EMIT_H
 #define VIEWER_OUTPUT_EMIT_H
@@ -17,8 +17,10 @@ struct emit {
     char *temporary;  /* owns; what takes the place of `path` at the end; NULL: it is written directly */
     int file;
     struct z_stream_s *deflate; /* owns; NULL: plain */
+    bool in_memory;             /* nothing leaves the buffer, which grows */
     char *buffer;               /* owns */
     size_t used;
+    size_t capacity;
     uint64_t written; /* bytes that have left the buffer */
     bool failed;      /* a message was printed; nothing more is written */
 };
@@ -30,11 +32,17 @@ struct emit {
  */
 int emit_open(struct emit *emit, const char *path, bool compress);
 
+/* Keep all that is written in `buffer`, of `used` bytes. COMMAND_FINE, or COMMAND_WRONG after a message. */
+int emit_open_memory(struct emit *emit);
+
 /* Write what is left. `status`, or COMMAND_WRONG after a message; then, and where `status` is that, no file is made. */
 int emit_close(struct emit *emit, int status);
 
 /* Begin anew, as if nothing had been written. False after a message: what was written cannot be taken back. */
 bool emit_rewind(struct emit *emit);
+
+/* Write what is in the buffer now. */
+void emit_flush(struct emit *emit);
 
 /* What does not fit in the buffer any more. */
 void emit_overflow(struct emit *emit, const void *bytes, size_t count);
@@ -43,7 +51,7 @@ void emit_overflow(struct emit *emit, const void *bytes, size_t count);
 static inline void
 emit_bytes(struct emit *emit, const void *bytes, size_t count)
 {
-    if (count > EMIT_BUFFER_BYTES - emit->used) {
+    if (count > emit->capacity - emit->used) {
         emit_overflow(emit, bytes, count);
         return;
     }
@@ -65,11 +73,19 @@ void emit_hexadecimal(struct emit *emit, uint64_t value); /* 0x... */
 /* Nanoseconds as microseconds with three decimals. */
 void emit_microseconds(struct emit *emit, int64_t ns);
 
+/* In all its digits; null where it is not finite. */
+void emit_real(struct emit *emit, double value);
+
+/* As printf. */
+void emit_format(struct emit *emit, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /*
- * A text of a trace: as JSON, in quotes; as a field of CSV; as one name in a line, in which `separator` is no letter.
+ * A text of a trace. As words: control characters and what is no UTF-8 become \xNN, so that no file drives a terminal.
+ * As JSON, in quotes: what is no UTF-8 becomes U+FFFD. As a field of CSV: in quotes where `quote` says so, and as
+ * words unless it is to stand `raw`.
  */
-void emit_json(struct emit *emit, const char *text);
-void emit_csv(struct emit *emit, const char *text);
-void emit_name(struct emit *emit, const char *text, char separator);
+void emit_text(struct emit *emit, const char *text, size_t length);
+void emit_json(struct emit *emit, const char *text, size_t length);
+void emit_csv(struct emit *emit, const char *text, size_t length, bool quote, bool raw);
 
 #endif

@@ -2,10 +2,12 @@
 #ifndef VIEWER_OUTPUT_REPORT_ITEM_H
 #define VIEWER_OUTPUT_REPORT_ITEM_H
 
+#include <string.h>
+
 #include "viewer/output/report.h"
 
 enum report_item_kind {
-    REPORT_ITEM_FIELD, /* one cell, of columns[0] */
+    REPORT_ITEM_FIELD, /* one cell */
     REPORT_ITEM_TABLE,
     REPORT_ITEM_NOTE,
     REPORT_ITEM_LINES,
@@ -13,22 +15,17 @@ enum report_item_kind {
 
 struct report_item {
     enum report_item_kind kind;
-    const char *name;  /* of a table */
-    const char *title; /* of a table; NULL: none */
+    struct report_column field; /* of a field: what its cell is called */
+    const char *name;           /* of a table */
+    const char *title;          /* of a table; NULL: none */
     const struct report_column *columns;
     size_t column_count;
     struct report_cell *cells; /* owns, with the texts; row by row */
     size_t row_count;
-    size_t row_capacity;
+    size_t cell_capacity;
     const char *spare; /* borrows; see report_spare; NULL: nothing */
     char *text;        /* owns; of a note or of lines */
 };
-
-/* Write the report in its format. -1: no memory. */
-int report_write(const struct report *report, FILE *out);
-
-/* The same for people. -1: no memory. */
-int report_write_table(const struct report *report, FILE *out);
 
 static inline bool
 report_is_name(enum report_kind kind)
@@ -43,7 +40,13 @@ report_is_left(enum report_kind kind)
     return kind < REPORT_FIGURE || kind == REPORT_FLAG;
 }
 
-/* Whether the table is to be printed. */
-bool report_shows(const struct report *report, const struct report_item *item);
+/* Whether --only lets the item be printed. */
+static inline bool
+report_shows(const struct report *report, const struct report_item *item)
+{
+    if (report->options.only == NULL)
+        return true;
+    return item->kind == REPORT_ITEM_TABLE && strcmp(report->options.only, item->name) == 0;
+}
 
 #endif

@@ -53,7 +53,8 @@ layout_column_width(const struct report_item *item, size_t c)
 
     for (size_t row = 0; row < item->row_count; row++) {
         const struct report_cell *cell = &item->cells[row * item->column_count + c];
-        size_t own = cell->there ? layout_text_width(report_words(&item->columns[c], cell, buffer, sizeof(buffer))) : 0;
+        size_t own =
+            cell->there ? layout_text_width(report_words(item->columns[c].kind, cell, buffer, sizeof(buffer))) : 0;
 
         width = own > width ? own : width;
     }

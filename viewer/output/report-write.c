@@ -1,291 +1,249 @@
 /* Writes a report for programs: JSON, JSON lines, CSV; and as Markdown. */
 #include "config.h"
 
-#include <inttypes.h>
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
-#include "viewer/output/report-item.h"
-
-const char *
-report_words(const struct report_column *column, const struct report_cell *cell, char *buffer, size_t size)
-{
-    struct output_figure figure;
-    int64_t change = (int64_t)cell->integer;
-
-    switch (column->kind) {
-    case REPORT_TEXT:
-    case REPORT_NAME:
-    case REPORT_STACK:
-    case REPORT_FIGURE:
-        return cell->text;
-    case REPORT_COUNT:
-        snprintf(buffer, size, "%" PRId64, change);
-        break;
-    case REPORT_SIZE:
-        snprintf(buffer, size, "%s", output_size(&figure, cell->integer));
-        break;
-    case REPORT_CHANGE:
-        snprintf(buffer, size, "%c%s", change < 0 ? '-' : '+',
-                 output_size(&figure, change < 0 ? -cell->integer : cell->integer));
-        break;
-    case REPORT_TIME:
-        snprintf(buffer, size, "%s", output_time(&figure, change));
-        break;
-    case REPORT_SHARE:
-        snprintf(buffer, size, "%.1f%%", 100 * cell->real);
-        break;
-    case REPORT_REAL:
-        snprintf(buffer, size, "%.3g", cell->real);
-        break;
-    case REPORT_ADDRESS:
-        snprintf(buffer, size, "0x%" PRIx64, cell->integer);
-        break;
-    case REPORT_FLAG:
-        return cell->integer != 0 ? "yes" : "no";
-    }
-    return buffer;
-}
+#include "viewer/base/pager.h"
+#include "viewer/output/json.h"
+#include "viewer/output/report-table.h"
 
 /* A number as programs read it. */
 static void
-write_number(FILE *out, const struct report_column *column, const struct report_cell *cell)
+write_number(struct emit *out, enum report_kind kind, const struct report_cell *cell)
 {
-    switch (column->kind) {
+    switch (kind) {
     case REPORT_SHARE:
     case REPORT_REAL:
-        if (isfinite(cell->real))
-            fprintf(out, "%.17g", cell->real);
-        else
-            fputs("null", out);
+        emit_real(out, cell->real);
         break;
     case REPORT_SIZE:
     case REPORT_ADDRESS:
-        fprintf(out, "%" PRIu64, cell->integer);
+        emit_unsigned(out, cell->integer);
         break;
     default:
-        fprintf(out, "%" PRId64, (int64_t)cell->integer);
+        emit_signed(out, (int64_t)cell->integer);
         break;
     }
 }
 
+/* A value that is there and has a name, under that name. */
 static void
-write_json_value(FILE *out, const struct report_column *column, const struct report_cell *cell)
-{
-    if (report_is_text(column->kind))
-        output_json_text(out, cell->text, strlen(cell->text));
-    else if (column->kind == REPORT_FLAG)
-        fputs(cell->integer != 0 ? "true" : "false", out);
-    else
-        write_number(out, column, cell);
-}
-
-/* "name":value where it is there and has a name; *comma says whether one comes first. */
-static void
-write_json_member(FILE *out, const struct report_column *column, const struct report_cell *cell, bool *comma)
+write_json_member(struct json *json, const struct report_column *column, const struct report_cell *cell)
 {
     if (column->name == NULL || !cell->there)
         return;
-    fprintf(out, "%s\"%s\":", *comma ? "," : "", column->name);
-    write_json_value(out, column, cell);
-    *comma = true;
+    json_key(json, column->name);
+    if (report_is_text(column->kind)) {
+        json_text(json, cell->text);
+    } else if (column->kind == REPORT_FLAG) {
+        json_flag(json, cell->integer != 0);
+    } else {
+        json_separate(json);
+        write_number(json->out, column->kind, cell);
+    }
 }
 
 static void
-write_json_row(FILE *out, const struct report_item *item, size_t row, const char *table)
+write_json_cells(struct json *json, const struct report_item *item, size_t row)
 {
-    bool comma = table != NULL;
-
-    putc('{', out);
-    if (table != NULL)
-        fprintf(out, "\"table\":\"%s\"", table);
     for (size_t i = 0; i < item->column_count; i++)
-        write_json_member(out, &item->columns[i], &item->cells[row * item->column_count + i], &comma);
-    putc('}', out);
+        write_json_member(json, &item->columns[i], &item->cells[row * item->column_count + i]);
 }
 
 static void
-write_json_notes(const struct report *report, FILE *out)
+write_json_notes(const struct report *report, struct json *json)
 {
     bool any = false;
 
     for (size_t i = 0; i < report->count; i++) {
         if (report->items[i].kind != REPORT_ITEM_NOTE)
             continue;
-        fputs(any ? "," : ",\"notes\":[", out);
-        output_json_text(out, report->items[i].text, strlen(report->items[i].text));
+        if (!any) {
+            json_key(json, "notes");
+            json_begin(json, '[');
+        }
+        json_text(json, report->items[i].text);
         any = true;
     }
     if (any)
-        putc(']', out);
+        json_end(json, ']');
 }
 
 static void
-write_json(const struct report *report, FILE *out)
+write_json(const struct report *report, struct emit *out)
 {
-    bool comma = true;
+    struct json json = { .out = out };
 
-    fputs("{\"format_version\":1", out);
+    json_begin(&json, '{');
+    json_key(&json, "format_version");
+    json_unsigned(&json, 1);
     for (size_t i = 0; i < report->count; i++) {
         const struct report_item *item = &report->items[i];
 
         if (!report_shows(report, item))
             continue;
         if (item->kind == REPORT_ITEM_FIELD)
-            write_json_member(out, item->columns, item->cells, &comma);
+            write_json_member(&json, &item->field, item->cells);
         if (item->kind != REPORT_ITEM_TABLE)
             continue;
-        fprintf(out, ",\"%s\":[", item->name);
+        json_key(&json, item->name);
+        json_begin(&json, '[');
         for (size_t row = 0; row < item->row_count; row++) {
-            if (row > 0)
-                putc(',', out);
-            write_json_row(out, item, row, NULL);
+            json_begin(&json, '{');
+            write_json_cells(&json, item, row);
+            json_end(&json, '}');
         }
-        putc(']', out);
+        json_end(&json, ']');
     }
     if (report->options.only == NULL)
-        write_json_notes(report, out);
-    fputs("}\n", out);
+        write_json_notes(report, &json);
+    json_end(&json, '}');
+    emit_bytes(out, "\n", 1);
+}
+
+/* Begin a line of JSON lines, which says first what table it is of. */
+static struct json
+write_jsonl_begin(struct emit *out, const char *table)
+{
+    struct json json = { .out = out };
+
+    json_begin(&json, '{');
+    json_key(&json, "table");
+    json_text(&json, table);
+    return json;
 }
 
 static void
-write_jsonl(const struct report *report, FILE *out)
+write_jsonl(const struct report *report, struct emit *out)
 {
-    bool comma = true;
+    struct json json;
 
     if (report->options.only == NULL) {
-        fprintf(out, "{\"table\":\"%s\",\"format_version\":1", report->name);
+        json = write_jsonl_begin(out, report->name);
+        json_key(&json, "format_version");
+        json_unsigned(&json, 1);
         for (size_t i = 0; i < report->count; i++) {
             if (report->items[i].kind == REPORT_ITEM_FIELD)
-                write_json_member(out, report->items[i].columns, report->items[i].cells, &comma);
+                write_json_member(&json, &report->items[i].field, report->items[i].cells);
         }
-        write_json_notes(report, out);
-        fputs("}\n", out);
+        write_json_notes(report, &json);
+        emit_string(out, "}\n");
     }
     for (size_t i = 0; i < report->count; i++) {
         const struct report_item *item = &report->items[i];
 
         for (size_t row = 0; item->kind == REPORT_ITEM_TABLE && report_shows(report, item) && row < item->row_count;
              row++) {
-            write_json_row(out, item, row, item->name);
-            putc('\n', out);
+            json = write_jsonl_begin(out, item->name);
+            write_json_cells(&json, item, row);
+            emit_string(out, "}\n");
         }
     }
 }
 
 static void
-write_csv_text(FILE *out, const char *text)
+write_csv_cell(struct emit *out, const struct report_column *column, const struct report_cell *cell)
 {
-    if (strpbrk(text, ",\"\r\n") == NULL && *text != '\0') {
-        output_text(out, text, strlen(text));
+    if (!cell->there)
         return;
-    }
-    putc('"', out);
-    for (; *text != '\0'; text += *text != '\0') {
-        size_t plain = strcspn(text, "\"");
+    if (report_is_text(column->kind))
+        emit_csv(out, cell->text, strlen(cell->text), *cell->text == '\0' || strpbrk(cell->text, ",\"\r\n") != NULL,
+                 false);
+    else
+        write_number(out, column->kind, cell);
+}
 
-        output_text(out, text, plain);
-        text += plain;
-        if (*text != '\0')
-            fputs("\"\"", out);
+/* The columns that programs see; `row` is one of the item's, or NULL for their names. */
+static void
+write_csv_row(struct emit *out, const struct report_item *item, const struct report_cell *row)
+{
+    bool comma = false;
+
+    for (size_t c = 0; c < item->column_count; c++) {
+        if (item->columns[c].name == NULL)
+            continue;
+        emit_bytes(out, ",", comma);
+        comma = true;
+        if (row != NULL)
+            write_csv_cell(out, &item->columns[c], &row[c]);
         else
-            break;
+            emit_string(out, item->columns[c].name);
     }
-    putc('"', out);
+    emit_bytes(out, "\n", 1);
 }
 
 static void
-write_csv(const struct report *report, FILE *out)
+write_csv(const struct report *report, struct emit *out)
 {
     bool first = true;
 
     for (size_t i = 0; i < report->count; i++) {
         const struct report_item *item = &report->items[i];
-        const char *separator = "";
 
         if (item->kind != REPORT_ITEM_TABLE || !report_shows(report, item))
             continue;
-        if (!first)
-            putc('\n', out);
+        emit_bytes(out, "\n", !first);
         first = false;
-        for (size_t c = 0; c < item->column_count; c++) {
-            if (item->columns[c].name != NULL) {
-                fprintf(out, "%s%s", separator, item->columns[c].name);
-                separator = ",";
-            }
-        }
-        putc('\n', out);
-        for (size_t row = 0; row < item->row_count; row++) {
-            separator = "";
-            for (size_t c = 0; c < item->column_count; c++) {
-                const struct report_cell *cell = &item->cells[row * item->column_count + c];
-
-                if (item->columns[c].name == NULL)
-                    continue;
-                fputs(separator, out);
-                separator = ",";
-                if (cell->there && report_is_text(item->columns[c].kind))
-                    write_csv_text(out, cell->text);
-                else if (cell->there)
-                    write_number(out, &item->columns[c], cell);
-            }
-            putc('\n', out);
-        }
+        write_csv_row(out, item, NULL);
+        for (size_t row = 0; row < item->row_count; row++)
+            write_csv_row(out, item, &item->cells[row * item->column_count]);
     }
 }
 
 /* Text in a cell of Markdown: what would end the cell, or begin something else, is escaped. */
 static void
-write_markdown_text(FILE *out, const char *text)
+write_markdown_text(struct emit *out, const char *text)
 {
     while (*text != '\0') {
         size_t plain = strcspn(text, "|\\`*_<>[]");
 
-        output_text(out, text, plain);
+        emit_text(out, text, plain);
         text += plain;
         if (*text != '\0')
-            fprintf(out, "\\%c", *text++);
+            emit_format(out, "\\%c", *text++);
     }
 }
 
 static void
-write_markdown_table(FILE *out, const struct report_item *item)
+write_markdown_table(struct emit *out, const struct report_item *item)
 {
     char buffer[64];
 
     if (item->title != NULL)
-        fprintf(out, "\n**%s**\n", item->title);
-    fputs("\n|", out);
+        emit_format(out, "\n**%s**\n", item->title);
+    emit_string(out, "\n|");
     for (size_t c = 0; c < item->column_count; c++) {
         if (item->columns[c].title != NULL)
-            fprintf(out, " %s |", item->columns[c].title);
+            emit_format(out, " %s |", item->columns[c].title);
     }
-    fputs("\n|", out);
+    emit_string(out, "\n|");
     for (size_t c = 0; c < item->column_count; c++) {
         if (item->columns[c].title != NULL)
-            fputs(report_is_left(item->columns[c].kind) ? " --- |" : " ---: |", out);
+            emit_string(out, report_is_left(item->columns[c].kind) ? " --- |" : " ---: |");
     }
-    putc('\n', out);
+    emit_string(out, "\n");
     for (size_t row = 0; row < item->row_count; row++) {
-        putc('|', out);
+        emit_string(out, "|");
         for (size_t c = 0; c < item->column_count; c++) {
             const struct report_cell *cell = &item->cells[row * item->column_count + c];
 
             if (item->columns[c].title == NULL)
                 continue;
-            putc(' ', out);
+            emit_string(out, " ");
             if (cell->there)
-                write_markdown_text(out, report_words(&item->columns[c], cell, buffer, sizeof(buffer)));
-            fputs(" |", out);
+                write_markdown_text(out, report_words(item->columns[c].kind, cell, buffer, sizeof(buffer)));
+            emit_string(out, " |");
         }
-        putc('\n', out);
+        emit_string(out, "\n");
     }
 }
 
 static void
-write_markdown(const struct report *report, FILE *out)
+write_markdown(const struct report *report, struct emit *out)
 {
     char buffer[64];
 
@@ -296,37 +254,78 @@ write_markdown(const struct report *report, FILE *out)
             continue;
         if (item->kind == REPORT_ITEM_TABLE) {
             write_markdown_table(out, item);
-        } else if (item->kind == REPORT_ITEM_FIELD && item->columns->title != NULL && item->cells->there) {
-            fprintf(out, "- %s: ", item->columns->title);
-            write_markdown_text(out, report_words(item->columns, item->cells, buffer, sizeof(buffer)));
-            putc('\n', out);
+        } else if (item->kind == REPORT_ITEM_FIELD && item->field.title != NULL && item->cells->there) {
+            emit_format(out, "- %s: ", item->field.title);
+            write_markdown_text(out, report_words(item->field.kind, item->cells, buffer, sizeof(buffer)));
+            emit_string(out, "\n");
         } else if (item->kind == REPORT_ITEM_NOTE) {
-            fputs("\n", out);
+            emit_string(out, "\n");
             write_markdown_text(out, item->text);
-            putc('\n', out);
+            emit_string(out, "\n");
         } else if (item->kind == REPORT_ITEM_LINES) {
-            fprintf(out, "\n```text\n%s```\n", item->text);
+            emit_format(out, "\n```text\n%s```\n", item->text);
         }
     }
 }
 
-int
-report_write(const struct report *report, FILE *out)
+/* Write the report in its format. False: no memory. */
+static bool
+write_report(const struct report *report, struct emit *out)
 {
     switch (report->options.format) {
     case REPORT_JSON:
         write_json(report, out);
-        return 0;
+        return true;
     case REPORT_JSONL:
         write_jsonl(report, out);
-        return 0;
+        return true;
     case REPORT_CSV:
         write_csv(report, out);
-        return 0;
+        return true;
     case REPORT_MARKDOWN:
         write_markdown(report, out);
-        return 0;
+        return true;
     default:
         return report_write_table(report, out);
     }
+}
+
+/* Whether --only names a table that is there; else say which there are. */
+static bool
+write_check_only(const struct report *report)
+{
+    bool found = report->options.only == NULL;
+
+    for (size_t i = 0; i < report->count; i++)
+        found = found || report_shows(report, &report->items[i]);
+    if (found)
+        return true;
+    fprintf(stderr, "tidemark %s: --only: there is no table \"", report->name);
+    output_text(stderr, report->options.only, strlen(report->options.only));
+    fputs("\" here:", stderr);
+    for (size_t i = 0; i < report->count; i++) {
+        if (report->items[i].kind == REPORT_ITEM_TABLE)
+            fprintf(stderr, " %s", report->items[i].name);
+    }
+    putc('\n', stderr);
+    return false;
+}
+
+int
+report_print(const struct report *report, int status)
+{
+    struct emit out;
+    bool written;
+
+    if (!write_check_only(report) || emit_open_memory(&out) != COMMAND_FINE)
+        return COMMAND_WRONG;
+    written = !report->failed && write_report(report, &out) && !out.failed;
+    if (!written)
+        fprintf(stderr, "tidemark %s: no memory for the answer\n", report->name);
+    else if (report->options.format == REPORT_TABLE && !report->options.no_pager)
+        pager_print(out.buffer, out.used);
+    else
+        fwrite(out.buffer, 1, out.used, stdout);
+    free(out.buffer);
+    return written ? output_finish(status) : COMMAND_WRONG;
 }

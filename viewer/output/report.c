@@ -1,14 +1,14 @@
 /* Keeps what a command answers until it is printed. */
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "viewer/base/exit-status.h"
+#include "src/tables/grow.h"
 #include "viewer/base/output.h"
-#include "viewer/base/pager.h"
 #include "viewer/output/report-item.h"
 
 void
@@ -17,13 +17,19 @@ report_begin(struct report *report, const struct report_options *options, const 
     *report = (struct report){ .options = *options, .name = name };
 }
 
+static enum report_kind
+report_kind(const struct report_item *item, size_t column)
+{
+    return item->kind == REPORT_ITEM_FIELD ? item->field.kind : item->columns[column].kind;
+}
+
 static void
 report_free_cells(struct report_item *item)
 {
     size_t count = item->row_count * item->column_count;
 
     for (size_t i = 0; i < count; i++) {
-        if (item->cells[i].there && report_is_text(item->columns[i % item->column_count].kind))
+        if (item->cells[i].there && report_is_text(report_kind(item, i % item->column_count)))
             free((char *)item->cells[i].text);
     }
     free(item->cells);
@@ -43,16 +49,9 @@ report_end(struct report *report)
 static struct report_item *
 report_add(struct report *report, enum report_item_kind kind)
 {
-    if (report->count == report->capacity) {
-        size_t capacity = report->capacity == 0 ? 32 : 2 * report->capacity;
-        struct report_item *grown = realloc(report->items, capacity * sizeof(*grown));
-
-        if (grown == NULL) {
-            report->failed = true;
-            return NULL;
-        }
-        report->items = grown;
-        report->capacity = capacity;
+    if (!tidei_grow(&report->items, &report->capacity, report->count, 1)) {
+        report->failed = true;
+        return NULL;
     }
     report->items[report->count] = (struct report_item){ .kind = kind };
     return &report->items[report->count++];
@@ -64,21 +63,14 @@ report_add_row(struct report *report, struct report_item *item, const struct rep
 {
     struct report_cell *row;
 
-    if (item->row_count == item->row_capacity) {
-        size_t capacity = item->row_capacity == 0 ? 1 : 2 * item->row_capacity;
-        struct report_cell *grown = realloc(item->cells, capacity * item->column_count * sizeof(*grown));
-
-        if (grown == NULL) {
-            report->failed = true;
-            return;
-        }
-        item->cells = grown;
-        item->row_capacity = capacity;
+    if (!tidei_grow(&item->cells, &item->cell_capacity, item->row_count * item->column_count, item->column_count)) {
+        report->failed = true;
+        return;
     }
     row = &item->cells[item->row_count++ * item->column_count];
     for (size_t i = 0; i < item->column_count; i++) {
         row[i] = cells[i];
-        if (!cells[i].there || !report_is_text(item->columns[i].kind))
+        if (!cells[i].there || !report_is_text(report_kind(item, i)))
             continue;
         row[i].text = strdup(cells[i].text);
         if (row[i].text == NULL) {
@@ -89,13 +81,13 @@ report_add_row(struct report *report, struct report_item *item, const struct rep
 }
 
 void
-report_field(struct report *report, const struct report_column *column, struct report_cell cell)
+report_field(struct report *report, const char *name, const char *title, enum report_kind kind, struct report_cell cell)
 {
     struct report_item *item = report_add(report, REPORT_ITEM_FIELD);
 
     if (item == NULL)
         return;
-    item->columns = column;
+    item->field = (struct report_column){ name, title, kind };
     item->column_count = 1;
     report_add_row(report, item, &cell);
 }
@@ -169,56 +161,42 @@ report_has_color(const struct report *report)
     return report->options.color == REPORT_COLOR_ALWAYS || (isatty(STDOUT_FILENO) && (none == NULL || *none == '\0'));
 }
 
-bool
-report_shows(const struct report *report, const struct report_item *item)
+const char *
+report_words(enum report_kind kind, const struct report_cell *cell, char *buffer, size_t size)
 {
-    if (report->options.only == NULL)
-        return true;
-    return item->kind == REPORT_ITEM_TABLE && strcmp(report->options.only, item->name) == 0;
-}
+    struct output_figure figure;
+    int64_t change = (int64_t)cell->integer;
 
-/* Whether --only names a table that is there; else say which there are. */
-static bool
-report_check_only(const struct report *report)
-{
-    bool found = report->options.only == NULL;
-
-    for (size_t i = 0; i < report->count; i++)
-        found = found || report_shows(report, &report->items[i]);
-    if (found)
-        return true;
-    fprintf(stderr, "tidemark %s: --only: there is no table \"", report->name);
-    output_text(stderr, report->options.only, strlen(report->options.only));
-    fputs("\" here:", stderr);
-    for (size_t i = 0; i < report->count; i++) {
-        if (report->items[i].kind == REPORT_ITEM_TABLE)
-            fprintf(stderr, " %s", report->items[i].name);
+    switch (kind) {
+    case REPORT_TEXT:
+    case REPORT_NAME:
+    case REPORT_STACK:
+    case REPORT_FIGURE:
+        return cell->text;
+    case REPORT_COUNT:
+        snprintf(buffer, size, "%" PRId64, change);
+        break;
+    case REPORT_SIZE:
+        snprintf(buffer, size, "%s", output_size(&figure, cell->integer));
+        break;
+    case REPORT_CHANGE:
+        snprintf(buffer, size, "%c%s", change < 0 ? '-' : '+',
+                 output_size(&figure, change < 0 ? -cell->integer : cell->integer));
+        break;
+    case REPORT_TIME:
+        snprintf(buffer, size, "%s", output_time(&figure, change));
+        break;
+    case REPORT_SHARE:
+        snprintf(buffer, size, "%.1f%%", 100 * cell->real);
+        break;
+    case REPORT_REAL:
+        snprintf(buffer, size, "%.3g", cell->real);
+        break;
+    case REPORT_ADDRESS:
+        snprintf(buffer, size, "0x%" PRIx64, cell->integer);
+        break;
+    case REPORT_FLAG:
+        return cell->integer != 0 ? "yes" : "no";
     }
-    putc('\n', stderr);
-    return false;
-}
-
-int
-report_print(struct report *report, int status)
-{
-    char *text = NULL;
-    size_t length;
-    FILE *out;
-
-    if (!report_check_only(report))
-        return COMMAND_WRONG;
-    out = open_memstream(&text, &length);
-    if (out != NULL && !report->failed && report_write(report, out) != 0)
-        report->failed = true;
-    if (out == NULL || fclose(out) != 0 || report->failed) {
-        fprintf(stderr, "tidemark %s: no memory for the answer\n", report->name);
-        free(text);
-        return COMMAND_WRONG;
-    }
-    if (report->options.format == REPORT_TABLE && !report->options.no_pager)
-        status = pager_print(text, length, status);
-    else
-        fwrite(text, 1, length, stdout);
-    free(text);
-    return output_finish(status);
+    return buffer;
 }

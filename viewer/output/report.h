@@ -137,8 +137,9 @@ struct report {
 void report_begin(struct report *report, const struct report_options *options, const char *name);
 void report_end(struct report *report);
 
-/* A value of its own. `column` (its texts are borrowed until report_end) says what it is called. */
-void report_field(struct report *report, const struct report_column *column, struct report_cell cell);
+/* A value of its own. `name` and `title` are those of struct report_column, and borrowed until report_end. */
+void report_field(struct report *report, const char *name, const char *title, enum report_kind kind,
+                  struct report_cell cell);
 
 /* Begin a table; rows follow. `name` is its field in JSON, `title` (NULL: none) a heading. All are borrowed. */
 void report_table(struct report *report, const char *name, const char *title, const struct report_column *columns,
@@ -160,10 +161,10 @@ void report_note(struct report *report, const char *format, ...) __attribute__((
 void report_lines(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A value for people. Returns what is to be shown: `buffer`, or the cell's own text. */
-const char *report_words(const struct report_column *column, const struct report_cell *cell, char *buffer, size_t size);
+const char *report_words(enum report_kind kind, const struct report_cell *cell, char *buffer, size_t size);
 
 /* Print everything, through a pager where a terminal would scroll. `status`, or COMMAND_WRONG after a message. */
-int report_print(struct report *report, int status);
+int report_print(const struct report *report, int status);
 
 /* Whether what is printed may have colours. */
 bool report_has_color(const struct report *report);

@@ -4,98 +4,122 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include <jansson.h>
-
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/read/devices.h"
-#include "viewer/base/output.h"
+#include "viewer/read/json-pull.h"
 
-/* What meta.devices says of one. */
-struct device {
-    int64_t ordinal;
-    const char *name;     /* borrows */
-    uint64_t total_bytes; /* 0: not known */
+/* What one object of the list says. The last of several fields of one name counts. */
+struct devices_item {
+    struct trace_device device;
+    bool has_ordinal;
 };
 
-/* The list; NULL where there is none, or what stands there is no list. */
-static json_t *
-devices_list(struct view *view)
+/* One field, whose value begins with `token`. False: it is no JSON, or there is no memory. */
+static bool
+devices_field(struct json_pull *pull, const char *key, enum json_token token, struct devices_item *item)
 {
-    char *text = trace_meta(&view->trace, "devices");
-    json_t *list = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    struct trace_device *device = &item->device;
 
-    free(text);
-    if (json_is_array(list) && json_array_size(list) > 0)
-        return list;
-    json_decref(list);
-    return NULL;
+    if (strcmp(key, "device") == 0) {
+        item->has_ordinal = token == JSON_INTEGER;
+        device->ordinal = pull->integer;
+    } else if (strcmp(key, "total_bytes") == 0) {
+        device->total_bytes = token == JSON_INTEGER && pull->integer > 0 ? (uint64_t)pull->integer : 0;
+    } else if (strcmp(key, "name") == 0) {
+        free(device->name);
+        device->name = token == JSON_TEXT ? strdup(pull->text) : NULL;
+    }
+    return json_pull_skip(pull, token);
 }
 
+/* The fields of an object that has begun. */
 static bool
-devices_read(const json_t *item, struct device *out)
+devices_object(struct json_pull *pull, struct devices_item *item)
 {
-    const json_t *total_bytes = json_object_get(item, "total_bytes");
+    enum json_token token;
+    bool fine = true;
 
-    out->ordinal = json_integer_value(json_object_get(item, "device"));
-    out->name = json_string_value(json_object_get(item, "name"));
-    out->total_bytes = json_integer_value(total_bytes) > 0 ? (uint64_t)json_integer_value(total_bytes) : 0;
-    return json_is_integer(json_object_get(item, "device")) && out->name != NULL;
+    while (fine && (token = json_pull_next(pull)) == JSON_KEY) {
+        char *key = strdup(pull->text);
+
+        fine = key != NULL && devices_field(pull, key, json_pull_next(pull), item);
+        free(key);
+    }
+    return fine && token == JSON_OBJECT_END;
 }
 
+/* An element of the list, which begins with `token`. */
 static bool
-devices_is_used(struct view *view, int64_t ordinal)
+devices_element(struct json_pull *pull, enum json_token token, struct trace_devices *out)
+{
+    struct devices_item item = { .has_ordinal = false };
+
+    if (token != JSON_OBJECT)
+        return json_pull_skip(pull, token);
+    if (devices_object(pull, &item) && tidei_grow(&out->list, &out->capacity, out->count, 1)) {
+        if (item.has_ordinal && item.device.name != NULL)
+            out->list[out->count++] = item.device;
+        else
+            free(item.device.name);
+        return true;
+    }
+    free(item.device.name);
+    return false;
+}
+
+/* All of the list; *any: it has an element. False: it is no list, or no JSON. */
+static bool
+devices_list(struct json_pull *pull, struct trace_devices *out, bool *any)
+{
+    enum json_token token;
+
+    if (json_pull_next(pull) != JSON_ARRAY)
+        return false;
+    while ((token = json_pull_next(pull)) != JSON_ARRAY_END) {
+        if (!devices_element(pull, token, out))
+            return false;
+        *any = true;
+    }
+    return json_pull_next(pull) == JSON_END;
+}
+
+bool
+trace_devices_read(const struct trace *trace, struct trace_devices *out)
+{
+    char *text = trace_meta(trace, "devices");
+    struct json_pull pull;
+    bool any = false;
+
+    *out = (struct trace_devices){ 0 };
+    if (text == NULL)
+        return false;
+    json_pull_open_text(&pull, text);
+    if (!devices_list(&pull, out, &any))
+        any = false;
+    json_pull_close(&pull);
+    if (!any)
+        trace_devices_free(out);
+    return any;
+}
+
+void
+trace_devices_free(struct trace_devices *devices)
+{
+    for (size_t i = 0; i < devices->count; i++)
+        free(devices->list[i].name);
+    free(devices->list);
+    *devices = (struct trace_devices){ 0 };
+}
+
+bool
+trace_devices_is_used(const struct trace *trace, int64_t ordinal)
 {
     char sql[96];
     int64_t found;
 
     snprintf(sql, sizeof(sql), "SELECT EXISTS (SELECT 1 FROM layer WHERE device = %" PRId64 ")", ordinal);
-    return trace_integer(&view->trace, sql, &found) == COMMAND_FINE && found != 0;
-}
-
-void
-devices_report_lines(struct view *view)
-{
-    static const struct report_column gpu = { NULL, "GPU", REPORT_TEXT };
-    json_t *list = trace_has(&view->trace, "layer", "device") ? devices_list(view) : NULL;
-    struct output_figure total;
-    struct device device;
-    char text[512];
-
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        if (!devices_read(json_array_get(list, i), &device) || !devices_is_used(view, device.ordinal))
-            continue;
-        if (device.total_bytes != 0)
-            snprintf(text, sizeof(text), "%" PRId64 ": %s, %s", device.ordinal, device.name,
-                     output_size(&total, device.total_bytes));
-        else
-            snprintf(text, sizeof(text), "%" PRId64 ": %s", device.ordinal, device.name);
-        report_field(&view->report, &gpu, cell_text(text));
-    }
-    json_decref(list);
-}
-
-void
-devices_report_table(struct view *view)
-{
-    static const struct report_column columns[] = {
-        { "device", NULL, REPORT_COUNT },
-        { "name", NULL, REPORT_TEXT },
-        { "total_bytes", NULL, REPORT_SIZE },
-    };
-    json_t *list = devices_list(view);
-    struct device device;
-
-    if (list == NULL)
-        return;
-    report_table(&view->report, "devices", NULL, columns, sizeof(columns) / sizeof(columns[0]));
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        if (devices_read(json_array_get(list, i), &device))
-            report_row(&view->report, (struct report_cell[]){
-                                          cell_signed(device.ordinal),
-                                          cell_text(device.name),
-                                          device.total_bytes != 0 ? cell_unsigned(device.total_bytes) : cell_none(),
-                                      });
-    }
-    json_decref(list);
+    return trace_integer(trace, sql, &found) == COMMAND_FINE && found != 0;
 }

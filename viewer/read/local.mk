@@ -4,6 +4,8 @@ libviewer_la_SOURCES += \
 	viewer/read/devices.h \
 	viewer/read/filter.c \
 	viewer/read/filter.h \
+	viewer/read/json-pull.c \
+	viewer/read/json-pull.h \
 	viewer/read/names.c \
 	viewer/read/names.h \
 	viewer/read/rmm-csv.c \

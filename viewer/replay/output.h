@@ -5,8 +5,10 @@
 #include "viewer/replay/run.h"
 #include "viewer/replay/stack-report.h"
 
-/* Print on standard output; `text` is the stack's, and may be NULL. COMMAND_FINE, or COMMAND_WRONG after a message. */
-int replay_output_json(const struct replay *replay, const struct stack_report *report, const char *text);
-int replay_output_print(const struct replay *replay, const struct stack_report *report, const char *text);
+/*
+ * Print on standard output, as one JSON object where `json` says so; `text` is the stack's, and may be NULL.
+ * COMMAND_FINE, or COMMAND_WRONG after a message.
+ */
+int replay_output(const struct replay *replay, const struct stack_report *report, const char *text, bool json);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/output/callstack-text.h"
+#include "viewer/base/callstack-text.h"
 
 /* Where the frame that begins at `text` ends, and where the next one begins; NULL: it is the last. */
 static size_t

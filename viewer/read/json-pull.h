@@ -1,8 +1,8 @@
 /*
  * Reads JSON piece by piece, plain or gzip: a file of any size in little memory.
  */
-#ifndef VIEWER_OUTPUT_JSON_PULL_H
-#define VIEWER_OUTPUT_JSON_PULL_H
+#ifndef VIEWER_READ_JSON_PULL_H
+#define VIEWER_READ_JSON_PULL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ enum json_token {
 
 struct json_pull {
     const char *path;      /* borrows */
-    gzFile file;           /* owns */
+    gzFile file;           /* owns; NULL: all of it is in the buffer */
     unsigned char *buffer; /* owns */
     size_t begin;
     size_t end;
@@ -48,6 +48,9 @@ struct json_pull {
 
 /* COMMAND_FINE, or COMMAND_WRONG after a message; json_pull_close in both cases. */
 int json_pull_open(struct json_pull *pull, const char *path);
+
+/* Read `text`, which is given up to json_pull_close. Such a text has no path. */
+void json_pull_open_text(struct json_pull *pull, char *text);
 
 enum json_token json_pull_next(struct json_pull *pull);
 

@@ -1,6 +1,6 @@
 /* Call stacks, as names.h writes them, for people: "innermost (file:line) < ... < outermost". */
-#ifndef VIEWER_OUTPUT_CALLSTACK_TEXT_H
-#define VIEWER_OUTPUT_CALLSTACK_TEXT_H
+#ifndef VIEWER_BASE_CALLSTACK_TEXT_H
+#define VIEWER_BASE_CALLSTACK_TEXT_H
 
 #include <stddef.h>
 

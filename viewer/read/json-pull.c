@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "viewer/base/exit-status.h"
-#include "viewer/output/json-pull.h"
+#include "viewer/read/json-pull.h"
 
 #define PULL_BUFFER_BYTES (64 * 1024)
 
@@ -331,6 +331,14 @@ json_pull_open(struct json_pull *pull, const char *path)
         return COMMAND_FINE;
     fprintf(stderr, "%s: no memory\n", path);
     return COMMAND_WRONG;
+}
+
+void
+json_pull_open_text(struct json_pull *pull, char *text)
+{
+    *pull = (struct json_pull){
+        .path = "", .line = 1, .buffer = (unsigned char *)text, .end = strlen(text), .at_end = true
+    };
 }
 
 uint64_t
