@@ -126,7 +126,7 @@ check_pair(uint64_t seed, struct view *a_view, struct view *b_view)
 static bool
 check_seed(uint64_t seed)
 {
-    struct view_options options;
+    struct filter_options options;
     struct view a_view, b_view;
     bool good = false;
 
@@ -134,14 +134,14 @@ check_seed(uint64_t seed)
     random_trace_write(&trace, TRACE_A);
     random_trace_make(&trace, seed, 300);
     random_trace_write(&trace, TRACE_B);
-    options = (struct view_options){ .limit = 20 };
-    if (view_open(&a_view, "diff", &options, TRACE_A) != COMMAND_FINE)
+    options = (struct filter_options){ 0 };
+    if (view_open(&a_view, &options, TRACE_A) != COMMAND_FINE)
         return false;
-    if (view_open(&b_view, "diff", &options, TRACE_B) == COMMAND_FINE) {
+    if (view_open(&b_view, &options, TRACE_B) == COMMAND_FINE) {
         good = check_pair(seed, &a_view, &b_view);
-        view_finish(&b_view, COMMAND_WRONG);
+        view_close(&b_view);
     }
-    view_finish(&a_view, COMMAND_WRONG);
+    view_close(&a_view);
     return good;
 }
 

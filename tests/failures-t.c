@@ -63,7 +63,7 @@ check_one(const struct failure *failure, const struct random_life *life)
 static bool
 check_trace(uint64_t seed)
 {
-    struct view_options options;
+    struct filter_options options;
     struct failures failures;
     struct view view;
     uint64_t state = seed + 1;
@@ -76,9 +76,8 @@ check_trace(uint64_t seed)
             trace.lives[i].status = 4;
     }
     random_trace_write(&trace, TRACE);
-    options = (struct view_options){ .limit = 20 };
-    if (view_open(&view, "failures", &options, TRACE) != COMMAND_FINE ||
-        failures_make(&view, &failures) != COMMAND_FINE)
+    options = (struct filter_options){ 0 };
+    if (view_open(&view, &options, TRACE) != COMMAND_FINE || failures_make(&view, &failures) != COMMAND_FINE)
         return false;
     for (size_t i = 0; i < trace.count; i++) {
         if (trace.lives[i].status != 0 && next < failures.count)
@@ -88,7 +87,7 @@ check_trace(uint64_t seed)
     }
     good &= same("failures", failures.total, (int64_t)next);
     failures_free(&failures);
-    view_finish(&view, COMMAND_WRONG);
+    view_close(&view);
     return good;
 }
 

@@ -121,20 +121,20 @@ static bool
 check_trace(uint64_t seed, bool at_times)
 {
     struct moment at = { .kind = MOMENT_PEAK };
-    struct view_options options;
+    struct filter_options options;
     struct view view;
     uint64_t state = seed + 1;
     bool good;
 
     random_trace_make(&trace, seed, random_draw(&state, 150));
     random_trace_write(&trace, TRACE);
-    options = (struct view_options){ .limit = 20 };
-    if (view_open(&view, "fragmentation", &options, TRACE) != COMMAND_FINE)
+    options = (struct filter_options){ 0 };
+    if (view_open(&view, &options, TRACE) != COMMAND_FINE)
         return false;
     if (at_times)
         at = (struct moment){ .kind = MOMENT_TIME, .number = (int64_t)random_draw(&state, (uint64_t)trace.end_ns + 2) };
     good = check(&view, &at, at_times ? (int64_t)random_draw(&state, 4000) : 0);
-    view_finish(&view, COMMAND_WRONG);
+    view_close(&view);
     return good;
 }
 

@@ -12,7 +12,6 @@ cat >"$scratch/known" <<'KNOWN'
 arrow src/context/callstack src/trace/session/fork: the hooks around fork() are the recorder's
 arrow src/context/tag src/trace/ring/producer: the tag of a thread is the producer's variable
 arrow src/trace/ring/producer src/trace/events/merge: the barrier is the merge's
-circle viewer/output/report viewer/output/report-layout viewer/output/report-table viewer/output/report-write: one subject in four files
 KNOWN
 
 (cd "$top_srcdir" && find src adaptors viewer -name '*.[ch]' | LC_ALL=C sort) >"$scratch/sources"

@@ -200,7 +200,7 @@ same_rhythm(const struct steps *steps)
 static bool
 check_trace(uint64_t seed, bool suppressed, bool sparse)
 {
-    struct view_options options;
+    struct filter_options options;
     struct leaks leaks;
     struct view view;
     int64_t live = 0, hidden = 0;
@@ -215,8 +215,8 @@ check_trace(uint64_t seed, bool suppressed, bool sparse)
         life->free_ns = life->free_ns == RANDOM_NEVER ? RANDOM_NEVER : life->free_ns * 1000 + 500 + (int64_t)i;
     }
     random_trace_write(&trace, TRACE);
-    options = (struct view_options){ .limit = 20 };
-    if (view_open(&view, "leaks", &options, TRACE) != COMMAND_FINE ||
+    options = (struct filter_options){ 0 };
+    if (view_open(&view, &options, TRACE) != COMMAND_FINE ||
         leaks_make(&view, GROUPS_TAG, NULL, suppressed ? SUPPRESSIONS : NULL, 3, &leaks) != COMMAND_FINE)
         return false;
     for (size_t i = 0; i < trace.count; i++) {
@@ -232,7 +232,7 @@ check_trace(uint64_t seed, bool suppressed, bool sparse)
     if (sparse)
         good = same_rhythm(&leaks.steps) && good;
     leaks_free(&leaks);
-    view_finish(&view, COMMAND_WRONG);
+    view_close(&view);
     return good;
 }
 

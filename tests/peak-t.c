@@ -264,7 +264,7 @@ check(struct view *view, enum groups_by by, const struct moment *at)
 static bool
 check_trace(uint64_t seed, bool at_times)
 {
-    struct view_options options;
+    struct filter_options options;
     struct view view;
     uint64_t state = seed + 1;
     bool good = true;
@@ -272,8 +272,8 @@ check_trace(uint64_t seed, bool at_times)
     random_trace_make(&trace, seed, random_draw(&state, 80));
     random_trace_write(&trace, TRACE);
     make_moments();
-    options = (struct view_options){ .limit = 20 };
-    if (view_open(&view, "peak", &options, TRACE) != COMMAND_FINE)
+    options = (struct filter_options){ 0 };
+    if (view_open(&view, &options, TRACE) != COMMAND_FINE)
         return false;
     for (enum groups_by by = GROUPS_TAG; by <= GROUPS_DEVICE; by++) {
         struct moment at = { .kind = MOMENT_PEAK };
@@ -283,7 +283,7 @@ check_trace(uint64_t seed, bool at_times)
                                   .number = (int64_t)random_draw(&state, (uint64_t)trace.end_ns + 2) };
         good = check(&view, by, &at) && good;
     }
-    view_finish(&view, COMMAND_WRONG);
+    view_close(&view);
     return good;
 }
 

@@ -294,20 +294,20 @@ main(void)
 
     plan(4);
     for (uint64_t i = 0; i < ROUNDS; i++) {
-        struct view_options options;
+        struct filter_options options;
         struct view view;
         uint64_t state = seed + i + 1;
 
         random_trace_make(&trace, seed + i, random_draw(&state, 100));
         random_trace_write(&trace, TRACE);
         write_driver_calls();
-        options = (struct view_options){ .limit = 20 };
-        if (view_open(&view, "top", &options, TRACE) != COMMAND_FINE)
+        options = (struct filter_options){ 0 };
+        if (view_open(&view, &options, TRACE) != COMMAND_FINE)
             return 99;
         groups = check_groups(&view) && groups;
         lifetimes = check_lifetimes(&view) && lifetimes;
         summaries = check_summary(&view) && summaries;
-        view_finish(&view, COMMAND_WRONG);
+        view_close(&view);
     }
     ok(groups, "the figures of every group are those of brute force");
     ok(lifetimes, "so are lifetimes in time and in events, and sizes and their classes agree");

@@ -94,7 +94,7 @@ check_column(const struct timeline *timeline, size_t at)
 static bool
 check_trace(uint64_t seed, bool window)
 {
-    struct view_options options;
+    struct filter_options options;
     struct timeline timeline;
     struct view view;
     uint64_t state = seed + 1;
@@ -103,7 +103,7 @@ check_trace(uint64_t seed, bool window)
 
     random_trace_make(&trace, seed, 1 + random_draw(&state, 120));
     random_trace_write(&trace, TRACE);
-    options = (struct view_options){ .limit = 20 };
+    options = (struct filter_options){ 0 };
     from_ns = 0;
     to_ns = trace.end_ns;
     if (window) {
@@ -113,7 +113,7 @@ check_trace(uint64_t seed, bool window)
         options.to = (struct moment){ .kind = MOMENT_TIME, .number = to_ns };
     }
     count = 1 + random_draw(&state, random_draw(&state, 2) == 0 ? 5 : 300);
-    if (view_open(&view, "timeline", &options, TRACE) != COMMAND_FINE)
+    if (view_open(&view, &options, TRACE) != COMMAND_FINE)
         return false;
     if (timeline_make(&view, count, &timeline) != COMMAND_FINE)
         return false;
@@ -123,7 +123,7 @@ check_trace(uint64_t seed, bool window)
     for (size_t i = 0; good && i < count; i++)
         good = check_column(&timeline, i);
     timeline_free(&timeline);
-    view_finish(&view, COMMAND_WRONG);
+    view_close(&view);
     return good;
 }
 

@@ -185,13 +185,3 @@ groups_word(enum groups_by by)
 
     return words[by];
 }
-
-struct report_column
-groups_column(enum groups_by by)
-{
-    static const char *const titles[] = { "TAG", "CALL STACK", "SIZE", "SIZES", "STREAM", "THREAD", "LAYER", "DEVICE" };
-
-    enum report_kind kind = by == GROUPS_CALLSTACK ? REPORT_STACK : by == GROUPS_SIZE ? REPORT_FIGURE : REPORT_NAME;
-
-    return (struct report_column){ "name", titles[by], kind };
-}

@@ -8,7 +8,6 @@
 
 #include "viewer/base/id-map.h"
 #include "viewer/read/names.h"
-#include "viewer/output/report.h"
 #include "viewer/read/scan.h"
 
 /* In the order of GROUPS_CHOICES. */
@@ -67,8 +66,7 @@ const char *groups_name(const struct groups *groups, uint32_t group, char *buffe
 /* The same for a sentence: of a call stack its two innermost frames alone. */
 const char *groups_brief(const struct groups *groups, uint32_t group, char *buffer, size_t size);
 
-/* "tag", "call stack", ...: and its column, whose texts are constants. */
+/* "tag", "call stack", ... */
 const char *groups_word(enum groups_by by);
-struct report_column groups_column(enum groups_by by);
 
 #endif

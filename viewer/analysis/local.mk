@@ -18,8 +18,6 @@ libviewer_la_SOURCES += \
 	viewer/analysis/leaks.h \
 	viewer/analysis/levels.c \
 	viewer/analysis/levels.h \
-	viewer/analysis/lives-table.c \
-	viewer/analysis/lives-table.h \
 	viewer/analysis/peak.c \
 	viewer/analysis/peak.h \
 	viewer/analysis/profile.c \

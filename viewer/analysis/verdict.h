@@ -1,4 +1,4 @@
-/* What a summary comes to in words: one screen of figures, and the three sentences that say what stands out. */
+/* What was reserved for what was requested, and where the difference went. */
 #ifndef VIEWER_ANALYSIS_VERDICT_H
 #define VIEWER_ANALYSIS_VERDICT_H
 
@@ -25,10 +25,5 @@ struct verdict {
 
 /* COMMAND_FINE, or there is nothing to free; there never is. */
 int verdict_make(const struct view *view, const struct summary *summary, struct verdict *out);
-
-/* For people: the lines of figures. For all: the sentences. For programs: the fields. */
-void verdict_report_lines(struct report *report, const struct verdict *verdict);
-void verdict_report_sentences(struct report *report, const struct verdict *verdict);
-void verdict_report_fields(struct report *report, const struct verdict *verdict);
 
 #endif

@@ -3,7 +3,16 @@
 #define VIEWER_BASE_PARSE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* What an option was given, each time that it was given. */
+#define OPTION_LIST_MAX 16
+
+struct option_list {
+    const char *items[OPTION_LIST_MAX]; /* borrow from argv */
+    size_t count;
+};
 
 /* Where in a trace: a time, a share of its duration, an allocation, a mark, or the peak. */
 enum moment_kind {

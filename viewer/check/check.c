@@ -21,7 +21,7 @@
 struct check_job {
     struct check *check;         /* borrows */
     struct check_result *result; /* borrows */
-    struct view_options options;
+    struct filter_options options;
     struct view view; /* of its own: each analysis changes what the filters of its view take */
     struct view baseline;
     struct snapshot before; /* of the baseline */
@@ -170,15 +170,17 @@ static int
 baseline_start(struct check_job *job)
 {
     enum groups_by by[SNAPSHOT_GROUPS];
-    int status = view_open(&job->baseline, "check", job->check->options, job->result->budget->path);
+    int status = view_open(&job->baseline, job->check->options, job->result->budget->path);
 
     if (status != COMMAND_FINE)
         return status;
     snapshot_groups_default(&job->baseline.names, &job->view.names, by);
     status = snapshot_make(&job->baseline, by, 1, &job->before);
     job->has_baseline = status == COMMAND_FINE;
-    if (!job->has_baseline)
-        return view_finish(&job->baseline, status);
+    if (!job->has_baseline) {
+        view_close(&job->baseline);
+        return status;
+    }
     return snapshot_begin(&job->view, by, 1, &job->of.snapshot);
 }
 
@@ -210,7 +212,7 @@ baseline_drop(struct check_job *job)
     if (!job->has_baseline)
         return;
     snapshot_free(&job->before);
-    view_finish(&job->baseline, COMMAND_WRONG);
+    view_close(&job->baseline);
 }
 
 /* How each kind of budget is judged. What stands in `of` begins as zeros, and is dropped in any case. */
@@ -241,13 +243,13 @@ check_open(struct check *check, struct check_result *result, struct check_job *j
         job->options.tags = (struct option_list){ { budget->tag }, 1 };
     if (budget->layer != NULL)
         job->options.layers = (struct option_list){ { budget->layer }, 1 };
-    status = view_open(&job->view, "check", &job->options, check->path);
+    status = view_open(&job->view, &job->options, check->path);
     if (status != COMMAND_FINE)
         return status;
     status = check_kinds[budget->kind].start(job);
     if (status != COMMAND_FINE) {
         check_kinds[budget->kind].drop(job);
-        view_finish(&job->view, COMMAND_WRONG);
+        view_close(&job->view);
     }
     return status;
 }
@@ -276,7 +278,7 @@ check_judge_some(struct check *check, struct check_result *results, size_t count
         if (status == COMMAND_FINE)
             status = kind->judge(&jobs[i]);
         kind->drop(&jobs[i]);
-        view_finish(&jobs[i].view, COMMAND_WRONG);
+        view_close(&jobs[i].view);
     }
     free(jobs);
     return status;

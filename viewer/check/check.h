@@ -20,11 +20,11 @@ struct check_result {
 
 /* What is judged with. */
 struct check {
-    const char *path;                   /* borrows; of the trace */
-    const struct trace *trace;          /* borrows; open, and read through */
-    const struct view_options *options; /* borrows; what all budgets are filtered by */
-    const struct budgets *budgets;      /* borrows */
-    bool baseline_incomplete;           /* one of them was, as a message has said */
+    const char *path;                     /* borrows; of the trace */
+    const struct trace *trace;            /* borrows; open, and read through */
+    const struct filter_options *options; /* borrows; what all budgets are filtered by */
+    const struct budgets *budgets;        /* borrows */
+    bool baseline_incomplete;             /* one of them was, as a message has said */
 };
 
 /*

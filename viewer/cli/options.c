@@ -12,6 +12,9 @@
 
 #define OPTIONS_MAX 64
 
+/* Of a table, where --limit says nothing. */
+#define OPTIONS_ROWS 20
+
 #define AT(field) offsetof(struct view_options, field)
 
 static const struct option_def options_report[] = {
@@ -25,30 +28,35 @@ static const struct option_def options_report[] = {
 };
 
 static const struct option_def options_limit[] = {
-    { "limit", 'n', OPTION_COUNT, "ROWS", "at most so many rows of a table; 0: all", AT(limit), NULL, 0 },
+    { "limit", 'n', OPTION_COUNT, "ROWS", "at most so many rows of a table; 0: all", AT(report.limit), NULL, 0 },
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
 static const struct option_def options_filter[] = {
-    { "layer", 'l', OPTION_LIST, "LAYER", "only of this log layer (number); else the outermost ones", AT(layers), NULL,
+    { "layer", 'l', OPTION_LIST, "LAYER", "only of this log layer (number); else the outermost ones", AT(filter.layers),
+      NULL, 0 },
+    { "tag", 't', OPTION_LIST, "TAG", "only under this tag (path, or a pattern; none: without)", AT(filter.tags), NULL,
       0 },
-    { "tag", 't', OPTION_LIST, "TAG", "only under this tag (path, or a pattern; none: without)", AT(tags), NULL, 0 },
-    { "thread", 0, OPTION_LIST, "THREAD", "only of this thread (number, or a pattern of its name)", AT(threads), NULL,
+    { "thread", 0, OPTION_LIST, "THREAD", "only of this thread (number, or a pattern of its name)", AT(filter.threads),
+      NULL, 0 },
+    { "stream", 0, OPTION_LIST, "STREAM", "only on this stream (number, or its handle: 0x...)", AT(filter.streams),
+      NULL, 0 },
+    { "device", 0, OPTION_LIST, "DEVICE", "only on this device", AT(filter.devices), NULL, 0 },
+    { "from", 0, OPTION_MOMENT, "MOMENT", "from there on: 1.5s, 50%, #ALLOCATION or mark:TEXT", AT(filter.from), NULL,
       0 },
-    { "stream", 0, OPTION_LIST, "STREAM", "only on this stream (number, or its handle: 0x...)", AT(streams), NULL, 0 },
-    { "device", 0, OPTION_LIST, "DEVICE", "only on this device", AT(devices), NULL, 0 },
-    { "from", 0, OPTION_MOMENT, "MOMENT", "from there on: 1.5s, 50%, #ALLOCATION or mark:TEXT", AT(from), NULL, 0 },
-    { "to", 0, OPTION_MOMENT, "MOMENT", "up to there", AT(to), NULL, 0 },
-    { "min-size", 0, OPTION_SIZE, "SIZE", "only of at least this size", AT(min_size), NULL, 0 },
-    { "callstack", 0, OPTION_TEXT, "REGEX", "only where a frame of the call stack matches", AT(callstack), NULL, 0 },
+    { "to", 0, OPTION_MOMENT, "MOMENT", "up to there", AT(filter.to), NULL, 0 },
+    { "min-size", 0, OPTION_SIZE, "SIZE", "only of at least this size", AT(filter.min_size), NULL, 0 },
+    { "callstack", 0, OPTION_TEXT, "REGEX", "only where a frame of the call stack matches", AT(filter.callstack), NULL,
+      0 },
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
 static const struct option_def options_window[] = {
-    { "layer", 'l', OPTION_LIST, "LAYER", "only of this log layer (number); else the outermost ones", AT(layers), NULL,
+    { "layer", 'l', OPTION_LIST, "LAYER", "only of this log layer (number); else the outermost ones", AT(filter.layers),
+      NULL, 0 },
+    { "from", 0, OPTION_MOMENT, "MOMENT", "from there on: 1.5s, 50%, #ALLOCATION or mark:TEXT", AT(filter.from), NULL,
       0 },
-    { "from", 0, OPTION_MOMENT, "MOMENT", "from there on: 1.5s, 50%, #ALLOCATION or mark:TEXT", AT(from), NULL, 0 },
-    { "to", 0, OPTION_MOMENT, "MOMENT", "up to there", AT(to), NULL, 0 },
+    { "to", 0, OPTION_MOMENT, "MOMENT", "up to there", AT(filter.to), NULL, 0 },
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
@@ -286,7 +294,7 @@ options_parse(const struct command *self, int argc, char **argv, void *own, stru
     int status = OPTIONS_GO;
     int result;
 
-    *common = (struct view_options){ .limit = 20 };
+    *common = (struct view_options){ .report = { .limit = OPTIONS_ROWS } };
     options_prepare(&all, tables, options_tables(self, own, common, tables));
     opterr = 0;
     while (status == OPTIONS_GO && (result = getopt_long(argc, argv, all.shorts, all.longs, NULL)) != -1) {
@@ -301,8 +309,8 @@ options_parse(const struct command *self, int argc, char **argv, void *own, stru
             return command_help(self);
         status = options_set(self, all.defs[place], all.bases[place], optarg);
     }
-    if (status == OPTIONS_GO && common->limit == 0)
-        common->limit = UINT64_MAX;
+    if (status == OPTIONS_GO && common->report.limit == 0)
+        common->report.limit = UINT64_MAX;
     return status;
 }
 

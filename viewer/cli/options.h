@@ -11,6 +11,7 @@
 
 #include "viewer/base/parse.h"
 #include "viewer/output/report.h"
+#include "viewer/read/filter.h"
 
 struct command;
 
@@ -39,13 +40,6 @@ struct option_def {
     int value;            /* OPTION_SET */
 };
 
-#define OPTION_LIST_MAX 16
-
-struct option_list {
-    const char *items[OPTION_LIST_MAX]; /* borrow from argv */
-    size_t count;
-};
-
 /* Which of the common options a command takes. */
 enum {
     OPTIONS_REPORT = 1, /* how it is printed */
@@ -54,13 +48,10 @@ enum {
     OPTIONS_WINDOW = 8, /* of the filters the layer and the time alone, where all blocks of a pool have to count */
 };
 
+/* What the common options fill. */
 struct view_options {
     struct report_options report;
-    struct option_list layers, tags, threads, streams, devices;
-    const char *callstack;
-    struct moment from, to;
-    uint64_t min_size;
-    uint64_t limit; /* rows of a table; UINT64_MAX: all */
+    struct filter_options filter;
 };
 
 /* Nothing to return: go on. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "viewer/check/write.h"
+#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/base/output.h"
 
@@ -161,7 +162,8 @@ check_report(struct report *report, const struct check_result *results, size_t c
 
 /* Print the results, and close the view. Returns the exit status. */
 static int
-check_finish(struct view *view, const struct check_options *options, const struct check_result *results, size_t count)
+check_finish(struct view *view, struct report *report, const struct check_options *options,
+             const struct check_result *results, size_t count)
 {
     const char *incomplete = view->trace.lost_events != 0 ? "it has lost events"
                              : view->trace.in_progress    ? "it is in progress"
@@ -174,15 +176,15 @@ check_finish(struct view *view, const struct check_options *options, const struc
         failed += !results[i].passed;
     status = failed > 0 ? COMMAND_FINDING : COMMAND_FINE;
     if (options->output == CHECK_REPORT) {
-        check_report(&view->report, results, count, failed);
-        return view_finish(view, status);
+        check_report(report, results, count, failed);
+        return answer_finish(view, report, status);
     }
     if ((options->output == CHECK_TAP ? check_write_tap(results, count, incomplete)
                                       : check_write_junit(view->trace.path, results, count, incomplete)) != 0)
         status = trace_broken(&view->trace, "no memory for the answer");
     else if (trace_verdict(&view->trace) != COMMAND_FINE)
         status = COMMAND_INCOMPLETE;
-    view_finish(view, COMMAND_WRONG);
+    answer_finish(view, report, COMMAND_WRONG);
     return output_finish(status);
 }
 
@@ -192,23 +194,25 @@ check_all(const struct check_options *options, const struct view_options *common
           const char *path)
 {
     struct check_result *results = calloc(budgets->count, sizeof(*results));
+    struct report report;
     struct view view;
-    struct check check = { .path = path, .trace = &view.trace, .options = common, .budgets = budgets };
-    int status = view_open(&view, "check", common, path);
+    struct check check = { .path = path, .trace = &view.trace, .options = &common->filter, .budgets = budgets };
+    int status = view_open(&view, &common->filter, path);
 
-    if (status == COMMAND_FINE && results == NULL)
-        status = view_finish(&view, trace_broken(&view.trace, "no memory for its budgets"));
     if (status != COMMAND_FINE) {
         free(results);
         return status;
     }
+    report_begin(&report, &common->report, "check");
+    if (results == NULL)
+        return answer_finish(&view, &report, trace_broken(&view.trace, "no memory for its budgets"));
     status = check_judge(&check, results);
     if (status == COMMAND_FINE) {
-        status = check_finish(&view, options, results, budgets->count);
+        status = check_finish(&view, &report, options, results, budgets->count);
         if (check.baseline_incomplete && status != COMMAND_WRONG)
             status = COMMAND_INCOMPLETE;
     } else {
-        view_finish(&view, status);
+        answer_finish(&view, &report, status);
     }
     for (size_t i = 0; i < budgets->count; i++)
         check_free(&results[i]);

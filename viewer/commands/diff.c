@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "viewer/analysis/align.h"
+#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
+#include "viewer/commands/tables.h"
 #include "viewer/base/output.h"
 
 struct diff_options {
@@ -31,6 +33,7 @@ static const struct option_def diff_option_defs[] = {
 struct diff {
     struct view a_view;
     struct view b_view;
+    struct report report;
     struct snapshot a;
     struct snapshot b;
     double tolerance;
@@ -52,10 +55,10 @@ diff_report_figure(struct diff *diff, const char *name, const char *words, enum 
         report_words(i < 2 ? kind : REPORT_CHANGE, &cells[i], texts[i], sizeof(texts[i]));
     if (kind == REPORT_COUNT)
         snprintf(texts[2], sizeof(texts[2]), "%+" PRId64, (int64_t)(b - a));
-    report_row(&diff->b_view.report, (struct report_cell[]){ cell_text(name), cell_text(words), cell_text(texts[0]),
-                                                             cell_text(texts[1]), change, cells[0], cells[1], cells[2],
-                                                             cell_share((double)b - (double)a, (double)a),
-                                                             judged ? cell_flag(worse) : cell_none() });
+    report_row(&diff->report, (struct report_cell[]){ cell_text(name), cell_text(words), cell_text(texts[0]),
+                                                      cell_text(texts[1]), change, cells[0], cells[1], cells[2],
+                                                      cell_share((double)b - (double)a, (double)a),
+                                                      judged ? cell_flag(worse) : cell_none() });
     if (worse) {
         size_t length = strlen(diff->why);
 
@@ -75,7 +78,7 @@ diff_report_figures(struct diff *diff)
     };
     const struct snapshot *a = &diff->a, *b = &diff->b;
 
-    report_table(&diff->b_view.report, "figures", NULL, columns, sizeof(columns) / sizeof(columns[0]));
+    report_table(&diff->report, "figures", NULL, columns, sizeof(columns) / sizeof(columns[0]));
     diff_report_figure(diff, "peak_bytes", "peak", REPORT_SIZE, true, a->peak_bytes, b->peak_bytes);
     if (a->has_reserved && b->has_reserved)
         diff_report_figure(diff, "reserved_peak_bytes", "most reserved", REPORT_SIZE, true, a->reserved_peak_bytes,
@@ -96,16 +99,16 @@ diff_note_verdict(struct diff *diff)
     if (diff->tolerance > 0)
         snprintf(allowed, sizeof(allowed), ", with a tolerance of %.3g%%", 100 * diff->tolerance);
     if (diff->worse)
-        report_note(&diff->b_view.report, "B is worse than A%s: %s.", allowed, diff->why);
+        report_note(&diff->report, "B is worse than A%s: %s.", allowed, diff->why);
     else
-        report_note(&diff->b_view.report, "B is no worse than A%s.", allowed);
+        report_note(&diff->report, "B is no worse than A%s.", allowed);
 }
 
 /* What the peak changed by most. */
 static void
 diff_note_change(struct diff *diff, const struct align *align, enum groups_by by)
 {
-    struct report *report = &diff->b_view.report;
+    struct report *report = &diff->report;
     uint64_t a = diff->a.peak_bytes, b = diff->b.peak_bytes;
     struct output_figure change_figure, own_figure;
     const struct align_row *most = NULL;
@@ -142,8 +145,8 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
         { "b_count", "IN B", REPORT_COUNT },
     };
     enum groups_by what = diff->a.by[by].groups.by;
-    struct report *report = &diff->b_view.report;
-    uint64_t limit = diff->b_view.options->limit;
+    struct report *report = &diff->report;
+    uint64_t limit = report->options.limit;
     struct output_figure figure;
     struct align align;
     int64_t left = 0;
@@ -152,7 +155,7 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
     if (align_make(&diff->a, &diff->b, by, &align) != COMMAND_FINE)
         return COMMAND_WRONG;
     memcpy(columns[by], common, sizeof(common));
-    columns[by][0] = groups_column(what);
+    columns[by][0] = report_group_column(what);
     report_table(report, names[what], first ? "What was live at the two peaks" : NULL, columns[by], 7);
     report_spare(report, "a_count b_count");
     for (size_t i = 0; i < align.count; i++) {
@@ -186,7 +189,6 @@ diff_compare(struct diff *diff, const struct diff_options *options)
 {
     enum groups_by by[SNAPSHOT_GROUPS];
     size_t count = 0;
-    char *subject = view_subject(&diff->b_view);
     int status;
 
     if (options->by >= 0)
@@ -194,10 +196,9 @@ diff_compare(struct diff *diff, const struct diff_options *options)
     else
         count = snapshot_groups_default(&diff->a_view.names, &diff->b_view.names, by);
     diff->tolerance = options->tolerance;
-    report_field(&diff->b_view.report, "a", "A", REPORT_TEXT, cell_text(diff->a_view.trace.path));
-    report_field(&diff->b_view.report, "b", "B", REPORT_TEXT, cell_text(diff->b_view.trace.path));
-    report_field(&diff->b_view.report, "of", "of", REPORT_TEXT, cell_text(subject));
-    free(subject);
+    report_field(&diff->report, "a", "A", REPORT_TEXT, cell_text(diff->a_view.trace.path));
+    report_field(&diff->report, "b", "B", REPORT_TEXT, cell_text(diff->b_view.trace.path));
+    answer_subject(&diff->report, &diff->b_view);
     status = snapshot_make(&diff->a_view, by, count, &diff->a);
     if (status != COMMAND_FINE)
         return status;
@@ -224,18 +225,19 @@ diff_run(const struct command *self, int argc, char **argv)
     status = options_parse_arguments(self, argc, argv, &options, &common, 2, "trace");
     if (status != OPTIONS_GO)
         return status;
-    status = view_open(&diff.a_view, self->name, &common, argv[optind]);
+    status = view_open(&diff.a_view, &common.filter, argv[optind]);
     if (status != COMMAND_FINE)
         return status;
-    status = view_open(&diff.b_view, self->name, &common, argv[optind + 1]);
+    status = view_open(&diff.b_view, &common.filter, argv[optind + 1]);
     if (status == COMMAND_FINE) {
+        report_begin(&diff.report, &common.report, self->name);
         status = diff_compare(&diff, &options);
         verdict = status == COMMAND_WRONG ? COMMAND_FINE : trace_verdict(&diff.a_view.trace);
-        status = view_finish(&diff.b_view, status);
+        status = answer_finish(&diff.b_view, &diff.report, status);
         if (verdict != COMMAND_FINE && status != COMMAND_WRONG)
             status = verdict;
     }
-    view_finish(&diff.a_view, COMMAND_WRONG);
+    view_close(&diff.a_view);
     return status;
 }
 

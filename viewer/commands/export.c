@@ -55,14 +55,16 @@ export_run(const struct command *self, int argc, char **argv)
     status = options_parse_arguments(self, argc, argv, &own, &options, 1, "trace");
     if (status != OPTIONS_GO)
         return status;
-    options.report.no_pager = true;
-    status = view_open(&view, self->name, &options, argv[optind]);
+    status = view_open(&view, &options.filter, argv[optind]);
     if (status != COMMAND_FINE)
         return status;
     status = emit_open(&out, own.output, export_formats[own.format]->compress);
     if (status == COMMAND_FINE)
         status = emit_close(&out, export_formats[own.format]->run(&export));
-    return view_finish(&view, status);
+    if (status == COMMAND_FINE)
+        status = trace_verdict(&view.trace);
+    view_close(&view);
+    return status;
 }
 
 const struct command command_export = {

@@ -6,6 +6,7 @@
 
 #include <tidemark/status.h>
 
+#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/analysis/failures.h"
 #include "viewer/analysis/groups.h"
@@ -30,7 +31,8 @@ static const struct report_column failures_columns[] = {
 };
 
 static void
-failures_report_row(struct view *view, const struct failures *failures, const struct failure *failure)
+failures_report_row(struct view *view, struct report *report, const struct failures *failures,
+                    const struct failure *failure)
 {
     const struct scan_life *life = &failure->life;
     const struct names *names = &view->names;
@@ -55,18 +57,18 @@ failures_report_row(struct view *view, const struct failures *failures, const st
         cell_text(failure->pinned_by),
     };
 
-    report_row(&view->report, cells);
+    report_row(report, cells);
 }
 
 /* The limits below what is looked at, as stack text has them. */
 static void
-failures_note_limits(struct view *view)
+failures_note_limits(struct view *view, struct report *report)
 {
     for (size_t i = 0; i < view->layers.count; i++) {
         const struct trace_layer *layer = &view->layers.layers[i];
 
         if (strcmp(layer->kind, "limit") == 0)
-            report_note(&view->report, "Layer %lld is limit(%s).", (long long)layer->layer_id, layer->config);
+            report_note(report, "Layer %lld is limit(%s).", (long long)layer->layer_id, layer->config);
     }
 }
 
@@ -95,51 +97,49 @@ failures_report_causes(struct report *report, const struct failures *failures)
 
 /* Where reserved, free and holes come from. */
 static void
-failures_report_source(struct view *view, const struct failures *failures)
+failures_report_source(struct report *report, const struct failures *failures)
 {
 
-    report_field(&view->report, "source", NULL, REPORT_TEXT,
+    report_field(report, "source", NULL, REPORT_TEXT,
                  cell_text(failures->layers.lower.active ? "layers"
                            : failures->samples.count > 0 ? "samples"
                                                          : "none"));
-    report_field(&view->report, NULL, "from", REPORT_TEXT,
+    report_field(report, NULL, "from", REPORT_TEXT,
                  cell_text(failures->layers.lower.active ? "two recorded layers: the chunks are what the log below has"
                            : failures->samples.count > 0 ? "pool samples, which do not say how large the holes are"
                                                          : "this layer alone: nothing says what was free"));
 }
 
 static void
-failures_report_list(struct view *view, const struct failures *failures)
+failures_report_list(struct view *view, struct report *report, const struct failures *failures)
 {
-    size_t shown = failures->count < view->options->limit ? failures->count : (size_t)view->options->limit;
+    size_t shown = failures->count < report->options.limit ? failures->count : (size_t)report->options.limit;
 
-    report_table(&view->report, "failures", NULL, failures_columns,
-                 sizeof(failures_columns) / sizeof(failures_columns[0]));
-    report_spare(&view->report, "live_bytes reserved_bytes ns");
+    report_table(report, "failures", NULL, failures_columns, sizeof(failures_columns) / sizeof(failures_columns[0]));
+    report_spare(report, "live_bytes reserved_bytes ns");
     for (size_t i = 0; i < shown; i++)
-        failures_report_row(view, failures, &failures->list[i]);
+        failures_report_row(view, report, failures, &failures->list[i]);
     if (shown < failures->total)
-        report_note(&view->report, "These are the first %zu of %llu.", shown, (unsigned long long)failures->total);
+        report_note(report, "These are the first %zu of %llu.", shown, (unsigned long long)failures->total);
     if (failures->by_cause[FAILURE_LIMIT] > 0)
-        failures_note_limits(view);
+        failures_note_limits(view, report);
 }
 
 static int
-failures_analyse(struct view *view, const void *own)
+failures_analyse(struct view *view, struct report *report, const void *own)
 {
     struct failures failures;
-    char *subject = view_subject(view);
-    int status = failures_make(view, &failures);
+    int status;
 
     (void)own;
-    report_field(&view->report, "of", "of", REPORT_TEXT, cell_text(subject));
-    free(subject);
+    answer_subject(report, view);
+    status = failures_make(view, &failures);
     if (status != COMMAND_FINE)
         return status;
-    failures_report_source(view, &failures);
-    failures_report_causes(&view->report, &failures);
+    failures_report_source(report, &failures);
+    failures_report_causes(report, &failures);
     if (failures.total > 0)
-        failures_report_list(view, &failures);
+        failures_report_list(view, report, &failures);
     failures_free(&failures);
     return COMMAND_FINE;
 }
@@ -147,7 +147,7 @@ failures_analyse(struct view *view, const void *own)
 static int
 failures_run(const struct command *self, int argc, char **argv)
 {
-    return view_run(self, argc, argv, NULL, failures_analyse);
+    return answer_run(self, argc, argv, NULL, failures_analyse);
 }
 
 const struct command command_failures = {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/analysis/fragment.h"
 #include "viewer/analysis/groups.h"
@@ -82,9 +83,8 @@ fragmentation_row(struct report *report, const char *moment, const struct fragme
 }
 
 static void
-fragmentation_report_moments(struct view *view, const struct fragment *fragment)
+fragmentation_report_moments(struct report *report, const struct fragment *fragment)
 {
-    struct report *report = &view->report;
 
     report_table(report, "moments", NULL, fragmentation_columns,
                  sizeof(fragmentation_columns) / sizeof(fragmentation_columns[0]));
@@ -98,7 +98,7 @@ fragmentation_report_moments(struct view *view, const struct fragment *fragment)
 
 /* From what was requested to what the device gave, at the moment. */
 static void
-fragmentation_report_waterfall(struct view *view, const struct fragment *fragment)
+fragmentation_report_waterfall(struct report *report, const struct fragment *fragment)
 {
     static const struct report_column columns[] = {
         { "step", "STEP", REPORT_TEXT },
@@ -125,11 +125,11 @@ fragmentation_report_waterfall(struct view *view, const struct fragment *fragmen
     };
     uint64_t before = 0;
 
-    report_table(&view->report, "waterfall", "From the request to the device", columns, 4);
+    report_table(report, "waterfall", "From the request to the device", columns, 4);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         if (!steps[i].there)
             continue;
-        report_row(&view->report,
+        report_row(report,
                    (struct report_cell[]){ cell_text(steps[i].step), cell_unsigned(steps[i].bytes),
                                            i > 0 ? cell_signed((int64_t)(steps[i].bytes - before)) : cell_none(),
                                            cell_text(steps[i].bytes != before ? steps[i].what : NULL) });
@@ -146,7 +146,7 @@ fragmentation_held(const void *context, uint32_t number)
 }
 
 static int
-fragmentation_report_pins(struct view *view, const struct fragment *fragment)
+fragmentation_report_pins(struct view *view, struct report *report, const struct fragment *fragment)
 {
     static const struct report_column columns[] = {
         { "chunk", "CHUNK", REPORT_ADDRESS },       { "chunk_bytes", "SIZE", REPORT_SIZE },
@@ -161,7 +161,7 @@ fragmentation_report_pins(struct view *view, const struct fragment *fragment)
 
     if (order == NULL)
         return trace_broken(&view->trace, "no memory for the answer");
-    report_table(&view->report, "pins", "Blocks that pin chunks which are otherwise empty", columns, 6);
+    report_table(report, "pins", "Blocks that pin chunks which are otherwise empty", columns, 6);
     for (size_t i = 0; i < space->chunk_count; i++) {
         const struct space_chunk *chunk = &space->chunks[order[i].number];
         char text[512];
@@ -169,17 +169,16 @@ fragmentation_report_pins(struct view *view, const struct fragment *fragment)
         if (chunk->block_count == 0 || (double)chunk->used_bytes > FRAGMENTATION_PINNED * (double)chunk->size)
             continue;
         held += order[i].figure;
-        if (shown++ >= view->options->limit)
+        if (shown++ >= report->options.limit)
             continue;
         space_pins(view, space, chunk, text, sizeof(text));
-        report_row(&view->report,
-                   (struct report_cell[]){ cell_unsigned(chunk->address), cell_unsigned(chunk->size),
-                                           cell_unsigned(chunk->block_count), cell_unsigned(chunk->used_bytes),
-                                           cell_unsigned(order[i].figure), cell_text(text) });
+        report_row(report, (struct report_cell[]){ cell_unsigned(chunk->address), cell_unsigned(chunk->size),
+                                                   cell_unsigned(chunk->block_count), cell_unsigned(chunk->used_bytes),
+                                                   cell_unsigned(order[i].figure), cell_text(text) });
     }
     free(order);
     if (shown > 0)
-        report_note(&view->report, "%zu chunk%s at most a quarter full hold%s back %s.", shown, shown == 1 ? "" : "s",
+        report_note(report, "%zu chunk%s at most a quarter full hold%s back %s.", shown, shown == 1 ? "" : "s",
                     shown == 1 ? "s" : "", output_size(&figure, held));
     return COMMAND_FINE;
 }
@@ -193,7 +192,7 @@ fragmentation_free(const void *context, uint32_t number)
 }
 
 static int
-fragmentation_report_chunks(struct view *view, const struct fragment *fragment)
+fragmentation_report_chunks(struct view *view, struct report *report, const struct fragment *fragment)
 {
     static const struct report_column columns[] = {
         { "chunk", "CHUNK", REPORT_ADDRESS },
@@ -210,19 +209,18 @@ fragmentation_report_chunks(struct view *view, const struct fragment *fragment)
 
     if (order == NULL)
         return trace_broken(&view->trace, "no memory for the answer");
-    report_table(&view->report, "chunks", "Chunks with the most free bytes", columns, 8);
-    report_spare(&view->report, "holes used_share");
-    for (size_t i = 0; i < space->chunk_count && i < view->options->limit; i++) {
+    report_table(report, "chunks", "Chunks with the most free bytes", columns, 8);
+    report_spare(report, "holes used_share");
+    for (size_t i = 0; i < space->chunk_count && i < report->options.limit; i++) {
         const struct space_chunk *chunk = &space->chunks[order[i].number];
         uint64_t free_bytes = order[i].figure;
 
-        report_row(&view->report,
-                   (struct report_cell[]){
-                       cell_unsigned(chunk->address), cell_unsigned(chunk->size),
-                       cell_share((double)chunk->used_bytes, (double)chunk->size), cell_unsigned(free_bytes),
-                       cell_unsigned(chunk->largest_hole), cell_unsigned(chunk->holes),
-                       cell_real(free_bytes == 0 ? 0 : 1 - (double)chunk->largest_hole / (double)free_bytes),
-                       cell_unsigned(chunk->block_count) });
+        report_row(report, (struct report_cell[]){
+                               cell_unsigned(chunk->address), cell_unsigned(chunk->size),
+                               cell_share((double)chunk->used_bytes, (double)chunk->size), cell_unsigned(free_bytes),
+                               cell_unsigned(chunk->largest_hole), cell_unsigned(chunk->holes),
+                               cell_real(free_bytes == 0 ? 0 : 1 - (double)chunk->largest_hole / (double)free_bytes),
+                               cell_unsigned(chunk->block_count) });
     }
     free(order);
     return COMMAND_FINE;
@@ -230,7 +228,7 @@ fragmentation_report_chunks(struct view *view, const struct fragment *fragment)
 
 /* What each stream has in the pool: the free bytes between blocks belong to none. */
 static int
-fragmentation_report_streams(struct view *view, const struct fragment *fragment)
+fragmentation_report_streams(struct view *view, struct report *report, const struct fragment *fragment)
 {
     static const struct report_column columns[] = {
         { "stream", "STREAM", REPORT_TEXT },           { "requested_bytes", "REQUESTED", REPORT_SIZE },
@@ -258,13 +256,13 @@ fragmentation_report_streams(struct view *view, const struct fragment *fragment)
             sums[at].last_chunk = i + 1;
         }
     }
-    report_table(&view->report, "streams", "By stream", columns, 6);
-    for (size_t i = 0; i < count && i < view->options->limit; i++) {
+    report_table(report, "streams", "By stream", columns, 6);
+    for (size_t i = 0; i < count && i < report->options.limit; i++) {
         char name[GROUPS_NAME];
 
         if (sums[i].blocks == 0)
             continue;
-        report_row(&view->report,
+        report_row(report,
                    (struct report_cell[]){
                        cell_text(names_stream(&view->names, view->names.streams.names[i].id, name, sizeof(name))),
                        cell_unsigned(sums[i].requested), cell_unsigned(sums[i].rounded - sums[i].requested),
@@ -277,12 +275,12 @@ fragmentation_report_streams(struct view *view, const struct fragment *fragment)
 
 /* Where the figures come from, which nobody should have to guess. */
 static void
-fragmentation_report_source(struct view *view, const struct fragment *fragment)
+fragmentation_report_source(struct report *report, const struct fragment *fragment)
 {
     struct output_figure figure;
     char text[256];
 
-    report_field(&view->report, "source", NULL, REPORT_TEXT,
+    report_field(report, "source", NULL, REPORT_TEXT,
                  cell_text(fragment->layers.lower.active ? "layers"
                            : fragment->samples.count > 0 ? "samples"
                                                          : "addresses"));
@@ -294,32 +292,29 @@ fragmentation_report_source(struct view *view, const struct fragment *fragment)
                  fragment->samples.count > 0 ? "pool samples for utilisation and device; for holes, "
                                              : "no log below and no pool samples: ",
                  output_size(&figure, fragment->layers.page_bytes));
-    report_field(&view->report, NULL, "from", REPORT_TEXT, cell_text(text));
+    report_field(report, NULL, "from", REPORT_TEXT, cell_text(text));
 }
 
 static void
-fragmentation_report_head(struct view *view, const struct fragment *fragment)
+fragmentation_report_head(struct view *view, struct report *report, const struct fragment *fragment)
 {
-    char *subject = view_subject(view);
     double share = fragment_utilisation(fragment);
     uint64_t reserved_bytes =
         fragment->layers.lower.active ? fragment->reserved_peak_bytes : fragment->samples.reserved_peak_bytes;
 
-    report_field(&view->report, "of", "of", REPORT_TEXT, cell_text(subject));
-    free(subject);
-    fragmentation_report_source(view, fragment);
-    report_field(&view->report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(fragment->peak_bytes));
-    report_field(&view->report, "rounded_peak_bytes", "peak, rounded", REPORT_SIZE,
+    answer_subject(report, view);
+    fragmentation_report_source(report, fragment);
+    report_field(report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(fragment->peak_bytes));
+    report_field(report, "rounded_peak_bytes", "peak, rounded", REPORT_SIZE,
                  cell_unsigned(fragment->rounded_peak_bytes));
-    report_field(&view->report, "reserved_peak_bytes", "peak reserved", REPORT_SIZE,
+    report_field(report, "reserved_peak_bytes", "peak reserved", REPORT_SIZE,
                  share >= 0 ? cell_unsigned(reserved_bytes) : cell_none());
-    report_field(&view->report, "utilisation", "utilisation", REPORT_SHARE,
-                 share >= 0 ? cell_real(share) : cell_none());
-    report_field(&view->report, "request_bytes", "request", REPORT_SIZE, cell_unsigned(fragment->request_bytes));
+    report_field(report, "utilisation", "utilisation", REPORT_SHARE, share >= 0 ? cell_real(share) : cell_none());
+    report_field(report, "request_bytes", "request", REPORT_SIZE, cell_unsigned(fragment->request_bytes));
 }
 
 static int
-fragmentation_analyse(struct view *view, const void *own)
+fragmentation_analyse(struct view *view, struct report *report, const void *own)
 {
     const struct fragmentation_options *options = own;
     struct fragment fragment;
@@ -327,14 +322,14 @@ fragmentation_analyse(struct view *view, const void *own)
 
     if (status != COMMAND_FINE)
         return status;
-    fragmentation_report_head(view, &fragment);
-    fragmentation_report_waterfall(view, &fragment);
-    fragmentation_report_moments(view, &fragment);
-    status = fragmentation_report_pins(view, &fragment);
+    fragmentation_report_head(view, report, &fragment);
+    fragmentation_report_waterfall(report, &fragment);
+    fragmentation_report_moments(report, &fragment);
+    status = fragmentation_report_pins(view, report, &fragment);
     if (status == COMMAND_FINE)
-        status = fragmentation_report_chunks(view, &fragment);
+        status = fragmentation_report_chunks(view, report, &fragment);
     if (status == COMMAND_FINE)
-        status = fragmentation_report_streams(view, &fragment);
+        status = fragmentation_report_streams(view, report, &fragment);
     fragment_free(&fragment);
     return status;
 }
@@ -344,6 +339,7 @@ fragmentation_run(const struct command *self, int argc, char **argv)
 {
     struct fragmentation_options options = { .at = { .kind = MOMENT_PEAK }, .page = SPACE_PAGE, .moments = 10 };
     struct view_options common;
+    struct report report;
     struct view view;
     int status;
 
@@ -352,8 +348,11 @@ fragmentation_run(const struct command *self, int argc, char **argv)
         return status;
     if (options.page == 0 || (options.page & (options.page - 1)) != 0)
         return command_misused(self, "--page: a power of two");
-    status = view_open(&view, self->name, &common, argv[optind]);
-    return status == COMMAND_FINE ? view_finish(&view, fragmentation_analyse(&view, &options)) : status;
+    status = view_open(&view, &common.filter, argv[optind]);
+    if (status != COMMAND_FINE)
+        return status;
+    report_begin(&report, &common.report, self->name);
+    return answer_finish(&view, &report, fragmentation_analyse(&view, &report, &options));
 }
 
 const struct command command_fragmentation = {

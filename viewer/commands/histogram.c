@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/output/drawing.h"
 #include "viewer/analysis/histogram.h"
@@ -146,7 +147,8 @@ histogram_order_figure(const void *context, uint32_t number)
 }
 
 static int
-histogram_report_exact(struct view *view, struct histogram_table *table, const struct histogram *histogram)
+histogram_report_exact(struct view *view, struct report *report, struct histogram_table *table,
+                       const struct histogram *histogram)
 {
     const struct histogram_order self = { histogram, table->of };
     struct order *order = order_make(histogram->exact.groups.count, histogram_order_figure, &self);
@@ -161,11 +163,11 @@ histogram_report_exact(struct view *view, struct histogram_table *table, const s
     }
     report_table(table->report, "exact", "Exact sizes", histogram_size_columns, HISTOGRAM_SIZE_COLUMNS);
     report_spare(table->report, "live_count mean_life_ns bytes_share");
-    for (size_t i = 0; i < count && i < view->options->limit; i++)
+    for (size_t i = 0; i < count && i < report->options.limit; i++)
         histogram_size_row(table, NULL, cell_none(), cell_unsigned(histogram->exact.groups.keys[order[i].number]),
                            &histogram->exact.list[order[i].number]);
-    if (count > view->options->limit)
-        report_note(table->report, "%llu more sizes.", (unsigned long long)(count - view->options->limit));
+    if (count > report->options.limit)
+        report_note(table->report, "%llu more sizes.", (unsigned long long)(count - report->options.limit));
     free(order);
     return COMMAND_FINE;
 }
@@ -257,14 +259,15 @@ histogram_report_bins(struct histogram_table *table, const struct histogram *his
 }
 
 static int
-histogram_analyse(struct view *view, const void *own)
+histogram_analyse(struct view *view, struct report *report, const void *own)
 {
     const struct histogram_options *options = own;
-    struct histogram_table table = { .report = &view->report, .of = (enum histogram_of)options->of };
+    struct histogram_table table = { .report = report, .of = (enum histogram_of)options->of };
     struct histogram *histogram = malloc(sizeof(*histogram));
-    char *subject = view_subject(view);
-    int status = histogram != NULL ? histogram_make(view, histogram) : trace_broken(&view->trace, "no memory");
+    int status;
 
+    answer_subject(report, view);
+    status = histogram != NULL ? histogram_make(view, histogram) : trace_broken(&view->trace, "no memory");
     if (status == COMMAND_FINE) {
         const struct tally *all = &histogram->exact.all;
 
@@ -272,19 +275,17 @@ histogram_analyse(struct view *view, const void *own)
         table.all_count = (double)all->allocations;
         table.all_bytes = (double)all->bytes;
         table.all_byte_ns = (double)all->byte_ns;
-        report_field(&view->report, "of", "of", REPORT_TEXT, cell_text(subject));
-        report_field(&view->report, "allocations", "allocations", REPORT_COUNT, cell_unsigned(all->allocations));
-        report_field(&view->report, "total_bytes", "bytes", REPORT_SIZE, cell_unsigned(all->bytes));
-        report_field(&view->report, "sizes_count", "different sizes", REPORT_COUNT,
+        report_field(report, "allocations", "allocations", REPORT_COUNT, cell_unsigned(all->allocations));
+        report_field(report, "total_bytes", "bytes", REPORT_SIZE, cell_unsigned(all->bytes));
+        report_field(report, "sizes_count", "different sizes", REPORT_COUNT,
                      cell_unsigned(histogram->exact.groups.count));
         histogram_report_classes(&table, histogram);
-        status = histogram_report_exact(view, &table, histogram);
+        status = histogram_report_exact(view, report, &table, histogram);
         histogram_report_bins(&table, histogram, true);
         histogram_report_bins(&table, histogram, false);
         histogram_free(histogram);
     }
     free(histogram);
-    free(subject);
     return status;
 }
 
@@ -293,7 +294,7 @@ histogram_run(const struct command *self, int argc, char **argv)
 {
     struct histogram_options options = { .of = HISTOGRAM_COUNT };
 
-    return view_run(self, argc, argv, &options, histogram_analyse);
+    return answer_run(self, argc, argv, &options, histogram_analyse);
 }
 
 const struct command command_histogram = {

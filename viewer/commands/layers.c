@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/read/samples.h"
 #include "viewer/analysis/summary.h"
@@ -148,21 +149,18 @@ layers_report_row(struct report *report, const struct layers_row *row)
 
 /* Say which allocations are looked at, where not all are: here of all logs, unless some are named. */
 static void
-layers_report_of(struct view *view)
+layers_report_of(struct view *view, struct report *report)
 {
     struct view all = *view; /* borrows */
-    char *subject;
 
     if (!summary_is_part(view))
         return;
     all.filter.layers.active = view->options->layers.count > 0;
-    subject = view_subject(&all);
-    report_field(&view->report, "of", "of", REPORT_TEXT, cell_text(subject));
-    free(subject);
+    answer_subject(report, &all);
 }
 
 static int
-layers_analyse(struct view *view, const void *own)
+layers_analyse(struct view *view, struct report *report, const void *own)
 {
     struct layers_samples *samples = calloc(view->layers.count + 1, sizeof(*samples));
     char *text = trace_meta(&view->trace, "stack");
@@ -174,11 +172,10 @@ layers_analyse(struct view *view, const void *own)
     if (status == COMMAND_FINE)
         status = summary_make(view, &summary);
     if (status == COMMAND_FINE) {
-        layers_report_of(view);
-        report_field(&view->report, "stack", "stack", REPORT_TEXT,
-                     cell_text(text != NULL && text[0] != '\0' ? text : NULL));
-        report_table(&view->report, "layers", NULL, layers_columns, LAYERS_COLUMNS);
-        report_spare(&view->report, LAYERS_SPARE);
+        layers_report_of(view, report);
+        report_field(report, "stack", "stack", REPORT_TEXT, cell_text(text != NULL && text[0] != '\0' ? text : NULL));
+        report_table(report, "layers", NULL, layers_columns, LAYERS_COLUMNS);
+        report_spare(report, LAYERS_SPARE);
         for (size_t i = 0; i < view->layers.count; i++) {
             const struct trace_layer *layer = &view->layers.layers[i];
             struct layers_row row = { .layer = layer, .depth = trace_layers_depth(&view->layers, i) };
@@ -188,7 +185,7 @@ layers_analyse(struct view *view, const void *own)
                 row.log = NULL;
             row.samples = samples[i];
             layers_below(view, &summary, &row);
-            layers_report_row(&view->report, &row);
+            layers_report_row(report, &row);
         }
         summary_free(&summary);
     }
@@ -200,7 +197,7 @@ layers_analyse(struct view *view, const void *own)
 static int
 layers_run(const struct command *self, int argc, char **argv)
 {
-    return view_run(self, argc, argv, NULL, layers_analyse);
+    return answer_run(self, argc, argv, NULL, layers_analyse);
 }
 
 const struct command command_layers = {

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
+#include "viewer/commands/tables.h"
 #include "viewer/analysis/leaks.h"
-#include "viewer/analysis/lives-table.h"
 #include "viewer/base/order.h"
 #include "viewer/base/output.h"
 
@@ -35,37 +36,33 @@ static const struct option_def leaks_option_defs[] = {
 
 /* What is live is no leak where the program had no chance to free it. */
 static void
-leaks_note_end(struct view *view)
+leaks_note_end(struct view *view, struct report *report)
 {
     char *ended = trace_meta(&view->trace, "ended");
 
     if (!view->trace.complete)
-        report_note(&view->report, "The recording did not come to its end: what is live may be in use.");
+        report_note(report, "The recording did not come to its end: what is live may be in use.");
     else if (ended != NULL && strcmp(ended, "recovered") == 0)
-        report_note(&view->report, "The program was killed: what is live was in use.");
+        report_note(report, "The program was killed: what is live was in use.");
     else if (ended != NULL && strcmp(ended, "exit") == 0)
-        report_note(&view->report,
-                    "The program ended with its stack in use: what is live may have been meant to stay.");
+        report_note(report, "The program ended with its stack in use: what is live may have been meant to stay.");
     free(ended);
 }
 
 static void
-leaks_report_head(struct view *view, const struct leaks *leaks)
+leaks_report_head(struct view *view, struct report *report, const struct leaks *leaks)
 {
-    char *subject = view_subject(view);
-
-    report_field(&view->report, "of", "of", REPORT_TEXT, cell_text(subject));
-    free(subject);
-    report_field(&view->report, "live_bytes", "live at the end", REPORT_SIZE, cell_unsigned(leaks->live_bytes));
-    report_field(&view->report, "live_count", "allocations", REPORT_COUNT, cell_unsigned(leaks->live_count));
-    report_field(&view->report, "end_ns", "last event at", REPORT_TIME, cell_signed(leaks->end_ns));
-    report_field(&view->report, "suppressed_bytes", NULL, REPORT_SIZE, cell_unsigned(leaks->suppressed_bytes));
-    report_field(&view->report, "suppressed_count", NULL, REPORT_COUNT, cell_unsigned(leaks->suppressed_count));
+    answer_subject(report, view);
+    report_field(report, "live_bytes", "live at the end", REPORT_SIZE, cell_unsigned(leaks->live_bytes));
+    report_field(report, "live_count", "allocations", REPORT_COUNT, cell_unsigned(leaks->live_count));
+    report_field(report, "end_ns", "last event at", REPORT_TIME, cell_signed(leaks->end_ns));
+    report_field(report, "suppressed_bytes", NULL, REPORT_SIZE, cell_unsigned(leaks->suppressed_bytes));
+    report_field(report, "suppressed_count", NULL, REPORT_COUNT, cell_unsigned(leaks->suppressed_count));
     if (leaks->live_count == 0)
-        report_note(&view->report, leaks->suppressed_count > 0 ? "Nothing but what is suppressed is live at the end."
-                                                               : "Nothing is live at the end.");
+        report_note(report, leaks->suppressed_count > 0 ? "Nothing but what is suppressed is live at the end."
+                                                        : "Nothing is live at the end.");
     else if (view->options->to.kind == MOMENT_NONE)
-        leaks_note_end(view);
+        leaks_note_end(view, report);
 }
 
 static uint64_t
@@ -78,7 +75,7 @@ leaks_live_bytes(const void *context, uint32_t group)
 }
 
 static int
-leaks_report_groups(struct view *view, const struct leaks *leaks)
+leaks_report_groups(struct view *view, struct report *report, const struct leaks *leaks)
 {
     static struct report_column columns[] = {
         { "name", "", REPORT_NAME }, /* that of what they are grouped by */
@@ -91,18 +88,18 @@ leaks_report_groups(struct view *view, const struct leaks *leaks)
 
     if (order == NULL)
         return trace_broken(&view->trace, "no memory for the answer");
-    columns[0] = groups_column(leaks->groups.by);
-    report_table(&view->report, "groups", NULL, columns, sizeof(columns) / sizeof(columns[0]));
+    columns[0] = report_group_column(leaks->groups.by);
+    report_table(report, "groups", NULL, columns, sizeof(columns) / sizeof(columns[0]));
     for (size_t i = 0; i < leaks->groups.count && order[i].figure > 0; i++) {
         const struct leaks_group *group = &leaks->list[order[i].number];
         char name[GROUPS_NAME];
 
-        if (i >= view->options->limit) {
+        if (i >= report->options.limit) {
             left_bytes += group->live_bytes;
             left++;
             continue;
         }
-        report_row(&view->report,
+        report_row(report,
                    (struct report_cell[]){ cell_text(groups_name(&leaks->groups, order[i].number, name, sizeof(name))),
                                            cell_unsigned(group->live_bytes),
                                            cell_share((double)group->live_bytes, (double)leaks->live_bytes),
@@ -111,7 +108,7 @@ leaks_report_groups(struct view *view, const struct leaks *leaks)
     }
     free(order);
     if (left > 0)
-        report_note(&view->report, "%llu more hold %s.", (unsigned long long)left, output_size(&figure, left_bytes));
+        report_note(report, "%llu more hold %s.", (unsigned long long)left, output_size(&figure, left_bytes));
     return COMMAND_FINE;
 }
 
@@ -125,7 +122,7 @@ leaks_grown_bytes(const void *context, uint32_t group)
 
 /* A group that grew in all steps, or in all but a few. */
 static void
-leaks_note_growth(struct view *view, const struct leaks *leaks, uint32_t number)
+leaks_note_growth(struct report *report, const struct leaks *leaks, uint32_t number)
 {
     const struct leaks_group *group = &leaks->list[number];
     size_t steps = leaks->steps.count - 1;
@@ -133,13 +130,13 @@ leaks_note_growth(struct view *view, const struct leaks *leaks, uint32_t number)
     char name[GROUPS_NAME];
 
     if (group->rose * 4 >= steps * 3)
-        report_note(&view->report, "%s %s grew in %u of %zu steps, by %s a step.", groups_word(leaks->groups.by),
+        report_note(report, "%s %s grew in %u of %zu steps, by %s a step.", groups_word(leaks->groups.by),
                     groups_brief(&leaks->groups, number, name, sizeof(name)), group->rose, steps,
                     output_size(&figure, (uint64_t)leaks_growth(group) / steps));
 }
 
 static int
-leaks_report_growth(struct view *view, const struct leaks *leaks)
+leaks_report_growth(struct view *view, struct report *report, const struct leaks *leaks)
 {
     static struct report_column columns[] = {
         { "name", "", REPORT_NAME },
@@ -155,29 +152,29 @@ leaks_report_growth(struct view *view, const struct leaks *leaks)
 
     if (order == NULL)
         return trace_broken(&view->trace, "no memory for the answer");
-    columns[0] = groups_column(leaks->groups.by);
-    report_table(&view->report, "growth", "Growth from step to step", columns, sizeof(columns) / sizeof(columns[0]));
-    report_spare(&view->report, "fell rose first_bytes");
-    for (size_t i = 0; i < leaks->groups.count && i < view->options->limit && order[i].figure > 0; i++) {
+    columns[0] = report_group_column(leaks->groups.by);
+    report_table(report, "growth", "Growth from step to step", columns, sizeof(columns) / sizeof(columns[0]));
+    report_spare(report, "fell rose first_bytes");
+    for (size_t i = 0; i < leaks->groups.count && i < report->options.limit && order[i].figure > 0; i++) {
         const struct leaks_group *group = &leaks->list[order[i].number];
         char name[GROUPS_NAME];
 
-        report_row(&view->report,
+        report_row(report,
                    (struct report_cell[]){ cell_text(groups_name(&leaks->groups, order[i].number, name, sizeof(name))),
                                            cell_signed(leaks_growth(group)), cell_signed(leaks_growth(group) / steps),
                                            cell_unsigned(group->first_bytes), cell_unsigned(group->last_bytes),
                                            cell_unsigned(group->rose), cell_unsigned(group->fell) });
     }
     for (size_t i = 0; i < leaks->groups.count && i < 3 && order[i].figure > 0; i++)
-        leaks_note_growth(view, leaks, order[i].number);
+        leaks_note_growth(report, leaks, order[i].number);
     if (leaks->groups.count == 0 || order[0].figure == 0)
-        report_note(&view->report, "Nothing grew from step to step.");
+        report_note(report, "Nothing grew from step to step.");
     free(order);
     return COMMAND_FINE;
 }
 
 static int
-leaks_report_steps(struct view *view, const struct leaks *leaks)
+leaks_report_steps(struct view *view, struct report *report, const struct leaks *leaks)
 {
     static const char *const words[] = { "none", "marks", "rhythm" };
     const struct steps *steps = &leaks->steps;
@@ -185,9 +182,9 @@ leaks_report_steps(struct view *view, const struct leaks *leaks)
     struct output_figure figure;
     char line[256];
 
-    report_field(&view->report, "steps_source", NULL, REPORT_TEXT, cell_text(words[steps->source]));
-    report_field(&view->report, "steps_text", NULL, REPORT_TEXT, cell_text(steps->text));
-    report_field(&view->report, "steps_count", NULL, REPORT_COUNT, cell_unsigned(number));
+    report_field(report, "steps_source", NULL, REPORT_TEXT, cell_text(words[steps->source]));
+    report_field(report, "steps_text", NULL, REPORT_TEXT, cell_text(steps->text));
+    report_field(report, "steps_count", NULL, REPORT_COUNT, cell_unsigned(number));
     if (steps->source == STEPS_NONE)
         return COMMAND_FINE;
     if (steps->source == STEPS_MARKS)
@@ -195,12 +192,12 @@ leaks_report_steps(struct view *view, const struct leaks *leaks)
     else
         snprintf(line, sizeof(line), "%zu, by the rhythm of what is live: about %s each", number,
                  output_time(&figure, (steps->ends[number] - steps->ends[0]) / (int64_t)number));
-    report_field(&view->report, NULL, "steps", REPORT_TEXT, cell_text(line));
-    return leaks_report_growth(view, leaks);
+    report_field(report, NULL, "steps", REPORT_TEXT, cell_text(line));
+    return leaks_report_growth(view, report, leaks);
 }
 
 static void
-leaks_report_suppressions(struct view *view, const struct leaks *leaks)
+leaks_report_suppressions(struct report *report, const struct leaks *leaks)
 {
     static const struct report_column columns[] = {
         { "line", "LINE", REPORT_COUNT },
@@ -209,18 +206,18 @@ leaks_report_suppressions(struct view *view, const struct leaks *leaks)
         { "count", "LIVE", REPORT_COUNT },
     };
 
-    report_table(&view->report, "suppressions", "Suppressed", columns, 4);
+    report_table(report, "suppressions", "Suppressed", columns, 4);
     for (size_t i = 0; i < leaks->suppress.count; i++) {
         const struct suppression *suppression = &leaks->suppress.list[i];
 
-        report_row(&view->report,
+        report_row(report,
                    (struct report_cell[]){ cell_unsigned(suppression->line), cell_text(suppression->text),
                                            cell_unsigned(suppression->bytes), cell_unsigned(suppression->count) });
     }
 }
 
 static int
-leaks_analyse(struct view *view, const void *own)
+leaks_analyse(struct view *view, struct report *report, const void *own)
 {
     const struct leaks_options *options = own;
     enum groups_by by = options->by >= 0 ? (enum groups_by)options->by : groups_default(&view->names);
@@ -229,14 +226,14 @@ leaks_analyse(struct view *view, const void *own)
 
     if (status != COMMAND_FINE)
         return status;
-    leaks_report_head(view, &leaks);
-    status = leaks_report_groups(view, &leaks);
+    leaks_report_head(view, report, &leaks);
+    status = leaks_report_groups(view, report, &leaks);
     if (status == COMMAND_FINE)
-        status = leaks_report_steps(view, &leaks);
+        status = leaks_report_steps(view, report, &leaks);
     if (options->suppressions != NULL)
-        leaks_report_suppressions(view, &leaks);
+        leaks_report_suppressions(report, &leaks);
     if (options->blocks > 0)
-        lives_table(view, &leaks.lives);
+        report_lives(report, &view->names, &leaks.lives);
     leaks_free(&leaks);
     return status;
 }
@@ -246,7 +243,7 @@ leaks_run(const struct command *self, int argc, char **argv)
 {
     struct leaks_options options = { .by = -1 };
 
-    return view_run(self, argc, argv, &options, leaks_analyse);
+    return answer_run(self, argc, argv, &options, leaks_analyse);
 }
 
 const struct command command_leaks = {

@@ -18,5 +18,7 @@ tidemark_SOURCES += \
 	viewer/commands/recover.c \
 	viewer/commands/replay.c \
 	viewer/commands/summary.c \
+	viewer/commands/tables.c \
+	viewer/commands/tables.h \
 	viewer/commands/timeline.c \
 	viewer/commands/top.c

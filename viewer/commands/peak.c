@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
-#include "viewer/analysis/lives-table.h"
+#include "viewer/commands/tables.h"
 #include "viewer/base/order.h"
 #include "viewer/base/output.h"
 #include "viewer/analysis/peak.h"
@@ -95,7 +96,7 @@ peak_note_best(struct report *report, const struct peak *peak)
 }
 
 static int
-peak_report_groups(struct view *view, const struct peak *peak)
+peak_report_groups(struct view *view, struct report *report, const struct peak *peak)
 {
     static struct report_column columns[PEAK_GROUP_COLUMNS];
     struct order *order = order_make(peak->groups.count, peak_order_figure, peak);
@@ -106,12 +107,12 @@ peak_report_groups(struct view *view, const struct peak *peak)
     if (order == NULL)
         return trace_broken(&view->trace, "no memory for the answer");
     memcpy(columns, peak_group_columns, sizeof(columns));
-    columns[0] = groups_column(peak->groups.by);
-    report_table(&view->report, "groups", NULL, columns, PEAK_GROUP_COLUMNS);
-    report_spare(&view->report, "saved_bytes count saved_share");
+    columns[0] = report_group_column(peak->groups.by);
+    report_table(report, "groups", NULL, columns, PEAK_GROUP_COLUMNS);
+    report_spare(report, "saved_bytes count saved_share");
     for (size_t i = 0; i < peak->groups.count; i++) {
-        if (i < view->options->limit && (order[i].figure > 0 || i == 0)) {
-            peak_report_group(&view->report, peak, order[i].number);
+        if (i < report->options.limit && (order[i].figure > 0 || i == 0)) {
+            peak_report_group(report, peak, order[i].number);
         } else if (order[i].figure > 0) {
             left_bytes += order[i].figure;
             left++;
@@ -119,14 +120,14 @@ peak_report_groups(struct view *view, const struct peak *peak)
     }
     free(order);
     if (left > 0)
-        report_note(&view->report, "%llu more hold %s.", (unsigned long long)left, output_size(&figure, left_bytes));
+        report_note(report, "%llu more hold %s.", (unsigned long long)left, output_size(&figure, left_bytes));
     if (peak->at_peak)
-        peak_note_best(&view->report, peak);
+        peak_note_best(report, peak);
     return COMMAND_FINE;
 }
 
 static void
-peak_report_summits(struct view *view, const struct peak *peak, double share)
+peak_report_summits(struct report *report, const struct peak *peak, double share)
 {
     static const struct report_column columns[] = {
         { "ns", "AT", REPORT_TIME },
@@ -135,20 +136,20 @@ peak_report_summits(struct view *view, const struct peak *peak, double share)
         { "prominence_bytes", "PROMINENCE", REPORT_SIZE },
     };
 
-    report_table(&view->report, "peaks", "Distinct peaks", columns, 4);
-    for (size_t i = 0; i < peak->summits.count && i < view->options->limit; i++) {
+    report_table(report, "peaks", "Distinct peaks", columns, 4);
+    for (size_t i = 0; i < peak->summits.count && i < report->options.limit; i++) {
         const struct summit *summit = &peak->summits.found[i];
 
         if ((double)summit->prominence_bytes < share * (double)peak->bytes)
             break;
-        report_row(&view->report, (struct report_cell[]){ cell_signed(summit->ns), cell_unsigned(summit->bytes),
-                                                          cell_share((double)summit->bytes, (double)peak->bytes),
-                                                          cell_unsigned(summit->prominence_bytes) });
+        report_row(report, (struct report_cell[]){ cell_signed(summit->ns), cell_unsigned(summit->bytes),
+                                                   cell_share((double)summit->bytes, (double)peak->bytes),
+                                                   cell_unsigned(summit->prominence_bytes) });
     }
 }
 
 static void
-peak_report_plateaus(struct view *view, const struct peak *peak, double within)
+peak_report_plateaus(struct report *report, const struct peak *peak, double within)
 {
     static const struct report_column columns[] = {
         { "begin_ns", "FROM", REPORT_TIME },
@@ -159,41 +160,38 @@ peak_report_plateaus(struct view *view, const struct peak *peak, double within)
     struct output_figure figure;
     size_t shown = peak->plateau_count < PEAK_PLATEAUS_MAX ? peak->plateau_count : PEAK_PLATEAUS_MAX;
 
-    report_field(&view->report, "plateaus_count", NULL, REPORT_COUNT, cell_unsigned(peak->plateau_count));
-    report_field(&view->report, "near_peak_ns", NULL, REPORT_TIME, cell_signed(peak->near_ns));
-    report_table(&view->report, "plateaus", "Longest plateaus near the peak", columns, 4);
-    for (size_t i = 0; i < shown && i < view->options->limit && i < 5; i++) {
+    report_field(report, "plateaus_count", NULL, REPORT_COUNT, cell_unsigned(peak->plateau_count));
+    report_field(report, "near_peak_ns", NULL, REPORT_TIME, cell_signed(peak->near_ns));
+    report_table(report, "plateaus", "Longest plateaus near the peak", columns, 4);
+    for (size_t i = 0; i < shown && i < report->options.limit && i < 5; i++) {
         const struct peak_plateau *plateau = &peak->plateaus[i];
 
-        report_row(&view->report, (struct report_cell[]){ cell_signed(plateau->begin_ns), cell_signed(plateau->end_ns),
-                                                          cell_signed(plateau->end_ns - plateau->begin_ns),
-                                                          cell_unsigned(plateau->most_bytes) });
+        report_row(report, (struct report_cell[]){ cell_signed(plateau->begin_ns), cell_signed(plateau->end_ns),
+                                                   cell_signed(plateau->end_ns - plateau->begin_ns),
+                                                   cell_unsigned(plateau->most_bytes) });
     }
-    report_note(&view->report, "Within %.3g%% of the peak %zu time%s, for %s in all.", 100 * within,
-                peak->plateau_count, peak->plateau_count == 1 ? "" : "s", output_time(&figure, peak->near_ns));
+    report_note(report, "Within %.3g%% of the peak %zu time%s, for %s in all.", 100 * within, peak->plateau_count,
+                peak->plateau_count == 1 ? "" : "s", output_time(&figure, peak->near_ns));
 }
 
 static void
-peak_report_head(struct view *view, const struct peak *peak)
+peak_report_head(struct view *view, struct report *report, const struct peak *peak)
 {
-    char *subject = view_subject(view);
-
-    report_field(&view->report, "of", "of", REPORT_TEXT, cell_text(subject));
-    free(subject);
-    report_field(&view->report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(peak->bytes));
-    report_field(&view->report, "peak_ns", "reached at", REPORT_TIME,
+    answer_subject(report, view);
+    report_field(report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(peak->bytes));
+    report_field(report, "peak_ns", "reached at", REPORT_TIME,
                  peak->allocation_id != 0 ? cell_signed(peak->ns) : cell_none());
-    report_field(&view->report, "peak_allocation_id", "by allocation", REPORT_COUNT,
+    report_field(report, "peak_allocation_id", "by allocation", REPORT_COUNT,
                  peak->allocation_id != 0 ? cell_signed(peak->allocation_id) : cell_none());
     if (!peak->at_peak) {
-        report_field(&view->report, "at_ns", "looked at", REPORT_TIME, cell_signed(peak->at_ns));
-        report_field(&view->report, "at_bytes", "live there", REPORT_SIZE, cell_unsigned(peak->at_bytes));
+        report_field(report, "at_ns", "looked at", REPORT_TIME, cell_signed(peak->at_ns));
+        report_field(report, "at_bytes", "live there", REPORT_SIZE, cell_unsigned(peak->at_bytes));
     }
-    report_field(&view->report, "at_count", "allocations", REPORT_COUNT, cell_unsigned(peak->at_count));
+    report_field(report, "at_count", "allocations", REPORT_COUNT, cell_unsigned(peak->at_count));
 }
 
 static int
-peak_analyse(struct view *view, const void *own)
+peak_analyse(struct view *view, struct report *report, const void *own)
 {
     const struct peak_options *options = own;
     enum groups_by by = options->by >= 0 ? (enum groups_by)options->by : groups_default(&view->names);
@@ -202,15 +200,15 @@ peak_analyse(struct view *view, const void *own)
 
     if (status != COMMAND_FINE)
         return status;
-    peak_report_head(view, &peak);
+    peak_report_head(view, report, &peak);
     if (peak.groups.count == 0)
-        report_note(&view->report, "No allocation is taken in: there is no peak.");
-    status = peak_report_groups(view, &peak);
-    peak_report_summits(view, &peak, options->prominence);
+        report_note(report, "No allocation is taken in: there is no peak.");
+    status = peak_report_groups(view, report, &peak);
+    peak_report_summits(report, &peak, options->prominence);
     if (peak.bytes > 0)
-        peak_report_plateaus(view, &peak, options->within);
+        peak_report_plateaus(report, &peak, options->within);
     if (options->blocks > 0)
-        lives_table(view, &peak.at_lives);
+        report_lives(report, &view->names, &peak.at_lives);
     peak_free(&peak);
     return status;
 }
@@ -220,7 +218,7 @@ peak_run(const struct command *self, int argc, char **argv)
 {
     struct peak_options options = { .by = -1, .at = { .kind = MOMENT_PEAK }, .within = 0.05, .prominence = 0.05 };
 
-    return view_run(self, argc, argv, &options, peak_analyse);
+    return answer_run(self, argc, argv, &options, peak_analyse);
 }
 
 const struct command command_peak = {

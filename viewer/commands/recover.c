@@ -9,6 +9,7 @@
 
 #include <tidemark/tidemark.h>
 
+#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/base/output.h"
 #include "viewer/cli/options.h"

@@ -14,6 +14,7 @@
 
 #include "viewer/base/file.h"
 #include "viewer/cli/options.h"
+#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/replay/input.h"
 #include "viewer/replay/output.h"

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/analysis/timeline.h"
 #include "viewer/base/output.h"
@@ -245,9 +246,9 @@ drawing_write(const struct timeline *timeline, const struct drawing_options *opt
 
 /* How many columns of time to make. */
 static size_t
-timeline_columns(const struct view *view, uint64_t width)
+timeline_columns(const struct report *report, uint64_t width)
 {
-    bool drawn = view->options->report.format == REPORT_TABLE;
+    bool drawn = report->options.format == REPORT_TABLE;
     struct winsize window;
 
     if (width == 0 && drawn && ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0)
@@ -262,12 +263,13 @@ timeline_columns(const struct view *view, uint64_t width)
 }
 
 static int
-timeline_draw(struct view *view, const struct timeline *timeline, const struct timeline_options *options)
+timeline_draw(struct view *view, struct report *report, const struct timeline *timeline,
+              const struct timeline_options *options)
 {
     struct drawing_options how = {
         .height = options->height < TIMELINE_ROWS_MOST ? (size_t)options->height : TIMELINE_ROWS_MOST,
         .ascii = options->ascii || drawing_is_ascii(),
-        .color = report_has_color(&view->report),
+        .color = report_has_color(report),
     };
     char *text = NULL;
     size_t length;
@@ -281,14 +283,14 @@ timeline_draw(struct view *view, const struct timeline *timeline, const struct t
         free(text);
         return trace_broken(&view->trace, "no memory for its timeline");
     }
-    report_lines(&view->report, "%s", text);
+    report_lines(report, "%s", text);
     free(text);
     return COMMAND_FINE;
 }
 
 /* The same for programs. */
 static void
-timeline_report_columns(struct view *view, const struct timeline *timeline)
+timeline_report_columns(struct report *report, const struct timeline *timeline)
 {
     static const struct report_column columns[] = {
         { "ns", NULL, REPORT_TIME },
@@ -302,27 +304,25 @@ timeline_report_columns(struct view *view, const struct timeline *timeline)
         { "marks", NULL, REPORT_COUNT },
     };
 
-    report_table(&view->report, "columns", NULL, columns, sizeof(columns) / sizeof(columns[0]));
+    report_table(report, "columns", NULL, columns, sizeof(columns) / sizeof(columns[0]));
     for (size_t i = 0; i < timeline->count; i++) {
         const struct timeline_column *column = &timeline->columns[i];
 
-        report_row(&view->report,
-                   (struct report_cell[]){
-                       cell_signed(column->ns), cell_unsigned(column->most_bytes), cell_unsigned(column->least_bytes),
-                       cell_unsigned(column->end_bytes),
-                       timeline->reserved != TIMELINE_UNKNOWN ? cell_unsigned(column->reserved_bytes) : cell_none(),
-                       cell_unsigned(column->allocations), cell_unsigned(column->frees),
-                       cell_unsigned(column->failures), cell_unsigned(column->marks) });
+        report_row(report, (struct report_cell[]){ cell_signed(column->ns), cell_unsigned(column->most_bytes),
+                                                   cell_unsigned(column->least_bytes), cell_unsigned(column->end_bytes),
+                                                   timeline->reserved != TIMELINE_UNKNOWN
+                                                       ? cell_unsigned(column->reserved_bytes)
+                                                       : cell_none(),
+                                                   cell_unsigned(column->allocations), cell_unsigned(column->frees),
+                                                   cell_unsigned(column->failures), cell_unsigned(column->marks) });
     }
 }
 
 static void
-timeline_report_head(struct view *view, const struct timeline *timeline, const char *subject)
+timeline_report_head(struct report *report, const struct timeline *timeline)
 {
     bool known = timeline->reserved != TIMELINE_UNKNOWN;
-    struct report *report = &view->report;
 
-    report_field(report, "of", "of", REPORT_TEXT, cell_text(subject));
     report_field(report, "begin_ns", NULL, REPORT_TIME, cell_signed(timeline->begin_ns));
     report_field(report, "end_ns", NULL, REPORT_TIME, cell_signed(timeline->end_ns));
     report_field(report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(timeline->peak_bytes));
@@ -337,20 +337,20 @@ timeline_report_head(struct view *view, const struct timeline *timeline, const c
 }
 
 static int
-timeline_analyse(struct view *view, const void *own)
+timeline_analyse(struct view *view, struct report *report, const void *own)
 {
     const struct timeline_options *options = own;
-    char *subject = view_subject(view);
     struct timeline timeline;
-    int status = timeline_make(view, timeline_columns(view, options->width), &timeline);
+    int status;
 
+    answer_subject(report, view);
+    status = timeline_make(view, timeline_columns(report, options->width), &timeline);
     if (status == COMMAND_FINE) {
-        timeline_report_head(view, &timeline, subject);
-        status = timeline_draw(view, &timeline, options);
-        timeline_report_columns(view, &timeline);
+        timeline_report_head(report, &timeline);
+        status = timeline_draw(view, report, &timeline, options);
+        timeline_report_columns(report, &timeline);
         timeline_free(&timeline);
     }
-    free(subject);
     return status;
 }
 
@@ -359,7 +359,7 @@ timeline_run(const struct command *self, int argc, char **argv)
 {
     struct timeline_options options = { .height = TIMELINE_HEIGHT };
 
-    return view_run(self, argc, argv, &options, timeline_analyse);
+    return answer_run(self, argc, argv, &options, timeline_analyse);
 }
 
 const struct command command_timeline = {

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
+#include "viewer/commands/tables.h"
 #include "viewer/base/order.h"
 #include "viewer/analysis/tallies.h"
 
@@ -123,12 +125,11 @@ top_row(struct report *report, const char *name, const struct tally *tally, cons
 }
 
 static int
-top_report(struct view *view, const struct tallies *tallies, enum top_sort sort)
+top_report(struct view *view, struct report *report, const struct tallies *tallies, enum top_sort sort)
 {
     static struct report_column columns[TOP_COLUMNS];
     struct top top = { tallies, sort };
     struct order *order = order_make(tallies->groups.count, top_figure, &top);
-    char *subject = view_subject(view);
     struct tally rest = { 0 };
     char buffer[GROUPS_NAME];
 
@@ -136,33 +137,31 @@ top_report(struct view *view, const struct tallies *tallies, enum top_sort sort)
         return trace_broken(&view->trace, "no memory for the answer");
     for (size_t i = 0; i < TOP_COLUMNS; i++)
         columns[i] = top_columns[i];
-    columns[0] = groups_column(tallies->groups.by);
-    report_field(&view->report, "of", "of", REPORT_TEXT, cell_text(subject));
-    report_field(&view->report, "groups_count", NULL, REPORT_COUNT, cell_unsigned(tallies->groups.count));
-    report_table(&view->report, "groups", NULL, columns, TOP_COLUMNS);
-    report_spare(&view->report,
-                 "frees total_share failures live_bytes driver_share driver_calls mean_life_ns time_share");
+    columns[0] = report_group_column(tallies->groups.by);
+    answer_subject(report, view);
+    report_field(report, "groups_count", NULL, REPORT_COUNT, cell_unsigned(tallies->groups.count));
+    report_table(report, "groups", NULL, columns, TOP_COLUMNS);
+    report_spare(report, "frees total_share failures live_bytes driver_share driver_calls mean_life_ns time_share");
     for (size_t i = 0; i < tallies->groups.count; i++) {
         const struct tally *tally = &tallies->list[order[i].number];
 
-        if (i < view->options->limit)
-            top_row(&view->report, groups_name(&tallies->groups, order[i].number, buffer, sizeof(buffer)), tally,
+        if (i < report->options.limit)
+            top_row(report, groups_name(&tallies->groups, order[i].number, buffer, sizeof(buffer)), tally,
                     &tallies->all);
-        rest.allocations += i < view->options->limit ? 0 : tally->allocations;
+        rest.allocations += i < report->options.limit ? 0 : tally->allocations;
     }
-    if (tallies->groups.count > view->options->limit)
-        report_note(&view->report, "%llu more groups have %llu allocations.",
-                    (unsigned long long)(tallies->groups.count - view->options->limit),
+    if (tallies->groups.count > report->options.limit)
+        report_note(report, "%llu more groups have %llu allocations.",
+                    (unsigned long long)(tallies->groups.count - report->options.limit),
                     (unsigned long long)rest.allocations);
     if (sort == TOP_DRIVER && tallies->all.driver_calls == 0)
-        report_note(&view->report, "The trace has no driver calls.");
+        report_note(report, "The trace has no driver calls.");
     free(order);
-    free(subject);
     return COMMAND_FINE;
 }
 
 static int
-top_analyse(struct view *view, const void *own)
+top_analyse(struct view *view, struct report *report, const void *own)
 {
     const struct top_options *options = own;
     enum groups_by by = options->by >= 0 ? (enum groups_by)options->by : groups_default(&view->names);
@@ -171,7 +170,7 @@ top_analyse(struct view *view, const void *own)
 
     if (status != COMMAND_FINE)
         return status;
-    status = top_report(view, &tallies, (enum top_sort)options->sort);
+    status = top_report(view, report, &tallies, (enum top_sort)options->sort);
     tallies_free(&tallies);
     return status;
 }
@@ -181,7 +180,7 @@ top_run(const struct command *self, int argc, char **argv)
 {
     struct top_options options = { .by = -1 };
 
-    return view_run(self, argc, argv, &options, top_analyse);
+    return answer_run(self, argc, argv, &options, top_analyse);
 }
 
 const struct command command_top = {

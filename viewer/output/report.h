@@ -39,6 +39,7 @@ struct report_options {
     int color;  /* enum report_color */
     bool no_pager;
     const char *only; /* borrows; the one table to print. NULL: everything */
+    uint64_t limit;   /* rows of a table, for the command to keep to; UINT64_MAX: all */
 };
 
 /* How a value is shown to people. Programs get bytes, nanoseconds and shares of 1 as numbers. */

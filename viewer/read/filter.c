@@ -292,7 +292,7 @@ filter_moment(const struct trace *trace, const struct moment *moment, int64_t *o
 }
 
 static int
-filter_times(struct filter *filter, const struct trace *trace, const struct view_options *options)
+filter_times(struct filter *filter, const struct trace *trace, const struct filter_options *options)
 {
     int status = COMMAND_FINE;
 
@@ -310,7 +310,7 @@ filter_times(struct filter *filter, const struct trace *trace, const struct view
 }
 
 int
-filter_make(const struct names *names, const struct view_options *options, struct filter *out)
+filter_make(const struct names *names, const struct filter_options *options, struct filter *out)
 {
     int status;
 

@@ -6,9 +6,17 @@
 #include <stdint.h>
 
 #include "viewer/base/id-map.h"
+#include "viewer/base/parse.h"
 #include "viewer/read/names.h"
-#include "viewer/cli/options.h"
 #include "viewer/read/scan.h"
+
+/* What is asked for; all zeros is nothing. */
+struct filter_options {
+    struct option_list layers, tags, threads, streams, devices;
+    const char *callstack;
+    struct moment from, to;
+    uint64_t min_size;
+};
 
 /* Ids that pass; all do where it is not active. */
 struct filter_set {
@@ -30,7 +38,7 @@ struct filter {
  * Resolve what was asked for. Where no layer was named, those of the outermost logs pass: what the program itself
  * asked for, once. COMMAND_FINE, or COMMAND_WRONG after a message and there is nothing to free.
  */
-int filter_make(const struct names *names, const struct view_options *options, struct filter *out);
+int filter_make(const struct names *names, const struct filter_options *options, struct filter *out);
 
 void filter_free(struct filter *filter);
 

@@ -1,16 +1,15 @@
-/* What a command that answers a question about one trace works with. */
+/* What an analysis of one trace works with. */
 #include "config.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
+#include "viewer/base/exit-status.h"
 #include "viewer/read/view.h"
 
 int
-view_open(struct view *view, const char *command, const struct view_options *options, const char *path)
+view_open(struct view *view, const struct filter_options *options, const char *path)
 {
     int status;
 
@@ -26,12 +25,8 @@ view_open(struct view *view, const char *command, const struct view_options *opt
     if (status != COMMAND_FINE)
         goto free_layers;
     status = filter_make(&view->names, options, &view->filter);
-    if (status != COMMAND_FINE)
-        goto free_names;
-    report_begin(&view->report, &options->report, command);
-    return COMMAND_FINE;
-
-free_names:
+    if (status == COMMAND_FINE)
+        return COMMAND_FINE;
     names_free(&view->names);
 free_layers:
     trace_layers_free(&view->layers);
@@ -46,20 +41,13 @@ view_scan(struct view *view, const struct scan_pass *passes, size_t pass_count)
     return scan_run_filtered(&view->trace, &view->filter, passes, pass_count);
 }
 
-int
-view_finish(struct view *view, int status)
+void
+view_close(struct view *view)
 {
-    if (status == COMMAND_FINE || status == COMMAND_FINDING) {
-        int verdict = trace_verdict(&view->trace);
-
-        status = report_print(&view->report, verdict != COMMAND_FINE ? verdict : status);
-    }
-    report_end(&view->report);
     filter_free(&view->filter);
     names_free(&view->names);
     trace_layers_free(&view->layers);
     trace_close(&view->trace);
-    return status;
 }
 
 static void
@@ -72,7 +60,7 @@ view_add_list(FILE *out, const char *what, const struct option_list *list)
 char *
 view_subject(const struct view *view)
 {
-    const struct view_options *options = view->options;
+    const struct filter_options *options = view->options;
     const char *separator = "";
     char *text = NULL;
     size_t length;
@@ -128,21 +116,4 @@ view_limit(const struct view *view)
         }
     }
     return lowest;
-}
-
-int
-view_run(const struct command *self, int argc, char **argv, void *own,
-         int (*analyse)(struct view *view, const void *own))
-{
-    struct view_options options;
-    struct view view;
-    int status;
-
-    status = options_parse_arguments(self, argc, argv, own, &options, 1, "trace");
-    if (status != OPTIONS_GO)
-        return status;
-    status = view_open(&view, self->name, &options, argv[optind]);
-    if (status != COMMAND_FINE)
-        return status;
-    return view_finish(&view, analyse(&view, own));
 }

@@ -1,11 +1,20 @@
-/* A table of single allocations. */
+/* Tables that several commands print. */
 #include "config.h"
 
-#include "viewer/analysis/groups.h"
-#include "viewer/analysis/lives-table.h"
+#include "viewer/commands/tables.h"
+
+struct report_column
+report_group_column(enum groups_by by)
+{
+    static const char *const titles[] = { "TAG", "CALL STACK", "SIZE", "SIZES", "STREAM", "THREAD", "LAYER", "DEVICE" };
+
+    enum report_kind kind = by == GROUPS_CALLSTACK ? REPORT_STACK : by == GROUPS_SIZE ? REPORT_FIGURE : REPORT_NAME;
+
+    return (struct report_column){ "name", titles[by], kind };
+}
 
 void
-lives_table(struct view *view, const struct top_lives *lives)
+report_lives(struct report *report, const struct names *names, const struct top_lives *lives)
 {
     static const struct report_column columns[] = {
         { "allocation_id", "ALLOCATION", REPORT_COUNT },
@@ -19,14 +28,13 @@ lives_table(struct view *view, const struct top_lives *lives)
         { "stream", "STREAM", REPORT_TEXT },
     };
 
-    report_table(&view->report, "blocks", "Largest allocations", columns, 9);
-    report_spare(&view->report, "thread stream address");
+    report_table(report, "blocks", "Largest allocations", columns, 9);
+    report_spare(report, "thread stream address");
     for (size_t i = 0; i < lives->count; i++) {
         const struct scan_life *life = &lives->lives[i];
         char tag[GROUPS_NAME], stack[GROUPS_NAME], thread[GROUPS_NAME], stream[GROUPS_NAME];
-        const struct names *names = &view->names;
 
-        report_row(&view->report,
+        report_row(report,
                    (struct report_cell[]){
                        cell_signed(life->allocation_id), cell_unsigned(life->size), cell_unsigned(life->address),
                        cell_signed(life->alloc_ns), life->freed ? cell_signed(life->free_ns) : cell_none(),
