@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "src/tables/grow.h"
 #include "viewer/analysis/counterfactual.h"
 
 #define COUNTERFACTUAL_DEPTH 65536
@@ -79,15 +80,8 @@ counterfactual_push(struct counterfactual *self)
         self->depth--;
     if (self->depth >= limit && self->depth >= 4 * (self->group_count + 1) && !counterfactual_thin(self))
         return false;
-    if (self->depth == self->stack_capacity) {
-        size_t capacity = self->stack_capacity == 0 ? 1024 : 2 * self->stack_capacity;
-        struct counterfactual_total *grown = realloc(self->stack, capacity * sizeof(*grown));
-
-        if (grown == NULL)
-            return false;
-        self->stack = grown;
-        self->stack_capacity = capacity;
-    }
+    if (!tidei_grow(&self->stack, &self->stack_capacity, self->depth, 1))
+        return false;
     self->stack[self->depth++] = (struct counterfactual_total){ self->events, self->live_bytes };
     return true;
 }
@@ -97,18 +91,8 @@ counterfactual_reach(struct counterfactual *self, uint32_t group)
 {
     if (group < self->group_count)
         return true;
-    if (group >= self->group_capacity) {
-        size_t capacity = self->group_capacity == 0 ? 64 : 2 * self->group_capacity;
-        struct counterfactual_group *grown;
-
-        while (capacity <= group)
-            capacity *= 2;
-        grown = realloc(self->groups, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return false;
-        self->groups = grown;
-        self->group_capacity = capacity;
-    }
+    if (!tidei_grow(&self->groups, &self->group_capacity, self->group_count, group + 1 - self->group_count))
+        return false;
     while (self->group_count <= group)
         self->groups[self->group_count++] = (struct counterfactual_group){ 0 };
     return true;

@@ -92,16 +92,8 @@ driver_look_up(struct driver_calls *calls, struct driver_seen *seen)
 static int
 driver_add(struct driver_calls *calls, uint32_t group, int64_t duration_ns)
 {
-    if (group >= calls->capacity) {
-        size_t capacity = calls->groups.capacity;
-        struct driver_sum *grown = realloc(calls->sums, capacity * sizeof(*grown));
-
-        if (grown == NULL)
-            return driver_no_memory(calls);
-        memset(grown + calls->capacity, 0, (capacity - calls->capacity) * sizeof(*grown));
-        calls->sums = grown;
-        calls->capacity = capacity;
-    }
+    if (group >= calls->capacity && !groups_reach(&calls->sums, &calls->capacity, group))
+        return driver_no_memory(calls);
     calls->sums[group].ns += (uint64_t)duration_ns;
     calls->sums[group].calls++;
     return COMMAND_FINE;

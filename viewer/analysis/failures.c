@@ -179,21 +179,12 @@ failures_free_event(void *context, const struct scan_life *life)
     return COMMAND_FINE;
 }
 
-static int
-failures_end(void *context, int64_t last_ns)
-{
-    (void)context;
-    (void)last_ns;
-    return COMMAND_FINE;
-}
-
 static const struct scan_unit failures_unit = {
     .needs = SCAN_PLACE | SCAN_ORIGIN | SCAN_CALLER | SCAN_LIVE,
     .attach = failures_attach,
     .begin = failures_begin_scan,
     .alloc = failures_alloc,
     .free = failures_free_event,
-    .end = failures_end,
 };
 
 int

@@ -4,7 +4,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/analysis/groups.h"
 #include "viewer/base/output.h"
 #include "viewer/base/callstack-text.h"
@@ -87,15 +89,8 @@ groups_default(const struct names *names)
 static uint32_t
 groups_add(struct groups *groups, uint64_t key)
 {
-    if (groups->count == groups->capacity) {
-        size_t capacity = groups->capacity == 0 ? 64 : 2 * groups->capacity;
-        uint64_t *grown = capacity < GROUPS_FULL ? realloc(groups->keys, capacity * sizeof(*grown)) : NULL;
-
-        if (grown == NULL)
-            return GROUPS_FULL;
-        groups->keys = grown;
-        groups->capacity = capacity;
-    }
+    if (groups->count == GROUPS_FULL || !tidei_grow(&groups->keys, &groups->capacity, groups->count, 1))
+        return GROUPS_FULL;
     if (!id_map_add(&groups->by_key, key, (uint32_t)groups->count))
         return GROUPS_FULL;
     groups->keys[groups->count] = key;
@@ -121,6 +116,21 @@ groups_number(struct groups *groups, uint64_t key)
     groups->last_key = key;
     groups->last = group;
     return group;
+}
+
+bool
+groups_reach_items(void *array, size_t item_bytes, size_t *capacity, uint32_t group)
+{
+    size_t before = *capacity;
+    char *items;
+
+    if (group < before)
+        return true;
+    if (group == GROUPS_FULL || !tidei_grow_items(array, item_bytes, capacity, before, group + 1 - before))
+        return false;
+    memcpy(&items, array, sizeof(items));
+    memset(items + before * item_bytes, 0, (*capacity - before) * item_bytes);
+    return true;
 }
 
 const char *

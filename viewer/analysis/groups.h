@@ -56,6 +56,13 @@ uint32_t groups_of(struct groups *groups, const struct scan_life *life);
 /* The same of a key, which is one of the `keys` of groups of the same kind. */
 uint32_t groups_number(struct groups *groups, uint64_t key);
 
+/*
+ * Make room for `group` in an array with an item for each group; new items are zeros. `array` points to the array, and
+ * `capacity` to how many it has. False: no memory, or the group is GROUPS_FULL.
+ */
+#define groups_reach(array, capacity, group) groups_reach_items((array), sizeof(**(array)), (capacity), (group))
+bool groups_reach_items(void *array, size_t item_bytes, size_t *capacity, uint32_t group);
+
 /* The class of a size: 0 is of 0 bytes, n of those from 2^(n-1) to 2^n - 1; and what it is called. */
 uint64_t groups_class(uint64_t size);
 const char *groups_class_name(uint64_t class, char *buffer, size_t size);

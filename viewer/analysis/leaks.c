@@ -40,17 +40,8 @@ leaks_group(struct leaks *leaks, const struct scan_life *life)
     uint32_t number = groups_of(&leaks->groups, life);
     struct leaks_group *group;
 
-    if (number == GROUPS_FULL)
+    if (number >= leaks->capacity && !groups_reach(&leaks->list, &leaks->capacity, number))
         return NULL;
-    if (number >= leaks->capacity) {
-        size_t capacity = leaks->groups.capacity;
-        struct leaks_group *grown = realloc(leaks->list, capacity * sizeof(*grown));
-
-        if (grown == NULL)
-            return NULL;
-        leaks->list = grown;
-        leaks->capacity = capacity;
-    }
     group = &leaks->list[number];
     if (number >= known)
         *group = (struct leaks_group){ .oldest_ns = INT64_MAX };

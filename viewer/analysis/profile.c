@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/groups.h"
 #include "viewer/analysis/profile.h"
@@ -54,15 +55,8 @@ profile_new_group(struct profile_maker *maker, uint64_t key, const struct scan_l
 {
     struct profile *profile = maker->profile;
 
-    if (profile->group_count == maker->group_capacity) {
-        size_t capacity = maker->group_capacity == 0 ? 64 : 2 * maker->group_capacity;
-        struct profile_group *grown = realloc(profile->groups, capacity * sizeof(*grown));
-
-        if (grown == NULL)
-            return NULL;
-        profile->groups = grown;
-        maker->group_capacity = capacity;
-    }
+    if (!tidei_grow(&profile->groups, &maker->group_capacity, profile->group_count, 1))
+        return NULL;
     if (profile->group_count == UINT32_MAX || !id_map_add(&maker->groups, key, (uint32_t)profile->group_count))
         return NULL;
     maker->last_key = key;
@@ -213,16 +207,9 @@ profile_frame(struct profile_maker *maker, const char *function, const char *fil
         if (frame->line == line && strcmp(frame->function, function) == 0 && strcmp(frame->file, file) == 0)
             return true;
     }
-    if (profile->frame_count == maker->frame_capacity) {
-        size_t capacity = maker->frame_capacity == 0 ? 64 : 2 * maker->frame_capacity;
-        struct profile_frame *grown =
-            capacity < UINT32_MAX ? realloc(profile->frames, capacity * sizeof(*grown)) : NULL;
-
-        if (grown == NULL)
-            return false;
-        profile->frames = grown;
-        maker->frame_capacity = capacity;
-    }
+    if (profile->frame_count == UINT32_MAX ||
+        !tidei_grow(&profile->frames, &maker->frame_capacity, profile->frame_count, 1))
+        return false;
     *out = (uint32_t)profile->frame_count;
     frame = &profile->frames[profile->frame_count++];
     *frame = (struct profile_frame){ strdup(function), strdup(file), line };

@@ -89,18 +89,8 @@ live_add_to(struct snapshot_groups *by, const struct scan_life *life)
 {
     uint32_t number = groups_of(&by->groups, life);
 
-    if (number == GROUPS_FULL)
+    if (number >= by->capacity && !groups_reach(&by->list, &by->capacity, number))
         return false;
-    if (number >= by->capacity) {
-        size_t capacity = by->groups.capacity;
-        struct snapshot_group *grown = realloc(by->list, capacity * sizeof(*grown));
-
-        if (grown == NULL)
-            return false;
-        memset(grown + by->capacity, 0, (capacity - by->capacity) * sizeof(*grown));
-        by->list = grown;
-        by->capacity = capacity;
-    }
     by->list[number].bytes += life->size;
     by->list[number].count++;
     return true;
@@ -127,14 +117,6 @@ live_alloc(void *context, const struct scan_life *life)
     return snapshot->failed ? trace_broken(&snapshot->view->trace, "no memory for its groups") : COMMAND_FINE;
 }
 
-static int
-live_end(void *context, int64_t last_ns)
-{
-    (void)context;
-    (void)last_ns;
-    return COMMAND_FINE;
-}
-
 static const struct scan_unit figures_unit = {
     .begin = figures_begin,
     .alloc = figures_alloc,
@@ -150,7 +132,6 @@ snapshot_look(struct snapshot *snapshot)
         .attach = live_attach,
         .begin = live_begin,
         .alloc = live_alloc,
-        .end = live_end,
     };
     for (size_t i = 0; i < snapshot->by_count; i++)
         snapshot->unit.needs |= groups_needs(snapshot->by[i].groups.by);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/groups.h"
 #include "viewer/base/output.h"
@@ -75,16 +76,9 @@ space_rounded(const struct scan_life *life)
 static void
 space_add_block(struct space *space, const struct scan_life *life)
 {
-    if (space->block_count == space->block_capacity) {
-        size_t capacity = space->block_capacity == 0 ? 1024 : 2 * space->block_capacity;
-        struct space_block *grown = realloc(space->blocks, capacity * sizeof(*grown));
-
-        if (grown == NULL) {
-            space->failed = true;
-            return;
-        }
-        space->blocks = grown;
-        space->block_capacity = capacity;
+    if (!tidei_grow(&space->blocks, &space->block_capacity, space->block_count, 1)) {
+        space->failed = true;
+        return;
     }
     space->blocks[space->block_count++] = (struct space_block){
         .address = life->address,
@@ -100,16 +94,9 @@ space_add_block(struct space *space, const struct scan_life *life)
 static void
 space_add_chunk(struct space *space, uint64_t address, uint64_t size)
 {
-    if (space->chunk_count == space->chunk_capacity) {
-        size_t capacity = space->chunk_capacity == 0 ? 64 : 2 * space->chunk_capacity;
-        struct space_chunk *grown = realloc(space->chunks, capacity * sizeof(*grown));
-
-        if (grown == NULL) {
-            space->failed = true;
-            return;
-        }
-        space->chunks = grown;
-        space->chunk_capacity = capacity;
+    if (!tidei_grow(&space->chunks, &space->chunk_capacity, space->chunk_count, 1)) {
+        space->failed = true;
+        return;
     }
     space->chunks[space->chunk_count++] = (struct space_chunk){ .address = address, .size = size };
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/steps.h"
 
@@ -23,16 +24,9 @@ swings_free(struct swings *self)
 static void
 swings_turn(struct swings *self)
 {
-    if (self->count == self->capacity) {
-        size_t capacity = self->capacity == 0 ? 64 : 2 * self->capacity;
-        struct steps_turn *grown = capacity <= SWINGS_MAX ? realloc(self->turns, capacity * sizeof(*grown)) : NULL;
-
-        if (grown == NULL) {
-            self->failed = true;
-            return;
-        }
-        self->turns = grown;
-        self->capacity = capacity;
+    if (self->count >= SWINGS_MAX || !tidei_grow(&self->turns, &self->capacity, self->count, 1)) {
+        self->failed = true;
+        return;
     }
     self->turns[self->count++] = self->last;
     self->falling = !self->falling;
@@ -100,19 +94,10 @@ rhythm_free(void *context, const struct scan_life *life)
     return COMMAND_FINE;
 }
 
-static int
-rhythm_end(void *context, int64_t last_ns)
-{
-    (void)context;
-    (void)last_ns;
-    return COMMAND_FINE;
-}
-
 static const struct scan_unit rhythm_unit = {
     .begin = rhythm_begin,
     .alloc = rhythm_alloc,
     .free = rhythm_free,
-    .end = rhythm_end,
 };
 
 static int
@@ -222,13 +207,8 @@ steps_read_marks(const struct view *view, const char *pattern, const char *text,
     sqlite3_bind_text(statement, 3, pattern, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 4, text, -1, SQLITE_STATIC);
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-        if (out->count == capacity) {
-            int64_t *grown = realloc(out->ends, (capacity = 2 * capacity + 64) * sizeof(*grown));
-
-            if (grown == NULL)
-                break;
-            out->ends = grown;
-        }
+        if (!tidei_grow(&out->ends, &capacity, out->count, 1))
+            break;
         out->ends[out->count++] = sqlite3_column_int64(statement, 0);
     }
     sqlite3_finalize(statement);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/driver-calls.h"
 #include "viewer/read/scan.h"
@@ -47,25 +48,19 @@ summary_place(struct summary *summary, struct summary_layer *layer)
 static struct summary_layer *
 summary_add(struct summary *summary, int64_t layer_id, const char *kind)
 {
-    struct summary_layer *grown;
+    struct summary_layer *added;
 
-    if (summary->count >= SUMMARY_LAYERS_MAX)
+    if (summary->count >= SUMMARY_LAYERS_MAX || !tidei_grow(&summary->found, &summary->capacity, summary->count, 1))
         return NULL;
-    if ((summary->count & (summary->count - 1)) == 0) {
-        grown = realloc(summary->found, (summary->count == 0 ? 1 : 2 * summary->count) * sizeof(*grown));
-        if (grown == NULL)
-            return NULL;
-        summary->found = grown;
-    }
     if (!id_map_add(&summary->numbers, (uint64_t)layer_id, (uint32_t)summary->count))
         return NULL;
     summary->last = summary->count++;
-    grown = &summary->found[summary->last];
-    *grown = (struct summary_layer){ .layer_id = layer_id, .kind = kind, .asked = summary_asked(summary, layer_id) };
+    added = &summary->found[summary->last];
+    *added = (struct summary_layer){ .layer_id = layer_id, .kind = kind, .asked = summary_asked(summary, layer_id) };
     /* What is no log is not among what the program asked for, unless it is named. */
-    if (strcmp(kind, "log") == 0 || (grown->asked && summary->view->options->layers.count > 0))
-        summary_place(summary, grown);
-    return grown;
+    if (strcmp(kind, "log") == 0 || (added->asked && summary->view->options->layers.count > 0))
+        summary_place(summary, added);
+    return added;
 }
 
 /* The layer of an event, which is mostly that of the event before, or one of few. */
@@ -244,18 +239,9 @@ summary_clock_alloc(void *context, const struct scan_life *life)
     return COMMAND_FINE;
 }
 
-static int
-summary_clock_end(void *context, int64_t last_ns)
-{
-    (void)context;
-    (void)last_ns;
-    return COMMAND_FINE;
-}
-
 static const struct scan_unit summary_clock = {
     .begin = summary_clock_begin,
     .alloc = summary_clock_alloc,
-    .end = summary_clock_end,
 };
 
 /* One layer that has pool samples: its last and its highest figure go to every layer above it. */

@@ -57,6 +57,7 @@ struct summary {
     const struct trace *trace;
     const struct trace_layers *layers;
     struct summary_layer *found; /* owns; in the order of `layers` */
+    size_t capacity;
     size_t count;
     struct id_map numbers; /* owns; of layer_id: the place in `found` */
     size_t last;           /* the layer of the last event */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/analysis/summits.h"
 
 void
@@ -69,18 +70,11 @@ static bool
 summits_open(struct summits *self)
 {
     if (self->depth == self->capacity) {
-        size_t capacity = self->capacity == 0 ? 1024 : 2 * self->capacity;
-        struct summits_open *grown;
-
         if (self->depth >= 65536)
             summits_thin(self);
-        if (self->depth > self->capacity / 2 || self->capacity == 0) {
-            grown = realloc(self->open, capacity * sizeof(*grown));
-            if (grown == NULL)
-                return false;
-            self->open = grown;
-            self->capacity = capacity;
-        }
+        if ((self->depth > self->capacity / 2 || self->capacity == 0) &&
+            !tidei_grow(&self->open, &self->capacity, self->capacity, 1))
+            return false;
     }
     self->depth++;
     return true;

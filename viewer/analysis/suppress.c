@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
 #include "viewer/base/parse.h"
@@ -98,12 +99,10 @@ suppress_trim(char *text)
 static int
 suppress_add(struct suppress *self, const struct names *names, const char *path, size_t line, const char *text)
 {
-    struct suppression *grown = realloc(self->list, (self->count + 1) * sizeof(*grown));
     struct suppression *added;
 
-    if (grown == NULL)
+    if (!tidei_grow(&self->list, &self->capacity, self->count, 1))
         return suppress_wrong(path, line, "no memory", text);
-    self->list = grown;
     added = &self->list[self->count++];
     *added = (struct suppression){ .text = strdup(text), .line = line };
     return added->text != NULL ? suppress_line(self, names, path, added)

@@ -34,6 +34,7 @@ struct suppression {
 struct suppress {
     struct suppression *list; /* owns */
     size_t count;
+    size_t capacity;
     unsigned needs; /* SCAN_*: what is looked at */
 };
 

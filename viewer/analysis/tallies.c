@@ -37,18 +37,8 @@ tallies_clear(struct tallies *tallies)
 static struct tally *
 tallies_at(struct tallies *tallies, uint32_t group)
 {
-    if (group == GROUPS_FULL)
+    if (group >= tallies->capacity && !groups_reach(&tallies->list, &tallies->capacity, group))
         return NULL;
-    if (group >= tallies->capacity) {
-        size_t capacity = tallies->capacity == 0 ? 64 : 2 * tallies->capacity;
-        struct tally *grown = realloc(tallies->list, capacity * sizeof(*grown));
-
-        if (grown == NULL)
-            return NULL;
-        memset(grown + tallies->capacity, 0, (capacity - tallies->capacity) * sizeof(*grown));
-        tallies->list = grown;
-        tallies->capacity = capacity;
-    }
     return &tallies->list[group];
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "src/tables/grow.h"
 #include "viewer/analysis/top-lives.h"
 
 void
@@ -59,16 +60,9 @@ top_lives_add(struct top_lives *self, const struct scan_life *life)
             top_sink(self, *life);
         return;
     }
-    if (self->count == self->capacity) {
-        size_t capacity = self->capacity == 0 ? 32 : 2 * self->capacity;
-        struct scan_life *grown = realloc(self->lives, capacity * sizeof(*grown));
-
-        if (grown == NULL) {
-            self->failed = true;
-            return;
-        }
-        self->lives = grown;
-        self->capacity = capacity;
+    if (!tidei_grow(&self->lives, &self->capacity, self->count, 1)) {
+        self->failed = true;
+        return;
     }
     self->count++;
     for (; at > 0 && top_compare(life, &self->lives[(at - 1) / 2]) > 0; at = (at - 1) / 2)

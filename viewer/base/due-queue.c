@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/due-queue.h"
 
 static uint64_t
@@ -38,14 +39,7 @@ due_queue_clear(struct due_queue *queue)
 static bool
 due_grow(struct due_bucket *bucket)
 {
-    size_t capacity = bucket->capacity == 0 ? 8 : 2 * bucket->capacity;
-    struct due *grown = realloc(bucket->list, capacity * sizeof(*grown));
-
-    if (grown == NULL)
-        return false;
-    bucket->list = grown;
-    bucket->capacity = capacity;
-    return true;
+    return tidei_grow(&bucket->list, &bucket->capacity, bucket->capacity, 1);
 }
 
 /* The bucket for `key`, which is marked as not empty. */

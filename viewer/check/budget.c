@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/check/budget.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
@@ -106,13 +107,11 @@ budget_free(struct budget *budget)
 static const char *
 budgets_add(struct budgets *self, size_t kind, const char *value, const char *folder)
 {
-    struct budget *grown = realloc(self->list, (self->count + 1) * sizeof(*grown));
     struct budget added = { .kind = (enum budget_kind)kind };
     const char *wrong;
 
-    if (grown == NULL)
+    if (!tidei_grow(&self->list, &self->capacity, self->count, 1))
         return budget_no_memory;
-    self->list = grown;
     wrong = budget_take_scope(&budget_words[kind], &value, &added);
     if (wrong == NULL)
         wrong = budget_take_value(budget_words[kind].value, value, folder, &added);

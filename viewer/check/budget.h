@@ -40,6 +40,7 @@ struct budget {
 struct budgets {
     struct budget *list; /* owns */
     size_t count;
+    size_t capacity;
     double tolerance;   /* of all baselines */
     char *suppressions; /* owns; the path of a file; NULL: none */
 };

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/export/export.h"
 #include "viewer/output/json.h"
@@ -28,6 +29,7 @@ struct chrome {
     int64_t pid;                 /* of the process that was recorded */
     struct chrome_layer *layers; /* owns */
     size_t layer_count;
+    size_t layer_capacity;
     struct id_map layer_numbers; /* owns */
     uint64_t stray_calls;        /* of threads that the trace does not know */
 };
@@ -150,24 +152,22 @@ static struct chrome_layer *
 chrome_layer(struct chrome *chrome, int64_t layer_id)
 {
     const uint32_t *number = id_map_find(&chrome->layer_numbers, (uint64_t)layer_id);
-    struct chrome_layer *grown;
+    struct chrome_layer *layer;
     char buffer[96];
 
     if (number != NULL)
         return &chrome->layers[*number];
-    grown = realloc(chrome->layers, (chrome->layer_count + 1) * sizeof(*grown));
-    if (grown != NULL)
-        chrome->layers = grown;
-    if (grown == NULL || chrome->layer_count == UINT16_MAX ||
+    if (chrome->layer_count == UINT16_MAX ||
+        !tidei_grow(&chrome->layers, &chrome->layer_capacity, chrome->layer_count, 1) ||
         !id_map_add(&chrome->layer_numbers, (uint64_t)layer_id, (uint32_t)chrome->layer_count)) {
         trace_broken(&chrome->export->view->trace, "more layers than can be taken in");
         return NULL;
     }
-    grown += chrome->layer_count++;
-    grown->live_bytes = 0;
-    snprintf(grown->name, sizeof(grown->name), "layer %s",
+    layer = &chrome->layers[chrome->layer_count++];
+    layer->live_bytes = 0;
+    snprintf(layer->name, sizeof(layer->name), "layer %s",
              names_layer(&chrome->export->view->names, layer_id, buffer, sizeof(buffer)));
-    return grown;
+    return layer;
 }
 
 static void
@@ -254,20 +254,11 @@ chrome_free(void *context, const struct scan_life *life)
     return chrome->out->failed ? COMMAND_WRONG : COMMAND_FINE;
 }
 
-static int
-chrome_end(void *context, int64_t last_ns)
-{
-    (void)context;
-    (void)last_ns;
-    return COMMAND_FINE;
-}
-
 static const struct scan_unit chrome_unit = {
     .needs = SCAN_PLACE | SCAN_ORIGIN | SCAN_CALLER,
     .begin = chrome_begin,
     .alloc = chrome_alloc,
     .free = chrome_free,
-    .end = chrome_end,
 };
 
 static bool

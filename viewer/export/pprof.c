@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/export/export.h"
 #include "viewer/analysis/profile.h"
@@ -60,16 +61,9 @@ struct pprof_message {
 static void
 pprof_put_byte(struct pprof_message *message, unsigned byte)
 {
-    if (message->count == message->capacity) {
-        size_t capacity = message->capacity == 0 ? 256 : 2 * message->capacity;
-        unsigned char *grown = realloc(message->bytes, capacity);
-
-        if (grown == NULL) {
-            message->failed = true;
-            return;
-        }
-        message->bytes = grown;
-        message->capacity = capacity;
+    if (!tidei_grow(&message->bytes, &message->capacity, message->count, 1)) {
+        message->failed = true;
+        return;
     }
     message->bytes[message->count++] = (unsigned char)byte;
 }

@@ -81,19 +81,10 @@ rows_alloc(void *context, const struct scan_life *life)
     return export->out->failed ? COMMAND_WRONG : COMMAND_FINE;
 }
 
-static int
-rows_end(void *context, int64_t last_ns)
-{
-    (void)context;
-    (void)last_ns;
-    return COMMAND_FINE;
-}
-
 static const struct scan_unit rows_unit = {
     .needs = SCAN_PLACE | SCAN_ORIGIN | SCAN_CALLER | SCAN_FREER | SCAN_DURATION,
     .begin = rows_begin,
     .alloc = rows_alloc,
-    .end = rows_end,
 };
 
 int

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/read/json-pull.h"
 
@@ -86,15 +87,8 @@ pull_unexpected(struct json_pull *pull)
 static bool
 pull_put(struct json_pull *pull, int byte)
 {
-    if (pull->text_length + 1 >= pull->text_capacity) {
-        size_t capacity = pull->text_capacity == 0 ? 256 : 2 * pull->text_capacity;
-        char *text = capacity <= PULL_TEXT_MAX ? realloc(pull->text, capacity) : NULL;
-
-        if (text == NULL)
-            return false;
-        pull->text = text;
-        pull->text_capacity = capacity;
-    }
+    if (pull->text_length + 1 >= PULL_TEXT_MAX || !tidei_grow(&pull->text, &pull->text_capacity, pull->text_length, 2))
+        return false;
     pull->text[pull->text_length++] = (char)byte;
     return true;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/read/names.h"
 
@@ -29,16 +30,9 @@ names_add(const struct trace *trace, struct name_list *list, sqlite3_stmt *row)
         .device = sqlite3_column_type(row, 3) == SQLITE_NULL ? -1 : sqlite3_column_int64(row, 3),
     };
 
-    if ((list->count & (list->count - 1)) == 0) {
-        size_t capacity = list->count == 0 ? 1 : 2 * list->count;
-        struct name *grown = capacity <= NAMES_MAX ? realloc(list->names, capacity * sizeof(*grown)) : NULL;
-
-        if (grown != NULL)
-            list->names = grown;
-        if (grown == NULL || name.text == NULL) {
-            free(name.text);
-            return trace_broken(trace, "more names than can be taken in");
-        }
+    if (list->count == NAMES_MAX || !tidei_grow(&list->names, &list->capacity, list->count, 1)) {
+        free(name.text);
+        return trace_broken(trace, "more names than can be taken in");
     }
     if (name.text == NULL || !id_map_add(&list->by_id, (uint64_t)name.id, (uint32_t)list->count)) {
         free(name.text);

@@ -21,6 +21,7 @@ struct name {
 struct name_list {
     struct name *names; /* owns; in the order of ids */
     size_t count;
+    size_t capacity;
     struct id_map by_id; /* to the place in `names` */
 };
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/read/samples.h"
 
@@ -32,15 +33,8 @@ samples_counts(const struct view *view, int64_t layer_id)
 static bool
 samples_add(struct samples *samples, const struct sample *sample)
 {
-    if (samples->count == samples->capacity) {
-        size_t capacity = samples->capacity == 0 ? 256 : 2 * samples->capacity;
-        struct sample *grown = realloc(samples->list, capacity * sizeof(*grown));
-
-        if (grown == NULL)
-            return false;
-        samples->list = grown;
-        samples->capacity = capacity;
-    }
+    if (!tidei_grow(&samples->list, &samples->capacity, samples->count, 1))
+        return false;
     samples->list[samples->count++] = *sample;
     if (sample->used_bytes > samples->used_peak_bytes)
         samples->used_peak_bytes = sample->used_bytes;

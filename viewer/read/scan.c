@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/due-queue.h"
 #include "viewer/read/filter.h"
@@ -151,15 +152,8 @@ scan_free_before(struct scan *scan, int64_t ns)
 static int
 scan_keep(struct scan *scan, const struct scan_life *life)
 {
-    if (scan->kept_count == scan->kept_capacity) {
-        size_t capacity = scan->kept_capacity == 0 ? 256 : 2 * scan->kept_capacity;
-        struct scan_life *grown = realloc(scan->kept, capacity * sizeof(*grown));
-
-        if (grown == NULL)
-            return trace_broken(scan->trace, "no memory for %zu live allocations", capacity);
-        scan->kept = grown;
-        scan->kept_capacity = capacity;
-    }
+    if (!tidei_grow(&scan->kept, &scan->kept_capacity, scan->kept_count, 1))
+        return trace_broken(scan->trace, "no memory for %zu live allocations", 2 * scan->kept_capacity);
     scan->kept[scan->kept_count++] = *life;
     return COMMAND_FINE;
 }
@@ -223,8 +217,10 @@ scan_begin(struct scan *scan)
     scan->slot_count = scan->free_count = scan->kept_count = 0;
     scan->last_ns = 0;
     scan->events = 0;
-    for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++)
-        status = scan->passes[i].unit->begin(scan->passes[i].context);
+    for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++) {
+        if (scan->passes[i].unit->begin != NULL)
+            status = scan->passes[i].unit->begin(scan->passes[i].context);
+    }
     return status;
 }
 
@@ -233,8 +229,10 @@ scan_end(struct scan *scan)
 {
     int status = scan_free_before(scan, INT64_MAX);
 
-    for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++)
-        status = scan->passes[i].unit->end(scan->passes[i].context, scan->last_ns);
+    for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++) {
+        if (scan->passes[i].unit->end != NULL)
+            status = scan->passes[i].unit->end(scan->passes[i].context, scan->last_ns);
+    }
     return status;
 }
 

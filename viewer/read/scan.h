@@ -60,12 +60,12 @@ struct filter;
  * `begin` may come twice: what came before the second is void (see scan_run).
  */
 struct scan_unit {
-    unsigned needs; /* SCAN_* */
-    int (*begin)(void *context);
+    unsigned needs;              /* SCAN_* */
+    int (*begin)(void *context); /* NULL: there is nothing to do */
     int (*alloc)(void *context, const struct scan_life *life);
     int (*free)(void *context, const struct scan_life *life); /* NULL: it takes none; a scan without is faster */
     void (*attach)(void *context, const struct scan *scan);   /* NULL, or called once, before all others */
-    int (*end)(void *context, int64_t last_ns);               /* the time of the last event handed out, or 0 */
+    int (*end)(void *context, int64_t last_ns);               /* NULL, or: the time of the last event, or 0 */
 };
 
 /* A unit and what it works on (borrowed). */

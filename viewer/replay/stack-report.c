@@ -6,6 +6,7 @@
 
 #include <tidemark/stack.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/replay/stack-report.h"
 
@@ -24,7 +25,6 @@ static bool
 report_visit(struct stack_report *report, struct tide_resource *resource)
 {
     struct tide_upstream upstream;
-    struct stack_layer *grown;
     size_t below = 0;
 
     if (report_has(report, resource))
@@ -39,11 +39,9 @@ report_visit(struct stack_report *report, struct tide_resource *resource)
             !report_visit(report, upstream.resource))
             return false;
     }
-    grown = realloc(report->layers, (report->count + 1) * sizeof(*grown));
-    if (grown == NULL)
+    if (!tidei_grow(&report->layers, &report->capacity, report->count, 1))
         return false;
-    report->layers = grown;
-    grown[report->count++] = (struct stack_layer){ .resource = resource };
+    report->layers[report->count++] = (struct stack_layer){ .resource = resource };
     return true;
 }
 

@@ -23,6 +23,7 @@ struct stack_layer {
 struct stack_report {
     struct stack_layer *layers; /* owns; from the top down, bins in front of what is below them */
     size_t count;
+    size_t capacity;
 };
 
 /* Ask every layer of the stack under `top`. COMMAND_FINE, or COMMAND_WRONG after a message. */
