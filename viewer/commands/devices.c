@@ -60,42 +60,10 @@ devices_ask(int ordinal, struct device *out)
         fprintf(stderr, "tidemark devices: device %d: free memory is not known: %s\n", ordinal, tide_error_text());
 }
 
-/* A key, and null under it where `known` is false. */
-static bool
-devices_json_key(struct json *json, const char *key, bool known)
-{
-    json_key(json, key);
-    if (!known)
-        json_word(json, "null");
-    return known;
-}
-
 static void
-devices_json_text(struct json *json, const char *key, bool known, const char *value)
+devices_json_peers(struct json *json, uint64_t peers)
 {
-    if (devices_json_key(json, key, known))
-        json_text(json, value);
-}
-
-static void
-devices_json_number(struct json *json, const char *key, bool known, uint64_t value)
-{
-    if (devices_json_key(json, key, known))
-        json_unsigned(json, value);
-}
-
-static void
-devices_json_flag(struct json *json, const char *key, bool known, bool value)
-{
-    if (devices_json_key(json, key, known))
-        json_flag(json, value);
-}
-
-static void
-devices_json_peers(struct json *json, bool known, uint64_t peers)
-{
-    if (!devices_json_key(json, "peers", known))
-        return;
+    json_key(json, "peers");
     json_begin(json, '[');
     for (unsigned i = 0; i < DEVICES_PEERS; i++) {
         if ((peers >> i & 1) != 0)
@@ -104,6 +72,10 @@ devices_json_peers(struct json *json, bool known, uint64_t peers)
     json_end(json, ']');
 }
 
+/* A value; null where it is not known. */
+#define DEVICES_PUT(json, kind, name, known, value)                                                                    \
+    (json_key((json), name), (known) ? json_##kind((json), (value)) : json_word((json), "null"))
+
 /* What the device has not answered is null. */
 static void
 devices_json_device(struct json *json, int ordinal, const struct device *device)
@@ -111,17 +83,20 @@ devices_json_device(struct json *json, int ordinal, const struct device *device)
     bool known = device->error[0] == '\0';
 
     json_begin(json, '{');
-    devices_json_number(json, "device", true, (uint64_t)ordinal);
-    devices_json_text(json, "error", !known, device->error);
-    devices_json_text(json, "name", known, device->name);
-    devices_json_number(json, "total_bytes", known, device->total_bytes);
-    devices_json_number(json, "free_bytes", device->free_known, device->free_bytes);
-    devices_json_flag(json, "pools", known, device->pools);
-    devices_json_peers(json, known, device->peers);
-    devices_json_flag(json, "ipc", known, device->ipc);
-    devices_json_flag(json, "fabric", known, device->fabric);
-    devices_json_flag(json, "managed_pools", known, device->managed_pools);
-    devices_json_flag(json, "host_pools", known, device->host_pools);
+    json_put_signed(json, "device", ordinal);
+    DEVICES_PUT(json, text, "error", !known, device->error);
+    DEVICES_PUT(json, text, "name", known, device->name);
+    DEVICES_PUT(json, unsigned, "total_bytes", known, device->total_bytes);
+    DEVICES_PUT(json, unsigned, "free_bytes", device->free_known, device->free_bytes);
+    DEVICES_PUT(json, flag, "pools", known, device->pools);
+    if (known)
+        devices_json_peers(json, device->peers);
+    else
+        DEVICES_PUT(json, flag, "peers", false, false);
+    DEVICES_PUT(json, flag, "ipc", known, device->ipc);
+    DEVICES_PUT(json, flag, "fabric", known, device->fabric);
+    DEVICES_PUT(json, flag, "managed_pools", known, device->managed_pools);
+    DEVICES_PUT(json, flag, "host_pools", known, device->host_pools);
     json_end(json, '}');
 }
 
@@ -136,9 +111,9 @@ devices_json(struct emit *out, int count, int version, const char *reason)
 
     snprintf(driver, sizeof(driver), "%d.%d", version / 1000, version % 1000 / 10);
     json_begin(&json, '{');
-    devices_json_number(&json, "format_version", true, 1);
-    devices_json_text(&json, "driver_version", reason == NULL, driver);
-    devices_json_text(&json, "reason", reason != NULL, reason);
+    json_put_unsigned(&json, "format_version", 1);
+    DEVICES_PUT(&json, text, "driver_version", reason == NULL, driver);
+    DEVICES_PUT(&json, text, "reason", reason != NULL, reason);
     json_key(&json, "devices");
     json_begin(&json, '[');
     for (int i = 0; i < count; i++) {

@@ -26,7 +26,7 @@ struct chrome {
     const struct export_job *export;
     struct emit *out;
     struct json json;
-    int64_t pid;                 /* of the process that was recorded */
+    char process[64];            /* what stands in every event between its phase and its time */
     struct chrome_layer *layers; /* owns */
     size_t layer_count;
     size_t layer_capacity;
@@ -34,46 +34,20 @@ struct chrome {
     uint64_t stray_calls;        /* of threads that the trace does not know */
 };
 
-static void
-chrome_number(struct chrome *chrome, const char *key, uint64_t value)
-{
-    json_key(&chrome->json, key);
-    json_unsigned(&chrome->json, value);
-}
-
-static void
-chrome_signed(struct chrome *chrome, const char *key, int64_t value)
-{
-    json_key(&chrome->json, key);
-    json_signed(&chrome->json, value);
-}
-
-static void
-chrome_text(struct chrome *chrome, const char *key, const char *value)
-{
-    json_key(&chrome->json, key);
-    json_text(&chrome->json, value);
-}
-
-static void
-chrome_microseconds(struct chrome *chrome, const char *key, int64_t ns)
-{
-    json_key(&chrome->json, key);
-    json_separate(&chrome->json);
-    emit_microseconds(chrome->out, ns);
-}
+#define chrome_number(chrome, key, value) json_put_unsigned(&(chrome)->json, key, (value))
+#define chrome_signed(chrome, key, value) json_put_signed(&(chrome)->json, key, (value))
+#define chrome_text(chrome, key, value)   json_put_text(&(chrome)->json, key, (value))
 
 /* What every event begins with: its phase and its time. The name and what is particular to it follow. */
 static void
 chrome_begin_event(struct chrome *chrome, char phase, int64_t ns)
 {
-    const char text[] = { phase, '\0' };
-
     json_line(&chrome->json);
-    json_begin(&chrome->json, '{');
-    chrome_text(chrome, "ph", text);
-    chrome_signed(chrome, "pid", chrome->pid);
-    chrome_microseconds(chrome, "ts", ns);
+    emit_string(chrome->out, "{\"ph\":\"");
+    emit_bytes(chrome->out, &phase, 1);
+    emit_string(chrome->out, chrome->process);
+    emit_microseconds(chrome->out, ns);
+    chrome->json.comma = true;
 }
 
 static void
@@ -316,8 +290,11 @@ chrome_call(struct chrome *chrome, sqlite3_stmt *row)
         return;
     chrome->stray_calls += stray;
     chrome_begin_call(chrome, stray ? 'b' : 'X', start_ns, row);
-    if (!stray)
-        chrome_microseconds(chrome, "dur", duration_ns);
+    if (!stray) {
+        json_key(&chrome->json, "dur");
+        json_separate(&chrome->json);
+        emit_microseconds(chrome->out, duration_ns);
+    }
     chrome_begin_arguments(chrome);
     chrome_signed(chrome, "result", sqlite3_column_int64(row, 4));
     if (sqlite3_column_type(row, 5) != SQLITE_NULL)
@@ -436,8 +413,10 @@ chrome_run(const struct export_job *export)
 {
     struct chrome chrome = { .export = export, .out = export->out };
     struct scan_pass pass = { .unit = &chrome_unit, .context = &chrome };
-    int status = trace_integer(&export->view->trace, "SELECT value FROM meta WHERE key = 'pid'", &chrome.pid);
+    int64_t pid = 0;
+    int status = trace_integer(&export->view->trace, "SELECT value FROM meta WHERE key = 'pid'", &pid);
 
+    snprintf(chrome.process, sizeof(chrome.process), "\",\"pid\":%" PRId64 ",\"ts\":", pid);
     if (status == COMMAND_FINE)
         status = view_scan(export->view, &pass, 1);
     if (status == COMMAND_FINE)

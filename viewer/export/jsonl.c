@@ -13,7 +13,7 @@ jsonl_row(struct emit *out, const union rows_cell *cells, size_t filled)
     for (size_t i = 0; i < filled; i++) {
         if (rows_columns[i].kind == ROWS_TEXT && cells[i].text[0] == '\0')
             continue;
-        json_key(&json, rows_columns[i].name);
+        json_put_key(&json, rows_columns[i].key, rows_columns[i].key_bytes);
         if (rows_columns[i].kind == ROWS_TEXT)
             json_text(&json, cells[i].text);
         else if (rows_columns[i].kind == ROWS_SIGNED)

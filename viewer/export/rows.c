@@ -4,24 +4,29 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/export/rows.h"
 
+#define ROWS_COLUMN(name, kind)                                                                                        \
+    {                                                                                                                  \
+        name, ",\"" name "\":", sizeof(name) + 3, kind                                                                 \
+    }
+
 const struct rows_column rows_columns[ROWS_COLUMNS] = {
-    { "allocation_id", ROWS_SIGNED },
-    { "layer_id", ROWS_SIGNED },
-    { "layer", ROWS_TEXT },
-    { "address", ROWS_UNSIGNED },
-    { "size", ROWS_UNSIGNED },
-    { "alignment", ROWS_SIGNED },
-    { "status", ROWS_TEXT },
-    { "tag", ROWS_TEXT },
-    { "callstack", ROWS_TEXT },
-    { "alloc_ns", ROWS_SIGNED },
-    { "alloc_duration_ns", ROWS_SIGNED },
-    { "alloc_thread", ROWS_UNSIGNED },
-    { "alloc_stream", ROWS_UNSIGNED },
-    { "free_ns", ROWS_SIGNED },
-    { "free_duration_ns", ROWS_SIGNED },
-    { "free_thread", ROWS_UNSIGNED },
-    { "free_stream", ROWS_UNSIGNED },
+    ROWS_COLUMN("allocation_id", ROWS_SIGNED),
+    ROWS_COLUMN("layer_id", ROWS_SIGNED),
+    ROWS_COLUMN("layer", ROWS_TEXT),
+    ROWS_COLUMN("address", ROWS_UNSIGNED),
+    ROWS_COLUMN("size", ROWS_UNSIGNED),
+    ROWS_COLUMN("alignment", ROWS_SIGNED),
+    ROWS_COLUMN("status", ROWS_TEXT),
+    ROWS_COLUMN("tag", ROWS_TEXT),
+    ROWS_COLUMN("callstack", ROWS_TEXT),
+    ROWS_COLUMN("alloc_ns", ROWS_SIGNED),
+    ROWS_COLUMN("alloc_duration_ns", ROWS_SIGNED),
+    ROWS_COLUMN("alloc_thread", ROWS_UNSIGNED),
+    ROWS_COLUMN("alloc_stream", ROWS_UNSIGNED),
+    ROWS_COLUMN("free_ns", ROWS_SIGNED),
+    ROWS_COLUMN("free_duration_ns", ROWS_SIGNED),
+    ROWS_COLUMN("free_thread", ROWS_UNSIGNED),
+    ROWS_COLUMN("free_stream", ROWS_UNSIGNED),
 };
 
 struct rows {

@@ -12,6 +12,8 @@ enum rows_kind {
 
 struct rows_column {
     const char *name;
+    const char *key; /* in JSON, with its comma and quotes, and how long that is */
+    size_t key_bytes;
     enum rows_kind kind;
 };
 

@@ -18,15 +18,12 @@ speedscope_frames(struct json *json, const struct profile *profile)
 
         json_line(json);
         json_begin(json, '{');
-        json_key(json, "name");
-        json_text(json, frame->function);
+        json_put_text(json, "name", frame->function);
         if (frame->file[0] != '\0') {
-            json_key(json, "file");
-            json_text(json, frame->file);
+            json_put_text(json, "file", frame->file);
         }
         if (frame->line > 0) {
-            json_key(json, "line");
-            json_signed(json, frame->line);
+            json_put_signed(json, "line", frame->line);
         }
         json_end(json, '}');
     }
@@ -66,16 +63,11 @@ speedscope_profile(struct json *json, const struct profile *profile, enum profil
         total += profile->groups[i].values[weight].bytes;
     json_line(json);
     json_begin(json, '{');
-    json_key(json, "type");
-    json_text(json, "sampled");
-    json_key(json, "name");
-    json_text(json, name);
-    json_key(json, "unit");
-    json_text(json, "bytes");
-    json_key(json, "startValue");
-    json_unsigned(json, 0);
-    json_key(json, "endValue");
-    json_unsigned(json, total);
+    json_put_text(json, "type", "sampled");
+    json_put_text(json, "name", name);
+    json_put_text(json, "unit", "bytes");
+    json_put_unsigned(json, "startValue", 0);
+    json_put_unsigned(json, "endValue", total);
     json_key(json, "samples");
     speedscope_groups(json, profile, weight, true);
     json_key(json, "weights");
@@ -93,12 +85,9 @@ speedscope_run(const struct export_job *export)
     if (status != COMMAND_FINE)
         return status;
     json_begin(&json, '{');
-    json_key(&json, "$schema");
-    json_text(&json, "https://www.speedscope.app/file-format-schema.json");
-    json_key(&json, "exporter");
-    json_text(&json, "tidemark " PACKAGE_VERSION);
-    json_key(&json, "activeProfileIndex");
-    json_unsigned(&json, 0);
+    json_put_text(&json, "$schema", "https://www.speedscope.app/file-format-schema.json");
+    json_put_text(&json, "exporter", "tidemark " PACKAGE_VERSION);
+    json_put_unsigned(&json, "activeProfileIndex", 0);
     json_line(&json);
     speedscope_frames(&json, &profile);
     json_line(&json);

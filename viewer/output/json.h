@@ -59,18 +59,23 @@ json_line(struct json *json)
     json->comma = false;
 }
 
-/* The name of the value that follows, which needs no escaping. Inline, as its length is mostly known. */
-static inline void
-json_key(struct json *json, const char *name)
+/*
+ * The name of the value that follows: a literal that needs no escaping. What is copied, with a comma or without, is of
+ * a length that the compiler knows: keys are most of what JSON consists of.
+ */
+#define json_key(json, name) json_put_key((json), ",\"" name "\":", sizeof(name) + 3)
+
+static inline __attribute__((always_inline)) void
+json_put_key(struct json *json, const char *text, size_t length)
 {
-    json_separate(json);
-    emit_bytes(json->out, "\"", 1);
-    emit_string(json->out, name);
-    emit_bytes(json->out, "\":", 2);
+    if (json->comma)
+        emit_bytes(json->out, text, length);
+    else
+        emit_bytes(json->out, text + 1, length - 1);
     json->comma = false;
 }
 
-/* The same of a name that may be anything. */
+/* The same of a name that is no literal and may be anything. */
 static inline void
 json_key_text(struct json *json, const char *name)
 {
@@ -123,5 +128,11 @@ json_real(struct json *json, double value)
     json_separate(json);
     emit_real(json->out, value);
 }
+
+/* A member of an object: a literal and its value. */
+#define json_put_unsigned(json, name, value) (json_key((json), name), json_unsigned((json), (value)))
+#define json_put_signed(json, name, value)   (json_key((json), name), json_signed((json), (value)))
+#define json_put_real(json, name, value)     (json_key((json), name), json_real((json), (value)))
+#define json_put_text(json, name, value)     (json_key((json), name), json_text((json), (value)))
 
 #endif

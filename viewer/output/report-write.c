@@ -36,7 +36,7 @@ write_json_member(struct json *json, const struct report_column *column, const s
 {
     if (column->name == NULL || !cell->there)
         return;
-    json_key(json, column->name);
+    json_key_text(json, column->name);
     if (report_is_text(column->kind)) {
         json_text(json, cell->text);
     } else if (column->kind == REPORT_FLAG) {
@@ -79,8 +79,7 @@ write_json(const struct report *report, struct emit *out)
     struct json json = { .out = out };
 
     json_begin(&json, '{');
-    json_key(&json, "format_version");
-    json_unsigned(&json, 1);
+    json_put_unsigned(&json, "format_version", 1);
     for (size_t i = 0; i < report->count; i++) {
         const struct report_item *item = &report->items[i];
 
@@ -90,7 +89,7 @@ write_json(const struct report *report, struct emit *out)
             write_json_member(&json, &item->field, item->cells);
         if (item->kind != REPORT_ITEM_TABLE)
             continue;
-        json_key(&json, item->name);
+        json_key_text(&json, item->name);
         json_begin(&json, '[');
         for (size_t row = 0; row < item->row_count; row++) {
             json_begin(&json, '{');
@@ -112,8 +111,7 @@ write_jsonl_begin(struct emit *out, const char *table)
     struct json json = { .out = out };
 
     json_begin(&json, '{');
-    json_key(&json, "table");
-    json_text(&json, table);
+    json_put_text(&json, "table", table);
     return json;
 }
 
@@ -124,8 +122,7 @@ write_jsonl(const struct report *report, struct emit *out)
 
     if (report->options.only == NULL) {
         json = write_jsonl_begin(out, report->name);
-        json_key(&json, "format_version");
-        json_unsigned(&json, 1);
+        json_put_unsigned(&json, "format_version", 1);
         for (size_t i = 0; i < report->count; i++) {
             if (report->items[i].kind == REPORT_ITEM_FIELD)
                 write_json_member(&json, &report->items[i].field, report->items[i].cells);

@@ -22,30 +22,12 @@ output_calls(const struct replay *replay)
 }
 
 static void
-output_number(struct json *json, const char *key, uint64_t value)
+output_counter(struct json *json, const struct tide_counter *counter)
 {
-    json_key(json, key);
-    json_unsigned(json, value);
-}
-
-static void
-output_words(struct json *json, const char *key, const char *text)
-{
-    json_key(json, key);
-    json_text(json, text);
-}
-
-static void
-output_counter(struct json *json, const char *key, const struct tide_counter *counter)
-{
-    json_key(json, key);
     json_begin(json, '{');
-    json_key(json, "current");
-    json_signed(json, counter->current);
-    json_key(json, "peak");
-    json_signed(json, counter->peak);
-    json_key(json, "total");
-    json_signed(json, counter->total);
+    json_put_signed(json, "current", counter->current);
+    json_put_signed(json, "peak", counter->peak);
+    json_put_signed(json, "total", counter->total);
     json_end(json, '}');
 }
 
@@ -53,15 +35,17 @@ static void
 output_layer(struct json *json, const struct stack_layer *layer)
 {
     json_begin(json, '{');
-    output_words(json, "kind", tide_resource_name(layer->resource));
-    output_words(json, "layer", layer->text);
+    json_put_text(json, "kind", tide_resource_name(layer->resource));
+    json_put_text(json, "layer", layer->text);
     if (layer->has_used)
-        output_number(json, "used_bytes", layer->used_bytes);
+        json_put_unsigned(json, "used_bytes", layer->used_bytes);
     if (layer->has_reserved)
-        output_number(json, "reserved_bytes", layer->reserved_bytes);
+        json_put_unsigned(json, "reserved_bytes", layer->reserved_bytes);
     if (layer->has_statistics) {
-        output_counter(json, "bytes", &layer->statistics.bytes);
-        output_counter(json, "count", &layer->statistics.count);
+        json_key(json, "bytes");
+        output_counter(json, &layer->statistics.bytes);
+        json_key(json, "count");
+        output_counter(json, &layer->statistics.count);
     }
     json_end(json, '}');
 }
@@ -74,26 +58,24 @@ output_json(struct emit *out, const struct replay *replay, const struct stack_re
     struct json json = { .out = out };
 
     json_begin(&json, '{');
-    output_number(&json, "events", input->recorded_events);
-    output_number(&json, "allocations", result->allocations);
-    output_number(&json, "frees", result->frees);
-    output_number(&json, "failures", result->failures);
-    output_number(&json, "free_failures", result->free_failures);
-    output_number(&json, "skipped_frees", input->unknown_frees + result->skipped_frees);
-    output_number(&json, "unknown_frees", input->unknown_frees);
-    output_number(&json, "failed_frees", result->skipped_frees);
-    output_number(&json, "recorded_failures", input->recorded_failures);
-    output_number(&json, "replaced", input->replaced);
-    output_number(&json, "size_differences", input->size_differences);
-    output_number(&json, "live_count", result->left_count);
-    output_number(&json, "live_bytes", result->left_bytes);
-    output_number(&json, "threads", input->thread_count);
-    output_number(&json, "streams", input->stream_count);
-    json_key(&json, "total_ns");
-    json_signed(&json, result->total_ns);
-    json_key(&json, "event_ns");
-    json_real(&json, (double)result->total_ns / output_calls(replay));
-    output_words(&json, "stack", text != NULL ? text : "");
+    json_put_unsigned(&json, "events", input->recorded_events);
+    json_put_unsigned(&json, "allocations", result->allocations);
+    json_put_unsigned(&json, "frees", result->frees);
+    json_put_unsigned(&json, "failures", result->failures);
+    json_put_unsigned(&json, "free_failures", result->free_failures);
+    json_put_unsigned(&json, "skipped_frees", input->unknown_frees + result->skipped_frees);
+    json_put_unsigned(&json, "unknown_frees", input->unknown_frees);
+    json_put_unsigned(&json, "failed_frees", result->skipped_frees);
+    json_put_unsigned(&json, "recorded_failures", input->recorded_failures);
+    json_put_unsigned(&json, "replaced", input->replaced);
+    json_put_unsigned(&json, "size_differences", input->size_differences);
+    json_put_unsigned(&json, "live_count", result->left_count);
+    json_put_unsigned(&json, "live_bytes", result->left_bytes);
+    json_put_unsigned(&json, "threads", input->thread_count);
+    json_put_unsigned(&json, "streams", input->stream_count);
+    json_put_signed(&json, "total_ns", result->total_ns);
+    json_put_real(&json, "event_ns", (double)result->total_ns / output_calls(replay));
+    json_put_text(&json, "stack", text != NULL ? text : "");
     json_key(&json, "layers");
     json_begin(&json, '[');
     for (size_t i = 0; i < report->count; i++)
