@@ -5,16 +5,6 @@
 
 #include "viewer/export/rows.h"
 
-static void
-csv_begin(struct emit *out)
-{
-    for (size_t i = 0; i < ROWS_COLUMNS; i++) {
-        emit_bytes(out, ",", i > 0);
-        emit_string(out, rows_columns[i].name);
-    }
-    emit_bytes(out, "\n", 1);
-}
-
 /* Blanks are quoted, too, and what is no plain text. */
 static void
 csv_text(struct emit *out, const char *text)
@@ -29,21 +19,35 @@ csv_text(struct emit *out, const char *text)
         emit_csv(out, text, strlen(text), true, false);
 }
 
+#define CSV_NAME(name, kind) "," #name
+
 static void
-csv_row(struct emit *out, const union rows_cell *cells, size_t filled)
+csv_begin(struct emit *out)
 {
-    for (size_t i = 0; i < ROWS_COLUMNS; i++) {
-        emit_bytes(out, ",", i > 0);
-        if (i >= filled)
-            continue;
-        if (rows_columns[i].kind == ROWS_TEXT)
-            csv_text(out, cells[i].text);
-        else if (rows_columns[i].kind == ROWS_SIGNED)
-            emit_signed(out, cells[i].integer);
-        else
-            emit_unsigned(out, cells[i].number);
+    emit_string(out, &ROWS_LIFE(CSV_NAME) ROWS_FREE(CSV_NAME) "\n"[1]);
+}
+
+#define csv_signed(out, value)   emit_signed(out, value)
+#define csv_unsigned(out, value) emit_unsigned(out, value)
+
+/* A field, and the comma before it where it is not the first. */
+#define CSV_FIELD(name, kind)                                                                                          \
+    emit_bytes(out, ",", comma);                                                                                       \
+    csv_##kind(out, row->name);                                                                                        \
+    comma = true;
+
+static void
+csv_row(struct emit *out, const struct row *row)
+{
+    bool comma = false;
+
+    ROWS_LIFE(CSV_FIELD)
+    if (row->freed) {
+        ROWS_FREE(CSV_FIELD)
+        emit_bytes(out, "\n", 1);
+    } else {
+        emit_string(out, ",,,,\n");
     }
-    emit_bytes(out, "\n", 1);
 }
 
 static int

@@ -4,22 +4,25 @@
 #include "viewer/export/rows.h"
 #include "viewer/output/json.h"
 
+#define jsonl_signed(name, value)   json_put_signed(&json, name, value)
+#define jsonl_unsigned(name, value) json_put_unsigned(&json, name, value)
+
+/* A text that is not there has no field. */
+#define jsonl_text(name, value)                                                                                        \
+    if ((value)[0] != '\0')                                                                                            \
+    json_put_text(&json, name, value)
+
+#define JSONL_FIELD(name, kind) jsonl_##kind(#name, row->name);
+
 static void
-jsonl_row(struct emit *out, const union rows_cell *cells, size_t filled)
+jsonl_row(struct emit *out, const struct row *row)
 {
     struct json json = { .out = out };
 
     json_begin(&json, '{');
-    for (size_t i = 0; i < filled; i++) {
-        if (rows_columns[i].kind == ROWS_TEXT && cells[i].text[0] == '\0')
-            continue;
-        json_put_key(&json, rows_columns[i].key, rows_columns[i].key_bytes);
-        if (rows_columns[i].kind == ROWS_TEXT)
-            json_text(&json, cells[i].text);
-        else if (rows_columns[i].kind == ROWS_SIGNED)
-            json_signed(&json, cells[i].integer);
-        else
-            json_unsigned(&json, cells[i].number);
+    ROWS_LIFE(JSONL_FIELD)
+    if (row->freed) {
+        ROWS_FREE(JSONL_FIELD)
     }
     emit_string(out, "}\n");
 }

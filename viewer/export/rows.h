@@ -4,35 +4,47 @@
 
 #include "viewer/export/export.h"
 
-enum rows_kind {
-    ROWS_UNSIGNED,
-    ROWS_SIGNED,
-    ROWS_TEXT, /* "" where there is none */
-};
+/*
+ * The columns: of every allocation, and of those that were freed. Lists, so that each format writes a row without
+ * looking at what kind its columns are: a loop over them made JSON lines an eighth slower.
+ */
+/* clang-format off */
+#define ROWS_LIFE(each) \
+    each(allocation_id, signed) \
+    each(layer_id, signed) \
+    each(layer, text) \
+    each(address, unsigned) \
+    each(size, unsigned) \
+    each(alignment, signed) \
+    each(status, text) \
+    each(tag, text) \
+    each(callstack, text) \
+    each(alloc_ns, signed) \
+    each(alloc_duration_ns, signed) \
+    each(alloc_thread, unsigned) \
+    each(alloc_stream, unsigned)
+#define ROWS_FREE(each) \
+    each(free_ns, signed) \
+    each(free_duration_ns, signed) \
+    each(free_thread, unsigned) \
+    each(free_stream, unsigned)
+/* clang-format on */
 
-struct rows_column {
-    const char *name;
-    const char *key; /* in JSON, with its comma and quotes, and how long that is */
-    size_t key_bytes;
-    enum rows_kind kind;
-};
+#define ROWS_TYPE_signed        int64_t
+#define ROWS_TYPE_unsigned      uint64_t
+#define ROWS_TYPE_text          const char * /* "" where there is none */
+#define ROWS_MEMBER(name, kind) ROWS_TYPE_##kind name;
 
-/* The columns from ROWS_FREE on say when and where the allocation was freed. */
-#define ROWS_FREE    13
-#define ROWS_COLUMNS 17
-
-extern const struct rows_column rows_columns[ROWS_COLUMNS];
-
-union rows_cell {
-    uint64_t number;
-    int64_t integer;
-    const char *text;
+struct row {
+    ROWS_LIFE(ROWS_MEMBER)
+    ROWS_FREE(ROWS_MEMBER)
+    bool freed;
 };
 
 /* How a format writes rows. */
 struct rows_writer {
-    void (*begin)(struct emit *out);                                            /* NULL: nothing comes first */
-    void (*row)(struct emit *out, const union rows_cell *cells, size_t filled); /* ROWS_FREE cells, or all */
+    void (*begin)(struct emit *out); /* NULL: nothing comes first */
+    void (*row)(struct emit *out, const struct row *row);
 };
 
 /* Write what the filters take. COMMAND_FINE, or COMMAND_WRONG after a message. */
