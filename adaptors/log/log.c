@@ -37,9 +37,9 @@ log_log2(size_t alignment)
     return (uint8_t)__builtin_ctzll(alignment);
 }
 
-/* The front of the calling thread; NULL where nothing is recorded. */
+/* The producer of the calling thread; NULL where nothing is recorded. */
 static inline struct tidei_producer *
-log_front(struct log *log, enum tidei_record_kind kind)
+log_producer(struct log *log, enum tidei_record_kind kind)
 {
     /* Pairs with the release in log_attach. */
     struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
@@ -132,7 +132,7 @@ static enum tide_status
 log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct log *log = (struct log *)self;
-    struct tidei_producer *producer = log_front(log, TIDEI_RECORD_ALLOC);
+    struct tidei_producer *producer = log_producer(log, TIDEI_RECORD_ALLOC);
     unsigned beside = log_beside(log);
 
     if (__builtin_expect(producer == NULL || !producer->plain || beside > (LOG_CALLS | LOG_QUICK), 0))
@@ -197,7 +197,7 @@ static enum tide_status
 log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct log *log = (struct log *)self;
-    struct tidei_producer *producer = log_front(log, TIDEI_RECORD_FREE);
+    struct tidei_producer *producer = log_producer(log, TIDEI_RECORD_FREE);
     unsigned beside = log_beside(log);
 
     if (__builtin_expect(producer == NULL || !producer->plain || (beside & LOG_SAMPLES) != 0, 0))

@@ -1,4 +1,4 @@
-/* Keeps who hears of tags, modules and call stacks. */
+/* Keeps the listener that is told of tags, modules and call stacks. */
 #include "config.h"
 
 #include <stdatomic.h>
@@ -11,7 +11,10 @@ static _Atomic(const struct tidei_context_listener *) listener_installed;
 void
 tidei_context_listen(const struct tidei_context_listener *listener)
 {
-    /* Relaxed, as is the load: it is constant. Who misses it adds to what its owner asks for under the same locks. */
+    /*
+     * Relaxed, as is the load: the listener is constant. A thread that misses it adds its tag or call stack under a
+     * lock, and a trace that begins asks for all of them under the same lock.
+     */
     atomic_store_explicit(&listener_installed, listener, memory_order_relaxed);
 }
 

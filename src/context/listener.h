@@ -1,4 +1,7 @@
-/* Who hears of tags, modules and call stacks: traces do, where the process records. */
+/*
+ * The listener that is told of every new tag, module and call stack. A process that records has one, which writes them
+ * to its traces.
+ */
 #ifndef TIDEI_CONTEXT_LISTENER_H
 #define TIDEI_CONTEXT_LISTENER_H
 

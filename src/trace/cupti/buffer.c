@@ -11,7 +11,7 @@
 #define BUFFER_BYTES  ((size_t)1 << 20)
 #define BUFFER_SPARES 64
 
-/* A lock of their own: a thread that allocates waits for nobody who reads a buffer. */
+/* A lock of their own, so that a thread that allocates never waits for one that reads a buffer. */
 static pthread_mutex_t buffer_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t *buffer_spares[BUFFER_SPARES];
 static size_t buffer_count;

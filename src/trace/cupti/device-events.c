@@ -1,10 +1,10 @@
 /*
  * Makes one row of each event of memory and pools.
  *
- * With several contexts CUPTI tells the same event once for each, in records that differ in context and time alone.
- * Events wait until everything from before them has been handed over; then they and the calls are sorted by CUPTI's
- * number of the call and run through side by side. CUPTI counts only calls that somebody follows: what others do has
- * the number of one that is followed, and is told from it by the time.
+ * Where there are several contexts, CUPTI reports each event once for each context, in records that differ only in
+ * context and time. Events wait until CUPTI has handed over everything that came before them. Then events and calls are
+ * sorted by CUPTI's number of the call, and both lists are walked side by side. CUPTI numbers only calls that somebody
+ * follows. An event of any other call carries the number of a call that is followed; its time tells the two apart.
  */
 #include "config.h"
 

@@ -22,7 +22,7 @@ struct tidei_device_row {
     uint64_t ns;            /* of the trace */
     uint64_t allocation_id; /* 0: it did not pass through the stack */
     const char *function;   /* static; NULL: not known */
-    uint32_t os_tid;        /* of who called it; 0: not known */
+    uint32_t os_tid;        /* of the calling thread; 0: not known */
 };
 
 /* A row of driver_call for a call that passed through no log. */

@@ -45,7 +45,10 @@ void tidei_cupti_queue_shut(struct tidei_cupti_queue *queue);
 /* Whether one is open and all have that clock. */
 bool tidei_cupti_queue_has_clock(bool tsc);
 
-/* To all that want memory. A call that has returned is its own thread's to put, whose slot says who waits for it. */
+/*
+ * Put into the queues of all traces that record all memory. The thread whose call has returned puts that call itself:
+ * its slot says which logs wait for the call.
+ */
 void tidei_cupti_queue_put_call(const struct tidei_call_capture *slot, const struct tidei_call_part *part);
 void tidei_cupti_queue_put_events(const struct tidei_device_event *events, size_t count);
 

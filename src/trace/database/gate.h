@@ -1,7 +1,7 @@
 /*
  * A lock around SQLite's work, for fork(): a child must find none of SQLite's own locks taken by a thread that it does
- * not have. Who works lets those in who wait to fork, wherever SQLite holds no lock: where it calls back, and between
- * two of its calls.
+ * not have. A thread that works with SQLite lets threads in that wait to fork wherever SQLite holds no lock: in its
+ * callbacks, and between two of its calls.
  */
 #ifndef TIDEI_TRACE_DATABASE_GATE_H
 #define TIDEI_TRACE_DATABASE_GATE_H

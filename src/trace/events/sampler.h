@@ -1,4 +1,4 @@
-/* Asks resources now and then what they hold, for the table pool_sample. */
+/* Asks resources every millisecond for their used and reserved bytes, for the table pool_sample. */
 #ifndef TIDEI_TRACE_EVENTS_SAMPLER_H
 #define TIDEI_TRACE_EVENTS_SAMPLER_H
 
@@ -22,11 +22,11 @@ struct tidei_sampler;
 struct tidei_sampler *tidei_sampler_new(void);
 void tidei_sampler_free(struct tidei_sampler *sampler);
 
-/* Ask `resource` (borrowed) from now on, until it is unwatched; that asks it once more. Any thread. */
+/* Ask `resource` (borrowed) from now on, until it is unwatched, which asks it once more. Any thread. */
 void tidei_sampler_watch(struct tidei_sampler *sampler, struct tide_resource *resource, uint32_t layer_id);
 void tidei_sampler_unwatch(struct tidei_sampler *sampler, struct tide_resource *resource);
 
-/* Ask all of them, where it is time to or `at_once`; what has changed is kept. */
+/* Ask all resources where the period has passed, or `at_once`; keep the figures that have changed. */
 void tidei_sampler_sample(struct tidei_sampler *sampler, uint64_t now_ns, bool at_once);
 
 /* Whether samples wait for a transaction. */

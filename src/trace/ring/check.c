@@ -1,6 +1,6 @@
 /*
- * Says whether a ring file that was left behind can be what a recorder has written. It may come from anywhere, and
- * what reads it relies on what is checked here.
+ * Checks whether a recorder can have written a ring file that was left behind. The file may come from anywhere, and its
+ * reader relies on what is checked here.
  */
 #include "config.h"
 

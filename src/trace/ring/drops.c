@@ -40,7 +40,7 @@ tidei_drops_add(struct tidei_drops *drops, uint16_t layer, uint64_t address)
 {
     pthread_mutex_lock(&drops->lock);
     if (tidei_map_add(&drops->map, address, layer, 1)) {
-        /* Relaxed: who frees the address has it from the thread that got it, which orders the two. */
+        /* Relaxed: the thread that frees the address got it from this one, and that orders the two. */
         atomic_store_explicit(&drops->count, drops->map.count, memory_order_relaxed);
     }
     pthread_mutex_unlock(&drops->lock);

@@ -44,7 +44,7 @@ struct tidei_record {
     uint8_t alignment_log2;
     uint8_t call_function; /* of an event: the one call of the driver that it made, function.h; 0: none here */
     uint16_t text_records; /* how many TEXT records follow */
-    uint32_t thread;       /* who wrote it: a ring goes from a thread that ends straight to the next */
+    uint32_t thread;       /* the thread that wrote it: a ring passes from a thread that ends to the next one */
     uint32_t call_span;    /* of that call: ticks after the event's begin << 16 | ticks that it took */
 };
 

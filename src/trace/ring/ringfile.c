@@ -25,11 +25,11 @@ ringfile_error(const char *path, const char *what, int error)
  * Lock the file for this process as long as it has the descriptor. A record lock of POSIX: it goes with the process's
  * descriptors, at once when that is killed, and a child has no part in it. A lock of the open file description would
  * stay as long as the kernel takes to tear down the mappings (100 ms and more were seen on Linux 6.18). The price:
- * this process must never open the file of a recorder of its own, since closing it would drop the lock; who might
- * asks tidei_session_owns first.
+ * this process must never open the file of a recorder of its own, since closing it would drop the lock. A caller to
+ * which that may happen asks tidei_session_owns first.
  *
- * A recorder locks all bytes below RINGFILE_RECOVERY, who opens what was left that byte first, and then the others. So
- * it finds one that has the file for the same reason, as no recorder.
+ * A recorder locks all bytes below RINGFILE_RECOVERY. A recovery locks that byte first, and then the bytes below it. So
+ * a recovery can tell whether the process that has the file records into it, or recovers it as well.
  */
 #define RINGFILE_RECOVERY ((off_t)1 << 62)
 

@@ -103,7 +103,7 @@ struct tidei_ring_directory {
 #define TIDEI_RING_PREFIX_BYTES                                                                                        \
     ((TIDEI_PAGE + sizeof(struct tidei_ring_directory) + TIDEI_PAGE - 1) / TIDEI_PAGE * TIDEI_PAGE)
 
-/* Who has a ring file's lock. */
+/* The process that holds the lock of a ring file. */
 struct tidei_ring_holder {
     uint32_t pid;  /* 0: not known */
     bool recovers; /* it records nothing, it takes over what another has left */

@@ -1,5 +1,6 @@
 /*
- * Writes the backlog: halves in slices, each paired and then one transaction, also what a killed process left behind.
+ * Writes the backlog in slices. Each slice is paired and is then one transaction. What a killed process left behind is
+ * written in the same way.
  */
 #include "config.h"
 
@@ -12,9 +13,9 @@
 #define COMMIT_SLICE_MOST 1048576u
 
 /*
- * How many records the next transaction takes. Few, so that what is written is still in the processor's cache when
- * SQLite copies it into its log: 20% were measured between 32,768 and a million. More where many lives are longer
- * than a slice, since each of them costs a second row.
+ * Set how many records the next transaction takes. Few, so that they are still in the processor's cache when SQLite
+ * copies the rows into its log: 32,768 were 20% faster than a million. More where many lives are longer than a slice,
+ * since each of these costs a second row.
  */
 static void
 commit_adapt(struct tidei_writer *writer)
@@ -167,7 +168,7 @@ tidei_writer_write_rest(struct tidei_writer *writer)
 {
     enum tide_status status = TIDE_OK;
 
-    /* Without memory a half was not paired: whoever opens the trace takes it up from the ring file. */
+    /* Without memory a half was not paired: the next process that opens the trace takes it from the ring file. */
     if (writer->pair->no_memory || writer->database->no_memory)
         return tide_error_set(TIDE_ENOMEM, "%s", writer->failure);
     if (writer->sealed.pending)

@@ -246,7 +246,7 @@ create_header(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
 static void
 create_undo(struct tidei_recorder *recorder, bool ours)
 {
-    recorder->session.file->header->ready = 0; /* who finds it from here on takes nothing from it */
+    recorder->session.file->header->ready = 0; /* a process that finds the file from here on takes nothing from it */
     if (ours || recorder->replaced != NULL)
         tidei_replaced_restore(recorder->path, recorder->replaced);
     tidei_replaced_restore_rings(recorder->path, recorder->replaced);

@@ -8,7 +8,8 @@
 #include "src/trace/session/writer.h"
 
 /*
- * How long a lock that keeps the log from being folded in is waited for: who holds it, or opens the trace next, does.
+ * How long to wait for another process's lock that keeps the write-ahead log from being folded in. After that the
+ * process that holds the lock, or the next one that opens the trace, folds it in.
  */
 #define FINISH_LOCK_LIMIT_NS 100000000u
 
@@ -155,7 +156,7 @@ finish_all(struct tidei_writer *writer, const char *ended)
     tidei_gate_leave(&writer->gate);
     if (status != TIDE_OK)
         finish_tell_log_stays(writer);
-    /* Last: as long as the ring file is there, whoever opens the trace sees to the write-ahead log, too. */
+    /* Last: as long as the ring file is there, every command that opens the trace folds the write-ahead log in. */
     TIDEI_TEST_POINT("writer.before-unlink");
     tidei_ringfile_unlink(writer->file);
     TIDEI_TEST_POINT("writer.after-unlink");

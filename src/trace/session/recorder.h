@@ -1,6 +1,6 @@
 /*
- * A recorder: one trace that is being written. This is all that adaptors see of it; producer.h is their way to record
- * an event, writer.h the other side.
+ * A recorder: one trace that is being written. Adaptors define their layers here and record events with
+ * src/trace/ring/producer.h. The writer is in writer.h.
  */
 #ifndef TIDEI_TRACE_SESSION_RECORDER_H
 #define TIDEI_TRACE_SESSION_RECORDER_H

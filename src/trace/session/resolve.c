@@ -114,7 +114,7 @@ resolve_open(const struct resolve *resolve, const struct resolve_module *module)
 
 /*
  * "" says that nothing is known, NULL that nobody has looked. Without libdw a frame gets the name of its function and
- * no more, so that whoever opens the trace with libdw looks again.
+ * no more, so that the next process that has libdw looks again.
  */
 static enum tide_status
 resolve_frame(struct resolve *resolve, sqlite3_stmt *update, struct tidei_symbols *symbols, int64_t frame_id,
@@ -268,7 +268,7 @@ resolve_opened(struct resolve *resolve)
     sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
     sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    /* What stands in a write-ahead log stays there for who has the right to fold it in. */
+    /* A write-ahead log stays: this process may not have the right to fold it in. */
     sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_busy_timeout(resolve->db, RESOLVE_BUSY_MS);
     status = resolve_look(resolve, &has_stacks);

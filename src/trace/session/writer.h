@@ -1,4 +1,4 @@
-/* The back of the recorder: one thread that merges the rings, pairs frees, and writes to SQLite. */
+/* The writer of a recorder: one thread that merges the rings, pairs frees, and writes to SQLite. */
 #ifndef TIDEI_TRACE_SESSION_WRITER_H
 #define TIDEI_TRACE_SESSION_WRITER_H
 
@@ -64,14 +64,14 @@ struct tidei_writer {
     uint64_t flush_done;
 };
 
-/* Take over `file` and `store`. NULL where host memory is short; then both are the caller's still. */
+/* Take over `file` and `database`. NULL where host memory is short; the caller still owns both then. */
 struct tidei_writer *tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file,
                                       struct tidei_database *database, bool tsc);
 
 /* Begin to write on a thread of its own. Errors: TIDE_ENOMEM. */
 enum tide_status tidei_writer_start(struct tidei_writer *writer);
 
-/* Have the thread look at once; for a full ring. */
+/* Have the thread look at the rings at once: one of them is full. */
 void tidei_writer_wake(struct tidei_writer *writer);
 
 /* Wait until all that was recorded before is in the file. Errors: TIDE_EIO (the recording has ended). */
@@ -86,10 +86,10 @@ void tidei_writer_abandon(struct tidei_writer *writer);
 /* Close the trace; the ring file goes where the trace has everything. */
 void tidei_writer_free(struct tidei_writer *writer);
 
-/* For one thread without the loop: what the rings of a process that is gone still hold. */
+/* In a recovery, without the thread: write what the rings of a process that is gone still hold. */
 enum tide_status tidei_writer_take_up(struct tidei_writer *writer, uint64_t *events);
 
-/* Write the half that fills; the other one fills from now on. Errors: TIDE_EIO, TIDE_ENOMEM. */
+/* Write the half that fills; from now on the other one fills. Errors: TIDE_EIO, TIDE_ENOMEM. */
 enum tide_status tidei_writer_commit(struct tidei_writer *writer);
 
 /* Drain until everything that was recorded before now is in the backlog, and write that. Errors: as above. */
