@@ -52,8 +52,8 @@ enum tide_severity {
 typedef void (*tide_message_function)(void *context, enum tide_severity severity, const char *text);
 
 /*
- * Have `function`, the sink, called with what happens outside of any call, such as a recording that ends because the disk is
- * full. The library never prints; without a sink such messages are dropped. NULL removes the sink.
+ * Have `function`, the sink, called with what happens outside of any call, such as a recording that ends because the
+ * disk is full. The library never prints; without a sink such messages are dropped. NULL removes the sink.
  *
  * `context` is borrowed until another sink is set. The sink may be called from any thread, also from the
  * library's own, by several at once, and must not call back into the library; once this function returns, the
