@@ -66,6 +66,7 @@ import_input(const char *path, const struct import_options *options)
 static void
 import_list_formats(void)
 {
+    puts("INPUT may be compressed with gzip, and - is standard input. Its format is found by its content:");
     for (size_t i = 0; i < IMPORT_FORMAT_COUNT; i++)
         printf("  %-8s %s\n", import_formats[i]->name, import_formats[i]->purpose);
 }
@@ -93,7 +94,7 @@ const struct command command_import = {
     .name = "import",
     .arguments = "[OPTIONS] INPUT -o TRACE",
     .purpose = "Make a trace of what another program has recorded",
-    .help = "INPUT may be compressed with gzip, and - is standard input. Its format is found by its content:\n",
+    .help = "",
     .options = import_options,
     .list = import_list_formats,
     .run = import_run,
