@@ -54,7 +54,7 @@ replay_once(const struct replay_input *input, const char *text, bool counted, st
 {
     struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
     struct tide_statistics_figures statistics = { TIDE_FIGURES(statistics) };
-    struct tide_resource *stack, *pool;
+    struct tide_resource *stack, *layer;
     struct replay replay;
 
     if (tide_stack_parse(text, &stack) != TIDE_OK)
@@ -62,11 +62,10 @@ replay_once(const struct replay_input *input, const char *text, bool counted, st
     if (replay_run(&replay, input, stack) != COMMAND_FINE || replay.result.failures + replay.result.free_failures > 0)
         bench_fail(replay.result.first_failure);
     replay_free_left(&replay);
-    pool = tide_stack_find(stack, "pool");
-    if (pool != NULL)
-        tide_pool_read(pool, &figures);
-    if (counted)
-        tide_statistics_read(tide_stack_find(stack, "statistics"), &statistics);
+    if (tide_stack_find(stack, "pool", &layer) == TIDE_OK)
+        tide_pool_read(layer, &figures);
+    if (counted && tide_stack_find(stack, "statistics", &layer) == TIDE_OK)
+        tide_statistics_read(layer, &statistics);
     out->event_ns = (double)replay.result.total_ns / (double)input->event_count;
     out->reserved_peak_bytes = (uint64_t)statistics.bytes.peak;
     out->taken_over = figures.taken_over;

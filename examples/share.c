@@ -109,12 +109,15 @@ static enum tide_status
 make_shared(struct cuda_calls *cuda, struct tide_resource *memory, int socket)
 {
     /* The pool itself, under whatever layers there are. */
-    struct tide_resource *driver = tide_stack_find(memory, "driver");
+    struct tide_resource *driver;
     struct tide_driver_pointer shared;
     void *pointer = NULL;
     char done;
     int fd;
-    enum tide_status status = tide_driver_export(driver, &fd);
+    enum tide_status status = tide_stack_find(memory, "driver", &driver);
+
+    if (status == TIDE_OK)
+        status = tide_driver_export(driver, &fd);
 
     if (status == TIDE_OK) {
         send_descriptor(socket, fd);

@@ -7,6 +7,7 @@
 
 #include "bases.h"
 #include "contract.h"
+#include "find.h"
 #include "tap.h"
 #include "trace.h"
 #include "upstream.h"
@@ -205,7 +206,7 @@ check_marks(void)
     void *block;
 
     stack = stack_of("log(\"%s\") | arena(size=16MiB) | sim", path);
-    arena = tide_stack_find(stack, "arena");
+    arena = find_layer(stack, "arena");
     block = try_take(stack, 12 * MIB);
     ok(try_take(stack, 8 * MIB) == NULL && strstr(tide_error_text(), "maximum of 16 MiB") != NULL,
        "the error says what was too much");

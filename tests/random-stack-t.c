@@ -13,6 +13,7 @@
 #include <tidemark/tidemark.h>
 
 #include "contract.h"
+#include "find.h"
 #include "random-stack-model.h"
 #include "tap.h"
 #include "trace.h"
@@ -101,7 +102,7 @@ do_exchange(struct worker *worker, struct block *block)
 static void
 do_add_bin(struct round *round, uint64_t limit_bytes)
 {
-    struct tide_resource *binning = tide_stack_find(round->stack, "binning"), *bin;
+    struct tide_resource *binning = find_layer(round->stack, "binning"), *bin;
     struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = limit_bytes };
     bool add;
 
@@ -162,7 +163,7 @@ do_other(struct worker *worker)
         do_tag(worker, choice / 7);
         break;
     default:
-        guard = tide_stack_find(round->stack, "guard");
+        guard = find_layer(round->stack, "guard");
         if (guard != NULL && round->random.host_memory)
             status = tide_guard_check(guard, NULL);
         break;
@@ -278,10 +279,10 @@ static void
 round_live(struct round *round, struct worker *workers, const char *path)
 {
     static struct trace_layers layers;
-    struct tide_resource *log = round->random.records ? tide_stack_find(round->stack, "log") : NULL;
+    struct tide_resource *log = round->random.records ? find_layer(round->stack, "log") : NULL;
     const char *wrong = log != NULL ? trace_check_layers(path, log, &layers) : NULL;
 
-    round->top_statistics = tide_stack_find(round->stack, "statistics");
+    round->top_statistics = find_layer(round->stack, "statistics");
     check_text(round);
     round_work(round, workers);
     round_work(round, workers);

@@ -269,6 +269,8 @@ add_layers(struct random_stack *stack, unsigned count, unsigned depth)
         if (i > 0)
             add(stack, " | ");
         kinds[choose(stack, sizeof(kinds) / sizeof(kinds[0]))](stack, depth);
+        if (choose(stack, 8) == 0)
+            add(stack, " as name-%u", stack->names++);
     }
 }
 

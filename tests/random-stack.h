@@ -17,6 +17,7 @@ struct random_stack {
     bool records;       /* a log that has the trace's path sees all that passes through the top */
     bool arena;         /* has one */
     bool earlier;       /* a layer takes memory when it is made, before the trace begins */
+    unsigned names;     /* layers that have one so far */
     bool drops;         /* it drops what does not fit into its rings */
 };
 

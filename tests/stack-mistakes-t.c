@@ -37,6 +37,10 @@ static const struct {
     { "limit:4GiB | host", TIDE_ESYNTAX, "1: layer 'limit:4GiB' is unknown, " LAYERS "; did you mean limit?" },
     { "stats | host", TIDE_ESYNTAX, "1: layer 'stats' is unknown, " LAYERS "; did you mean statistics?" },
     { "log(t.db) | hots", TIDE_ESYNTAX, "13: layer 'hots' is unknown, " LAYERS "; did you mean host?" },
+    { "limit(4GiB) as gpu 0 | host", TIDE_ESYNTAX, "20: limit: found '0', expected '|' and a layer below it" },
+    { "limit(4GiB as gpu) | host", TIDE_ESYNTAX, "12: limit: found 'as', expected ',' or ')'" },
+    { "limit(4GiB) as gpu | log(t.db) | host as gpu", TIDE_ESYNTAX,
+      "42: host: the name 'gpu' is the limit's at column 16, expected another one" },
     { "cache | host", TIDE_ESYNTAX, "1: layer 'cache' is unknown, " LAYERS },
     /* arguments */
     { "limit() | host", TIDE_ESYNTAX,

@@ -5,6 +5,7 @@
 #include <tidemark/stack.h>
 
 #include "contract.h"
+#include "find.h"
 #include "src/stack/build.h"
 #include "src/stack/describe.h"
 #include "tap.h"
@@ -229,10 +230,16 @@ tide_stack_from_environment(const char *default_text, struct tide_resource **out
 }
 
 /* What is made of a text, printed. */
+#define NAME "expected a name of letters, digits, '_' and '-' such as gpu after 'as'"
+
 static const struct {
     const char *text;
     const char *printed; /* NULL: as the text */
 } good[] = {
+    { "plain as one | ground as two", NULL },
+    { "plain|bound(4)as _a-1|ground(capacity=4)as B", "plain | bound(limit=4) as _a-1 | ground(capacity=4) as B" },
+    { "split(1KiB={plain as inner | plain}) as outer | ground", NULL },
+    { "plain as plain | plain as as | ground", NULL },
     { "ground", NULL },
     { " \t\nground\n", "ground" },
     { "plain | plain | ground", NULL },
@@ -280,6 +287,16 @@ static const struct {
     const char *text;
     const char *message; /* after "stack text, column " */
 } bad[] = {
+    { "ground as", "10: ground: found the end of the text, " NAME },
+    { "plain as | ground", "10: plain: found '|', " NAME },
+    { "plain as 4u | ground", "10: plain: found '4u', " NAME },
+    { "plain as \"up\" | ground", "10: plain: found 'up', " NAME },
+    { "plain as a.b | ground", "10: plain: found 'a.b', " NAME },
+    { "bound as up | ground", "1: bound: argument 'limit' is missing, expected a size such as 4GiB" },
+    { "plain as a b | ground", "12: plain: found 'b', expected '|' and a layer below it" },
+    { "plain as up | ground as up", "25: ground: the name 'up' is the plain's at column 10, expected another one" },
+    { "split(1KiB={plain as up}) | plain as up | ground",
+      "38: plain: the name 'up' is the plain's at column 22, expected another one" },
     { "", "1: found the end of the text, expected the name of a layer" },
     { "  ", "3: found the end of the text, expected the name of a layer" },
     { "|", "1: found '|', expected the name of a layer" },
@@ -596,25 +613,46 @@ check_find(void)
     struct layer *bound;
 
     tide_stack_parse("split(1KiB={bound(1)}) | plain | bound(2) | ground(keep=12.5%)", &stack);
-    ground = (struct layer *)tide_stack_find(stack, "ground");
+    ground = (struct layer *)find_layer(stack, "ground");
     ok(ground != NULL && ground->base.upstream == NULL, "the base of a stack is found by its name");
     ok(ground != NULL && ground->values[1].number == 0 && ground->values[1].share * 8 == ground->values[1].share_whole,
        "a base gets a share as such");
-    bound = (struct layer *)tide_stack_find(stack, "bound");
+    bound = (struct layer *)find_layer(stack, "bound");
     ok(bound != NULL && bound->values[0].number == 2,
        "of two layers of a kind that of the upstream that serves all is found");
-    ok(tide_stack_find(stack, "split") == stack, "the top is found, too");
-    ok(tide_stack_find(stack, "tape") == NULL && tide_stack_find(NULL, "tape") == NULL &&
-           tide_stack_find(stack, NULL) == NULL,
+    ok(find_layer(stack, "split") == stack, "the top is found, too");
+    ok(find_layer(stack, "tape") == NULL && find_layer(NULL, "tape") == NULL && find_layer(stack, NULL) == NULL,
        "what is not there is not found");
+    tide_resource_release(stack);
+}
+
+/* A name that the text gives comes before that of a kind. */
+static void
+check_names(void)
+{
+    struct tide_resource *stack = NULL;
+    struct tide_resource *found = NULL;
+
+    tide_stack_parse("split(1KiB={bound(1) as small}) | plain as bound | bound(2) as large | ground", &stack);
+    ok(tide_stack_find(stack, "large", &found) == TIDE_OK && ((struct layer *)found)->values[0].number == 2,
+       "a layer is found by the name that the text gives it");
+    ok(tide_stack_find(stack, "bound", &found) == TIDE_OK && found == stack->upstream,
+       "before the kind that is called the same");
+    ok(tide_stack_find(stack, "ground", &found) == TIDE_OK && found->upstream == NULL, "and after that by its kind");
+    ok(tide_stack_find(stack, "lrge", &found) == TIDE_EINVAL && found == NULL, "no other name finds one");
+    is_string(tide_error_text(),
+              "stack: no layer is called 'lrge', expected bound, large, split, plain or ground; did you mean "
+              "large?",
+              "and the text says which there are");
     tide_resource_release(stack);
 }
 
 int
 main(void)
 {
-    plan((int)TIDEI_COUNT_OF(good) + (int)TIDEI_COUNT_OF(bad) + 11 + 2 + 3 + 2 + 5);
+    plan((int)TIDEI_COUNT_OF(good) + (int)TIDEI_COUNT_OF(bad) + 11 + 2 + 3 + 2 + 5 + 5);
     check_find();
+    check_names();
     for (size_t i = 0; i < TIDEI_COUNT_OF(good); i++)
         check_good(good[i].text, good[i].printed != NULL ? good[i].printed : good[i].text);
     for (size_t i = 0; i < TIDEI_COUNT_OF(bad); i++)

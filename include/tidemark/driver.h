@@ -4,7 +4,8 @@
  *
  * The functions that take a driver take the base itself. Of a stack that was made from text:
  *
- *     struct tide_resource *driver = tide_stack_find(stack, "driver");
+ *     struct tide_resource *driver;
+ *     enum tide_status status = tide_stack_find(stack, "driver", &driver);
  *
  * What order the caller owes where several streams use the memory is shown in examples/streams.c, sharing a pool with
  * another process in examples/share.c.

@@ -9,8 +9,8 @@ extern "C" {
 #endif
 
 /*
- * Make the stack that `text` describes, top first, such as "log(trace.db) | limit(4GiB) | driver". The grammar
- * stands in doc/stack-text.md.
+ * Make the stack that `text` describes, top first, such as "log(trace.db) | limit(4GiB) as gpu | driver". The
+ * grammar stands in doc/stack-text.md.
  *
  * The caller gets one reference to the top. On failure *out is NULL, nothing is left behind, and
  * tide_error_text() is one line that names the layer, the argument, the column (from 1) and what was expected. A trace
@@ -36,12 +36,15 @@ TIDE_EXPORT enum tide_status tide_stack_from_environment(const char *default_tex
 TIDE_EXPORT enum tide_status tide_describe(struct tide_resource *top, char *text, size_t capacity, size_t *needed);
 
 /*
- * The first layer of the kind `name` ("driver") under `top`, `top` included, as tide_resource_name has it: the way to
- * a layer of a stack that was made from text. Below a layer over several others, such as binning, the one that serves
- * what no other does is looked through first. Borrowed, as long as the stack is there; NULL where there is none.
- * Thread safety: any thread. Since 0.1.
+ * Find a layer of the stack under `top`, `top` included: the one that stack text called `name` (`limit(4GiB) as gpu`);
+ * where there is none, the first layer of the kind `name` ("driver"). It is the way to a layer of a stack that was made
+ * from text. Below a layer over several others, such as binning, the one that serves what no other does is looked
+ * through first.
+ *
+ * *out is borrowed, as long as the stack is there; on failure it is NULL.
+ * Errors: TIDE_EINVAL (NULL, no such layer; the text lists what there is). Thread safety: any thread. Since 0.1.
  */
-TIDE_EXPORT struct tide_resource *tide_stack_find(struct tide_resource *top, const char *name);
+TIDE_EXPORT enum tide_status tide_stack_find(struct tide_resource *top, const char *name, struct tide_resource **out);
 
 #ifdef __cplusplus
 }

@@ -1,13 +1,16 @@
 /* Counts references, checks what enters a stack from outside, and forwards for layers that change nothing. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/resource/resource.h"
 
 /*
- * reserved[0] counts the references. The struct is public and read by C++, which has no _Atomic of C: it is only
- * touched through the __atomic builtins below. reserved[1] says whether the resource is quick: see resource.h.
+ * reserved[0] counts the references in its lower half. The struct is public and read by C++, which has no _Atomic of C:
+ * it is only touched through the __atomic builtins below. Its upper half says whether the resource is quick, and
+ * reserved[1] points to the name that stack text gave the layer: see resource.h.
  */
-#define REFERENCES 0
+#define REFERENCES     0
+#define REFERENCE_MASK ((uint64_t)UINT32_MAX)
 
 /* A struct larger than this is not one of a newer header but a struct_size that was never set. */
 #define SIZED_MAX_BYTES ((size_t)4096)
@@ -45,7 +48,20 @@ tide_resource_fini(struct tide_resource *self)
     struct tide_resource *upstream = self->upstream;
 
     self->upstream = NULL;
+    free((char *)(uintptr_t)self->reserved[1]);
+    self->reserved[1] = 0;
     tide_resource_release(upstream);
+}
+
+enum tide_status
+tidei_resource_set_given_name(struct tide_resource *resource, const char *name)
+{
+    char *copy = strdup(name);
+
+    if (copy == NULL)
+        return tide_error_set(TIDE_ENOMEM, "%s: no host memory for its name", resource->ops->name);
+    resource->reserved[1] = (uintptr_t)copy;
+    return TIDE_OK;
 }
 
 struct tide_resource *
@@ -66,7 +82,7 @@ tide_resource_release(struct tide_resource *resource)
      * release: what this thread did with the resource comes before another thread's destroy; acquire: the last
      * release sees what all others did. Both sides are this line.
      */
-    if (__atomic_fetch_sub(&resource->reserved[REFERENCES], 1, __ATOMIC_ACQ_REL) == 1)
+    if ((__atomic_fetch_sub(&resource->reserved[REFERENCES], 1, __ATOMIC_ACQ_REL) & REFERENCE_MASK) == 1)
         resource->ops->destroy(resource);
 }
 

@@ -23,6 +23,8 @@ tidei_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, si
     return resource->ops->deallocate(resource, pointer, bytes, alignment, stream);
 }
 
+#define TIDEI_RESOURCE_QUICK (UINT64_C(1) << 32)
+
 /*
  * Mark a resource as quick: beside the calls of its upstream, or of the driver where it is a base, it does next to
  * nothing, which takes no lock for long, calls nobody else and never waits. For its constructor.
@@ -30,14 +32,24 @@ tidei_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, si
 static inline void
 tidei_resource_set_quick(struct tide_resource *resource)
 {
-    resource->reserved[1] = 1;
+    resource->reserved[0] |= TIDEI_RESOURCE_QUICK;
 }
 
 static inline bool
 tidei_resource_is_quick(const struct tide_resource *resource)
 {
-    return resource->reserved[1] != 0;
+    return (__atomic_load_n(&resource->reserved[0], __ATOMIC_RELAXED) & TIDEI_RESOURCE_QUICK) != 0;
 }
+
+/* The name that stack text gave the layer with `as`; NULL where it has none. */
+static inline const char *
+tidei_resource_given_name(const struct tide_resource *resource)
+{
+    return (const char *)(uintptr_t)resource->reserved[1];
+}
+
+/* Give a layer that has none a name (copied), before anybody else knows it. Errors: TIDE_ENOMEM. */
+enum tide_status tidei_resource_set_given_name(struct tide_resource *resource, const char *name);
 
 static inline bool
 tidei_is_power_of_two(uint64_t value)

@@ -77,6 +77,13 @@ build_layer(struct stack_layer *layer, struct tide_resource *upstream, struct ti
         if (status != TIDE_OK)
             tidei_stack_fail_status(status, column, "%s", tide_error_text());
     }
+    if (status == TIDE_OK && layer->name != NULL) {
+        status = tidei_resource_set_given_name(*out, layer->name);
+        if (status != TIDE_OK) {
+            tide_resource_release(*out);
+            *out = NULL;
+        }
+    }
     for (size_t i = 0; i < layer->bin_count; i++)
         tide_resource_release(bins[i].resource);
     free(bins);
@@ -147,20 +154,4 @@ tidei_stack_build_environment(const struct tidei_kind *const *kinds, const char 
     if (status != TIDE_OK)
         tide_error_set(status, "TIDEMARK_STACK: %s", tide_error_text());
     return status;
-}
-
-struct tide_resource *
-tide_stack_find(struct tide_resource *top, const char *name)
-{
-    struct tide_upstream below;
-
-    if (top == NULL || name == NULL || strcmp(top->ops->name, name) == 0)
-        return name != NULL ? top : NULL;
-    for (size_t i = 0; top->ops->upstream_at(top, i, &below) == TIDE_OK; i++) {
-        struct tide_resource *found = tide_stack_find(below.resource, name);
-
-        if (found != NULL)
-            return found;
-    }
-    return NULL;
 }

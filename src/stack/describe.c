@@ -28,6 +28,8 @@ describe_layer(struct tide_resource *resource, struct tide_text *text)
         describe_cut(text, name_end);
     else
         tide_text_format(text, ")");
+    if (tidei_resource_given_name(resource) != NULL)
+        tide_text_format(text, " as %s", tidei_resource_given_name(resource));
 }
 
 void

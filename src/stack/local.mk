@@ -6,6 +6,8 @@ libtidemark_la_SOURCES += \
 	src/stack/describe.h \
 	src/stack/error.c \
 	src/stack/error.h \
+	src/stack/find.c \
+	src/stack/find.h \
 	src/stack/inherit.c \
 	src/stack/inherit.h \
 	src/stack/lex.c \

@@ -2,7 +2,8 @@
  * Reads stack text into a tree and checks it against the tables of the kinds, before anything is built.
  *
  *     stack    := layer ( '|' layer )*                  top first; the last layer is a base, and no other is
- *     layer    := name [ '(' argument ( ',' argument )* ')' ]
+ *     layer    := kind [ '(' argument ( ',' argument )* ')' ] [ 'as' name ]
+ *     name     := ( letter | '_' ) ( letter | digit | '_' | '-' )*    given to one layer of a text, in braces or not
  *     argument := key '=' value
  *               | value                                  the next argument not yet given that may lack its key
  *               | flag                                   the key of a flag alone: flag=true
@@ -45,6 +46,7 @@ struct stack_parser {
     unsigned depth;           /* of braces */
     bool base_refused;        /* in those of a bin */
     unsigned layer_count;
+    struct stack_layer *named; /* the last layer that got a name */
 };
 
 struct stack_block {
@@ -447,6 +449,13 @@ stack_unknown_layer(const struct stack_parser *parser)
                             tidei_stack_hint(token->word, stack_kind_at, parser->kinds, hint, sizeof(hint)));
 }
 
+/* What stands before a layer's name. */
+static bool
+stack_is_as(const struct stack_token *token)
+{
+    return token->type == STACK_WORD && !token->quoted && strcmp(token->word, "as") == 0;
+}
+
 /* Whether what follows the name of a layer looks like an argument. */
 static bool
 stack_lacks_parenthesis(const struct stack_parser *parser)
@@ -454,7 +463,40 @@ stack_lacks_parenthesis(const struct stack_parser *parser)
     const struct stack_token *token = &parser->token;
 
     return token->type == STACK_BRACE_OPEN ||
-           (token->type == STACK_WORD && tidei_kind_find(parser->kinds, token->word) == NULL);
+           (token->type == STACK_WORD && !stack_is_as(token) && tidei_kind_find(parser->kinds, token->word) == NULL);
+}
+
+static bool
+stack_is_name(const struct stack_token *token)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+    static const char others[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789-";
+
+    return token->type == STACK_WORD && !token->quoted && strchr(letters, token->word[0]) != NULL &&
+           strspn(token->word, others) == strlen(token->word);
+}
+
+/* "as gpu", at the word `as`. */
+static enum tide_status
+stack_read_name(struct stack_parser *parser, struct stack_layer *layer)
+{
+    const char *kind = layer->kind->ops.name;
+
+    stack_next(parser);
+    if (!stack_is_name(&parser->token))
+        return stack_unexpected(parser, kind, "a name of letters, digits, '_' and '-' such as gpu after 'as'");
+    layer->name = parser->token.word;
+    layer->name_column = parser->token.column;
+    for (const struct stack_layer *other = parser->named; other != NULL; other = other->named_before) {
+        if (strcmp(other->name, layer->name) == 0)
+            return tidei_stack_fail(layer->name_column, kind,
+                                    "the name '%s' is the %s's at column %u, expected another one", layer->name,
+                                    other->kind->ops.name, other->name_column);
+    }
+    layer->named_before = parser->named;
+    parser->named = layer;
+    stack_next(parser);
+    return TIDE_OK;
 }
 
 static enum tide_status
@@ -462,6 +504,7 @@ stack_read_layer(struct stack_parser *parser, struct stack_layer **out)
 {
     const struct tidei_kind *kind;
     struct stack_layer *layer;
+    enum tide_status status;
 
     *out = NULL;
     if (parser->token.type != STACK_WORD)
@@ -487,7 +530,8 @@ stack_read_layer(struct stack_parser *parser, struct stack_layer **out)
                                 kind->is_base ? "'(' and its arguments, or the end of the text"
                                               : "'(' and its arguments, or '|' and a layer below it");
     *out = layer;
-    return stack_read_arguments(parser, layer);
+    status = stack_read_arguments(parser, layer);
+    return status == TIDE_OK && stack_is_as(&parser->token) ? stack_read_name(parser, layer) : status;
 }
 
 static enum tide_status

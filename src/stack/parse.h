@@ -20,6 +20,9 @@ struct stack_layer {
     struct stack_layer *below;
     const struct tidei_kind *kind;
     unsigned column;
+    const char *name; /* given with `as`; else NULL */
+    unsigned name_column;
+    struct stack_layer *named_before; /* another layer of the text that has a name */
     struct tidei_value values[TIDEI_MAX_ARGUMENTS];
     struct stack_share shares[TIDEI_MAX_ARGUMENTS]; /* beside the values; whole is 0 where it is none */
     struct stack_bin *bins;

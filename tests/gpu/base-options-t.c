@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/gpu/lock.h"
+#include "tests/find.h"
 #include "tests/tap.h"
 
 #ifdef HAVE_CUDA_H
@@ -183,7 +184,7 @@ test_options(void)
            tide_driver_access_get(base, 0, &access) == TIDE_EINVAL && tide_driver_reset_highs(NULL) == TIDE_EINVAL,
        "an adaptor is no driver");
     has_words(tide_error_text(), "driver: 'NULL' is none", "which is said");
-    ok(tide_driver_reset_highs(tide_stack_find(base, "driver")) == TIDE_OK, "what it ends in is one");
+    ok(tide_driver_reset_highs(find_layer(base, "driver")) == TIDE_OK, "what it ends in is one");
     tide_resource_release(base);
 }
 
@@ -197,7 +198,7 @@ test_shares(void)
     uint64_t capacity_bytes = gpu_figure(stack, TIDE_QUERY_CAPACITY);
     uint64_t reserved_bytes = gpu_figure(stack, TIDE_QUERY_BYTES_RESERVED);
 
-    ok(total_bytes > 0 && gpu_figure(tide_stack_find(stack, "driver"), TIDE_QUERY_CAPACITY) == total_bytes / 4,
+    ok(total_bytes > 0 && gpu_figure(find_layer(stack, "driver"), TIDE_QUERY_CAPACITY) == total_bytes / 4,
        "a maximum of a share is one of the device's memory");
     ok(capacity_bytes == total_bytes / 8 || capacity_bytes == total_bytes / 4, "a limit is a share of the maximum");
     ok(reserved_bytes >= total_bytes / 100 && reserved_bytes < total_bytes / 100 + 64 * MIB,
@@ -225,7 +226,7 @@ test_fallback(void)
               "driver(fallback=cuda)",
               "the text names the way out");
     stack = gpu_stack("limit(1GiB) | driver(fallback=cuda, release_threshold=all)");
-    ok(tide_stack_find(stack, "cuda") != NULL, "driver(fallback=cuda) takes it");
+    ok(find_layer(stack, "cuda") != NULL, "driver(fallback=cuda) takes it");
     ok(stack != NULL && gpu_allocates(stack, MIB, NULL, &block) && gpu_frees(stack, block, MIB, NULL),
        "and that works");
     tide_resource_release(stack);
@@ -234,7 +235,7 @@ test_fallback(void)
     has_words(tide_error_text(), "has no memory pools, and the base cuda no maximum", "which the text says");
     unsetenv("FAKE_CUDA_NO_POOLS");
     stack = gpu_stack("driver(fallback=cuda)");
-    ok(tide_stack_find(stack, "driver") != NULL, "where there are pools it is the pool's base");
+    ok(find_layer(stack, "driver") != NULL, "where there are pools it is the pool's base");
     tide_resource_release(stack);
     setenv("FAKE_CUDA_FAIL", "cuMemPoolCreate:800", 1);
     tide_stack_parse("driver", &stack);

@@ -12,6 +12,7 @@
 
 #include <tidemark/tidemark.h>
 
+#include "tests/find.h"
 #include "tests/tap.h"
 #include "tests/trace.h"
 
@@ -369,7 +370,7 @@ scene_import(void *path)
     stack = stack_of("log(%s, cupti=memory) | driver(handle=posix_fd)", (char *)path);
     block = take(stack, 4096);
     gpu.context_synchronize();
-    driver = tide_stack_find(stack, "driver");
+    driver = find_layer(stack, "driver");
     if (tide_driver_export(driver, &fd) != TIDE_OK || tide_driver_import(fd, &options, &imported) != TIDE_OK ||
         tide_driver_pointer_export(driver, block, 4096, &pointer) != TIDE_OK ||
         tide_driver_pointer_import(imported, &pointer, 0, &again) != TIDE_OK) {

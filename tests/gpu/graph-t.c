@@ -2,6 +2,7 @@
 #include "tests/gpu/work.h"
 
 #include "tests/gpu/summary.h"
+#include "tests/find.h"
 #include "tests/tap.h"
 #include "tests/trace.h"
 
@@ -99,7 +100,7 @@ test_capture(struct gpu_work *work)
            "its kernels ran twice");
     is_u64(gpu_count_wrong(&work->kernels, work->first, (void *)(uintptr_t)captured.wrong, 1, 0), 0,
            "and saw their words in all of the memory");
-    ok(tide_statistics_read(tide_stack_find(stack, "statistics"), &figures) == TIDE_OK && figures.count.total == 1 &&
+    ok(tide_statistics_read(find_layer(stack, "statistics"), &figures) == TIDE_OK && figures.count.total == 1 &&
            figures.bytes.peak == (int64_t)MIB,
        "the stack has counted one allocation");
     captured_close(&captured);
@@ -126,7 +127,7 @@ test_free_later(struct gpu_work *work)
 
     ok(ready && captured_capture(&captured, work, stack, false, &block),
        "a captured stream allocates and frees nothing");
-    ok(tide_statistics_read(tide_stack_find(stack, "statistics"), &figures) == TIDE_OK &&
+    ok(tide_statistics_read(find_layer(stack, "statistics"), &figures) == TIDE_OK &&
            figures.bytes.current == (int64_t)MIB,
        "what it has is outstanding");
     ok(gpu.graph_launch(captured.executable, work->first) == CUDA_SUCCESS &&

@@ -3,6 +3,7 @@
 
 #include "tests/gpu/parts.h"
 #include "tests/gpu/summary.h"
+#include "tests/find.h"
 #include "tests/tap.h"
 #include "tests/trace.h"
 
@@ -37,7 +38,7 @@ static void
 test_alone(void)
 {
     struct tide_resource *stack = gpu_stack("statistics | driver");
-    struct tide_resource *driver = tide_stack_find(stack, "driver");
+    struct tide_resource *driver = find_layer(stack, "driver");
     enum tide_driver_access former = TIDE_DRIVER_READ;
 
     is_i64(access_of(driver, 0), TIDE_DRIVER_READ_WRITE, "a device has access to its own pool");
@@ -225,7 +226,7 @@ test_unreached(void)
         return;
     }
     stack = gpu_stack("log(%s) | driver(device=0)", trace);
-    driver = tide_stack_find(stack, "driver");
+    driver = find_layer(stack, "driver");
     gpu_allocates(stack, MIB, NULL, &block);
     ok(tide_driver_access_set(driver, 1, TIDE_DRIVER_READ_WRITE, &former) == TIDE_EUNSUPPORTED &&
            former == TIDE_DRIVER_NO_ACCESS,

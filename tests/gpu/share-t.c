@@ -10,6 +10,7 @@
 
 #include "tests/gpu/parts.h"
 #include "tests/gpu/summary.h"
+#include "tests/find.h"
 #include "tests/tap.h"
 #include "tests/trace.h"
 
@@ -154,7 +155,7 @@ import_main(int socket, const char *trace, enum tide_cupti cupti)
 static bool
 export_blocks(struct gpu_work *work, struct tide_resource *stack, void **blocks, int socket)
 {
-    struct tide_resource *driver = tide_stack_find(stack, "driver");
+    struct tide_resource *driver = find_layer(stack, "driver");
     struct offer offer;
     bool done;
     int fd = -1;

@@ -18,9 +18,9 @@
 #include <string.h>
 
 #include <tidemark/driver.h>
-#include <tidemark/stack.h>
 
 #include "src/bases/driver/share.h"
+#include "src/stack/find.h"
 
 #define IMPORT_ALIGNMENT ((size_t)256)
 
@@ -259,7 +259,7 @@ enum tide_status
 tide_driver_pointer_import(struct tide_resource *stack, const struct tide_driver_pointer *from, tide_stream stream,
                            void **out)
 {
-    struct tide_resource *base = tide_stack_find(stack, import_ops.name);
+    struct tide_resource *base = tidei_stack_find(stack, import_ops.name);
     enum tide_status status;
 
     if (out == NULL)
