@@ -1,32 +1,17 @@
+# The headers of adaptors are in adaptors/local.mk.
 pkgincludedir = $(includedir)/tidemark
 pkginclude_HEADERS = \
-	include/tidemark/aligned.h \
-	include/tidemark/arena.h \
 	include/tidemark/base.h \
-	include/tidemark/binning.h \
-	include/tidemark/callback.h \
 	include/tidemark/callstack.h \
 	include/tidemark/driver.h \
 	include/tidemark/export.h \
-	include/tidemark/fallback.h \
-	include/tidemark/fault.h \
-	include/tidemark/fixed.h \
-	include/tidemark/guard.h \
-	include/tidemark/limit.h \
-	include/tidemark/log.h \
 	include/tidemark/message.h \
-	include/tidemark/monotonic.h \
-	include/tidemark/pool.h \
-	include/tidemark/prefetch.h \
 	include/tidemark/resource.h \
-	include/tidemark/retry.h \
 	include/tidemark/sized.h \
 	include/tidemark/stack.h \
-	include/tidemark/statistics.h \
 	include/tidemark/status.h \
 	include/tidemark/tag.h \
 	include/tidemark/text.h \
 	include/tidemark/trace.h \
-	include/tidemark/track.h \
 	include/tidemark/version.h \
 	include/tidemark/tidemark.h

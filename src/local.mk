@@ -8,6 +8,7 @@ EXTRA_libtidemark_la_DEPENDENCIES = $(top_srcdir)/src/libtidemark.map
 EXTRA_DIST += src/libtidemark.map
 libtidemark_la_LIBADD = $(SQLITE_LIBS) -ldl
 libtidemark_la_SOURCES =
+kinds =
 
 include src/resource/local.mk
 include src/sync/local.mk

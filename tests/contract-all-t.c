@@ -1,12 +1,14 @@
 /*
- * Every adaptor over an upstream that fails, delays and gives out chosen addresses: the contract, no failure that loses
+ * Every adaptor of the table of kinds over an upstream that fails, delays and gives out chosen addresses: the contract, no failure that loses
  * anything, no address that harms. Bases have their own tests; what needs a GPU is in tests/gpu.
  */
 #include <pthread.h>
+#include <string.h>
 
 #include <tidemark/tidemark.h>
 
 #include "contract.h"
+#include "src/resource/kind.h"
 #include "tap.h"
 #include "trace.h"
 #include "upstream.h"
@@ -162,7 +164,8 @@ make_track(struct tide_resource *upstream, struct tide_resource **out)
 
 static const struct kind {
     const char *name;
-    maker make;
+    maker make; /* NULL: with its defaults */
+    const struct tidei_kind *made_of;
     bool keeps;       /* blocks of upstream, after they are freed */
     bool counts_kept; /* as in tests/contract.h */
     bool forgets;     /* single blocks: what is freed twice is not noticed */
@@ -185,7 +188,32 @@ static const struct kind {
     { .name = "track", .make = make_track },
 };
 
-#define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
+#define KINDS_MOST 64
+
+/* Those above, and each adaptor that is not among them, so that none is forgotten. */
+static struct kind all[KINDS_MOST];
+static size_t all_count;
+
+static void
+gather_kinds(void)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        all[all_count++] = kinds[i];
+    for (const struct tidei_kind *const *kind = tidei_kinds; *kind != NULL; kind++) {
+        size_t found = 0;
+
+        while (found < all_count && strcmp(all[found].name, (*kind)->ops.name) != 0)
+            found++;
+        if (found == all_count && !(*kind)->is_base && strcmp((*kind)->ops.name, "prefetch") != 0)
+            all[all_count++] = (struct kind){ .name = (*kind)->ops.name, .made_of = *kind };
+    }
+}
+
+static enum tide_status
+make_kind(const struct kind *kind, struct tide_resource *upstream, struct tide_resource **out)
+{
+    return kind->make != NULL ? kind->make(upstream, out) : tidei_kind_create(kind->made_of, upstream, NULL, out);
+}
 
 struct scene {
     const struct kind *kind;
@@ -199,7 +227,7 @@ scene_open(const struct kind *kind)
     struct scene scene = { .kind = kind, .upstream = upstream_create() };
 
     scene.upstream->memory = kind->memory;
-    if (kind->make(&scene.upstream->base, &scene.resource) != TIDE_OK) {
+    if (make_kind(kind, &scene.upstream->base, &scene.resource) != TIDE_OK) {
         diag("%s: %s", kind->name, tide_error_text());
         abort();
     }
@@ -413,19 +441,20 @@ check_chosen(const struct kind *kind)
 int
 main(void)
 {
-    plan((int)KIND_COUNT * (CONTRACT_TESTS + FAILURE_TESTS + DELAY_TESTS + CHOSEN_TESTS));
-    for (size_t i = 0; i < KIND_COUNT; i++) {
-        const struct contract contract = { .name = kinds[i].name,
+    gather_kinds();
+    plan((int)all_count * (CONTRACT_TESTS + FAILURE_TESTS + DELAY_TESTS + CHOSEN_TESTS));
+    for (size_t i = 0; i < all_count; i++) {
+        const struct contract contract = { .name = all[i].name,
                                            .create = contract_create,
-                                           .context = (void *)&kinds[i],
+                                           .context = (void *)&all[i],
                                            .largest_bytes = LARGEST,
-                                           .counts_kept = kinds[i].counts_kept,
-                                           .knows_pointers = !kinds[i].forgets };
+                                           .counts_kept = all[i].counts_kept,
+                                           .knows_pointers = !all[i].forgets };
 
         contract_check(&contract);
-        check_failures(&kinds[i]);
-        check_delays(&kinds[i]);
-        check_chosen(&kinds[i]);
+        check_failures(&all[i]);
+        check_delays(&all[i]);
+        check_chosen(&all[i]);
     }
     return done();
 }

@@ -8,7 +8,6 @@ EXTRA_DIST += \
 	tests/data/multistream_sort.csv.gz \
 	tests/data/nsys.sql \
 	tests/data/pytorch.json \
-	tests/symbols.txt \
 	tests/tap.h \
 	tests/tap.sh
 
@@ -160,10 +159,15 @@ tests_contract_t_LDADD = libtidemark.la
 TESTS += tests/contract-t
 THREADED_TESTS += tests/contract-t
 
+check_PROGRAMS += tests/kinds-t
+tests_kinds_t_SOURCES = tests/kinds-t.c
+tests_kinds_t_LDADD = libtidemark-test.la
+TESTS += tests/kinds-t
+
 check_PROGRAMS += tests/contract-all-t
 tests_contract_all_t_SOURCES = tests/contract-all-t.c tests/contract.c $(trace_test)
 tests_contract_all_t_CFLAGS = $(trace_test_cflags)
-tests_contract_all_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_contract_all_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/contract-all-t
 THREADED_TESTS += tests/contract-all-t
 
@@ -394,7 +398,7 @@ check_PROGRAMS += tests/random-stack-t
 tests_random_stack_t_SOURCES = tests/random-stack-t.c tests/random-stack.c tests/random-stack-model.c \
 	tests/random-stack-trace.c tests/contract.c tests/trace.c
 tests_random_stack_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
-tests_random_stack_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_random_stack_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/random-stack-t
 THREADED_TESTS += tests/random-stack-t
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "contract.h"
+#include "src/resource/kind.h"
 
 #define LAYERS_MOST 5
 #define DEPTH_MOST  2
@@ -256,19 +257,97 @@ add_fallback(struct random_stack *stack, unsigned depth)
     add(stack, of_its_own ? " | host})" : "})");
 }
 
+/* A value that the argument's row takes; false where that cannot be told from the row. */
+static bool
+add_value(struct random_stack *stack, const struct tidei_argument *argument)
+{
+    uint64_t most = argument->most != 0 && argument->most < 4096 ? argument->most : 4096;
+    size_t count = 0;
+
+    switch (argument->type) {
+    case TIDEI_ARGUMENT_FLAG:
+        add(stack, "%s=%s", argument->key, choose(stack, 2) == 0 ? "true" : "false");
+        return true;
+    case TIDEI_ARGUMENT_CHOICE:
+        while (argument->choices[count] != NULL)
+            count++;
+        add(stack, "%s=%s", argument->key, argument->choices[choose(stack, (unsigned)count)]);
+        return true;
+    case TIDEI_ARGUMENT_SIZE:
+    case TIDEI_ARGUMENT_COUNT:
+        if (argument->least > most || argument->power_of_two)
+            return false;
+        add(stack, "%s=%u", argument->key,
+            (unsigned)argument->least + choose(stack, (unsigned)(most - argument->least) + 1));
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A kind that has nothing of its own here, with one random argument or none. It may well refuse requests. */
+static void
+add_other(struct random_stack *stack, const struct tidei_kind *kind)
+{
+    size_t begin = strlen(stack->text) + strlen(kind->ops.name);
+
+    stack->may_fail = true;
+    add(stack, "%s(", kind->ops.name);
+    if (kind->argument_count == 0 || choose(stack, 2) == 0 ||
+        !add_value(stack, &kind->arguments[choose(stack, (unsigned)kind->argument_count)]))
+        stack->text[begin] = '\0';
+    else
+        add(stack, ")");
+}
+
+static const struct {
+    const char *name;
+    void (*add)(struct random_stack *stack, unsigned depth);
+} random_kinds[] = {
+    { "aligned", add_aligned },   { "arena", add_arena },           { "binning", add_binning },
+    { "fallback", add_fallback }, { "fault", add_fault },           { "guard", add_guard },
+    { "limit", add_limit },       { "limit", add_limit },           { "log", add_log },
+    { "log", add_log },           { "monotonic", add_monotonic },   { "pool", add_pool },
+    { "retry", add_retry },       { "statistics", add_statistics }, { "track", add_track },
+};
+
+#define RANDOM_KINDS (sizeof(random_kinds) / sizeof(random_kinds[0]))
+
+/* The `index`th adaptor that is not among those, so that none is forgotten; NULL past the last. */
+static const struct tidei_kind *
+other_kind(size_t index)
+{
+    for (const struct tidei_kind *const *kind = tidei_kinds; *kind != NULL; kind++) {
+        const char *name = (*kind)->ops.name;
+        size_t found = 0;
+
+        while (found < RANDOM_KINDS && strcmp(random_kinds[found].name, name) != 0)
+            found++;
+        /* `fixed` stands in bins, and `prefetch` needs a GPU. */
+        if (found == RANDOM_KINDS && !(*kind)->is_base && strcmp(name, "fixed") != 0 && strcmp(name, "prefetch") != 0 &&
+            index-- == 0)
+            return *kind;
+    }
+    return NULL;
+}
+
 /* For what is not on the way down, alignment does not matter. */
 static void
 add_layers(struct random_stack *stack, unsigned count, unsigned depth)
 {
-    static void (*const kinds[])(struct random_stack *, unsigned) = {
-        add_aligned, add_arena, add_binning,   add_fallback, add_fault, add_guard,      add_limit, add_limit,
-        add_log,     add_log,   add_monotonic, add_pool,     add_retry, add_statistics, add_track,
-    };
+    unsigned others = 0;
 
+    while (other_kind(others) != NULL)
+        others++;
     for (unsigned i = 0; i < count; i++) {
+        unsigned chosen = choose(stack, (unsigned)RANDOM_KINDS + others);
+
         if (i > 0)
             add(stack, " | ");
-        kinds[choose(stack, sizeof(kinds) / sizeof(kinds[0]))](stack, depth);
+        if (chosen < RANDOM_KINDS)
+            random_kinds[chosen].add(stack, depth);
+        else
+            add_other(stack, other_kind(chosen - RANDOM_KINDS));
         if (choose(stack, 8) == 0)
             add(stack, " as name-%u", stack->names++);
     }

@@ -17,3 +17,4 @@ libtidemark_la_SOURCES += \
 	src/bases/sim.c \
 	src/bases/unpooled.c \
 	src/bases/unpooled.h
+kinds += cuda driver host managed pinned sim

@@ -149,6 +149,9 @@ tidei_kind_of(const struct tide_resource *resource)
 
 #define TIDEI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
+/* All kinds of layers in alphabetical order, from adaptors/kinds.c; ends in NULL. */
+extern const struct tidei_kind *const tidei_kinds[];
+
 /* The kind of that name in a table that ends in NULL; NULL where there is none. */
 const struct tidei_kind *tidei_kind_find(const struct tidei_kind *const *kinds, const char *name);
 
