@@ -8,9 +8,9 @@
  *     release_threshold  chunks that become free go back while more than this is reserved; unless given, they are kept
  *                        until the pool would have to reserve more than ever
  *     alignment          power of two that every address and size is a multiple of; 256 unless given
- *     cache              the most that each thread keeps for itself, more than 4 MiB only within a 64th of what is
- *                        reserved, shared by all threads, or a quarter where threads wait for each other; 64 MiB unless
- *                        given, 0 for nothing
+ *     cache              upper bound of each thread's cache; 64 MiB unless given, 0 for none. A thread may always cache
+ *                        4 MiB; beyond that all caches together stay below 1/64 of the reserved memory (1/4 while
+ *                        threads often wait for each other)
  *
  * Example: a training program that shares the card with another one:
  *     log(trace.db) | pool(initial=1GiB, maximum=20GiB) | driver

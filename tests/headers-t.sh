@@ -13,7 +13,7 @@ compiles() {
 headers=$(cd "$top_srcdir/include/tidemark" && echo *.h)
 # shellcheck disable=SC2086 # a list of words
 set -- $headers
-plan $(($# * 2))
+plan $(($# * 2 + 1))
 for header; do
     ok "$header compiles as C11" compiles c c11 "$header"
     if echo 'int x;' | ${CC:-cc} -x c++ -std=c++11 -fsyntax-only - 2>/dev/null; then
@@ -22,4 +22,13 @@ for header; do
         skip 1 'the compiler has no C++'
     fi
 done
+unpadded() {
+    echo '#include <tidemark/tidemark.h>' |
+        ${CC:-cc} -x c -std=c11 -Wpadded -Werror -I"$top_srcdir/include" -fsyntax-only -
+}
+if test "$(getconf LONG_BIT)" = 64; then
+    ok 'no public struct has padding' unpadded
+else
+    skip 1 'only where a pointer has 8 bytes'
+fi
 done_testing

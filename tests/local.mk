@@ -2,6 +2,7 @@
 # COMMAND` where it runs the command. One that starts threads also goes into THREADED_TESTS, one that a GPU makes
 # more of into GPU_TESTS.
 EXTRA_DIST += \
+	tests/abi.c \
 	tests/data/README.md \
 	tests/data/gpt_train.csv.gz \
 	tests/data/maskrcnn_infer.csv.gz \
@@ -12,6 +13,7 @@ EXTRA_DIST += \
 	tests/tap.sh
 
 house_tests = \
+	tests/abi-t.sh \
 	tests/doc-readme-t.sh \
 	tests/doc-stack-text-t.sh \
 	tests/headers-t.sh \

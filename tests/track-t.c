@@ -180,6 +180,30 @@ check_report(const struct base_maker *base)
     tide_resource_release(track);
 }
 
+#define SIZE_TESTS 9
+
+/* The size of a block by its pointer. */
+static void
+check_size(void)
+{
+    struct tide_resource *base = base_host(0), *track = over(base, 0);
+    void *pointer = take_in_a_function(track, 100);
+    uint64_t bytes = 5;
+
+    ok(tide_track_size(track, pointer, &bytes) == TIDE_OK, "the size of an outstanding block is known");
+    is_u64(bytes, 100, "it is the size that was requested");
+    ok(tide_track_size(track, (char *)pointer + 1, &bytes) == TIDE_EPOINTER, "an address inside of a block has none");
+    is_u64(bytes, 0, "then the size is 0");
+    has_words(tide_error_text(), "was not allocated here", "the error text says why");
+    give_in_a_function(track, pointer, 100);
+    ok(tide_track_size(track, pointer, &bytes) == TIDE_EPOINTER && bytes == 0, "a freed block has no size");
+    has_words(tide_error_text(), "it was freed by thread", "the error text says who freed it");
+    ok(tide_track_size(track, NULL, &bytes) == TIDE_EPOINTER, "NULL has no size");
+    ok(tide_track_size(track->upstream, pointer, &bytes) == TIDE_EINVAL && bytes == 0,
+       "a resource that is not a track resource knows no sizes");
+    tide_resource_release(track);
+}
+
 #define WRONG_TESTS 12
 
 static void
@@ -442,7 +466,7 @@ int
 main(void)
 {
     plan(BASE_COUNT * (CONTRACT_TESTS + REPORT_TESTS) + WRONG_TESTS + FREED_TESTS + UPSTREAM_TESTS + TRACE_TESTS +
-         USE_TESTS + THREADS_TESTS + FORK_TESTS);
+         USE_TESTS + THREADS_TESTS + FORK_TESTS + SIZE_TESTS);
     for (size_t i = 0; i < BASE_COUNT; i++) {
         const struct contract contract = { .name = "track",
                                            .create = contract_create,
@@ -453,6 +477,7 @@ main(void)
         contract_check(&contract);
         check_report(&bases[i]);
     }
+    check_size();
     check_wrong();
     check_freed();
     check_upstream();

@@ -511,6 +511,23 @@ tidei_track_take(struct tidei_track_table *table, const struct tidei_track_block
 }
 
 bool
+tidei_track_find(struct tidei_track_table *table, uint64_t address, struct tidei_track_block *known)
+{
+    struct visit visit;
+    struct bucket *bucket = table_enter(table, address, &visit);
+    uint32_t place = bucket_find(bucket, address);
+    bool live = false;
+
+    *known = (struct tidei_track_block){ 0 };
+    if (place != bucket_places(bucket)) {
+        *known = *bucket_at(bucket, place);
+        live = block_is_live(known);
+    }
+    table_leave(table, bucket, &visit);
+    return live;
+}
+
+bool
 tidei_track_list(struct tidei_track_table *table, struct tidei_track_block **out, size_t *count)
 {
     size_t capacity = 1024;

@@ -62,6 +62,9 @@ enum tidei_track_answer tidei_track_put(struct tidei_track_table *table, const s
 enum tidei_track_answer tidei_track_take(struct tidei_track_table *table, const struct tidei_track_block *back,
                                          struct tidei_track_block *known);
 
+/* Whether the block at `address` is outstanding; *known is what was last given out there, zeros where nothing was. */
+bool tidei_track_find(struct tidei_track_table *table, uint64_t address, struct tidei_track_block *known);
+
 /* All blocks that are outstanding at one moment, in an array that the caller frees. False without host memory. */
 bool tidei_track_list(struct tidei_track_table *table, struct tidei_track_block **out, size_t *count);
 

@@ -287,6 +287,29 @@ tide_track_create(struct tide_resource *upstream, const struct tide_track_option
     return tidei_kind_create(&tidei_track_kind, upstream, options, out);
 }
 
+enum tide_status
+tide_track_size(struct tide_resource *resource, const void *pointer, uint64_t *bytes)
+{
+    struct tidei_track_block known;
+    char freed[160];
+
+    if (bytes == NULL)
+        return tide_error_set(TIDE_EINVAL, "track: NULL in place of the size's address");
+    *bytes = 0;
+    if (resource == NULL || resource->ops != &tidei_track_kind.ops)
+        return tide_error_set(TIDE_EINVAL, "track: not a track resource");
+    if (pointer == NULL)
+        return tide_error_set(TIDE_EPOINTER, "track: NULL has no size");
+    if (tidei_track_find(((struct track *)resource)->table, (uintptr_t)pointer, &known)) {
+        *bytes = known.bytes;
+        return TIDE_OK;
+    }
+    if (known.address != 0)
+        return tide_error_set(TIDE_EPOINTER, "track: %p has no size: it was freed by %s", pointer,
+                              track_place(&known.freed_by, freed, sizeof(freed)));
+    return tide_error_set(TIDE_EPOINTER, "track: %p has no size: it was not allocated here", pointer);
+}
+
 static int
 report_by_size(const void *left, const void *right)
 {

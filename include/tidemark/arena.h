@@ -1,4 +1,9 @@
-/* arena: each thread cuts blocks out of memory of its own, which all take from one pool of chunks. */
+/*
+ * arena: a pool for programs in which many threads allocate at the same time.
+ *
+ * Each thread allocates from an arena, which has a lock of its own. All arenas take their memory from chunks that they
+ * share.
+ */
 #ifndef TIDEMARK_ARENA_H
 #define TIDEMARK_ARENA_H
 
@@ -9,27 +14,29 @@ extern "C" {
 #endif
 
 struct tide_arena_options {
-    size_t struct_size;
-    uint64_t size_bytes; /* the most that is reserved at a time; 0: no bound */
+    size_t struct_size;  /* TIDE_OPTIONS */
+    uint64_t size_bytes; /* the most that is reserved from upstream at any time; 0: no bound */
 };
 
 /*
- * Serve requests from arenas: threads share as many as there are processors, each with its lock, so that threads that
- * allocate and free at the same time do not meet, and what lives for long on one does not cut up another's memory. An
- * arena takes 8 MiB at a time from all of them's chunks, which come from `upstream` (less where size_bytes is below
- * 512 MiB, down to 2 MiB), and gives those back that are free, but for one. Requests of more than a quarter of that
- * have an arena for themselves. Memory goes from stream to stream as in `pool`.
+ * Create a pool of arenas. There are as many arenas as processors; threads share them.
  *
- * Before a request fails, all arenas give back what they do not use, and each is asked for room. Where that does not
- * help, the traces that are open get a mark: what is reserved, used and free, the largest free block, and the
- * fragmentation, 1 less the largest block's share of what is free; 0 where nothing is free.
+ * Each arena takes 8 MiB at a time from chunks that all arenas share (less where size_bytes is below 512 MiB, but at
+ * least 2 MiB), and gives back what is wholly free, except for one piece. The chunks come from `upstream`. A request
+ * for more than a quarter of that piece size is served by an arena that is kept for large requests. A freed block is
+ * reused across streams as in `pool`: at once on the stream that it was freed on, behind tide_order on another one.
  *
- * Holds a reference to `upstream`. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, a size above 2^47), TIDE_ENOMEM. Its allocations: TIDE_ECAPACITY (the size), TIDE_EINVAL
- * (more than 2^47 bytes), TIDE_ENOMEM, TIDE_EUPSTREAM (memory that upstream cannot have meant), and what upstream
- * returns. Its deallocations: TIDE_EPOINTER, TIDE_EMISMATCH.
- * Thread safety: any thread; takes a short lock, which is its own arena's where a thread frees what it has allocated.
- * Since 0.1.
+ * Before a request fails, all arenas give back what they do not use, and each is asked for room. If the request fails
+ * all the same, every open trace gets a mark with the reserved, used and free bytes, the largest free block, and the
+ * fragmentation: 1 minus the share of the free bytes that the largest free block has; 0 where nothing is free.
+ *
+ * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
+ * Errors: TIDE_EINVAL (NULL, a size above 2^47), TIDE_ENOMEM.
+ * Errors of its allocations: TIDE_ECAPACITY (size_bytes are used up), TIDE_EINVAL (more than 2^47 bytes), TIDE_ENOMEM,
+ * TIDE_EUPSTREAM (upstream gave out NULL, an unaligned address, or memory that is in use), and what upstream returns.
+ * Of its deallocations: TIDE_EPOINTER, TIDE_EMISMATCH.
+ * Thread safety: any thread. Takes a short lock, which is that of the thread's own arena where a thread frees what it
+ * allocated. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_arena_create(struct tide_resource *upstream, const struct tide_arena_options *options,
                                                struct tide_resource **out);

@@ -1,4 +1,7 @@
-/* The bases, where a stack's memory comes from; the one over the driver's pools is in driver.h. */
+/*
+ * The bases, which get memory from outside of Tidemark: `host`, `sim`, `cuda`, `managed` and `pinned`. The base over
+ * the CUDA driver's memory pools is in driver.h.
+ */
 #ifndef TIDEMARK_BASE_H
 #define TIDEMARK_BASE_H
 
@@ -10,104 +13,113 @@
 extern "C" {
 #endif
 
-/* host: aligned host memory from the C library. */
+/* host: host memory from the C library. */
 struct tide_host_options {
-    size_t struct_size;
+    size_t struct_size;      /* TIDE_OPTIONS */
     uint64_t capacity_bytes; /* the most requested bytes outstanding; 0: no bound */
 };
 
 /*
- * Create a base over the C library's aligned allocation.
+ * Create a base over the C library's posix_memalign and free.
  *
- * Errors: TIDE_ENOMEM. Its allocations: TIDE_ECAPACITY (past the capacity, or the C library has none),
- * TIDE_EOVERFLOW. It does not know its pointers: a wrong size given back is not noticed.
- * Thread safety: any thread; the capacity is one atomic counter. Since 0.1.
+ * It keeps no list of its blocks, so it does not notice a wrong size or pointer that is given back.
+ *
+ * `options` may be NULL. On failure *out is NULL.
+ * Errors: TIDE_EINVAL (NULL), TIDE_ENOMEM.
+ * Errors of its allocations: TIDE_ECAPACITY (over the capacity, or the C library has no more), TIDE_EOVERFLOW.
+ * Thread safety: any thread. The capacity is one atomic counter. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_host_create(const struct tide_host_options *options, struct tide_resource **out);
 
-/* sim: addresses only, no memory behind them. */
+/* sim: addresses with no memory behind them. */
 struct tide_sim_options {
-    size_t struct_size;
-    uint64_t capacity_bytes;    /* the most bytes outstanding, rounded up to the granularity; 0: no bound */
-    uint64_t granularity_bytes; /* power of two that each request counts rounded up to; 0: 1 */
+    size_t struct_size;         /* TIDE_OPTIONS */
+    uint64_t capacity_bytes;    /* the most bytes outstanding, as rounded up to the granularity; 0: no bound */
+    uint64_t granularity_bytes; /* power of two that each request is rounded up to; 0: 1 */
 };
 
 /*
- * Create a base that hands out addresses with no memory behind them, for replays and planning on any machine.
+ * Create a base that hands out addresses with no memory behind them, for replays and planning on any machine. Do not
+ * read or write the memory.
  *
- * Live addresses never overlap, freed ones come back. It knows what it gave out.
- * Errors: TIDE_EINVAL (granularity), TIDE_ENOMEM. Its allocations: TIDE_ECAPACITY, TIDE_EOVERFLOW, TIDE_ENOMEM; its
- * deallocations: TIDE_EPOINTER, TIDE_EMISMATCH.
- * Thread safety: any thread; a short lock for each size class. Since 0.1.
+ * Addresses that are in use never overlap. Freed addresses are handed out again. It knows its own blocks.
+ *
+ * `options` may be NULL. On failure *out is NULL.
+ * Errors: TIDE_EINVAL (NULL, granularity_bytes), TIDE_ENOMEM.
+ * Errors of its allocations: TIDE_ECAPACITY, TIDE_EOVERFLOW, TIDE_ENOMEM. Of its deallocations: TIDE_EPOINTER,
+ * TIDE_EMISMATCH.
+ * Thread safety: any thread. Takes a short lock for each size class. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_sim_create(const struct tide_sim_options *options, struct tide_resource **out);
 
-/* cuda: cuMemAlloc and cuMemFree. */
+/* cuda: device memory from cuMemAlloc. */
 struct tide_cuda_options {
-    size_t struct_size;
-    int32_t device;    /* CUDA ordinal */
-    uint32_t reserved; /* 0 */
+    size_t struct_size; /* TIDE_OPTIONS */
+    int32_t device;     /* CUDA ordinal */
+    uint32_t reserved;  /* 0 */
 };
 
 /*
- * Create a base over the plain memory of a CUDA device: the way out where a device has no pools, and the measure for
- * those that have. Each call takes tens of microseconds, and a deallocation waits for all work of the device.
+ * Create a base over cuMemAlloc and cuMemFree. Use it where a device has no memory pools, or to compare with those that
+ * have. Each call takes tens of microseconds, and a deallocation waits until the device has done all its work.
  *
- * The memory belongs to the context that is current where that is one of the device, as it does with cuMemAlloc, and
- * goes with it; else to the device's primary context, which this base retains. The stream of a call is not looked at:
- * memory is there when the call returns, and a deallocation comes behind all work, whatever its stream.
+ * The memory belongs to the current context if that is one of the device, and goes away with it. Otherwise it belongs
+ * to the device's primary context, which this base retains. Streams have no meaning here: memory is usable when the
+ * call returns, and a deallocation comes after all work of every stream.
  *
- * It knows what it gave out: what another base of this kind, another kind or the application itself has allocated is
- * refused, though the driver would free it, and so is a block with another size or alignment than its own. The figures
- * never wrap. Memory that goes with its context counts as used until its address comes again.
+ * It knows its own blocks. It refuses blocks that somebody else allocated, although the driver would free them, and
+ * blocks that are given back with another size or alignment. Blocks that went away with their context count as used
+ * until the driver hands out their address again.
  *
- * Errors: TIDE_EUNSUPPORTED (the build has no CUDA, the machine no driver), TIDE_EINVAL (no such device), TIDE_EDRIVER,
- * TIDE_ENOMEM. Its allocations: TIDE_ECAPACITY (CUDA_ERROR_OUT_OF_MEMORY), TIDE_EINVAL (alignment over 256 bytes),
- * TIDE_EDRIVER, TIDE_ENOMEM; its deallocations: TIDE_EPOINTER (CUDA_ERROR_INVALID_VALUE), TIDE_EMISMATCH, TIDE_EDRIVER.
- * Thread safety: any thread; a short lock besides the driver's own. Since 0.1.
+ * `options` may be NULL. On failure *out is NULL.
+ * Errors: TIDE_EUNSUPPORTED (this build has no CUDA, or the machine has no driver), TIDE_EINVAL (NULL, no such device),
+ * TIDE_EDRIVER, TIDE_ENOMEM.
+ * Errors of its allocations: TIDE_ECAPACITY (CUDA_ERROR_OUT_OF_MEMORY), TIDE_EINVAL (an alignment over 256 bytes),
+ * TIDE_EDRIVER, TIDE_ENOMEM. Of its deallocations: TIDE_EPOINTER (tide_error_driver is CUDA_ERROR_INVALID_VALUE then),
+ * TIDE_EMISMATCH, TIDE_EDRIVER.
+ * Thread safety: any thread. Takes a short lock besides the driver's own. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_cuda_create(const struct tide_cuda_options *options, struct tide_resource **out);
 
-/* Where managed memory is to be, as long as nobody touches it elsewhere. */
+/* Where managed memory should lie while nobody uses it from elsewhere (CU_MEM_ADVISE_SET_PREFERRED_LOCATION). */
 enum tide_managed_preferred {
-    TIDE_MANAGED_ANYWHERE = 0, /* no advice */
+    TIDE_MANAGED_ANYWHERE = 0, /* gives no advice */
     TIDE_MANAGED_DEVICE = 1,   /* on the device of the options */
     TIDE_MANAGED_HOST = 2,
 };
 
-/* managed: cuMemAllocManaged, memory that moves between host and devices. */
+/* managed: memory that moves between the host and the devices, from cuMemAllocManaged. */
 struct tide_managed_options {
-    size_t struct_size;
+    size_t struct_size;  /* TIDE_OPTIONS */
     int32_t device;      /* CUDA ordinal */
-    uint32_t preferred;  /* of enum tide_managed_preferred; advice that is given for each allocation */
-    bool read_mostly;    /* the same: whoever reads gets a copy */
-    bool attach_host;    /* CU_MEM_ATTACH_HOST: for the host until it is attached to a stream */
+    uint32_t preferred;  /* enum tide_managed_preferred: advice that is given for each allocation */
+    bool read_mostly;    /* give the advice that each reader gets a copy (CU_MEM_ADVISE_SET_READ_MOSTLY) */
+    bool attach_host;    /* only the host may use the memory until it is attached to a stream (CU_MEM_ATTACH_HOST) */
     uint8_t reserved[6]; /* 0 */
 };
 
 /*
- * Create a base over managed memory. Context, streams, errors and thread safety are those of tide_cuda_create; its
- * memory may exceed the device's, and the host may use it.
+ * Create a base over managed memory. There may be more of it than the device has memory, and the host can use it.
  *
- * Advice that the device cannot take (CUDA_ERROR_INVALID_DEVICE where it has no concurrent managed access) fails the
- * creation, not each allocation: TIDE_EUNSUPPORTED. Since 0.1.
+ * Contexts, streams, errors and thread safety are those of tide_cuda_create. In addition, creation fails with
+ * TIDE_EUNSUPPORTED where the device cannot take the advice (it has no concurrent managed access). Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_managed_create(const struct tide_managed_options *options,
                                                  struct tide_resource **out);
 
-/* pinned: cuMemHostAlloc, host memory that devices reach. */
+/* pinned: host memory that devices can reach, from cuMemHostAlloc. */
 struct tide_pinned_options {
-    size_t struct_size;
-    int32_t device;      /* CUDA ordinal of the device whose context it belongs to */
-    bool portable;       /* CU_MEMHOSTALLOC_PORTABLE: pinned for every context, not for that one alone */
-    bool mapped;         /* CU_MEMHOSTALLOC_DEVICEMAP: in the device's address space, at the host's address */
-    bool write_combined; /* CU_MEMHOSTALLOC_WRITECOMBINED: fast for the device to read, slow for the host */
+    size_t struct_size;  /* TIDE_OPTIONS */
+    int32_t device;      /* CUDA ordinal of the device whose context the memory belongs to */
+    bool portable;       /* pinned for every context, not only for that one (CU_MEMHOSTALLOC_PORTABLE) */
+    bool mapped;         /* in the device's address space, at the host's address (CU_MEMHOSTALLOC_DEVICEMAP) */
+    bool write_combined; /* fast for the device to read, slow for the host to read (CU_MEMHOSTALLOC_WRITECOMBINED) */
     uint8_t reserved[1]; /* 0 */
 };
 
 /*
- * Create a base over pinned host memory. Context, streams, errors and thread safety are those of tide_cuda_create; it
- * knows no TIDE_QUERY_DEVICE, as its memory lies on none. Since 0.1.
+ * Create a base over pinned host memory. Contexts, streams, errors and thread safety are those of tide_cuda_create. It
+ * does not answer TIDE_QUERY_DEVICE, because its memory lies on no device. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_pinned_create(const struct tide_pinned_options *options, struct tide_resource **out);
 

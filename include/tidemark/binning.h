@@ -1,4 +1,4 @@
-/* binning: send each request to the smallest bin that fits. */
+/* binning: sends each request to one of several resources, chosen by its size. */
 #ifndef TIDEMARK_BINNING_H
 #define TIDEMARK_BINNING_H
 
@@ -9,21 +9,26 @@ extern "C" {
 #endif
 
 struct tide_binning_options {
-    size_t struct_size;
-    const struct tide_upstream *bins; /* in any order; read during the call alone; NULL where there are none */
+    size_t struct_size;               /* TIDE_OPTIONS */
+    const struct tide_upstream *bins; /* in any order, only read during the call; NULL where bin_count is 0 */
     size_t bin_count;
-    uint64_t smallest_bytes; /* a bin of `fixed` blocks for each power of two from here to largest_bytes, both powers */
-    uint64_t largest_bytes;  /* of two; both 0: none */
+    /*
+     * Add a bin of `fixed` blocks over upstream for each power of two from smallest_bytes to largest_bytes. Both are
+     * powers of two, or both are 0: no such bins.
+     */
+    uint64_t smallest_bytes;
+    uint64_t largest_bytes;
 };
 
 /*
- * Send a request of up to a bin's limit_bytes to the smallest bin that fits, everything else to `upstream`.
- * Deallocation goes the same way, by the size it names. `options` may be NULL: no bins.
+ * Create a layer that sends a request to the bin with the smallest limit_bytes that is not below its size, and every
+ * larger request to `upstream`. A deallocation goes the same way, by the size that it gives.
  *
- * Holds a reference to `upstream` and to every bin's resource. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, a limit of 0, two bins of one limit, a resource whose TIDE_QUERY_LARGEST_REQUEST is less
- * than its bin's limit, a range of no powers of two or that falls), TIDE_ENOMEM, and those of tide_fixed_create for a
- * range.
+ * Holds a reference to `upstream` and to the resource of every bin. `options` may be NULL: no bins. On failure *out is
+ * NULL.
+ * Errors: TIDE_EINVAL (NULL; a limit of 0; two bins of one limit; a bin whose TIDE_QUERY_LARGEST_REQUEST is below its
+ * limit; smallest_bytes and largest_bytes that are not powers of two or are in the wrong order), TIDE_ENOMEM, and those
+ * of tide_fixed_create.
  * Thread safety: any thread; wait-free. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_binning_create(struct tide_resource *upstream,
@@ -31,15 +36,18 @@ TIDE_EXPORT enum tide_status tide_binning_create(struct tide_resource *upstream,
                                                  struct tide_resource **out);
 
 /*
- * Add a bin: from now on requests of more than the next smaller limit and up to `limit_bytes` go to `resource`. What is
- * out of these sizes goes back to where it came from, as long as no two resources hand out the same address (memory
- * does not; two `sim` bases would).
+ * Add a bin to a layer that is in use. From now on requests of up to `limit_bytes`, and of more than the next smaller
+ * limit, go to `resource`.
  *
- * Holds a reference to `resource`, until the binning is destroyed. On failure nothing has changed.
- * Errors: TIDE_EINVAL (not a binning, NULL, a limit of 0, of another bin, or over what the resource serves),
- * TIDE_ENOMEM. The allocations of such a bin: TIDE_ENOMEM (no host memory to note the address).
- * Thread safety: any thread, also beside allocations, which stay wait-free but for those that the bin serves: they take
- * a short lock. Since 0.1.
+ * Blocks of these sizes that were allocated before go back to where they came from. For that, no two resources below
+ * may hand out the same address at the same time. Memory never does; two `sim` bases would.
+ *
+ * Holds a reference to `resource` until the layer is destroyed. On failure nothing has changed.
+ * Errors: TIDE_EINVAL (not a binning resource; NULL; a limit of 0; the limit of another bin; a limit above what
+ * `resource` serves), TIDE_ENOMEM. Allocations from such a bin may return TIDE_ENOMEM (no host memory to note the
+ * address).
+ * Thread safety: any thread, also while others allocate. Allocations stay wait-free, except that those from this bin
+ * take a short lock. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_binning_add(struct tide_resource *binning, uint64_t limit_bytes,
                                               struct tide_resource *resource);

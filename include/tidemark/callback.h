@@ -1,4 +1,8 @@
-/* callback: an application's two functions as a resource. */
+/*
+ * callback: a base that calls functions of the application, for memory that a program gets elsewhere.
+ *
+ * It is the short way. examples/own-resource.c shows the full one: a table of operations of one's own.
+ */
 #ifndef TIDEMARK_CALLBACK_H
 #define TIDEMARK_CALLBACK_H
 
@@ -11,9 +15,8 @@ extern "C" {
 #endif
 
 /*
- * Put the address of `bytes` bytes (more than 0) at a multiple of `alignment` into *out, and take them back. What they
- * have to do is what struct tide_resource_ops says of allocate and deallocate; they set the words for a failure with
- * tide_error_set, and may be called from several threads at once.
+ * The application's functions. Each does what struct tide_resource_ops says of the operation of its name, for sizes
+ * above 0. It sets the words for its failures with tide_error_set, and may be called by several threads at once.
  */
 typedef enum tide_status (*tide_callback_allocate_function)(void *context, size_t bytes, size_t alignment,
                                                             tide_stream stream, void **out);
@@ -21,30 +24,34 @@ typedef enum tide_status (*tide_callback_deallocate_function)(void *context, voi
                                                               size_t alignment, tide_stream stream);
 typedef enum tide_status (*tide_callback_order_function)(void *context, tide_stream earlier, tide_stream later);
 
+/* Called once, when the resource is destroyed, after every other call. */
 typedef void (*tide_callback_destroy_function)(void *context);
 
 struct tide_callback_options {
-    size_t struct_size;
+    size_t struct_size; /* TIDE_OPTIONS */
     tide_callback_allocate_function allocate;
     tide_callback_deallocate_function deallocate;
     tide_callback_order_function order;     /* NULL: there are no streams to order */
-    tide_callback_destroy_function destroy; /* called once and last, when the resource goes; NULL: nothing to be done */
+    tide_callback_destroy_function destroy; /* NULL: there is nothing to do */
     void *context;                          /* borrowed for the life of the resource */
-    int32_t device;                         /* CUDA ordinal */
+    int32_t device;                         /* CUDA ordinal; only read where on_device is set */
     bool on_device;                         /* the memory lies on `device` */
     bool host_access;                       /* the host may read and write the memory */
-    bool stream_ordered;                    /* memory is handed out and taken back in stream order; with `order` */
+    bool stream_ordered;                    /* allocations and deallocations follow their streams; needs `order` */
     uint8_t reserved[1];                    /* 0 */
 };
 
 /*
- * Create a base over two functions: for memory that a program gets elsewhere, without a table of operations of its own
- * (examples/own-resource.c has one). It counts the bytes outstanding. An application's resource is none of stack text.
+ * Create a base over functions of the application. It counts the bytes outstanding. Stack text cannot name it.
  *
- * Errors: TIDE_EINVAL (NULL, no functions, stream_ordered without an order, a device below 0), TIDE_ENOMEM. Its
- * allocations: what the function returns, TIDE_EUPSTREAM where that is success with NULL or an address of another
- * alignment, which is given back; TIDE_EOVERFLOW. Its deallocations: what the function returns; TIDE_EPOINTER (NULL).
- * Thread safety: any thread; each counts for itself. Since 0.1.
+ * A request of 0 bytes succeeds with NULL and calls no function. Where `allocate` succeeds with NULL or with an
+ * unaligned address, which is given back, the request fails with TIDE_EUPSTREAM.
+ *
+ * `options` is required. On failure *out is NULL.
+ * Errors: TIDE_EINVAL (NULL; no allocate or deallocate; stream_ordered without order; a negative device), TIDE_ENOMEM.
+ * Errors of its allocations: what the function returns, TIDE_EUPSTREAM, TIDE_EOVERFLOW. Of its deallocations: what the
+ * function returns, TIDE_EPOINTER (NULL).
+ * Thread safety: any thread. Takes no lock. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_callback_create(const struct tide_callback_options *options,
                                                   struct tide_resource **out);

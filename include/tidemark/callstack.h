@@ -1,4 +1,4 @@
-/* Call stacks: how they are taken, and what is known of their frames. */
+/* Call stacks: how `track` and `log` take them, and how a program reads them. */
 #ifndef TIDEMARK_CALLSTACK_H
 #define TIDEMARK_CALLSTACK_H
 
@@ -14,32 +14,36 @@ extern "C" {
 
 /* How a call stack is walked. */
 enum tide_unwind {
-    TIDE_UNWIND_AUTO = 0,  /* frame pointers, wherever the unwinder has found the same once; else the unwinder */
-    TIDE_UNWIND_FP = 1,    /* frame pointers alone: frames of code that keeps none are missing, or wrong */
-    TIDE_UNWIND_DWARF = 2, /* the compiler's unwinder, from tables that every ELF file has: microseconds each time */
+    TIDE_UNWIND_AUTO = 0,  /* by frame pointers where the unwinder has once found the same frames, else the unwinder */
+    TIDE_UNWIND_FP = 1,    /* only by frame pointers; frames of code compiled without them are missing or wrong */
+    TIDE_UNWIND_DWARF = 2, /* only by the compiler's unwinder and its tables; takes microseconds for each stack */
 };
 
-/* One frame of a call stack. The texts are borrowed for the call, and "" where nothing is known. */
+/* One frame of a call stack. The texts are borrowed for the call, and "" where they are not known. */
 struct tide_frame {
     size_t struct_size;   /* set by the library: see TIDE_HAS_FIELD */
-    uint64_t address;     /* to which the call returns */
-    const char *module;   /* the path of the program or library */
-    uint64_t offset;      /* of the address from the begin of that in memory */
+    uint64_t address;     /* the return address */
+    const char *module;   /* path of the program or library that the address lies in */
+    uint64_t offset;      /* bytes from the begin of that module in memory to the address */
     const char *function; /* demangled */
-    const char *file;
-    uint32_t line;     /* of the call; 0: not known */
-    uint32_t reserved; /* 0 */
+    const char *file;     /* source file */
+    uint32_t line;        /* line of the call in `file`; 0: not known */
+    uint32_t reserved;    /* 0 */
 };
 
+/* Called for each frame; `frame` is borrowed for the call. No lock is held: it may call any function of the library. */
 typedef void (*tide_frame_function)(void *context, const struct tide_frame *frame);
 
 /*
- * Call `function` for each frame of a call stack of this process, the innermost first: the one that called Tidemark.
- * Function, file and line come from libdw (elfutils), which is loaded at the first call where it is installed. Without
- * it `function` comes from the symbol table of the module's file; `file` is "" and `line` is 0. Nothing is fetched from
- * a network, whatever DEBUGINFOD_URLS says. No lock is held meanwhile: the callback may call any function.
+ * Call `function` for each frame of the call stack number `callstack` of this process. The innermost frame, which
+ * called Tidemark, comes first.
  *
- * Errors: TIDE_EINVAL (NULL, no such call stack; 0 is none), TIDE_ENOMEM. Thread safety: any thread. Since 0.1.
+ * Function, file and line come from libdw (elfutils), which is loaded by the first call if it is installed. Without it
+ * the function comes from the symbol table of the module's file; `file` is "" and `line` is 0. Nothing is fetched from
+ * a network, whatever DEBUGINFOD_URLS says.
+ *
+ * Errors: TIDE_EINVAL (NULL; no call stack has that number; 0 is never one), TIDE_ENOMEM.
+ * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_callstack_frames(uint32_t callstack, tide_frame_function function, void *context);
 

@@ -1,14 +1,14 @@
 /*
- * The base `driver`: memory from a stream-ordered pool of the CUDA driver (a CUmemoryPool), and what can be done with
- * such a pool beside allocating; and what the CUDA devices of this machine can do.
+ * The base `driver`: memory from a stream-ordered pool of the CUDA driver (a CUmemoryPool); how to share such a pool
+ * with other devices and processes; and what the CUDA devices of this machine can do.
  *
- * The functions that take a driver take the base itself. Of a stack that was made from text:
+ * The functions with a parameter `driver` take the base itself. To find it in a stack that was made from text:
  *
  *     struct tide_resource *driver;
  *     enum tide_status status = tide_stack_find(stack, "driver", &driver);
  *
- * What order the caller owes where several streams use the memory is shown in examples/streams.c, sharing a pool with
- * another process in examples/share.c.
+ * examples/streams.c shows what a program with several streams has to order, examples/share.c how it shares a pool with
+ * another process.
  */
 #ifndef TIDEMARK_DRIVER_H
 #define TIDEMARK_DRIVER_H
@@ -25,87 +25,96 @@ extern "C" {
 enum tide_driver_location {
     TIDE_DRIVER_ON_DEVICE = 0,
     TIDE_DRIVER_ON_HOST_NUMA = 1, /* on a NUMA node of the host, pinned; the device reads and writes it; CUDA 12.2 */
-    TIDE_DRIVER_MANAGED = 2,      /* wherever it is used, the device first; CUDA 13.0 */
+    TIDE_DRIVER_MANAGED = 2,      /* managed memory, which moves to where it is used, first to the device; CUDA 13.0 */
 };
 
 /* How a pool can be shared with other processes; a set of bits. */
 enum tide_driver_handle {
     TIDE_DRIVER_NO_HANDLE = 0,
-    TIDE_DRIVER_POSIX_FD = 1, /* as a file descriptor, on this machine */
-    TIDE_DRIVER_FABRIC = 2,   /* as a fabric handle, on machines of one NVLink fabric, by IMEX channel; CUDA 12.4 */
+    TIDE_DRIVER_POSIX_FD = 1, /* through a file descriptor, on this machine */
+    TIDE_DRIVER_FABRIC = 2,   /* through a fabric handle, between machines of one NVLink fabric with IMEX; CUDA 12.4 */
 };
 
-/* One of the driver's policies: which freed memory another stream may get. */
+/* Whether one of the driver's reuse policies is on. They say which freed memory another stream may get. */
 enum tide_driver_reuse {
-    TIDE_DRIVER_REUSE_UNSET = 0, /* as the driver has it: on, unless somebody has set the default pool otherwise */
+    TIDE_DRIVER_REUSE_UNSET = 0, /* as the driver has it: on, unless somebody has changed the default pool */
     TIDE_DRIVER_REUSE_ON = 1,
     TIDE_DRIVER_REUSE_OFF = 2,
 };
 
+/* maximum_bytes, location and handles are only for a pool of its own, not for the default pool. */
 struct tide_driver_options {
-    size_t struct_size;
-    uint64_t release_threshold_bytes;     /* what a synchronize lets the pool keep; 0: the driver's own; TIDE_NONE; all:
-                                         TIDE_UNLIMITED */
-    uint64_t maximum_bytes;               /* the most the pool may grow to; 0: no bound; not for the default pool */
-    uint64_t initial_bytes;               /* reserved at once, and kept: the threshold is raised to it */
-    int32_t device;                       /* CUDA ordinal */
-    int32_t host_numa;                    /* the node of TIDE_DRIVER_ON_HOST_NUMA */
-    uint32_t location;                    /* of enum tide_driver_location, for a pool of its own */
-    uint32_t handles;                     /* of enum tide_driver_handle, for a pool of its own */
-    uint32_t reuse_event_dependencies;    /* of enum tide_driver_reuse: freed on a stream that events order before */
-    uint32_t reuse_opportunistic;         /* the same: freed on any stream, once that is done */
-    uint32_t reuse_internal_dependencies; /* the same, by making the new stream wait for it */
-    bool use_default_pool;                /* the device's default pool instead of one of our own */
-    bool fallback_cuda;                   /* where there are no pools, make the base of tide_cuda_create instead */
-    uint8_t reserved[2];                  /* 0 */
+    size_t struct_size; /* TIDE_OPTIONS */
+    /*
+     * How much the pool keeps when a stream is synchronized; more than that goes back to the system. 0: the driver's
+     * own, which is nothing for a new pool; TIDE_NONE: nothing; TIDE_UNLIMITED: everything.
+     */
+    uint64_t release_threshold_bytes;
+    uint64_t maximum_bytes; /* the most the pool may grow to; 0: no bound */
+    uint64_t initial_bytes; /* reserved at creation and kept: the release threshold is raised to it; 0: none */
+    int32_t device;         /* CUDA ordinal */
+    int32_t host_numa;      /* NUMA node, for TIDE_DRIVER_ON_HOST_NUMA */
+    uint32_t location;      /* enum tide_driver_location */
+    uint32_t handles;       /* bits of enum tide_driver_handle */
+    /*
+     * Each of the following is an enum tide_driver_reuse, for memory that was freed on another stream. It may be
+     * reused if an event orders that stream before; if that stream is done; by making the new stream wait for it.
+     */
+    uint32_t reuse_event_dependencies;
+    uint32_t reuse_opportunistic;
+    uint32_t reuse_internal_dependencies;
+    bool use_default_pool; /* use the device's default pool instead of a pool of its own */
+    bool fallback_cuda;    /* where the device has no pools, create the base of tide_cuda_create instead */
+    uint8_t reserved[2];   /* 0 */
 };
 
 /*
- * Create a base over the stream-ordered memory pool of a CUDA device. Retains the device's primary context, and
- * works with no current context, with the application's own, and from threads that never touched CUDA.
+ * Create a base over the stream-ordered memory pool of a CUDA device. It retains the device's primary context. It works
+ * without a current context, with the application's own one, and on threads that have never used CUDA.
  *
- * TIDE_QUERY_BYTES_USED, TIDE_QUERY_BYTES_RESERVED and the highs of both are the pool's: for the default pool they
- * count everybody who uses it, in this process also those who know nothing of Tidemark. The default pool gets back,
- * at the end, the threshold and the policies of before, where ours still stand. Memory that is freed on another
- * stream than the one it was allocated on, or used on several, is the caller's to order; see examples/streams.c.
+ * Figures: TIDE_QUERY_BYTES_USED, TIDE_QUERY_BYTES_RESERVED and their highs are those of the pool. For the default pool
+ * they include everybody else in this process who uses it. When the base is destroyed, the default pool gets its former
+ * threshold and policies back, unless somebody else has changed them meanwhile.
  *
- * An order behind TIDE_STREAM_ALL waits, on the host, for the device's primary context and for the context that is
- * current: streams of the application's other contexts are the application's to wait for. It fails while a stream
- * there is captured into a graph.
+ * Streams: a program that frees memory on another stream than it allocated it on, or uses it on several, has to order
+ * these streams itself. tide_order with TIDE_STREAM_ALL blocks the host until the device's primary context and the
+ * current context are idle; the program itself has to wait for streams of other contexts. It fails while one of these
+ * streams is captured into a graph.
  *
- * While a stream is captured, an allocation on it becomes a node of the graph, served by the memory that the device
- * keeps for graphs and not by the pool: it counts, and is traced, once, when it is captured, and not when the graph
- * is launched, and a trace that ends with it live says that the address stood reserved.
+ * Graphs: an allocation on a stream that is being captured becomes a node of the graph. Its memory comes from what the
+ * device keeps for graphs, not from the pool. It is counted and traced once, when it is captured, not each time that
+ * the graph is launched.
  *
- * A pool reserves in steps (of 32 MiB on today's drivers); an initial size is rounded up to them. A request to a pool
- * of managed memory takes time by its size, and one past the device's memory a long time.
+ * Sizes: a pool reserves memory in steps (32 MiB with today's drivers), to which initial_bytes is rounded up. A request
+ * to a pool of managed memory takes time in proportion to its size, and a long time if it exceeds the device's memory.
  *
- * It keeps no list of what it gave out, and notices of a wrong deallocation what the driver does: an address of nobody,
- * one inside of a block, a block twice, managed and pinned memory of other bases. Memory of another pool or of
- * cuMemAlloc is freed like its own, and a wrong size is not seen; `track` above it knows both.
+ * Wrong frees: it keeps no list of its blocks, so it detects only what the driver detects: an address that nobody
+ * allocated, one inside of a block, a block that was freed already, and managed and pinned memory of other bases. It
+ * frees memory of another pool or of cuMemAlloc like its own, and does not notice a wrong size. `track` above it does.
  *
- * With `fallback_cuda`, and no pools, *out is a base of the kind "cuda", which has no maximum, location, handles:
- * asking for these too is TIDE_EUNSUPPORTED then; threshold, initial and policies mean nothing to it.
+ * With fallback_cuda, where the device has no pools, *out is a base of the kind "cuda". It has no maximum, location or
+ * handles, so asking for one of them is TIDE_EUNSUPPORTED then. It ignores the threshold, initial_bytes and the reuse
+ * policies.
  *
- * Errors: TIDE_EUNSUPPORTED (the build has no CUDA, the machine no driver, the device no pools or not such ones, the
- * process no permission for a fabric handle; the text says which), TIDE_EINVAL (no such device; a maximum, location or
- * handles for the default pool; an initial size or a threshold that contradict the maximum or each other),
- * TIDE_ECAPACITY (the initial size), TIDE_EDRIVER, TIDE_ENOMEM. Its allocations: TIDE_ECAPACITY
- * (CUDA_ERROR_OUT_OF_MEMORY), TIDE_EINVAL (alignment over 256 bytes), TIDE_EDRIVER; its deallocations: TIDE_EPOINTER
- * (CUDA_ERROR_INVALID_VALUE), TIDE_EDRIVER.
- * Thread safety: any thread; the driver takes its own lock. Source: CUDA Driver API, stream ordered memory
- * allocator. Since 0.1.
+ * `options` may be NULL. On failure *out is NULL.
+ * Errors: TIDE_EUNSUPPORTED (this build has no CUDA; the machine has no driver; the device has no such pools; the
+ * process may not use fabric handles; the error text says which), TIDE_EINVAL (NULL; no such device; options that
+ * contradict each other), TIDE_ECAPACITY (initial_bytes), TIDE_EDRIVER, TIDE_ENOMEM.
+ * Errors of its allocations: TIDE_ECAPACITY (CUDA_ERROR_OUT_OF_MEMORY), TIDE_EINVAL (an alignment over 256 bytes),
+ * TIDE_EDRIVER. Of its deallocations: TIDE_EPOINTER (CUDA_ERROR_INVALID_VALUE), TIDE_EDRIVER.
+ * Thread safety: any thread; the driver takes its own lock. Source: CUDA Driver API, stream ordered memory allocator.
+ * Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_driver_create(const struct tide_driver_options *options, struct tide_resource **out);
 
 /*
- * Start TIDE_QUERY_BYTES_USED_HIGH and TIDE_QUERY_BYTES_RESERVED_HIGH again from what is used and reserved now. Of the
- * default pool that is everybody's.
- * Errors: TIDE_EINVAL (no driver), TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
+ * Start TIDE_QUERY_BYTES_USED_HIGH and TIDE_QUERY_BYTES_RESERVED_HIGH again from what is used and reserved now. Those
+ * of the default pool are shared with everybody who uses it.
+ * Errors: TIDE_EINVAL (not a driver resource), TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_driver_reset_highs(struct tide_resource *driver);
 
-/* What a device may do with the memory of a pool; the numbers are those of CUmemAccess_flags. */
+/* What a device may do with the memory of a pool. The numbers are those of CUmemAccess_flags. */
 enum tide_driver_access {
     TIDE_DRIVER_NO_ACCESS = 0,
     TIDE_DRIVER_READ = 1,
@@ -113,121 +122,136 @@ enum tide_driver_access {
 };
 
 /*
- * Let the device `device` use all memory of the pool in this way, also what is handed out already. *former (may be
- * NULL) is what it could do before, so that access for a scope is
+ * Set what the device `device` may do with all memory of the pool, also with blocks that are allocated already. *former
+ * (may be NULL) is what it could do before. So a program gives access for some time:
  *
  *     status = tide_driver_access_set(driver, 1, TIDE_DRIVER_READ_WRITE, &former);
  *     ...
  *     tide_driver_access_set(driver, 1, former, NULL);
  *
- * once the work that uses it is done. Scopes for the same device that overlap without nesting, as two threads may
- * have them, are the caller's to keep apart. A device always has access to its own pool.
+ * The second call comes after the work that uses the access. Where two threads do this for the same device, they have
+ * to take turns. A device always has access to its own pool.
  *
- * Errors: TIDE_EINVAL (no driver, no such device, no access), TIDE_EUNSUPPORTED (the device cannot reach that memory;
- * the text has the driver's error, tide_error_driver its number), TIDE_EDRIVER. On failure *former is
- * TIDE_DRIVER_NO_ACCESS and nothing has changed.
+ * Errors: TIDE_EINVAL (not a driver resource, no such device, no such access), TIDE_EUNSUPPORTED (the device cannot
+ * reach that memory), TIDE_EDRIVER. On failure *former is TIDE_DRIVER_NO_ACCESS and nothing has changed.
  * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_driver_access_set(struct tide_resource *driver, int device,
                                                     enum tide_driver_access access, enum tide_driver_access *former);
 
-/* What the device `device` may do with the memory of the pool. Errors: as above. Since 0.1. */
+/*
+ * Read what the device `device` may do with the memory of the pool. On failure *out is TIDE_DRIVER_NO_ACCESS.
+ * Errors: TIDE_EINVAL (not a driver resource, no such device, NULL), TIDE_EDRIVER. Thread safety: any thread.
+ * Since 0.1.
+ */
 TIDE_EXPORT enum tide_status tide_driver_access_get(struct tide_resource *driver, int device,
                                                     enum tide_driver_access *out);
 
 /*
- * Make a file descriptor of a pool that was created with TIDE_DRIVER_POSIX_FD, to be handed to another process over a
- * socket (SCM_RIGHTS). The caller owns it. *fd is -1 on failure.
- * Errors: TIDE_EINVAL (no driver, or one without that handle), TIDE_EUNSUPPORTED, TIDE_EDRIVER.
+ * Make a file descriptor of a pool that was created with TIDE_DRIVER_POSIX_FD, to be passed to another process through
+ * a socket (SCM_RIGHTS). The caller owns it. On failure *fd is -1.
+ * Errors: TIDE_EINVAL (not a driver resource, or one without that handle), TIDE_EUNSUPPORTED, TIDE_EDRIVER.
  * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_driver_export(struct tide_resource *driver, int *fd);
 
-/* A pool's fabric handle: plain data, for any way to another process. */
+/* A pool's fabric handle: plain data, to be sent to another process in any way. Its size never changes. */
 struct tide_driver_fabric {
     unsigned char data[64];
 };
 
-/* The same for TIDE_DRIVER_FABRIC. Since 0.1. */
+/*
+ * Make a fabric handle of a pool that was created with TIDE_DRIVER_FABRIC. On failure *out is zeros.
+ * Errors and thread safety: as tide_driver_export. Since 0.1.
+ */
 TIDE_EXPORT enum tide_status tide_driver_export_fabric(struct tide_resource *driver, struct tide_driver_fabric *out);
 
 struct tide_driver_import_options {
-    size_t struct_size;
-    int32_t device;    /* CUDA ordinal, in this process, of the device whose context frees what is imported */
-    uint32_t reserved; /* 0 */
+    size_t struct_size; /* TIDE_OPTIONS */
+    int32_t device;     /* CUDA ordinal, in this process, of the device whose context frees what is imported */
+    uint32_t reserved;  /* 0 */
 };
 
 /*
- * Create a base, of the kind "driver_import", over the pool of another process. `fd` is borrowed: close it when you
- * like. The pool stays the other process's: it allocates there, hands over each address with
- * tide_driver_pointer_export, and frees what was freed here first.
+ * Create a base of the kind "driver_import" over the pool of another process. `fd` is borrowed for the call.
  *
- * Put layers over it as over any base: what is imported through them counts, is limited and traced as an allocation,
- * and tide_deallocate gives it back. Its figures are what this base has imported, not the pool's. A plain
- * tide_allocate is TIDE_EUNSUPPORTED: only the process that made a pool allocates from it.
- * A deallocation of more bytes than are imported is TIDE_EPOINTER, so that the figures never wrap; what else the driver
- * frees of others' memory is told as little as by tide_driver_create.
+ * The pool still belongs to the other process, which allocates from it and exports each block with
+ * tide_driver_pointer_export. This process imports the block with tide_driver_pointer_import, and frees it before the
+ * other process does. tide_allocate is TIDE_EUNSUPPORTED here: only the process that made a pool allocates from it.
  *
- * Errors: TIDE_EUNSUPPORTED (no CUDA, no driver, no sharing), TIDE_EINVAL (no such device), TIDE_EDRIVER (a descriptor
- * that is no pool: the driver says CUDA_ERROR_UNKNOWN), TIDE_ENOMEM. Thread safety: any thread. Since 0.1.
+ * Layers can be put over it as over any base: an imported block counts, is limited, and is traced like an allocation,
+ * and tide_deallocate gives it back. Its figures count the imported blocks, not the pool. Freeing more bytes than are
+ * imported is TIDE_EPOINTER. Like tide_driver_create, it does not detect the free of another allocator's memory.
+ *
+ * `options` may be NULL. On failure *out is NULL.
+ * Errors: TIDE_EUNSUPPORTED (no CUDA, no driver, no sharing), TIDE_EINVAL (NULL, no such device), TIDE_EDRIVER (the
+ * descriptor is not a pool: the driver returns CUDA_ERROR_UNKNOWN), TIDE_ENOMEM.
+ * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_driver_import(int fd, const struct tide_driver_import_options *options,
                                                 struct tide_resource **out);
 
-/* The same for a fabric handle. CUDA_ERROR_NOT_PERMITTED: no IMEX channel in common. Since 0.1. */
+/*
+ * The same from a fabric handle. TIDE_EDRIVER with CUDA_ERROR_NOT_PERMITTED: the two processes share no IMEX channel.
+ * Since 0.1.
+ */
 TIDE_EXPORT enum tide_status tide_driver_import_fabric(const struct tide_driver_fabric *handle,
                                                        const struct tide_driver_import_options *options,
                                                        struct tide_resource **out);
 
-/* An allocation of a shared pool: plain data, for any way to another process. */
+/* An exported block of a shared pool: plain data, to be sent to another process in any way. Its size never changes. */
 struct tide_driver_pointer {
     unsigned char data[64];
-    uint64_t bytes; /* of the allocation */
+    uint64_t bytes; /* size of the block */
 };
 
 /*
- * Describe `pointer`, an allocation of `bytes` bytes from `driver`, for the process that has imported the pool; export
- * the pool itself first. What the allocation's stream holds must be done before the other process uses it, or be
- * ordered by an event that both share.
- * Errors: TIDE_EINVAL (no driver), TIDE_EPOINTER (no allocation of a pool that was exported), TIDE_EDRIVER. Thread
- * safety: any thread. Since 0.1.
+ * Describe the block of `bytes` bytes at `pointer`, allocated from `driver`, for a process that has imported the pool.
+ * Export the pool itself first. The other process may use the block after the work of the allocation's stream is done,
+ * or after an event that both processes share. On failure *out is zeros.
+ *
+ * Errors: TIDE_EINVAL (not a driver resource), TIDE_EPOINTER (not a block of a pool that was exported), TIDE_EDRIVER.
+ * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_driver_pointer_export(struct tide_resource *driver, void *pointer, uint64_t bytes,
                                                         struct tide_driver_pointer *out);
 
 /*
- * Have an allocation of another process, through all layers of `stack`, which ends in a base of tide_driver_import:
- * to them it is an allocation of that many bytes on `stream`. Give it back with
- * tide_deallocate(stack, *out, from->bytes, TIDE_DEFAULT_ALIGNMENT, stream), before the other process frees it. On
- * failure *out is NULL.
+ * Import a block of another process through all layers of `stack`, whose base was made by tide_driver_import. To the
+ * layers it is an allocation of from->bytes bytes on `stream`. Free it with
+ * tide_deallocate(stack, *out, from->bytes, TIDE_DEFAULT_ALIGNMENT, stream) before the other process does. On failure
+ * *out is NULL.
  *
- * Layers that serve requests from memory of their own (pool, fixed) have no place in such a stack: TIDE_EUNSUPPORTED.
- * Errors: TIDE_EINVAL (no imported pool below), TIDE_EDRIVER (an allocation of another pool, or freed), and all that
- * the layers return. Thread safety: any thread. Since 0.1.
+ * Errors: TIDE_EINVAL (the base is not an imported pool), TIDE_EUNSUPPORTED (a layer serves requests from memory of its
+ * own, such as pool or fixed), TIDE_EDRIVER (a block of another pool, or one that was freed), and all that the layers
+ * return. Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_driver_pointer_import(struct tide_resource *stack,
                                                         const struct tide_driver_pointer *from, tide_stream stream,
                                                         void **out);
 
 /*
- * How many CUDA devices there are, and the CUDA version of the driver, 13000 for 13.0 (may be NULL). Both are 0 on
- * failure. Errors: TIDE_EUNSUPPORTED (the build has no CUDA, the machine no driver or no device; the text says which).
- * Thread safety: any thread. Since 0.1.
+ * Count the CUDA devices. *driver_version (may be NULL) is the CUDA version of the driver, 13000 for 13.0. On failure
+ * both are 0.
+ * Errors: TIDE_EUNSUPPORTED (this build has no CUDA; the machine has no driver or no device; the error text says
+ * which). Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_device_count(int *count, int *driver_version);
 
 /*
- * The name of a device, such as "NVIDIA H200", cut to `capacity` - 1 bytes. Errors: TIDE_EINVAL (no such device),
- * TIDE_EUNSUPPORTED, TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
+ * Copy the name of a device, such as "NVIDIA H200", into `name`. What exceeds `capacity` - 1 bytes is cut.
+ * Errors: TIDE_EINVAL (no such device), TIDE_EUNSUPPORTED, TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_device_name(int device, char *name, size_t capacity);
 
 /*
- * Ask for a figure or a capability of a device, without a resource: TIDE_QUERY_DEVICE_FREE to TIDE_QUERY_HOST_POOLS.
- * *out is 0 on failure. TIDE_QUERY_DEVICE_FREE makes the device's primary context for the time of the call, where
- * there is none, which takes some of the memory and up to a second.
- * Errors: TIDE_EINVAL (no such device), TIDE_EUNSUPPORTED (no figure of a device), TIDE_EDRIVER. Thread safety: any
- * thread. Since 0.1.
+ * Ask for a figure or a capability of a device, without a resource: TIDE_QUERY_DEVICE_FREE to TIDE_QUERY_HOST_POOLS. On
+ * failure *out is 0.
+ *
+ * TIDE_QUERY_DEVICE_FREE needs the device's primary context. Where there is none, it is created for the time of the
+ * call, which takes up to a second and some of the device's memory.
+ * Errors: TIDE_EINVAL (no such device), TIDE_EUNSUPPORTED (not a figure of a device), TIDE_EDRIVER.
+ * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_device_query(int device, enum tide_query what, uint64_t *out);
 

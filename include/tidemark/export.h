@@ -1,4 +1,4 @@
-/* What is exported from the library, and how the compiler checks format strings. */
+/* TIDE_EXPORT marks what the library exports. TIDE_PRINTF has the compiler check format strings. */
 #ifndef TIDEMARK_EXPORT_H
 #define TIDEMARK_EXPORT_H
 

@@ -1,4 +1,4 @@
-/* fallback: what the first resource cannot serve, the second does. */
+/* fallback: serves from a second resource what the first one has no memory for. */
 #ifndef TIDEMARK_FALLBACK_H
 #define TIDEMARK_FALLBACK_H
 
@@ -11,39 +11,41 @@ extern "C" {
 #endif
 
 struct tide_fallback_options {
-    size_t struct_size;
-    bool any;            /* after any failure of the first, not only TIDE_ECAPACITY and TIDE_ELIMIT */
+    size_t struct_size;  /* TIDE_OPTIONS */
+    bool any;            /* ask `second` after any failure of `first`, not only TIDE_ECAPACITY and TIDE_ELIMIT */
     uint8_t reserved[7]; /* 0 */
 };
 
 struct tide_fallback_figures {
-    size_t struct_size;
-    uint64_t served; /* allocations that `second` has served */
+    size_t struct_size; /* TIDE_FIGURES */
+    uint64_t served;    /* number of allocations that `second` has served so far */
 };
 
 /*
- * Ask `first`, and `second` where `first` has no memory (TIDE_ECAPACITY, TIDE_ELIMIT). What `second` has served is
- * noted by address, so that deallocations find their way, as long as no two resources hand out the same address (memory
- * does not; two `sim` bases would). `first` may end in `second`, as a pool over the base that serves what the pool
- * cannot. `options` may be NULL.
+ * Create a layer that asks `first`, and then `second` where `first` fails with TIDE_ECAPACITY or TIDE_ELIMIT.
  *
- * Streams are ordered through both. Where both have figures of their own, those that add up are added up; memory is
- * the host's, in stream order, or of a device where that of both is; device figures are those of `first`. Where `first`
- * ends in `second` figures are those of `second`.
+ * It notes the addresses that `second` gave out, so that deallocations find their way. For that the two must not hand
+ * out the same address at the same time. Memory never does; two `sim` bases would. `first` may be a stack that ends in
+ * `second`, such as a pool over the base that serves what the pool cannot.
  *
- * Holds a reference to each. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, both are one), TIDE_ENOMEM. Its allocations: what `second` returns, its words behind those
- * of `first`; TIDE_ENOMEM (no host memory to note an address).
- * Thread safety: any thread; wait-free but for what `second` serves, which takes a short lock, and deallocations while
- * any of that is out. Since 0.1.
+ * tide_order goes to both. tide_query answers for both together: figures that add up, such as bytes used, are added;
+ * host access and stream order are there if both have them; the device is known if both are on the same one; figures of
+ * the device are those of `first`. Where `first` ends in `second`, all figures are those of `second`.
+ *
+ * Holds a reference to each. `options` may be NULL. On failure *out is NULL.
+ * Errors: TIDE_EINVAL (NULL, `first` is `second`), TIDE_ENOMEM.
+ * Errors of its allocations: what `second` returns, with the error texts of both; TIDE_ENOMEM (no host memory to note
+ * an address).
+ * Thread safety: any thread. Wait-free, except that allocations that `second` serves, and deallocations while any of
+ * them is outstanding, may take a short lock. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_fallback_create(struct tide_resource *first, struct tide_resource *second,
                                                   const struct tide_fallback_options *options,
                                                   struct tide_resource **out);
 
 /*
- * Read the figures. Errors: TIDE_EINVAL (not a fallback, NULL); then they are zeros.
- * Thread safety: any thread. Since 0.1.
+ * Read the figures of a fallback resource. On failure they are zeros.
+ * Errors: TIDE_EINVAL (not a fallback resource, NULL, struct_size). Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_fallback_read(struct tide_resource *fallback, struct tide_fallback_figures *out);
 

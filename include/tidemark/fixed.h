@@ -1,4 +1,4 @@
-/* fixed: blocks of one size, kept for reuse. */
+/* fixed: hands out blocks of one size, and keeps freed ones for reuse. */
 #ifndef TIDEMARK_FIXED_H
 #define TIDEMARK_FIXED_H
 
@@ -9,23 +9,27 @@ extern "C" {
 #endif
 
 struct tide_fixed_options {
-    size_t struct_size;
-    size_t block_bytes;   /* the size of every block; at least 1 */
-    uint64_t preallocate; /* blocks to take from upstream at creation; 0 unless asked for */
+    size_t struct_size;   /* TIDE_OPTIONS */
+    size_t block_bytes;   /* size of every block, at least 1 */
+    uint64_t preallocate; /* number of blocks to take from upstream at creation; 0: none */
 };
 
 /*
- * Serve requests of up to block_bytes with blocks of just that size, which are kept when they are freed: reused
- * at once on the stream they were freed on, on another one behind tide_order. Blocks go back to upstream when
- * upstream has no more to give, before any request fails, and at the end: on stream 0, behind TIDE_STREAM_ALL, so that
- * the streams that they were freed on may be gone by then. A stream that is destroyed earlier must be told before
- * another one asks for a block: tide_order(fixed, TIDE_STREAM_ALL, 0), after which no stream of before is named again.
+ * Create a layer that serves every request of up to block_bytes with a block of that size.
  *
- * Holds a reference to `upstream`. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, block_bytes), TIDE_EOVERFLOW, TIDE_ENOMEM, what upstream returns for preallocated
- * blocks. Its allocations: TIDE_EINVAL (more than block_bytes, alignment over 256 bytes), TIDE_ENOMEM, TIDE_EUPSTREAM
- * (memory that upstream cannot have meant), and what upstream returns for a block.
- * Thread safety: any thread; takes a short lock. Since 0.1.
+ * Freed blocks are kept. They are reused at once on the stream that they were freed on, and behind tide_order on
+ * another one. Blocks go back to upstream when upstream has no more memory, before any request fails, and when the
+ * layer is destroyed. At the end they are freed on stream 0 behind TIDE_STREAM_ALL, so the streams that they were freed
+ * on may be gone by then. Before a stream is destroyed earlier than that, call tide_order(fixed, TIDE_STREAM_ALL, 0):
+ * afterwards the layer names no stream that it was given before.
+ *
+ * Holds a reference to `upstream`. `options` is required. On failure *out is NULL.
+ * Errors: TIDE_EINVAL (NULL, block_bytes of 0), TIDE_EOVERFLOW, TIDE_ENOMEM, and what upstream returns for the
+ * preallocated blocks.
+ * Errors of its allocations: TIDE_EINVAL (more than block_bytes; an alignment over 256 bytes), TIDE_ENOMEM,
+ * TIDE_EUPSTREAM (upstream gave out NULL, an unaligned address, or memory that is in use), and what upstream returns.
+ * Of its deallocations: TIDE_EPOINTER, TIDE_EMISMATCH.
+ * Thread safety: any thread. Takes a short lock. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_fixed_create(struct tide_resource *upstream, const struct tide_fixed_options *options,
                                                struct tide_resource **out);

@@ -1,4 +1,4 @@
-/* guard: find what writes past the ends of its memory, or into memory that was freed. */
+/* guard: finds writes past the ends of a block, and writes into memory that was freed. */
 #ifndef TIDEMARK_GUARD_H
 #define TIDEMARK_GUARD_H
 
@@ -10,72 +10,78 @@ extern "C" {
 
 /* Where bytes have changed that nobody may write to. */
 enum tide_guard_place {
-    TIDE_GUARD_BEFORE = 0, /* before the block */
-    TIDE_GUARD_AFTER = 1,  /* behind its last byte */
+    TIDE_GUARD_BEFORE = 0, /* in front of the block */
+    TIDE_GUARD_AFTER = 1,  /* behind the last byte of the block */
     TIDE_GUARD_FREED = 2,  /* in a block that was freed */
 };
 
 #define TIDE_GUARD_SEEN 16
 
+/* Damage that was found in one place. */
 struct tide_guard_damage {
     size_t struct_size;                  /* set by the library: see TIDE_HAS_FIELD */
-    void *block;                         /* as it was handed out */
-    size_t bytes;                        /* of the block, as requested */
-    int64_t offset;                      /* of the first changed byte from the block's begin; below 0: before it */
-    uint64_t changed_bytes;              /* how many have changed in the part that was looked at */
-    uint32_t place;                      /* of enum tide_guard_place */
-    uint32_t seen_bytes;                 /* how many of `seen` count */
-    unsigned char seen[TIDE_GUARD_SEEN]; /* what stands at the offset and behind it, in the part that was looked at */
-    unsigned char expected;              /* what each of the changed bytes was */
+    void *block;                         /* the block, as it was handed out */
+    size_t bytes;                        /* size of the block, as requested */
+    int64_t offset;                      /* bytes from the block's begin to the first changed byte; < 0: before it */
+    uint64_t changed_bytes;              /* how many bytes have changed in this place */
+    uint32_t place;                      /* enum tide_guard_place */
+    uint32_t seen_bytes;                 /* how many bytes of `seen` count */
+    unsigned char seen[TIDE_GUARD_SEEN]; /* the bytes from `offset` on, as they are now */
+    unsigned char expected;              /* the value that each changed byte had */
     unsigned char reserved[7];           /* 0 */
 };
 
 /*
- * Called on the thread that found it, without any lock held. `damage` is borrowed for the call. It may allocate, but
- * not free what the guard has handed out: a block that is looked at cannot be freed meanwhile. Other threads that
- * allocate or free may wait for it to return, so that it is not to wait for them.
+ * Called for each damage, on the thread that found it, without any lock held. `damage` is borrowed for the call.
+ *
+ * The function may allocate. It must not free blocks of this guard, and it must not wait for other threads: the block
+ * that is examined cannot be freed meanwhile, and threads that allocate or free may be waiting for this call.
  */
 typedef void (*tide_guard_function)(void *context, const struct tide_guard_damage *damage);
 
 struct tide_guard_options {
-    size_t struct_size;
-    uint64_t canary_bytes;        /* before and behind each block; a power of two from 16 to 1 MiB; 0: 256 */
-    uint64_t hold_bytes;          /* of freed blocks that are kept to look at; 0: 16 MiB; TIDE_NONE */
-    tide_guard_function function; /* NULL: an error in the message sink */
+    size_t struct_size;           /* TIDE_OPTIONS */
+    uint64_t canary_bytes;        /* size of each canary; a power of two from 16 bytes to 1 MiB; 0: 256 */
+    uint64_t hold_bytes;          /* freed blocks that are kept to be checked; 0: 16 MiB; TIDE_NONE */
+    tide_guard_function function; /* NULL: damage is told as an error to the message sink */
     void *context;                /* borrowed for the life of the resource */
 };
 
 /*
- * Put canaries around each block, and a pattern over each that is freed, and look whether they are whole: the canaries
- * when the block is freed, the pattern when the block goes back to `upstream`, which is when more than hold_bytes are
- * held, when upstream has no more memory, in a trim, and at the end; all of them in tide_guard_check. Where upstream
- * has no room, a request is refused only once all that was freed before has gone back, by whichever thread. What
- * upstream does not take back at the end is lost, and told in the message sink.
+ * Create a layer that puts a canary (a pattern that nobody may change) in front of and behind each block, and fills
+ * each freed block with a pattern.
  *
- * Where the canaries have changed, the deallocation is TIDE_EDAMAGED: the block stays allocated, to be looked at, and
- * its canaries are written anew, so that the next deallocation succeeds. All that is found is told to the function, or
- * the message sink.
+ * The canaries are checked when the block is freed. A freed block is kept, and checked when it goes back to `upstream`:
+ * when more than hold_bytes are kept, when upstream has no more memory, in tide_trim, and at the end. A request fails
+ * for want of memory only after all kept blocks have gone back. tide_guard_check checks everything at once.
  *
- * Memory of a device is written in the order of the allocation's stream, and read in that of the deallocation's, which
- * then waits for that stream on the host. A stream that is captured into a graph cannot be waited for: what is freed
- * there is not looked at. It knows its pointers. `options` may be NULL.
+ * A deallocation that finds a changed canary returns TIDE_EDAMAGED. The block stays allocated, so that a debugger can
+ * examine it, and its canaries are written again: the next deallocation of it succeeds. All damage is told to the
+ * function of the options, or to the message sink. A block that upstream does not take back at the end is lost, which
+ * is told to the message sink.
  *
- * Holds a reference to `upstream`. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, canary_bytes), TIDE_EUNSUPPORTED (no memory below, as that of sim; a driver that cannot
- * fill or copy it), TIDE_ENOMEM, TIDE_EDRIVER. Its allocations: TIDE_EOVERFLOW, TIDE_ENOMEM, TIDE_EDRIVER; its
- * deallocations: TIDE_EDAMAGED, TIDE_EPOINTER (also freed before), TIDE_EMISMATCH, TIDE_EDRIVER, TIDE_ENOMEM (no host
- * memory to look at the block, which stays allocated).
- * Thread safety: any thread; takes a short lock, and writes and reads the memory. Since 0.1.
+ * Device memory is written in the order of the allocation's stream. It is read in the order of the deallocation's
+ * stream, for which the host then waits. A block that is freed on a stream under graph capture is not checked, because
+ * nobody can wait for such a stream. The layer knows its own blocks.
+ *
+ * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
+ * Errors: TIDE_EINVAL (NULL, canary_bytes, hold_bytes), TIDE_EUNSUPPORTED (the base has no memory, like `sim`, or the
+ * driver can neither fill nor copy it), TIDE_ENOMEM, TIDE_EDRIVER.
+ * Errors of its allocations: TIDE_EOVERFLOW, TIDE_ENOMEM, TIDE_EDRIVER, and what upstream returns. Of its
+ * deallocations: TIDE_EDAMAGED, TIDE_EPOINTER (also for a block that was freed before), TIDE_EMISMATCH, TIDE_EDRIVER,
+ * TIDE_ENOMEM (no host memory to check the block, which stays allocated).
+ * Thread safety: any thread. Takes a short lock, and writes and reads the memory. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_guard_create(struct tide_resource *upstream, const struct tide_guard_options *options,
                                                struct tide_resource **out);
 
 /*
- * Look at all canaries and all freed blocks that are held now, once the device is done with what was submitted.
- * *damaged (may be NULL) is the number of places that have changed; they stay as they are, and are told again.
+ * Check all canaries and all freed blocks that are kept, after the device has done all submitted work. *damaged (may be
+ * NULL) is the number of damaged places. They stay as they are, so a later check finds them again.
  *
- * Errors: TIDE_EDAMAGED (there are some), TIDE_EINVAL (not a guard), TIDE_EDRIVER (also where a stream is captured),
- * TIDE_ENOMEM. Thread safety: any thread; a block that is looked at cannot be freed meanwhile, which waits. Since 0.1.
+ * Errors: TIDE_EDAMAGED (there is damage), TIDE_EINVAL (not a guard resource), TIDE_EDRIVER (also while a stream is
+ * captured), TIDE_ENOMEM.
+ * Thread safety: any thread. A thread that frees the block that is being checked waits. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_guard_check(struct tide_resource *guard, uint64_t *damaged);
 

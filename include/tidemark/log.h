@@ -1,4 +1,4 @@
-/* log: record what passes through into an SQLite trace. */
+/* log: records every allocation and deallocation into a trace, which is an SQLite file. */
 #ifndef TIDEMARK_LOG_H
 #define TIDEMARK_LOG_H
 
@@ -11,74 +11,77 @@
 extern "C" {
 #endif
 
+/* Which clock the times of a trace come from. */
 enum tide_clock {
-    TIDE_CLOCK_AUTO = 0,      /* the invariant TSC where the machine has one, else CLOCK_MONOTONIC */
-    TIDE_CLOCK_TSC = 1,       /* rdtsc; an error where it is not invariant */
-    TIDE_CLOCK_MONOTONIC = 2, /* clock_gettime */
+    TIDE_CLOCK_AUTO = 0,      /* the time stamp counter if it is invariant, else CLOCK_MONOTONIC */
+    TIDE_CLOCK_TSC = 1,       /* the time stamp counter; creation fails if it is not invariant */
+    TIDE_CLOCK_MONOTONIC = 2, /* clock_gettime(CLOCK_MONOTONIC) */
 };
 
+/* What a thread does when its ring of events is full. */
 enum tide_overflow {
-    TIDE_OVERFLOW_WAIT = 0, /* a thread whose ring is full waits; waits are counted in meta */
-    TIDE_OVERFLOW_DROP = 1, /* what does not fit is dropped and counted in the table loss */
+    TIDE_OVERFLOW_WAIT = 0, /* it waits; the trace's table meta counts the waits */
+    TIDE_OVERFLOW_DROP = 1, /* it drops the event; the trace's table loss counts the dropped events */
 };
 
 /*
- * A process has one user of CUPTI. A trace that finds another there goes on without it and says so in meta.cupti; a
- * profiler that comes while a trace has CUPTI is refused by CUPTI: leave it to that one with TIDE_CUPTI_OFF.
+ * What is recorded from CUPTI. A process has only one user of CUPTI. If there is one already, the trace goes on without
+ * CUPTI, and meta.cupti says so. A profiler that is started while a trace uses CUPTI is refused: to use such a
+ * profiler, choose TIDE_CUPTI_OFF.
  */
 enum tide_cupti {
     TIDE_CUPTI_AUTO = 0,   /* as TIDE_CUPTI_CALLS */
-    TIDE_CUPTI_CALLS = 1,  /* the driver's own times of its calls, in the table driver_call, where CUPTI can be had */
-    TIDE_CUPTI_OFF = 2,    /* CUPTI is not loaded */
-    TIDE_CUPTI_MEMORY = 3, /* the calls, and in the table device_event all memory of the process; costs 1.3 us a pair */
+    TIDE_CUPTI_CALLS = 1,  /* the driver's own times of its calls, in the table driver_call, if CUPTI can be had */
+    TIDE_CUPTI_OFF = 2,    /* nothing; CUPTI is not loaded */
+    TIDE_CUPTI_MEMORY = 3, /* the calls, and all memory of the process in the table device_event; 1.3 us a pair */
 };
 
+/* When the bases are asked how much memory they hold, for the table pool_sample. */
 enum tide_samples {
-    TIDE_SAMPLES_AUTO = 0,  /* bases are asked now and then what they hold, for the table pool_sample */
+    TIDE_SAMPLES_AUTO = 0,  /* about every millisecond while there are events */
     TIDE_SAMPLES_EVERY = 1, /* after each event, on the thread that calls */
-    TIDE_SAMPLES_OFF = 2,
+    TIDE_SAMPLES_OFF = 2,   /* never */
 };
 
 struct tide_log_options {
-    size_t struct_size;
-    const char *path;       /* of the trace; %p process id, %h host name, %r rank; NULL: see below */
-    uint64_t ring_bytes;    /* for each thread; a power of two from 4 KiB to 1 GiB; 0: 1 MiB */
-    uint64_t backlog_bytes; /* the most that waits for SQLite, 1 MiB to 16 GiB; 0: 128 MiB */
-    uint32_t clock;         /* of enum tide_clock */
-    uint32_t overflow;      /* of enum tide_overflow */
-    uint32_t cupti;         /* of enum tide_cupti, for stacks over CUDA's memory; meta.cupti says what came of it */
-    uint32_t samples;       /* of enum tide_samples */
-    /*
-     * Frames of the call stack that each allocation is recorded with, up to TIDE_CALLSTACK_MOST; 0: none. This one
-     * and the next are each log's own, also where it joins a trace.
-     */
-    uint32_t callstack_depth;
-    uint32_t unwind;     /* of enum tide_unwind: how it is taken */
-    bool overwrite;      /* replace an existing trace, once the new one, or the stack of the text, has been made */
-    uint8_t reserved[7]; /* 0 */
+    size_t struct_size;       /* TIDE_OPTIONS */
+    const char *path;         /* copied; %p process id, %h host name, %r rank; NULL: no trace of its own */
+    uint64_t ring_bytes;      /* ring of events of each thread; a power of two from 4 KiB to 1 GiB; 0: 1 MiB */
+    uint64_t backlog_bytes;   /* the most that waits to be written to SQLite, 1 MiB to 16 GiB; 0: 128 MiB */
+    uint32_t clock;           /* enum tide_clock */
+    uint32_t overflow;        /* enum tide_overflow */
+    uint32_t cupti;           /* enum tide_cupti; meta.cupti says whether it worked */
+    uint32_t samples;         /* enum tide_samples */
+    uint32_t callstack_depth; /* frames of the call stack of each allocation, up to TIDE_CALLSTACK_MOST; 0: none */
+    uint32_t unwind;          /* enum tide_unwind: how call stacks are walked */
+    bool overwrite;           /* replace an existing trace, once the new one (of text: the whole stack) is made */
+    uint8_t reserved[7];      /* 0 */
 };
 
 /*
- * Record every allocation and deallocation that passes through to `upstream` into the trace at options->path.
+ * Create a layer that records every allocation and deallocation that passes through it to `upstream`.
  *
- * With a path, every `log` below that records nowhere yet joins this trace. Without one (options NULL, or path
- * NULL) nothing is recorded until a `log` above has a path. A second `log` of this process with the same path
- * joins the trace that is open there, and its other options must be the same or 0.
- * The trace is complete once the last `log` that records into it is released, or the process has exited.
+ * With a path it records into the trace at that path, and every `log` below it that records nowhere yet joins that
+ * trace. Without a path (or with NULL for `options`) it records nothing until a `log` above it has a path. If this
+ * process already records into a trace at that path, the layer joins that trace; then its other options must be the
+ * same or 0. callstack_depth and unwind are each layer's own in any case.
+ *
+ * The trace is complete when the last `log` that records into it is released, or when the process has exited.
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, ring_bytes, backlog_bytes, callstack_depth, more than 65,535 layers in one trace),
- * TIDE_EEXIST (the file exists), TIDE_EBUSY (another process records there), TIDE_EIO, TIDE_EUNSUPPORTED (clock),
- * TIDE_ENOMEM.
- * Thread safety: any thread; recording an event takes no lock and no system call, but for what TIDE_SAMPLES_EVERY asks,
- * and a short lock for each call of the driver with TIDE_CUPTI_MEMORY. Since 0.1.
+ * Errors: TIDE_EINVAL (NULL; ring_bytes, backlog_bytes or callstack_depth out of its range; more than 65,535 layers in
+ * one trace), TIDE_EEXIST (the file exists), TIDE_EBUSY (another process records into it), TIDE_EIO, TIDE_EUNSUPPORTED
+ * (clock), TIDE_ENOMEM.
+ * Thread safety: any thread. Recording an event takes no lock and makes no system call, except for what
+ * TIDE_SAMPLES_EVERY asks and a short lock for each call of the driver with TIDE_CUPTI_MEMORY. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_log_create(struct tide_resource *upstream, const struct tide_log_options *options,
                                              struct tide_resource **out);
 
 /*
- * Wait until every event whose call has returned can be read from the file.
- * Errors: TIDE_EINVAL (not a log, or one without a trace), TIDE_EIO (the recording has ended). Since 0.1.
+ * Wait until every event whose call has returned can be read from the trace.
+ * Errors: TIDE_EINVAL (not a log resource, or one that records into no trace), TIDE_EIO (the recording has ended).
+ * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_log_flush(struct tide_resource *log);
 

@@ -1,4 +1,4 @@
-/* pool: big chunks from upstream, cut into blocks and merged again, in stream order. */
+/* pool: takes large chunks from upstream, and serves requests with blocks of them, in stream order. */
 #ifndef TIDEMARK_POOL_H
 #define TIDEMARK_POOL_H
 
@@ -9,70 +9,75 @@ extern "C" {
 #endif
 
 struct tide_pool_options {
-    size_t struct_size;
-    uint64_t initial_bytes;           /* one chunk, taken at creation and kept; 0: none */
-    uint64_t maximum_bytes;           /* the most that is reserved at a time; 0: no bound */
+    size_t struct_size;               /* TIDE_OPTIONS */
+    uint64_t initial_bytes;           /* size of a chunk that is taken at creation and kept; 0: none */
+    uint64_t maximum_bytes;           /* the most that is reserved from upstream at any time; 0: no bound */
     uint64_t growth_bytes;            /* the least that upstream is asked for at a time; 0: 2 MiB */
-    uint64_t release_threshold_bytes; /* see tide_pool_create; 0: the most that was ever reserved; TIDE_NONE */
-    uint64_t alignment;               /* power of two that every address and size is a multiple of; 0: 256 */
-    uint64_t cache_bytes;             /* the most that each thread keeps for itself; 0: 64 MiB; TIDE_NONE */
+    uint64_t release_threshold_bytes; /* free chunks go back while more than this is reserved; 0: they are kept */
+    uint64_t alignment;               /* power of two, 16 bytes to 2 MiB, of every address and size; 0: 256 */
+    uint64_t cache_bytes;             /* upper bound of each thread's cache; 0: 64 MiB; TIDE_NONE: no cache */
 };
 
-/* What a pool has done and holds; see tide_pool_read. Numbers but for those in bytes. */
+/* What a pool holds and has done; see tide_pool_read. */
 struct tide_pool_figures {
-    size_t struct_size;
-    uint64_t used_bytes;          /* asked for, and not given back */
+    size_t struct_size;           /* TIDE_FIGURES */
+    uint64_t used_bytes;          /* requested, and not yet freed */
     uint64_t reserved_bytes;      /* of all chunks */
-    uint64_t reserved_peak_bytes; /* the most that this has been */
+    uint64_t reserved_peak_bytes; /* the most that reserved_bytes has been */
     uint64_t cached_bytes;        /* free, in the caches of threads */
-    uint64_t free_bytes;          /* free otherwise */
-    uint64_t largest_free_bytes;  /* of one free block */
-    uint64_t free_blocks;         /* those in caches included */
-    uint64_t chunks;
-    uint64_t grown;      /* chunks that upstream has given */
-    uint64_t returned;   /* chunks that went back to it */
-    uint64_t taken_over; /* blocks that a stream got which had to wait for another one before */
-    uint64_t orders;     /* waits that this took */
+    uint64_t free_bytes;          /* free, in no cache */
+    uint64_t largest_free_bytes;  /* size of the largest free block */
+    uint64_t free_blocks;         /* number of free blocks, in caches or not */
+    uint64_t chunks;              /* number of chunks now */
+    uint64_t grown;               /* number of chunks that upstream has given so far */
+    uint64_t returned;            /* number of chunks that went back to upstream so far */
+    uint64_t taken_over;          /* number of blocks that went to a stream that had to wait for another one first */
+    uint64_t orders;              /* number of waits that this took */
 };
 
 /*
- * Serve requests with blocks of chunks that come from `upstream`. A block that is freed merges with free neighbours and
- * is reused at once on its stream; on another one behind tide_order, which is called when that stream gets it. Each
- * thread keeps some small blocks (up to 256 KiB) that it freed for its own next requests, also for such as are smaller
- * by a fifth: up to 4 MiB, and up to cache_bytes where all threads together keep no more than a 64th of what is
- * reserved, or no more than a quarter while threads wait for each other often.
+ * Create a pool over `upstream`.
  *
- * A chunk is taken where no free block fits: of the size that is needed, rounded up to 2 MiB, and at least
- * growth_bytes; where upstream refuses, of half of that, down to what is needed. Before the pool reserves more than
- * ever, and before any request fails, what is free goes back: chunks that are free throughout, those that have been so
- * for longest first. With a release threshold they go back as soon as more than that is reserved.
+ * A freed block merges with its free neighbours. It is reused at once on the stream that it was freed on. On another
+ * stream it is reused behind tide_order, which is called at the moment when that stream gets it.
  *
- * Holds a reference to `upstream`. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, alignment, an initial size above the maximum, sizes above 2^47), TIDE_ENOMEM, what
- * upstream returns for the initial chunk. Its allocations: TIDE_ECAPACITY (the maximum), TIDE_EINVAL (more than 2^47
- * bytes), TIDE_ENOMEM, TIDE_EUPSTREAM (memory that upstream cannot have meant), and what upstream returns. Its
- * deallocations: TIDE_EPOINTER, TIDE_EMISMATCH.
- * Thread safety: any thread. Wait-free where a thread has a block for a request, or room for one that it frees; else it
+ * Each thread caches small blocks (up to 256 KiB) that it freed, for its own next requests. A cached block may serve a
+ * request that is smaller by up to a fifth. A thread may always cache 4 MiB. It may cache more, up to cache_bytes, as
+ * long as all caches together stay below 1/64 of the reserved memory (1/4 while threads often wait for each other).
+ *
+ * Where no free block fits, the pool takes a chunk of the size that is needed, rounded up to 2 MiB, and of at least
+ * growth_bytes. If upstream refuses, it asks for half of that, down to what is needed. Chunks that are wholly free go
+ * back to upstream, those that have been free for longest first: before the pool reserves more than ever before, before
+ * any request fails, and, with a release threshold, as soon as more than that is reserved. TIDE_NONE as threshold gives
+ * every free chunk back at once.
+ *
+ * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
+ * Errors: TIDE_EINVAL (NULL; alignment; initial_bytes or growth_bytes above the maximum, or no multiple of the
+ * alignment; sizes above 2^47), TIDE_ENOMEM, and what upstream returns for the initial chunk.
+ * Errors of its allocations: TIDE_ECAPACITY (the maximum is used up), TIDE_EINVAL (more than 2^47 bytes), TIDE_ENOMEM,
+ * TIDE_EUPSTREAM (upstream gave out NULL, an unaligned address, or memory that is in use), and what upstream returns.
+ * Of its deallocations: TIDE_EPOINTER, TIDE_EMISMATCH.
+ * Thread safety: any thread. Wait-free where the thread's cache serves the request, or keeps the freed block; else
  * takes a short lock. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_pool_create(struct tide_resource *upstream, const struct tide_pool_options *options,
                                               struct tide_resource **out);
 
 /*
- * Give chunks that are free throughout back to upstream, those that have been so for longest first, as long as
- * `keep_bytes` stay reserved; the caches of all threads and the initial chunk are given back, too. Waits until the
- * device is idle. What tide_trim does, for this
- * layer alone.
- * Errors: TIDE_EINVAL (no pool), what upstream returns. Thread safety: any thread. Since 0.1.
+ * Give wholly free chunks back to upstream, those that have been free for longest first, while more than `keep_bytes`
+ * are reserved. The caches of all threads are emptied before, and the initial chunk may go back, too. The host waits
+ * until the device is idle. tide_trim does the same for every layer of a stack.
+ *
+ * Errors: TIDE_EINVAL (not a pool resource), and what upstream returns. Thread safety: any thread. Since 0.1.
  */
-TIDE_EXPORT enum tide_status tide_pool_trim(struct tide_resource *resource, uint64_t keep_bytes);
+TIDE_EXPORT enum tide_status tide_pool_trim(struct tide_resource *pool, uint64_t keep_bytes);
 
 /*
- * Read all figures, as they are at one moment.
- * Errors: TIDE_EINVAL (no pool, NULL); then *out is zeros. Thread safety: any thread; stops the caches of all threads
- * for some microseconds. Since 0.1.
+ * Read all figures at one moment. On failure they are zeros.
+ * Errors: TIDE_EINVAL (not a pool resource, NULL, struct_size).
+ * Thread safety: any thread. Stops the caches of all threads for some microseconds. Since 0.1.
  */
-TIDE_EXPORT enum tide_status tide_pool_read(struct tide_resource *resource, struct tide_pool_figures *out);
+TIDE_EXPORT enum tide_status tide_pool_read(struct tide_resource *pool, struct tide_pool_figures *out);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* A bounded text buffer that resources describe themselves into. */
+/* A text buffer of limited size, into which resources describe themselves. */
 #ifndef TIDEMARK_TEXT_H
 #define TIDEMARK_TEXT_H
 
@@ -12,8 +12,9 @@ extern "C" {
 #endif
 
 /*
- * `data` (owned by the caller, `capacity` bytes) always ends in a NUL once something was added; `length` counts
- * all that was added, so that length >= capacity says that the text was cut, as with snprintf.
+ * The caller owns `data`, which has room for `capacity` bytes, and sets `length` to 0. After the first addition `data`
+ * always ends in a NUL. `length` counts all that was added, without the NUL: where it is `capacity` or more, the text
+ * was cut. One thread at a time may use a buffer.
  */
 struct tide_text {
     char *data;
@@ -21,13 +22,13 @@ struct tide_text {
     size_t length;
 };
 
-/* Add formatted text. Since 0.1. */
+/* Add formatted text, as printf formats it. Since 0.1. */
 TIDE_EXPORT void tide_text_format(struct tide_text *text, const char *format, ...) TIDE_PRINTF(2, 3);
 
-/* Add a size that stack text reads back to the very byte: 4GiB, 1536MiB, 1000. Since 0.1. */
+/* Add a size that stack text reads back exactly: 4GiB, 1536MiB, 1000. Since 0.1. */
 TIDE_EXPORT void tide_text_size(struct tide_text *text, uint64_t bytes);
 
-/* Add a word of stack text, in quotes where it needs them. Since 0.1. */
+/* Add a word of stack text, in quotes if it needs them. Since 0.1. */
 TIDE_EXPORT void tide_text_word(struct tide_text *text, const char *word);
 
 #ifdef __cplusplus

@@ -1,6 +1,5 @@
 /*
- * Tidemark: instruments GPU memory allocation. This header is all of the public interface; each part says what it
- * declares.
+ * Tidemark: instruments GPU memory allocation. This header includes the whole public interface.
  *
  *     #include <tidemark/tidemark.h>
  *

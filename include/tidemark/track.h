@@ -1,4 +1,4 @@
-/* track: know every block that is outstanding, and refuse frees that are wrong. */
+/* track: knows every block that is outstanding, and refuses wrong frees. */
 #ifndef TIDEMARK_TRACK_H
 #define TIDEMARK_TRACK_H
 
@@ -10,29 +10,42 @@ extern "C" {
 #endif
 
 struct tide_track_options {
-    size_t struct_size;
-    uint32_t callstack_depth; /* frames of the call stack that is kept with each block, up to TIDE_CALLSTACK_MOST */
-    uint32_t unwind;          /* of enum tide_unwind: how it is taken */
+    size_t struct_size;       /* TIDE_OPTIONS */
+    uint32_t callstack_depth; /* frames of call stack kept with each block, to TIDE_CALLSTACK_MOST; 0: none */
+    uint32_t unwind;          /* enum tide_unwind: how call stacks are walked */
 };
 
 /*
- * Keep size, alignment, thread, stream, tag and call stack of every block that passes through from `upstream`, until it
- * is freed. A free of another size or alignment (TIDE_EMISMATCH), of a pointer that was not given out here or that was
- * freed already (TIDE_EPOINTER) goes no further: nothing is freed. Neither does a pointer that upstream gives out while
- * it is live (TIDE_EPOINTER). The error text says where the block was allocated, where it was freed and where the call
- * came from; so does the table `misuse` of every trace that the process records. A double free is told from an unknown
- * pointer until its place in the table is needed for another block: at first there are two for each of 4,096 parts of
- * the addresses, and the older of two frees goes first.
+ * Create a layer that keeps size, alignment, thread, stream, tag and call stack of every block that passes through it
+ * from `upstream`, until the block is freed.
  *
- * `options` may be NULL: no call stacks. Holds a reference to `upstream`. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, callstack_depth, unwind), TIDE_EUNSUPPORTED (unwind), TIDE_ENOMEM. Its allocations:
- * TIDE_ENOMEM (no host memory to remember one; it is given back), TIDE_EPOINTER, TIDE_EUPSTREAM (NULL with success).
- * Where upstream refuses to take a block back, and there is no host memory to know it again, an error in the message
- * sink says which.
- * Thread safety: any thread; a short lock by the address, of which there are thousands. Since 0.1.
+ * It refuses a free with another size or alignment (TIDE_EMISMATCH), a free of a pointer that was freed already or was
+ * never allocated here (TIDE_EPOINTER), and a block that upstream hands out while it is outstanding (TIDE_EPOINTER).
+ * Nothing is freed then. The error text says where the block was allocated, where it was freed, and where the wrong
+ * call came from. The table `misuse` of every trace that the process records says the same.
+ *
+ * A pointer that was freed is remembered until the table needs its place for another block; from then on a second free
+ * of it is reported as a pointer that was never allocated here.
+ *
+ * Holds a reference to `upstream`. `options` may be NULL: no call stacks. On failure *out is NULL.
+ * Errors: TIDE_EINVAL (NULL, callstack_depth, unwind), TIDE_EUNSUPPORTED (unwind), TIDE_ENOMEM.
+ * Errors of its allocations: what upstream returns, TIDE_ENOMEM (no host memory to note the block, which is given
+ * back), TIDE_EPOINTER, TIDE_EUPSTREAM (success with NULL). Of its deallocations: TIDE_EPOINTER, TIDE_EMISMATCH, and
+ * what upstream returns. Where upstream refuses a block and there is no host memory to note it again, an error goes to
+ * the message sink.
+ * Thread safety: any thread. Takes one of thousands of short locks, chosen by the address. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_track_create(struct tide_resource *upstream, const struct tide_track_options *options,
                                                struct tide_resource **out);
+
+/*
+ * The size of the block at `pointer`, as requested, into *bytes: for code that has to free a block and only knows its
+ * pointer. `pointer` is what tide_allocate gave out, not an address inside of a block. On failure *bytes is 0.
+ *
+ * Errors: TIDE_EPOINTER (the block is not outstanding here; NULL), TIDE_EINVAL (not a track resource, no `bytes`).
+ * Thread safety: any thread. Takes the same short lock as an allocation. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_track_size(struct tide_resource *track, const void *pointer, uint64_t *bytes);
 
 /* A block that is outstanding. */
 struct tide_track_block {
@@ -40,28 +53,29 @@ struct tide_track_block {
     void *pointer;
     uint64_t bytes; /* as requested */
     uint64_t alignment;
-    tide_stream stream; /* that it was allocated on */
-    const char *tag;    /* the path of the thread's tags, "train/forward"; "" for none; borrowed for the call */
-    uint32_t thread;    /* the system's id of the thread that did */
-    uint32_t callstack; /* for tide_callstack_frames; 0: none */
+    tide_stream stream; /* the stream that it was allocated on */
+    const char *tag;    /* path of the thread's tags, "train/forward"; "": no tag; borrowed for the call */
+    uint32_t thread;    /* the system's id of the thread that allocated it */
+    uint32_t callstack; /* number of its call stack, for tide_callstack_frames; 0: none */
 };
 
+/* Called for each block; `block` is borrowed for the call. No lock is held: it may call any function of the library. */
 typedef void (*tide_track_function)(void *context, const struct tide_track_block *block);
 
 /*
- * Call `function` for each block that is outstanding, the largest first, blocks of one size in the order of their
- * addresses: those of one moment, for which all other threads wait. Allocations of 0 bytes, which have no address, are
- * not among them. No lock is held any more: `function` may call any other.
+ * Call `function` for each outstanding block: the largest first, blocks of one size by their addresses. The blocks are
+ * those of one moment, for which all other threads are stopped. Allocations of 0 bytes are left out: they have no
+ * address.
  *
- * Errors: TIDE_EINVAL (not a track resource; NULL), TIDE_ENOMEM. Thread safety: any thread. Since 0.1.
+ * Errors: TIDE_EINVAL (not a track resource, NULL), TIDE_ENOMEM. Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_track_report(struct tide_resource *track, tide_track_function function,
                                                void *context);
 
 /*
- * The same as text: what is outstanding in all, and the `most` largest blocks with the frames of their call stacks.
- * *needed (may be NULL) is the length without the NUL, also where `capacity` was too small and the text was cut.
- * Errors, thread safety: as tide_track_report. Since 0.1.
+ * The same report as text: how much is outstanding in all, and the `most` largest blocks with the frames of their call
+ * stacks. Text that exceeds `capacity` is cut. *needed (may be NULL) is the full length without the NUL.
+ * Errors and thread safety: as tide_track_report. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_track_report_text(struct tide_resource *track, size_t most, char *text,
                                                     size_t capacity, size_t *needed);

@@ -1,7 +1,60 @@
-/* The version of the library that runs. */
+/*
+ * The version of the library that runs, and the layout of the structs that programs and library exchange.
+ *
+ * A program is compiled with the sizes of its headers, so that a struct changes its size on purpose only: by fields at
+ * its end, in a new version. No struct has padding at its end, where a later field could come to lie unnoticed.
+ */
 #include <config.h>
 
-#include <tidemark/version.h>
+#include <tidemark/tidemark.h>
+
+/* The size of a struct that begins with its size, its last member, and its size where a pointer has 8 bytes. */
+#define SIZED(name, last, bytes)                                                                                       \
+    _Static_assert(offsetof(struct name, struct_size) == 0, #name " begins with its size");                            \
+    _Static_assert(offsetof(struct name, last) + sizeof(((struct name *)NULL)->last) == sizeof(struct name),           \
+                   #name " has no padding at its end");                                                                \
+    _Static_assert(sizeof(void *) != 8 || sizeof(struct name) == (bytes), #name " has another size")
+
+SIZED(tide_aligned_options, above_bytes, 24);
+SIZED(tide_arena_options, size_bytes, 16);
+SIZED(tide_host_options, capacity_bytes, 16);
+SIZED(tide_sim_options, granularity_bytes, 24);
+SIZED(tide_cuda_options, reserved, 16);
+SIZED(tide_managed_options, reserved, 24);
+SIZED(tide_pinned_options, reserved, 16);
+SIZED(tide_binning_options, largest_bytes, 40);
+SIZED(tide_callback_options, reserved, 56);
+SIZED(tide_frame, reserved, 56);
+SIZED(tide_driver_options, reserved, 64);
+SIZED(tide_driver_import_options, reserved, 16);
+SIZED(tide_fallback_options, reserved, 16);
+SIZED(tide_fallback_figures, served, 16);
+SIZED(tide_fault_options, reserved, 64);
+SIZED(tide_fault_figures, planted, 24);
+SIZED(tide_fixed_options, preallocate, 24);
+SIZED(tide_guard_damage, reserved, 72);
+SIZED(tide_guard_options, context, 40);
+SIZED(tide_limit_options, budget, 64);
+SIZED(tide_limit_figures, used_count, 24);
+SIZED(tide_log_options, reserved, 64);
+SIZED(tide_monotonic_options, chunk_bytes, 16);
+SIZED(tide_pool_options, cache_bytes, 56);
+SIZED(tide_pool_figures, orders, 104);
+SIZED(tide_prefetch_options, reserved, 24);
+SIZED(tide_retry_options, reserved, 32);
+SIZED(tide_retry_figures, served, 24);
+SIZED(tide_statistics_figures, count, 56);
+SIZED(tide_statistics_options, reserved, 16);
+SIZED(tide_trace_recovery, pid, 24);
+SIZED(tide_trace_resolution, unresolved, 24);
+SIZED(tide_track_options, unwind, 16);
+SIZED(tide_track_block, callstack, 56);
+
+/* These never grow: part of others, or sent between processes of different versions. */
+_Static_assert(sizeof(struct tide_counter) == 24, "tide_counter has another size");
+_Static_assert(sizeof(struct tide_driver_fabric) == 64, "tide_driver_fabric has another size");
+_Static_assert(sizeof(struct tide_driver_pointer) == 72, "tide_driver_pointer has another size");
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tide_upstream) == 16, "tide_upstream has another size");
 
 uint32_t
 tide_version_number(void)
