@@ -27,7 +27,7 @@
 
 #include "src/resource/kind.h"
 #include "src/suballoc/chunk-heap.h"
-#include "src/sync/thread.h"
+#include "src/sync/slots.h"
 
 #define ARENA_COUNT_MOST  64
 #define ARENA_BLOCK_BYTES (UINT64_C(8) << 20)
@@ -506,8 +506,8 @@ arena_init(struct tide_resource *self, size_t *fault)
     for (uint32_t i = 0; status == TIDE_OK && i <= arena->count; i++)
         status = arenas_add(arena, i);
     if (status == TIDE_OK)
-        status = tidei_slots_init(&arena->slots, sizeof(struct arena_thread), NULL);
-    if (status != TIDE_OK)
+        tidei_slots_init(&arena->slots, sizeof(struct arena_thread), NULL);
+    else
         arena_free(arena);
     return status;
 }

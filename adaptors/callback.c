@@ -16,7 +16,7 @@
 #include <tidemark/callback.h>
 
 #include "src/resource/kind.h"
-#include "src/sync/thread.h"
+#include "src/sync/slots.h"
 
 /* What one thread has allocated less what it has freed; below 0 for one that frees what others allocate. */
 struct callback_part {
@@ -175,7 +175,8 @@ static enum tide_status
 callback_init(struct tide_resource *self, size_t *fault)
 {
     (void)fault;
-    return tidei_slots_init(&((struct callback *)self)->slots, sizeof(struct callback_part), NULL);
+    tidei_slots_init(&((struct callback *)self)->slots, sizeof(struct callback_part), NULL);
+    return TIDE_OK;
 }
 
 /* In no table of kinds: an application's functions have no stack text. */

@@ -389,7 +389,8 @@ static enum tide_status
 monotonic_init(struct tide_resource *resource, size_t *fault)
 {
     (void)fault;
-    return tidei_lock_init(&((struct monotonic *)resource)->lock);
+    tidei_lock_init(&((struct monotonic *)resource)->lock);
+    return TIDE_OK;
 }
 
 static const struct tidei_argument monotonic_arguments[] = {

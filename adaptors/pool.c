@@ -254,18 +254,13 @@ pool_init(struct tide_resource *self, size_t *fault)
     if (status != TIDE_OK)
         return status;
     /* A cache of 1 B keeps nothing. */
-    status = tidei_cache_init(&pool->cache, &pool->chunk_heap,
-                              pool->options.cache_bytes != 0 ? pool->options.cache_bytes : 1);
-    if (status != TIDE_OK)
-        goto fini_chunk_heap;
+    tidei_cache_init(&pool->cache, &pool->chunk_heap, pool->options.cache_bytes != 0 ? pool->options.cache_bytes : 1);
     if (pool->options.initial_bytes != 0)
         status = tidei_chunk_heap_begin(&pool->chunk_heap, pool->options.initial_bytes);
-    if (status == TIDE_OK)
-        return TIDE_OK;
-    tidei_cache_fini(&pool->cache);
-
-fini_chunk_heap:
-    tidei_chunk_heap_fini(&pool->chunk_heap);
+    if (status != TIDE_OK) {
+        tidei_cache_fini(&pool->cache);
+        tidei_chunk_heap_fini(&pool->chunk_heap);
+    }
     return status;
 }
 

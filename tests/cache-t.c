@@ -43,9 +43,9 @@ begin(uint64_t most_bytes)
     memset(&model, 0, sizeof(model));
     model.base = base_sim(0);
     if (tidei_chunk_heap_init(&model.supply, model.base, &options) != TIDE_OK ||
-        tidei_chunk_heap_begin(&model.supply, HELD) != TIDE_OK ||
-        tidei_cache_init(&model.cache, &model.supply, most_bytes) != TIDE_OK)
+        tidei_chunk_heap_begin(&model.supply, HELD) != TIDE_OK)
         abort();
+    tidei_cache_init(&model.cache, &model.supply, most_bytes);
 }
 
 static void

@@ -25,7 +25,7 @@ add(uint64_t start)
 {
     struct tidei_call_part call = call_at(start);
 
-    return tidei_call_capture_add(&tidei_call_capture, &call);
+    return tidei_call_capture_add(tidei_call_capture(tidei_thread), &call);
 }
 
 /* The starts of the calls that the innermost wait takes, as text. */
@@ -33,7 +33,7 @@ static const char *
 taken(void)
 {
     struct tidei_call_part calls[TIDEI_CALLS_MOST];
-    unsigned count = tidei_call_capture_take(&tidei_call_capture, calls);
+    unsigned count = tidei_call_capture_take(tidei_call_capture(tidei_thread), calls);
     static char text[256];
     int length = 0;
 
@@ -136,7 +136,7 @@ event(uint64_t begin)
     uint64_t head = fronts[0].head;
 
     tidei_producer_event_calls(&fronts[0], begin, 0x1000, 64, 0, tidei_record_word(1, TIDEI_RECORD_ALLOC, 0, 8), 0,
-                               true, true, &tidei_call_capture);
+                               true, true, tidei_call_capture(tidei_thread));
     return &records[head % RING_RECORDS];
 }
 
@@ -229,6 +229,8 @@ main(void)
                                              .session = &sessions[i] };
     }
     sessions[0].drops = tidei_drops_new();
+    if (tidei_thread_get() == NULL)
+        abort();
     test_alone();
     test_nested();
     test_deep();

@@ -24,8 +24,7 @@ static inline void
 guarded_init(struct guarded *guarded)
 {
     memset(guarded, 0, sizeof(*guarded));
-    if (tidei_lock_init(&guarded->lock) != TIDE_OK)
-        abort();
+    tidei_lock_init(&guarded->lock);
 }
 
 static inline void
@@ -37,7 +36,7 @@ count(struct guarded *guarded)
     tidei_lock_release(&guarded->lock);
 }
 
-static inline uint32_t
+static inline uint64_t
 owner_of(struct guarded *guarded)
 {
     return atomic_load_explicit(&guarded->lock.owner, memory_order_relaxed);

@@ -9,9 +9,6 @@
 
 # `arrow FROM TO: REASON` or `circle FILES: REASON`.
 cat >"$scratch/known" <<'KNOWN'
-arrow src/context/callstack src/trace/session/fork: the hooks around fork() are the recorder's
-arrow src/context/tag src/trace/ring/producer: the tag of a thread is the producer's variable
-arrow src/trace/ring/producer src/trace/events/merge: the barrier is the merge's
 KNOWN
 
 (cd "$top_srcdir" && find src adaptors viewer -name '*.[ch]' | LC_ALL=C sort) >"$scratch/sources"

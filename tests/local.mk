@@ -185,12 +185,12 @@ TESTS += tests/version-t
 
 check_PROGRAMS += tests/text-t
 tests_text_t_CPPFLAGS = $(AM_CPPFLAGS)
-tests_text_t_SOURCES = tests/text-t.c src/resource/text.c
+tests_text_t_SOURCES = tests/text-t.c src/resource/text.c src/sync/fork.c src/sync/thread.c
 TESTS += tests/text-t
 
 check_PROGRAMS += tests/message-t
 tests_message_t_CPPFLAGS = $(AM_CPPFLAGS)
-tests_message_t_SOURCES = tests/message-t.c src/resource/message.c
+tests_message_t_SOURCES = tests/message-t.c src/resource/message.c src/sync/fork.c src/sync/thread.c
 TESTS += tests/message-t
 THREADED_TESTS += tests/message-t
 
@@ -216,8 +216,9 @@ THREADED_TESTS += tests/sim-t
 check_PROGRAMS += tests/stack-t
 tests_stack_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack/build.c \
-	src/stack/describe.c src/stack/error.c src/stack/find.c src/stack/inherit.c src/stack/lex.c src/stack/parse.c src/stack/value.c \
-	src/resource/fields.c src/resource/kind.c src/resource/message.c src/resource/resource.c src/resource/text.c
+	src/stack/describe.c src/stack/error.c src/stack/find.c src/stack/inherit.c src/stack/lex.c src/stack/parse.c \
+	src/stack/value.c src/resource/fields.c src/resource/kind.c src/resource/message.c src/resource/resource.c \
+	src/resource/text.c src/sync/fork.c src/sync/thread.c
 TESTS += tests/stack-t
 
 check_PROGRAMS += tests/stack-mistakes-t
@@ -240,9 +241,12 @@ tests_driver_t_SOURCES = \
 	src/bases/driver/driver.c \
 	src/tables/blocks.c \
 	src/bases/unpooled.c \
+	src/sync/barrier.c \
+	src/sync/fork.c \
 	src/sync/lock.c \
 	src/resource/fields.c \
 	src/resource/kind.c \
+	src/sync/thread.c \
 	src/resource/message.c \
 	src/resource/resource.c \
 	src/resource/status.c \
@@ -411,7 +415,7 @@ random: tests/random-stack-t
 
 # Beside the sources that they test, which the library does not export.
 EXTRA_DIST += tests/guard.h tests/guarded.h
-lock_test = src/sync/lock.c src/resource/message.c src/resource/status.c src/sync/testpoint.c src/resource/text.c
+lock_test = src/sync/barrier.c src/sync/fork.c src/sync/lock.c src/sync/testpoint.c src/sync/thread.c
 
 check_PROGRAMS += tests/lock-t
 tests_lock_t_SOURCES = tests/lock-t.c $(lock_test)
@@ -448,12 +452,12 @@ tests_piece_map_t_LDADD = -lpthread
 TESTS += tests/piece-map-t
 THREADED_TESTS += tests/piece-map-t
 
-check_PROGRAMS += tests/threadslot-t
-tests_threadslot_t_SOURCES = tests/threadslot-t.c src/sync/thread.c $(lock_test)
-tests_threadslot_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
-tests_threadslot_t_LDADD = -lpthread
-TESTS += tests/threadslot-t
-THREADED_TESTS += tests/threadslot-t
+check_PROGRAMS += tests/slots-t
+tests_slots_t_SOURCES = tests/slots-t.c src/sync/slots.c $(lock_test)
+tests_slots_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
+tests_slots_t_LDADD = -lpthread
+TESTS += tests/slots-t
+THREADED_TESTS += tests/slots-t
 
 include tests/fake-cuda/local.mk
 include tests/gpu/local.mk

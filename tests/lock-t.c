@@ -19,7 +19,7 @@ check_bias(void)
     ok(owner_of(&guarded) == TIDEI_LOCK_NEW, "nobody owns a new lock");
     count(&guarded);
     count(&guarded);
-    ok(owner_of(&guarded) == tidei_lock_self, "the first thread that takes it owns it");
+    ok(owner_of(&guarded) == tidei_thread->number, "the first thread that takes it owns it");
     tidei_lock_acquire(&guarded.lock);
     ok(guarded.lock.busy == 1 && guarded.lock.held == 0, "and comes in through the plain word");
     tidei_lock_release(&guarded.lock);

@@ -462,16 +462,12 @@ binning_new(struct tide_resource *upstream, const struct bin_list *list, struct 
         bin_table_set(table, i, list->bins[i].limit_bytes, list->bins[i].resource, 0);
     binning->first = table;
     atomic_init(&binning->table, table);
-    status = tidei_lock_init(&binning->lock);
-    if (status != TIDE_OK)
-        goto free_both;
+    tidei_lock_init(&binning->lock);
     status = tide_resource_init(&binning->base, &tidei_binning_kind.ops, upstream);
-    if (status != TIDE_OK)
-        goto fini_lock;
-    *out = &binning->base;
-    return TIDE_OK;
-
-fini_lock:
+    if (status == TIDE_OK) {
+        *out = &binning->base;
+        return TIDE_OK;
+    }
     tidei_lock_fini(&binning->lock);
 free_both:
     bin_table_free(table);

@@ -38,6 +38,7 @@
 #include "src/resource/kind.h"
 #include "src/resource/resource.h"
 #include "src/sync/lock.h"
+#include "src/sync/thread.h"
 #include "src/tables/blocks.h"
 
 #define SHARDS_MOST 64
@@ -76,21 +77,37 @@ struct shards {
     struct shard shards[]; /* the oldest lock first */
 };
 
-/* One of each thread of the process; 0: it has none yet. */
-static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t shards_self;
-static _Atomic uint32_t shards_threads;
+/* A thread's part. */
+struct shards_thread {
+    uint32_t self;  /* from 1 upwards, in the order in which threads come; 0: none yet */
+    uint32_t other; /* where this thread last found another thread's block, of whichever shards: a hint */
+};
 
-/* Where this thread last found a block of another's, of whichever shards: a hint. */
-static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t shards_friend;
+TIDEI_THREAD_PART(shards_thread, fixed, struct shards_thread);
+
+static _Atomic uint32_t shards_threads; /* numbers given out; relaxed: a number */
+
+/* This thread's number; 0 where the host has no memory for its part. */
+static __attribute__((noinline)) uint32_t
+shards_number(void)
+{
+    struct tidei_thread *thread = tidei_thread_get();
+
+    if (thread == NULL)
+        return 0;
+    shards_thread(thread)->self = 1 + atomic_fetch_add_explicit(&shards_threads, 1, memory_order_relaxed) % SHARDS_MOST;
+    return shards_thread(thread)->self;
+}
 
 static struct shard *
 shards_own(struct shards *shards)
 {
+    uint32_t self = shards_thread(tidei_thread)->self;
     struct shard *shard;
 
-    if (__builtin_expect(shards_self == 0, 0))
-        shards_self = 1 + atomic_fetch_add_explicit(&shards_threads, 1, memory_order_relaxed) % SHARDS_MOST;
-    shard = &shards->shards[(shards_self - 1) & (shards->count - 1)];
+    if (__builtin_expect(self == 0, 0))
+        self = shards_number();
+    shard = &shards->shards[(self - 1) & (shards->count - 1)];
     /* Relaxed: whoever has a block of this shard, or has seen one go idle, was told by who took it. */
     if (__builtin_expect(!atomic_load_explicit(&shard->begun, memory_order_relaxed), 0))
         atomic_store_explicit(&shard->begun, true, memory_order_relaxed);
@@ -263,12 +280,13 @@ static __attribute__((noinline)) struct shard *
 shards_find_other(struct shards *shards, const struct shard *own, const void *pointer, uint32_t *number)
 {
     for (uint32_t i = 0; i < shards->count; i++) {
-        uint32_t index = (shards_friend + i) & (shards->count - 1);
+        uint32_t index = (shards_thread(tidei_thread)->other + i) & (shards->count - 1);
         struct shard *shard = shards_at(shards, index);
 
         if (shard == NULL || shard == own || !shard_has(shard, pointer, number))
             continue;
-        shards_friend = index;
+        if (tidei_thread->number != 0)
+            shards_thread(tidei_thread)->other = index;
         return shard;
     }
     return NULL;
@@ -564,9 +582,8 @@ static enum tide_status
 shards_create(struct tide_resource *upstream, size_t block_bytes, struct shards **out)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    enum tide_status status = TIDE_OK;
     struct shards *shards;
-    uint32_t count = 1, made = 0;
+    uint32_t count = 1;
     size_t bytes;
 
     *out = NULL;
@@ -579,16 +596,12 @@ shards_create(struct tide_resource *upstream, size_t block_bytes, struct shards 
     memset(shards, 0, bytes);
     shards->upstream = upstream;
     shards->block_bytes = block_bytes;
-    for (; status == TIDE_OK && made < count; made += status == TIDE_OK) {
-        tidei_blocks_init(&shards->shards[made].blocks);
-        status = tidei_lock_init(&shards->shards[made].lock);
+    for (; shards->count < count; shards->count++) {
+        tidei_blocks_init(&shards->shards[shards->count].blocks);
+        tidei_lock_init(&shards->shards[shards->count].lock);
     }
-    shards->count = made;
-    if (status == TIDE_OK)
-        *out = shards;
-    else
-        shards_destroy(shards);
-    return status;
+    *out = shards;
+    return TIDE_OK;
 }
 
 /* The resource. */

@@ -7,6 +7,7 @@
 
 #include "adaptors/guard/canaries.h"
 #include "src/resource/resource.h"
+#include "src/sync/thread.h"
 
 #define CANARY_BYTE 0xa5
 #define FREED_BYTE  0xdd
@@ -22,23 +23,27 @@ tidei_canaries_fill(struct tidei_canaries *canaries, const struct tidei_watched_
     return tidei_memory_io_fill(&canaries->touch, block->pointer + block->bytes, CANARY_BYTE, canaries->bytes, stream);
 }
 
-static _Thread_local unsigned canaries_telling;
+/* A thread's part: how many calls of the function that is told it is within. */
+TIDEI_THREAD_PART(canaries_telling, guard, unsigned);
 
 bool
 tidei_canaries_tells(void)
 {
-    return canaries_telling != 0;
+    return *canaries_telling(tidei_thread) != 0;
 }
 
 static void
 canaries_tell(const struct tidei_canaries *canaries, const struct tide_guard_damage *damage)
 {
+    struct tidei_thread *thread = tidei_thread_get();
     static const char *const places[] = { "before", "behind", "in freed" };
     uint64_t from_place = damage->place == TIDE_GUARD_BEFORE  ? (uint64_t)-damage->offset
                           : damage->place == TIDE_GUARD_AFTER ? (uint64_t)damage->offset - damage->bytes + 1
                                                               : (uint64_t)damage->offset;
 
-    canaries_telling++;
+    /* Without its part the thread tells, too: what is damaged matters more than a function that may free and wait. */
+    if (thread != NULL)
+        (*canaries_telling(thread))++;
     if (canaries->function != NULL)
         canaries->function(canaries->context, damage);
     else
@@ -47,7 +52,8 @@ canaries_tell(const struct tidei_canaries *canaries, const struct tide_guard_dam
                       " stands 0x%02x, expected 0x%02x",
                       damage->changed_bytes, places[damage->place], damage->block, tidei_size_text(damage->bytes),
                       damage->place == TIDE_GUARD_BEFORE ? "-" : "+", from_place, damage->seen[0], damage->expected);
-    canaries_telling--;
+    if (thread != NULL)
+        (*canaries_telling(thread))--;
 }
 
 /* Add what has changed among `bytes` bytes that were read from `offset` in the block. */

@@ -282,11 +282,10 @@ guard_init(struct tide_resource *self, size_t *fault)
 {
     struct guard *guard = (struct guard *)self;
     size_t canary_bytes = (size_t)guard->options.canary_bytes;
-    enum tide_status status = tidei_watched_init(&guard->blocks, canary_bytes);
+    enum tide_status status;
 
     (void)fault;
-    if (status != TIDE_OK)
-        return status;
+    tidei_watched_init(&guard->blocks, canary_bytes);
     guard->canaries.bytes = canary_bytes;
     guard->canaries.function = guard->options.function;
     guard->canaries.context = guard->options.context;

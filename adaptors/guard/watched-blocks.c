@@ -3,13 +3,13 @@
 
 #include "src/resource/resource.h"
 
-enum tide_status
+void
 tidei_watched_init(struct tidei_watched *watched, size_t around_bytes)
 {
     *watched =
         (struct tidei_watched){ .around_bytes = around_bytes, .oldest = TIDEI_BLOCK_NONE, .newest = TIDEI_BLOCK_NONE };
     tidei_blocks_init(&watched->blocks);
-    return tidei_lock_init(&watched->lock);
+    tidei_lock_init(&watched->lock);
 }
 
 void

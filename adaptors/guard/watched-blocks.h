@@ -32,7 +32,7 @@ struct tidei_watched_block {
 };
 
 /* Errors: TIDE_ENOMEM, with the error text set. */
-enum tide_status tidei_watched_init(struct tidei_watched *watched, size_t around_bytes);
+void tidei_watched_init(struct tidei_watched *watched, size_t around_bytes);
 void tidei_watched_fini(struct tidei_watched *watched);
 
 /* The room before a block of that alignment: no less than around_bytes. */

@@ -50,13 +50,12 @@ struct budget {
 static struct {
     struct tidei_lock lock;
     struct budget *first;
-    enum tide_status status;
 } budgets;
 
 static void
 budgets_prepare(void)
 {
-    budgets.status = tidei_lock_init(&budgets.lock);
+    tidei_lock_init(&budgets.lock);
 }
 
 /* With the lock of all. */
@@ -85,7 +84,6 @@ budget_new(const struct tide_limit_options *options, struct budget **out)
     struct budget *budget = aligned_alloc(_Alignof(struct budget), sizeof(*budget));
     struct tidei_amount mark = { options->limit_bytes, options->limit_count };
     char *name = options->budget != NULL ? strdup(options->budget) : NULL;
-    enum tide_status status;
 
     *out = NULL;
     if (budget == NULL || (name == NULL && options->budget != NULL)) {
@@ -93,13 +91,8 @@ budget_new(const struct tide_limit_options *options, struct budget **out)
         free(budget);
         return tide_error_set(TIDE_ENOMEM, "limit: no host memory for %zu B", sizeof(*budget));
     }
-    status = tidei_ledger_init(&budget->ledger, false, mark,
-                               options->soft_limit_bytes != 0 ? options->soft_limit_bytes : UINT64_MAX);
-    if (status != TIDE_OK) {
-        free(name);
-        free(budget);
-        return status;
-    }
+    tidei_ledger_init(&budget->ledger, false, mark,
+                      options->soft_limit_bytes != 0 ? options->soft_limit_bytes : UINT64_MAX);
     budget->limit_bytes = options->limit_bytes;
     budget->limit_count = options->limit_count;
     budget->soft_limit_bytes = options->soft_limit_bytes;
@@ -178,8 +171,6 @@ budget_get(const struct tide_limit_options *options, struct budget **out)
 
     *out = NULL;
     pthread_once(&once, budgets_prepare);
-    if (budgets.status != TIDE_OK)
-        return tide_error_set(budgets.status, "limit: no host memory to list budgets");
     /* Made in any case, as nothing is allocated with the lock. */
     status = budget_new(options, &made);
     if (status != TIDE_OK || options->budget == NULL) {

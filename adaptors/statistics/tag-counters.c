@@ -78,10 +78,7 @@ counter_new(uint32_t tag, struct tag_counter *parent)
 
     if (counter == NULL)
         return NULL;
-    if (tidei_ledger_init(&counter->ledger, true, (struct tidei_amount){ 0, 0 }, UINT64_MAX) != TIDE_OK) {
-        free(counter);
-        return NULL;
-    }
+    tidei_ledger_init(&counter->ledger, true, (struct tidei_amount){ 0, 0 }, UINT64_MAX);
     counter->parent = parent;
     counter->tag = tag;
     return counter;
@@ -160,7 +157,7 @@ tidei_tag_counters_destroy(struct tidei_tag_counters *counters)
 enum tide_status
 tidei_tag_counters_add(struct tidei_tag_counters *counters, const void *pointer, uint64_t bytes)
 {
-    struct tag_counter *counter = counter_get(counters, tidei_tag_current);
+    struct tag_counter *counter = counter_get(counters, tidei_thread->tag);
     struct tidei_ledger_answer answer;
 
     if (counter == NULL || !tidei_address_shards_put(counters->live, pointer, counter->tag + 1))

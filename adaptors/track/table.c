@@ -8,7 +8,7 @@
 
 #include "src/sync/lock.h"
 #include "src/resource/resource.h"
-#include "src/sync/thread.h"
+#include "src/sync/slots.h"
 #include "adaptors/track/table.h"
 
 #define BUCKETS_FIRST   4096
@@ -387,7 +387,6 @@ enum tide_status
 tidei_track_table_create(struct tidei_track_table **out)
 {
     struct tidei_track_table *table = aligned_alloc(_Alignof(struct tidei_track_table), sizeof(*table));
-    enum tide_status status;
 
     *out = NULL;
     if (table == NULL)
@@ -395,20 +394,10 @@ tidei_track_table_create(struct tidei_track_table **out)
     memset(table, 0, sizeof(*table));
     if (!buckets_make(&table->buckets, BUCKETS_FIRST))
         goto no_memory;
-    status = tidei_lock_init(&table->alone);
-    if (status != TIDE_OK)
-        goto no_lock;
-    status = tidei_slots_init(&table->slots, sizeof(struct tidei_slot), NULL);
-    if (status != TIDE_OK)
-        goto no_parts;
+    tidei_lock_init(&table->alone);
+    tidei_slots_init(&table->slots, sizeof(struct tidei_slot), NULL);
     *out = table;
     return TIDE_OK;
-no_parts:
-    tidei_lock_fini(&table->alone);
-no_lock:
-    buckets_free(&table->buckets);
-    free(table);
-    return status;
 no_memory:
     free(table);
     return tide_error_set(TIDE_ENOMEM, "no host memory for a table of addresses");

@@ -261,11 +261,9 @@ ledger_serve_take_off(struct tidei_ledger *ledger, struct tidei_ledger_slot *slo
 static struct tidei_ledger_slot *
 ledger_mine(struct tidei_ledger *ledger)
 {
-    const struct tidei_slot_entry *slot = &tidei_slot_index[ledger->slots.serial % TIDEI_SLOT_ENTRIES];
+    struct tidei_slot *slot = tidei_slot_known(&ledger->slots);
 
-    if (slot->serial == ledger->slots.serial)
-        return (struct tidei_ledger_slot *)slot->slot;
-    return (struct tidei_ledger_slot *)tidei_slot_find(&ledger->slots);
+    return (struct tidei_ledger_slot *)(slot != NULL ? slot : tidei_slot_find(&ledger->slots));
 }
 
 /* Serve all requests of one kind; how many. *short_of is set where one needs the leases of others. */
@@ -532,20 +530,13 @@ ledger_leave(struct tidei_slots *slots, struct tidei_slot *slot)
         atomic_store_explicit(&ledger->closer, NULL, memory_order_relaxed);
 }
 
-enum tide_status
+void
 tidei_ledger_init(struct tidei_ledger *ledger, bool rises, struct tidei_amount mark, uint64_t warning_bytes)
 {
-    enum tide_status status;
-
     *ledger = (struct tidei_ledger){ .rises = rises, .warning_bytes = warning_bytes, .mark = mark, .headroom = mark };
     /* The lock first, as it is taken with the slots closed. */
-    status = tidei_lock_init(&ledger->lock);
-    if (status != TIDE_OK)
-        return status;
-    status = tidei_slots_init(&ledger->slots, sizeof(struct tidei_ledger_slot), ledger_leave);
-    if (status != TIDE_OK)
-        tidei_lock_fini(&ledger->lock);
-    return status;
+    tidei_lock_init(&ledger->lock);
+    tidei_slots_init(&ledger->slots, sizeof(struct tidei_ledger_slot), ledger_leave);
 }
 
 void

@@ -4,7 +4,7 @@
  *
  * The sum stays at or below a mark. The headroom, which is what is left up to the mark, is lent to threads. As long as
  * each thread adds no more than its lease, the sum cannot pass the mark, and no thread needs to know the sum. So the
- * fast path is a few plain loads and stores in the thread's own slot (src/sync/thread.h); what is taken off goes back
+ * fast path is a few plain loads and stores in the thread's own slot (src/sync/slots.h); what is taken off goes back
  * to the lease. A thread that needs more than its lease takes the lock:
  *  - It gets what it needs from the headroom that is not lent, and some more for the requests to come.
  *  - Where the headroom is too small, all slots are closed, so that no thread adds anything, and the leases are called
@@ -27,7 +27,7 @@
 #define TIDEI_ACCOUNT_LEDGER_H
 
 #include "src/sync/lock.h"
-#include "src/sync/thread.h"
+#include "src/sync/slots.h"
 
 struct tidei_amount {
     uint64_t bytes;
@@ -81,10 +81,9 @@ struct tidei_ledger {
 
 /*
  * Begin at 0 below `mark`; `rises` as above. A request that takes the sum above `warning_bytes` is told so; UINT64_MAX:
- * none is. Errors: TIDE_ENOMEM, with the error text set.
+ * none is.
  */
-enum tide_status tidei_ledger_init(struct tidei_ledger *ledger, bool rises, struct tidei_amount mark,
-                                   uint64_t warning_bytes);
+void tidei_ledger_init(struct tidei_ledger *ledger, bool rises, struct tidei_amount mark, uint64_t warning_bytes);
 void tidei_ledger_fini(struct tidei_ledger *ledger);
 
 /* The slow paths of the functions below. */

@@ -242,16 +242,6 @@ sim_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     return tide_base_query(self, what, out);
 }
 
-/* Newest first, as it is cheapest for the list of locks. */
-static void
-sim_classes_fini(struct sim *sim, size_t count)
-{
-    while (count-- > 0) {
-        tidei_lock_fini(&sim->classes[count].lock);
-        free(sim->classes[count].slots);
-    }
-}
-
 static enum tide_status
 sim_init(struct tide_resource *self, size_t *fault)
 {
@@ -259,12 +249,7 @@ sim_init(struct tide_resource *self, size_t *fault)
 
     (void)fault;
     for (size_t i = 0; i < SIM_CLASS_COUNT; i++) {
-        enum tide_status status = tidei_lock_init(&sim->classes[i].lock);
-
-        if (status != TIDE_OK) {
-            sim_classes_fini(sim, i);
-            return status;
-        }
+        tidei_lock_init(&sim->classes[i].lock);
         sim->classes[i].free_slot = SIM_NO_SLOT;
     }
     return TIDE_OK;
@@ -273,7 +258,12 @@ sim_init(struct tide_resource *self, size_t *fault)
 static void
 sim_fini(struct tide_resource *self)
 {
-    sim_classes_fini((struct sim *)self, SIM_CLASS_COUNT);
+    struct sim *sim = (struct sim *)self;
+
+    for (size_t i = 0; i < SIM_CLASS_COUNT; i++) {
+        tidei_lock_fini(&sim->classes[i].lock);
+        free(sim->classes[i].slots);
+    }
 }
 
 static const struct tidei_argument sim_arguments[] = {

@@ -15,11 +15,7 @@ tidei_unpooled_open(struct tidei_unpooled *self, const struct tidei_unpooled_cal
         *fault = 0;
     if (status != TIDE_OK)
         return status;
-    status = tidei_lock_init(&self->lock);
-    if (status != TIDE_OK) {
-        tidei_device_close(&self->device);
-        return status;
-    }
+    tidei_lock_init(&self->lock);
     tidei_blocks_init(&self->blocks);
     self->calls = calls;
     self->largest_bytes = TIDEI_PLAIN_LARGEST;

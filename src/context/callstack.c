@@ -7,13 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "src/context/callstack.h"
 #include "src/resource/resource.h"
+#include "src/sync/fork.h"
 #include "src/tables/grow.h"
-#include "src/trace/session/fork.h"
 #include "src/context/walk.h"
 
 #define CALLSTACK_SLOTS_FIRST 1024
@@ -36,22 +34,6 @@ static struct {
     struct tidei_modules modules;
 } callstacks = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t thread_os_id;
-
-uint32_t
-tidei_thread_os_id(void)
-{
-    if (__builtin_expect(thread_os_id == 0, 0))
-        thread_os_id = (uint32_t)syscall(SYS_gettid);
-    return thread_os_id;
-}
-
-void
-tidei_thread_forked(void)
-{
-    thread_os_id = 0;
-}
-
 const char *const tidei_unwind_words[] = { "auto", "fp", "dwarf", NULL };
 
 enum tide_status
@@ -66,7 +48,7 @@ tidei_callstack_options(const char *subject, uint32_t depth, enum tide_unwind un
         return tide_error_set(TIDE_EUNSUPPORTED, "%s: unwind=fp: frame pointers are not known on this machine",
                               subject);
     tidei_walk_begin();
-    tidei_recorder_handle_forks();
+    tidei_callstack_handle_forks();
     return TIDE_OK;
 }
 
@@ -80,6 +62,14 @@ void
 tidei_callstack_unlock(void)
 {
     pthread_mutex_unlock(&callstacks.lock);
+}
+
+void
+tidei_callstack_handle_forks(void)
+{
+    static const struct tidei_fork_hook hook = { tidei_callstack_lock, tidei_callstack_unlock, tidei_callstack_unlock };
+
+    tidei_fork_hook_set(TIDEI_FORK_CALLSTACKS, &hook);
 }
 
 /* Two lanes, so that one multiplication does not wait for the other; both end in one as in MurmurHash3 (Appleby). */

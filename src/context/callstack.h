@@ -81,13 +81,8 @@ bool tidei_callstack_module(uint64_t address, struct tidei_module *out);
 void tidei_callstacks_tell_locked(const struct tidei_context_listener *listener, void *context);
 
 /* Around fork(), and while a forked process begins a trace of its own. Older than the lock of tidei_sessions. */
+void tidei_callstack_handle_forks(void); /* from now on fork() waits for the lock */
 void tidei_callstack_lock(void);
 void tidei_callstack_unlock(void);
-
-/* The system's number of the calling thread. */
-uint32_t tidei_thread_os_id(void);
-
-/* This process was forked off. */
-void tidei_thread_forked(void);
 
 #endif

@@ -13,9 +13,10 @@
 #include <tidemark/tag.h>
 
 #include "src/resource/resource.h"
+#include "src/sync/fork.h"
+#include "src/sync/thread.h"
 #include "src/tables/grow.h"
 #include "src/tables/map.h"
-#include "src/trace/ring/producer.h"
 #include "src/context/tag.h"
 
 #define TAG_NAME_MAX   255
@@ -47,26 +48,31 @@ struct tag_thread {
     } cache[TAG_CACHE_SIZE];
 };
 
-static TIDEI_TLS struct tag_thread *tag_mine;
-static pthread_key_t tag_key;
-static pthread_once_t tag_once = PTHREAD_ONCE_INIT;
+/* A thread's part. */
+struct tag_part {
+    struct tag_thread *mine; /* owned; NULL until the first tag */
+};
+
+TIDEI_THREAD_PART(tag_part, tags, struct tag_part);
 
 static void
-tag_thread_ends(void *argument)
+tag_thread_ends(struct tidei_thread *thread)
 {
-    struct tag_thread *mine = argument;
+    struct tag_thread *mine = tag_part(thread)->mine;
 
-    tag_mine = NULL;
-    tidei_tag_current = 0;
-    free(mine->stack);
+    tag_part(thread)->mine = NULL;
+    thread->tag = 0;
+    if (mine != NULL)
+        free(mine->stack);
     free(mine);
 }
 
-static void
-tag_make_key(void)
+void
+tidei_tags_handle_forks(void)
 {
-    if (pthread_key_create(&tag_key, tag_thread_ends) != 0)
-        abort();
+    static const struct tidei_fork_hook hook = { tidei_tags_lock, tidei_tags_unlock, tidei_tags_unlock };
+
+    tidei_fork_hook_set(TIDEI_FORK_TAGS, &hook);
 }
 
 void
@@ -154,12 +160,16 @@ tag_find(uint32_t parent, const char *name, size_t length, const char **kept)
 static struct tag_thread *
 tag_thread_mine(void)
 {
-    if (tag_mine == NULL) {
-        pthread_once(&tag_once, tag_make_key);
-        tag_mine = calloc(1, sizeof(*tag_mine));
-        pthread_setspecific(tag_key, tag_mine);
+    struct tidei_thread *thread = tidei_thread_get();
+
+    if (thread == NULL)
+        return NULL;
+    if (tag_part(thread)->mine == NULL) {
+        tidei_tags_handle_forks();
+        tidei_thread_at_end(TIDEI_THREAD_END_TAGS, tag_thread_ends);
+        tag_part(thread)->mine = calloc(1, sizeof(struct tag_thread));
     }
-    return tag_mine;
+    return tag_part(thread)->mine;
 }
 
 static bool
@@ -167,7 +177,7 @@ tag_nest(struct tag_thread *mine)
 {
     if (!tidei_grow(&mine->stack, &mine->capacity, mine->depth, 1))
         return false;
-    mine->stack[mine->depth++] = tidei_tag_current;
+    mine->stack[mine->depth++] = tidei_thread->tag;
     return true;
 }
 
@@ -175,7 +185,7 @@ enum tide_status
 tide_tag_push(const char *name)
 {
     struct tag_thread *mine = tag_thread_mine();
-    uint32_t parent = tidei_tag_current;
+    uint32_t parent = tidei_thread->tag;
     uint32_t id = 0;
     size_t slot;
 
@@ -196,15 +206,17 @@ tide_tag_push(const char *name)
         mine->cache[slot].id = id;
         mine->cache[slot].parent = parent;
     }
-    tidei_tag_current = id;
+    tidei_thread->tag = id;
     return TIDE_OK;
 }
 
 void
 tide_tag_pop(void)
 {
-    if (tag_mine != NULL && tag_mine->depth > 0)
-        tidei_tag_current = tag_mine->stack[--tag_mine->depth];
+    struct tag_thread *mine = tag_part(tidei_thread)->mine;
+
+    if (mine != NULL && mine->depth > 0)
+        tidei_thread->tag = mine->stack[--mine->depth];
 }
 
 uint32_t

@@ -16,6 +16,7 @@ uint32_t tidei_tag_parent(uint32_t tag);
 char *tidei_tag_path(uint32_t tag);
 
 /* Around fork(), and while a forked process begins a trace of its own. */
+void tidei_tags_handle_forks(void); /* from now on fork() waits for the lock */
 void tidei_tags_lock(void);
 void tidei_tags_unlock(void);
 

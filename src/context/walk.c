@@ -11,12 +11,11 @@
 #include <unwind.h>
 
 #include "src/context/walk.h"
+#include "src/sync/thread.h"
 #include "src/sync/testpoint.h"
 
 /* A function that reads other functions' frames, which sanitizers take for their own. */
 #define WALK_RAW __attribute__((no_sanitize("address"), no_sanitize("thread")))
-
-#define WALK_TLS _Thread_local __attribute__((tls_model("initial-exec")))
 
 /* No code lies in the first page. */
 #define WALK_FIRST_PAGE 4096
@@ -39,9 +38,13 @@ static unsigned walk_start_count;
 static _Atomic uint64_t walk_sites[(1u << TIDEI_WALK_SITE_BITS) / 64];
 static _Atomic uint64_t walk_ends[WALK_ENDS];
 
-/* This thread's stack; 0 until it is known. */
-static WALK_TLS uintptr_t walk_stack_low;
-static WALK_TLS uintptr_t walk_stack_high;
+/* A thread's part: its stack; 0 until it is known. */
+struct walk_stack {
+    uintptr_t low;
+    uintptr_t high;
+};
+
+TIDEI_THREAD_PART(walk_stack_of, walk, struct walk_stack);
 
 static inline bool
 range_has(const struct walk_range *range, uint64_t address)
@@ -125,23 +128,27 @@ walk_trim(struct tidei_walk *walk)
 }
 
 /* Once for a thread; the main thread's costs a look into /proc. */
-static __attribute__((noinline)) void
+static __attribute__((noinline)) struct walk_stack
 walk_find_stack(void)
 {
+    struct walk_stack found = { 1, 1 }; /* none, where that cannot be known */
+    struct tidei_thread *thread = tidei_thread_get();
     int saved = errno;
     pthread_attr_t attributes;
     void *low;
     size_t bytes;
 
-    walk_stack_low = walk_stack_high = 1; /* none, where that cannot be known */
     if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
         if (pthread_attr_getstack(&attributes, &low, &bytes) == 0) {
-            walk_stack_low = (uintptr_t)low;
-            walk_stack_high = (uintptr_t)low + bytes;
+            found.low = (uintptr_t)low;
+            found.high = (uintptr_t)low + bytes;
         }
         pthread_attr_destroy(&attributes);
     }
     errno = saved;
+    if (thread != NULL)
+        *walk_stack_of(thread) = found;
+    return found;
 }
 
 static inline uint64_t
@@ -198,20 +205,20 @@ tidei_walk_learn_end(uint64_t address)
 WALK_RAW void
 tidei_walk_fp(const void *frame, unsigned depth, bool learned, struct tidei_walk *walk)
 {
-    uintptr_t at = (uintptr_t)frame, high;
+    struct walk_stack stack = *walk_stack_of(tidei_thread);
+    uintptr_t at = (uintptr_t)frame;
     unsigned count = 0;
 
     walk->count = walk->raw_count = 0;
     walk->stopped = walk->off_stack = walk->ended = false;
     walk->last_own = 0;
-    if (__builtin_expect(walk_stack_high == 0, 0))
-        walk_find_stack();
-    high = walk_stack_high;
-    if (!TIDEI_WALK_HAS_FP || at < walk_stack_low || at >= high) {
+    if (__builtin_expect(stack.high == 0, 0))
+        stack = walk_find_stack();
+    if (!TIDEI_WALK_HAS_FP || at < stack.low || at >= stack.high) {
         walk->off_stack = true;
         return;
     }
-    while (at % sizeof(uintptr_t) == 0 && at <= high - 2 * sizeof(uintptr_t)) {
+    while (at % sizeof(uintptr_t) == 0 && at <= stack.high - 2 * sizeof(uintptr_t)) {
         uintptr_t next = ((const uintptr_t *)at)[0];
         uint64_t address = ((const uintptr_t *)at)[1];
 

@@ -49,10 +49,9 @@ tidei_device_open(struct tidei_device *self, const char *subject, int ordinal)
     status = tidei_device_find(cuda, subject, ordinal, &self->handle);
     if (status == TIDE_OK)
         status = tidei_device_error(self, cuda->device_total_mem(&self->total_bytes, self->handle), "cuDeviceTotalMem");
-    if (status == TIDE_OK)
-        status = tidei_driver_events_init(&self->events, cuda, subject, NULL);
     if (status != TIDE_OK)
         return status;
+    tidei_driver_events_init(&self->events, cuda, subject, NULL);
     status = tidei_device_error(self, cuda->primary_context_retain(&self->context, self->handle),
                                 "cuDevicePrimaryCtxRetain");
     self->events.context = self->context;

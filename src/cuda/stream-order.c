@@ -3,7 +3,7 @@
 
 #ifdef HAVE_CUDA_H
 
-enum tide_status
+void
 tidei_driver_events_init(struct tidei_driver_events *events, const struct tidei_driver *cuda, const char *subject,
                          CUcontext context)
 {
@@ -11,7 +11,7 @@ tidei_driver_events_init(struct tidei_driver_events *events, const struct tidei_
     events->subject = subject;
     events->context = context;
     events->count = 0;
-    return tidei_lock_init(&events->lock);
+    tidei_lock_init(&events->lock);
 }
 
 void

@@ -21,8 +21,8 @@ struct tidei_driver_events {
 };
 
 /* Errors: TIDE_ENOMEM. */
-enum tide_status tidei_driver_events_init(struct tidei_driver_events *events, const struct tidei_driver *cuda,
-                                          const char *subject, CUcontext context);
+void tidei_driver_events_init(struct tidei_driver_events *events, const struct tidei_driver *cuda, const char *subject,
+                              CUcontext context);
 
 /* Destroy the idle events; where `touch_driver` is false, only forget them. */
 void tidei_driver_events_fini(struct tidei_driver_events *events, bool touch_driver);

@@ -1,15 +1,17 @@
 /* Keeps each thread's last error, and hands what no return value can tell to the application's sink. */
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "src/resource/resource.h"
+#include "src/sync/fork.h"
+#include "src/sync/thread.h"
 
 #define MESSAGE_CAPACITY sizeof(((struct tidei_error *)NULL)->text)
 
-static _Thread_local char error_text[MESSAGE_CAPACITY];
-static _Thread_local int error_driver;
+TIDEI_THREAD_PART(error_of, error, struct tidei_error);
 
 /*
  * A call of the sink holds the lock for reading, so that tide_message_sink_set, which takes it for writing, returns
@@ -22,24 +24,26 @@ static _Thread_local int error_driver;
 #define SINK_LOCK_INITIALIZER PTHREAD_RWLOCK_INITIALIZER
 #endif
 static pthread_rwlock_t sink_lock = SINK_LOCK_INITIALIZER;
-static tide_message_function sink_function;
+static _Atomic(tide_message_function) sink_function;
 static void *sink_context;
-static pthread_once_t sink_once = PTHREAD_ONCE_INIT;
 
 /*
- * fork() comes while nobody changes the sink, so that the child has it whole. The child's lock is made anew: threads
- * that were calling the sink do not exist there.
+ * Held while the two are written, and around fork(), so that the child has both or neither. It is not `sink_lock` that
+ * fork() takes: a call of the sink may wait for what the thread that forks holds by then. The child's `sink_lock` is
+ * made anew, since threads that were calling the sink do not exist there.
  */
+static pthread_mutex_t sink_change = PTHREAD_MUTEX_INITIALIZER;
+
 static void
 sink_before_fork(void)
 {
-    pthread_rwlock_rdlock(&sink_lock);
+    pthread_mutex_lock(&sink_change);
 }
 
 static void
 sink_after_fork(void)
 {
-    pthread_rwlock_unlock(&sink_lock);
+    pthread_mutex_unlock(&sink_change);
 }
 
 static void
@@ -48,18 +52,15 @@ sink_in_child(void)
     static const pthread_rwlock_t free_lock = SINK_LOCK_INITIALIZER;
 
     sink_lock = free_lock;
-}
-
-static void
-sink_handlers_install(void)
-{
-    (void)pthread_atfork(sink_before_fork, sink_after_fork, sink_in_child); /* without memory for it: as before it */
+    sink_after_fork();
 }
 
 const char *
 tide_error_text(void)
 {
-    return error_text;
+    struct tidei_thread *thread = tidei_thread;
+
+    return thread->refused ? "no host memory to keep the text of this thread's error" : error_of(thread)->text;
 }
 
 size_t
@@ -71,50 +72,63 @@ tide_error_copy(char *text, size_t capacity)
 int
 tide_error_driver(void)
 {
-    return error_driver;
+    return error_of(tidei_thread)->driver;
 }
 
 enum tide_status
 tide_error_set(enum tide_status status, const char *format, ...)
 {
+    struct tidei_thread *thread = tidei_thread_get();
     char text[MESSAGE_CAPACITY]; /* an argument may be tide_error_text() itself */
     va_list arguments;
 
+    if (thread == NULL)
+        return status;
     va_start(arguments, format);
     if (vsnprintf(text, sizeof(text), format, arguments) < 0)
         text[0] = '\0';
     va_end(arguments);
-    memcpy(error_text, text, strlen(text) + 1);
+    memcpy(error_of(thread)->text, text, strlen(text) + 1);
     return status;
 }
 
 void
 tidei_error_driver_set(int result)
 {
-    error_driver = result;
+    struct tidei_thread *thread = tidei_thread_get();
+
+    if (thread != NULL)
+        error_of(thread)->driver = result;
 }
 
 void
 tidei_error_save(struct tidei_error *error)
 {
-    memcpy(error->text, error_text, sizeof(error->text));
-    error->driver = error_driver;
+    *error = *error_of(tidei_thread);
 }
 
 void
 tidei_error_restore(const struct tidei_error *error)
 {
-    memcpy(error_text, error->text, sizeof(error->text));
-    error_driver = error->driver;
+    struct tidei_thread *thread = tidei_thread;
+
+    /* A thread without an object of its own has had no error since it was saved. */
+    if (thread->number != 0)
+        *error_of(thread) = *error;
 }
 
 void
 tide_message_sink_set(tide_message_function function, void *context)
 {
-    pthread_once(&sink_once, sink_handlers_install);
+    static const struct tidei_fork_hook hook = { sink_before_fork, sink_after_fork, sink_in_child };
+
+    tidei_fork_hook_set(TIDEI_FORK_SINK, &hook);
     pthread_rwlock_wrlock(&sink_lock);
-    sink_function = function;
+    pthread_mutex_lock(&sink_change);
+    /* Relaxed, as below: the lock orders it, but for the look that leaves at once. */
+    atomic_store_explicit(&sink_function, function, memory_order_relaxed);
     sink_context = context;
+    pthread_mutex_unlock(&sink_change);
     pthread_rwlock_unlock(&sink_lock);
 }
 
@@ -122,14 +136,19 @@ void
 tidei_message(enum tide_severity severity, const char *format, ...)
 {
     char text[MESSAGE_CAPACITY];
+    tide_message_function function;
     va_list arguments;
 
+    /* Before there is a sink nobody holds the lock, which fork() is not told of until then. */
+    if (atomic_load_explicit(&sink_function, memory_order_relaxed) == NULL)
+        return;
     va_start(arguments, format);
     if (vsnprintf(text, sizeof(text), format, arguments) < 0)
         text[0] = '\0';
     va_end(arguments);
     pthread_rwlock_rdlock(&sink_lock);
-    if (sink_function != NULL)
-        sink_function(sink_context, severity, text);
+    function = atomic_load_explicit(&sink_function, memory_order_relaxed);
+    if (function != NULL)
+        function(sink_context, severity, text);
     pthread_rwlock_unlock(&sink_lock);
 }

@@ -6,12 +6,21 @@
 #include <string.h>
 
 #include "src/resource/resource.h"
+#include "src/sync/thread.h"
 
 static const char *const text_units[] = { "", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
 
 #define TEXT_UNIT_COUNT   (sizeof(text_units) / sizeof(text_units[0]))
 #define TEXT_SIZE_BUFFERS 8
 #define TEXT_SIZE_LENGTH  32
+
+/* A thread's latest sizes as text. */
+struct text_sizes {
+    char buffers[TEXT_SIZE_BUFFERS][TEXT_SIZE_LENGTH];
+    unsigned next;
+};
+
+TIDEI_THREAD_PART(text_sizes_of, sizes, struct text_sizes);
 
 void
 tide_text_format(struct tide_text *text, const char *format, ...)
@@ -77,11 +86,15 @@ tide_text_word(struct tide_text *text, const char *word)
 const char *
 tidei_size_text(uint64_t bytes)
 {
-    static _Thread_local char buffers[TEXT_SIZE_BUFFERS][TEXT_SIZE_LENGTH];
-    static _Thread_local unsigned next;
-    char *buffer = buffers[next++ % TEXT_SIZE_BUFFERS];
+    struct tidei_thread *thread = tidei_thread_get();
+    struct text_sizes *sizes;
+    char *buffer;
     size_t unit = 0;
 
+    if (thread == NULL)
+        return "some bytes"; /* no host memory */
+    sizes = text_sizes_of(thread);
+    buffer = sizes->buffers[sizes->next++ % TEXT_SIZE_BUFFERS];
     while (unit + 1 < TEXT_UNIT_COUNT && bytes >> (10 * (unit + 1)) != 0)
         unit++;
     if (unit == 0)

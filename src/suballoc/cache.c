@@ -14,7 +14,7 @@ tidei_cache_class_bytes(uint64_t most_bytes, uint64_t granule)
     return bytes < granule ? 0 : bytes;
 }
 
-enum tide_status
+void
 tidei_cache_init(struct tidei_cache *cache, struct tidei_chunk_heap *chunk_heap, uint64_t most_bytes)
 {
     uint64_t granule = chunk_heap->options.granule;
@@ -23,7 +23,7 @@ tidei_cache_init(struct tidei_cache *cache, struct tidei_chunk_heap *chunk_heap,
     cache->most_bytes = most_bytes;
     cache->granule_log2 = tidei_log2(granule);
     cache->largest_bytes = tidei_cache_class_bytes(most_bytes, granule);
-    return tidei_slots_init(&cache->slots, sizeof(struct tidei_cache_slot), cache_leave);
+    tidei_slots_init(&cache->slots, sizeof(struct tidei_cache_slot), cache_leave);
 }
 
 void

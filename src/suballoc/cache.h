@@ -13,7 +13,7 @@
 #define TIDEI_CACHE_H
 
 #include "src/suballoc/chunk-heap.h"
-#include "src/sync/thread.h"
+#include "src/sync/slots.h"
 
 /*
  * Size classes that are cached, from the smallest on: up to 256 KiB where a granule is 256 bytes. Larger ones
@@ -71,7 +71,7 @@ struct tidei_cache {
 uint64_t tidei_cache_class_bytes(uint64_t most_bytes, uint64_t granule);
 
 /* The chunk heap is there. `most_bytes` below a granule: nothing is kept. */
-enum tide_status tidei_cache_init(struct tidei_cache *cache, struct tidei_chunk_heap *chunk_heap, uint64_t most_bytes);
+void tidei_cache_init(struct tidei_cache *cache, struct tidei_chunk_heap *chunk_heap, uint64_t most_bytes);
 
 /* What the bins hold is forgotten: the chunk heap goes, too. */
 void tidei_cache_fini(struct tidei_cache *cache);

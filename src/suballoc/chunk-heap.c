@@ -9,6 +9,8 @@
 #include <sched.h>
 #include <string.h>
 
+#include "src/sync/fork.h"
+
 static uint64_t
 chunk_heap_reserved(struct tidei_chunk_heap *chunk_heap)
 {
@@ -131,9 +133,9 @@ chunk_heap_note_fork(struct tidei_chunk_heap *chunk_heap)
 {
     uint64_t bytes = 0;
 
-    if (chunk_heap->forks == tidei_lock_forks)
+    if (chunk_heap->forks == tidei_fork_generation())
         return;
-    chunk_heap->forks = tidei_lock_forks;
+    chunk_heap->forks = tidei_fork_generation();
     chunk_heap->asking = chunk_heap->leaving = 0;
     chunk_heap->leaving_bytes = 0;
     for (size_t i = 0; i < chunk_heap->heap.chunk_count; i++)
@@ -802,15 +804,11 @@ enum tide_status
 tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource *upstream,
                       const struct tidei_chunk_heap_options *options)
 {
-    enum tide_status status;
-
     memset(chunk_heap, 0, sizeof(*chunk_heap));
     chunk_heap->upstream = upstream;
     chunk_heap->options = *options;
-    chunk_heap->forks = tidei_lock_forks;
-    status = tidei_lock_init(&chunk_heap->lock);
-    if (status != TIDE_OK)
-        return status;
+    chunk_heap->forks = tidei_fork_generation();
+    tidei_lock_init(&chunk_heap->lock);
     if (tidei_heap_init(&chunk_heap->heap, options->granule, options->growth_bytes, chunk_heap_most(chunk_heap)) ==
         TIDE_OK)
         return TIDE_OK;

@@ -45,7 +45,7 @@ struct tidei_chunk_heap {
     uint64_t leaving_bytes;   /* of chunks on their way */
     uint32_t entered, waited; /* of late: threads that took the lock for a request, and those that had to wait for it */
     uint32_t crowd;           /* how often there were too many of these */
-    uint32_t forks;           /* tidei_lock_forks when the two were counted */
+    uint32_t forks;           /* tidei_fork_generation when the two were counted */
     _Atomic uint64_t held;    /* bytes of all chunks; written with the lock */
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those that upstream is asked for */
     struct tidei_heap heap;

@@ -1,7 +1,13 @@
 # How threads, forks and barriers work here.
 libtidemark_la_SOURCES += \
+	src/sync/barrier.c \
+	src/sync/barrier.h \
+	src/sync/fork.c \
+	src/sync/fork.h \
 	src/sync/lock.c \
 	src/sync/lock.h \
+	src/sync/slots.c \
+	src/sync/slots.h \
 	src/sync/testpoint.c \
 	src/sync/testpoint.h \
 	src/sync/thread.c \

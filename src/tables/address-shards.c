@@ -18,7 +18,6 @@ struct shard {
 
 struct tidei_address_shards {
     struct shard shards[TIDEI_ADDRESS_SHARDS];
-    unsigned made; /* shards with a lock */
 };
 
 static struct shard *
@@ -32,29 +31,20 @@ enum tide_status
 tidei_address_shards_create(struct tidei_address_shards **out)
 {
     struct tidei_address_shards *shards = aligned_alloc(_Alignof(struct tidei_address_shards), sizeof(*shards));
-    enum tide_status status = TIDE_OK;
 
-    *out = NULL;
+    *out = shards;
     if (shards == NULL)
         return tide_error_set(TIDE_ENOMEM, "no host memory for a table of addresses");
     memset(shards, 0, sizeof(*shards));
-    while (status == TIDE_OK && shards->made < TIDEI_ADDRESS_SHARDS) {
-        struct shard *shard = &shards->shards[shards->made];
-
-        status = tidei_lock_init(&shard->lock);
-        shards->made += status == TIDE_OK;
-    }
-    if (status == TIDE_OK)
-        *out = shards;
-    else
-        tidei_address_shards_destroy(shards);
-    return status;
+    for (unsigned i = 0; i < TIDEI_ADDRESS_SHARDS; i++)
+        tidei_lock_init(&shards->shards[i].lock);
+    return TIDE_OK;
 }
 
 void
 tidei_address_shards_destroy(struct tidei_address_shards *shards)
 {
-    for (unsigned i = 0; shards != NULL && i < shards->made; i++) {
+    for (unsigned i = 0; shards != NULL && i < TIDEI_ADDRESS_SHARDS; i++) {
         tidei_lock_fini(&shards->shards[i].lock);
         tidei_map_free(&shards->shards[i].map);
     }

@@ -191,11 +191,7 @@ driver_make(const struct tide_driver_options *known, struct tide_resource **out,
     if (self == NULL)
         return tide_error_set(TIDE_ENOMEM, "driver: no memory for a resource");
     self->options = *known;
-    status = tidei_lock_init(&self->access_lock);
-    if (status != TIDE_OK) {
-        free(self);
-        return status;
-    }
+    tidei_lock_init(&self->access_lock);
     status = tidei_device_open(&self->device, "driver", known->device);
     if (status != TIDE_OK) {
         tidei_lock_fini(&self->access_lock);

@@ -21,6 +21,7 @@
 
 #include "src/bases/driver/share.h"
 #include "src/stack/find.h"
+#include "src/sync/thread.h"
 
 #define IMPORT_ALIGNMENT ((size_t)256)
 
@@ -31,11 +32,13 @@ struct import {
     _Atomic uint64_t used; /* bytes imported and not given back, of all threads */
 };
 
-/* What this thread imports; from is NULL where it does not, or the base has taken it. */
-static _Thread_local struct {
+/* A thread's part: what it imports; `from` is NULL where it imports nothing, or the base has taken it. */
+struct import_wanted {
     struct tide_resource *base;
     const struct tide_driver_pointer *from;
-} import_wanted;
+};
+
+TIDEI_THREAD_PART(import_wanted, import, struct import_wanted);
 
 static enum tide_status
 import_pointer(struct import *self, const struct tide_driver_pointer *from, CUdeviceptr *out)
@@ -57,7 +60,8 @@ static enum tide_status
 import_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct import *self = (struct import *)resource;
-    const struct tide_driver_pointer *from = import_wanted.base == resource ? import_wanted.from : NULL;
+    const struct tide_driver_pointer *from =
+        import_wanted(tidei_thread)->base == resource ? import_wanted(tidei_thread)->from : NULL;
     CUdeviceptr address = 0;
     enum tide_status status;
 
@@ -72,7 +76,7 @@ import_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, 
     status = import_pointer(self, from, &address);
     if (status != TIDE_OK)
         return status;
-    import_wanted.from = NULL;
+    import_wanted(tidei_thread)->from = NULL;
     atomic_fetch_add_explicit(&self->used, bytes, memory_order_relaxed); /* a figure of its own, orders nothing */
     *out = (void *)(uintptr_t)address;
     return TIDE_OK;
@@ -260,6 +264,7 @@ tide_driver_pointer_import(struct tide_resource *stack, const struct tide_driver
                            void **out)
 {
     struct tide_resource *base = tidei_stack_find(stack, import_ops.name);
+    struct tidei_thread *thread = tidei_thread_get();
     enum tide_status status;
 
     if (out == NULL)
@@ -269,17 +274,17 @@ tide_driver_pointer_import(struct tide_resource *stack, const struct tide_driver
         return tide_error_set(TIDE_EINVAL, "driver_import: the stack ends in no imported pool");
     if (from == NULL || from->bytes == 0 || from->bytes > SIZE_MAX)
         return tide_error_set(TIDE_EINVAL, "driver_import: the description is of no allocation");
-    import_wanted.base = base;
-    import_wanted.from = from;
+    if (thread == NULL)
+        return tide_error_set(TIDE_ENOMEM, "driver_import: no host memory");
+    *import_wanted(thread) = (struct import_wanted){ base, from };
     status = tide_allocate(stack, (size_t)from->bytes, IMPORT_ALIGNMENT, stream, out);
-    if (status == TIDE_OK && import_wanted.from != NULL) {
+    if (status == TIDE_OK && import_wanted(thread)->from != NULL) {
         (void)tide_deallocate(stack, *out, (size_t)from->bytes, IMPORT_ALIGNMENT, stream);
         *out = NULL;
         status =
             tide_error_set(TIDE_EUNSUPPORTED, "driver_import: a layer above serves requests from memory of its own");
     }
-    import_wanted.base = NULL;
-    import_wanted.from = NULL;
+    *import_wanted(thread) = (struct import_wanted){ NULL, NULL };
     return status;
 }
 

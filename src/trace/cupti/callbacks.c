@@ -141,8 +141,9 @@ static inline __attribute__((always_inline)) void
 calls_called(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const CUpti_CallbackData *data, bool tsc)
 {
     const uint8_t *functions = calls_driver_functions;
-    struct tidei_call_capture *slot = &tidei_call_capture;
     bool memory = atomic_load_explicit(&calls_memory, memory_order_relaxed);
+    struct tidei_thread *thread = memory ? tidei_thread_get() : tidei_thread;
+    struct tidei_call_capture *slot;
 
     if (domain != CUPTI_CB_DOMAIN_DRIVER_API) {
         if (domain != CUPTI_CB_DOMAIN_RUNTIME_API)
@@ -152,7 +153,14 @@ calls_called(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const CUpti_Cal
         calls_import(tidei_clock_ticks(tsc));
         return;
     }
-    if ((slot->armed == 0 && !memory) || cbid >= CALLS_MOST_CBIDS || functions[cbid] == 0)
+    if (cbid >= CALLS_MOST_CBIDS || functions[cbid] == 0)
+        return;
+    if (__builtin_expect(thread == NULL, 0)) { /* no host memory */
+        atomic_fetch_add_explicit(&calls_overflown, data->callbackSite == CUPTI_API_ENTER, memory_order_relaxed);
+        return;
+    }
+    slot = tidei_call_capture(thread);
+    if (slot->armed == 0 && !memory)
         return;
     if (slot->generation != atomic_load_explicit(&calls_generation, memory_order_relaxed)) {
         slot->generation = atomic_load_explicit(&calls_generation, memory_order_relaxed);

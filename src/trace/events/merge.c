@@ -8,13 +8,10 @@
  */
 #include "config.h"
 
-#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "src/sync/barrier.h"
 #include "src/sync/testpoint.h"
 #include "src/trace/events/merge.h"
 
@@ -34,25 +31,6 @@ void
 tidei_merge_free(struct tidei_merge *merge)
 {
     free(merge);
-}
-
-bool
-tidei_merge_register_barrier(void)
-{
-    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-}
-
-bool
-tidei_merge_barrier(void)
-{
-    const struct timespec pause = { 0, 2000000 };
-
-    if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0)
-        return true;
-    nanosleep(&pause, NULL);
-    tidei_clock_settle();
-    atomic_thread_fence(memory_order_seq_cst);
-    return false;
 }
 
 /* Where the writer goes on in a ring: the tail, or the one that a publication has made good. */
@@ -93,10 +71,9 @@ merge_bound(struct tidei_merge *merge, uint32_t index, uint64_t open, uint64_t n
 static void
 merge_barrier(struct tidei_merge *merge)
 {
-    if (merge->membarrier) {
-        merge->barrier_refused = !tidei_merge_barrier() || merge->barrier_refused;
+    if (merge->membarrier && tidei_barrier_run())
         return;
-    }
+    merge->barrier_refused = merge->membarrier;
     tidei_clock_settle();
     atomic_thread_fence(memory_order_seq_cst);
 }

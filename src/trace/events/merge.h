@@ -21,7 +21,7 @@ struct tidei_merge_cursor {
 struct tidei_merge {
     struct tidei_ringfile *file;
     bool tsc;
-    bool membarrier;
+    bool membarrier;      /* threads have no fence of their own: the writer runs a barrier in them */
     bool barrier_refused; /* since some moment, by a sandbox: a pause takes its place */
     bool post_mortem;     /* the rings' process is gone: nothing is being written any more */
     unsigned half;        /* the one that fills */
@@ -39,16 +39,6 @@ struct tidei_merge {
 /* NULL where host memory is short. */
 struct tidei_merge *tidei_merge_new(struct tidei_ringfile *file, bool tsc);
 void tidei_merge_free(struct tidei_merge *merge);
-
-/* Threads have no fence of their own: the writer has them pass a barrier. False: they need one. */
-bool tidei_merge_register_barrier(void);
-
-/*
- * Have every thread pass a barrier. Where the kernel took it at the start and refuses it now, as in a sandbox that was
- * entered since then, the threads go on without a fence: 2 ms go by instead, which is as good, since no processor
- * keeps a store to itself for as long. False then.
- */
-bool tidei_merge_barrier(void);
 
 /* Go on where the process of a ring file that has been checked was killed. */
 void tidei_merge_take_up(struct tidei_merge *merge);

@@ -6,8 +6,6 @@
 
 #include "src/trace/ring/capture.h"
 
-_Alignas(64) TIDEI_TLS struct tidei_call_capture tidei_call_capture;
-
 /* The most logs that wait, one within the other: the lowest one of each trace that a call passes through. */
 #define CALLSLOT_WAITS_MOST 8
 
@@ -157,7 +155,7 @@ tidei_call_capture_take(const struct tidei_call_capture *slot, struct tidei_call
 void
 tidei_call_capture_forget(void)
 {
-    struct tidei_call_capture *slot = &tidei_call_capture;
+    struct tidei_call_capture *slot = tidei_call_capture(tidei_thread);
 
     slot->armed = 0;
     slot->count = 0;

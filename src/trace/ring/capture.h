@@ -21,8 +21,7 @@
 struct tidei_call_more;
 
 /*
- * One cache line, but for the last two. Small: where the library is loaded at run time there is little room for what is
- * the thread's (TLS of the initial-exec model).
+ * A thread's part: one cache line, but for the last two.
  */
 struct tidei_call_capture {
     uint32_t armed;      /* logs that wait, one within the other; TIDEI_CALL_WITHIN: there was a second */
@@ -39,7 +38,7 @@ struct tidei_call_capture {
 
 #define TIDEI_CALL_WITHIN ((uint32_t)1 << 16)
 
-extern TIDEI_TLS struct tidei_call_capture tidei_call_capture;
+TIDEI_THREAD_PART(tidei_call_capture, capture, struct tidei_call_capture);
 
 /* The slow sides of the next two, where a log of another trace, or above another base, waits already. */
 void tidei_call_capture_arm_within(struct tidei_call_capture *slot, const struct tidei_session *session);
@@ -64,7 +63,7 @@ void tidei_call_capture_forget(void);
 static inline struct tidei_call_capture *
 tidei_call_capture_arm(const struct tidei_producer *producer, bool joined)
 {
-    struct tidei_call_capture *slot = &tidei_call_capture;
+    struct tidei_call_capture *slot = tidei_call_capture(tidei_thread); /* the thread's own, as it has a producer */
 
     if (__builtin_expect(slot->armed != 0, 0)) {
         tidei_call_capture_arm_within(slot, producer->session);

@@ -11,19 +11,10 @@
 #include <unistd.h>
 
 #include "src/resource/resource.h"
+#include "src/sync/barrier.h"
 #include "src/trace/ring/capture.h"
-#include "src/trace/events/merge.h" /* tidei_merge_barrier */
 #include "src/trace/ring/drops.h"
 #include "src/trace/ring/producer.h"
-
-TIDEI_TLS struct tidei_producer_slot tidei_producer_slots[TIDEI_PRODUCER_SLOTS];
-TIDEI_TLS uint32_t tidei_tag_current;
-
-/* All producers of this thread. */
-static TIDEI_TLS struct tidei_producer *producer_list;
-
-static pthread_key_t producer_key;
-static pthread_once_t producer_once = PTHREAD_ONCE_INIT;
 
 /*
  * Tell the trace what this thread has dropped; its ring is about to be somebody else's. A kill in between counts it
@@ -56,13 +47,13 @@ producer_report_drops(struct tidei_producer *producer)
 
 /* The thread ends: its rings are the writer's, where their sessions are still there. */
 static void
-producer_thread_ends(void *unused)
+producer_thread_ends(struct tidei_thread *thread)
 {
-    struct tidei_producer *producer = producer_list;
+    struct tidei_producers *mine = tidei_producers(thread);
+    struct tidei_producer *producer = mine->list;
 
-    (void)unused;
-    producer_list = NULL;
-    memset(tidei_producer_slots, 0, sizeof(tidei_producer_slots));
+    mine->list = NULL;
+    memset(mine->slots, 0, sizeof(mine->slots));
     tidei_call_capture_forget();
     while (producer != NULL) {
         struct tidei_producer *next = producer->next;
@@ -79,14 +70,6 @@ producer_thread_ends(void *unused)
         free(producer);
         producer = next;
     }
-}
-
-static void
-producer_make_key(void)
-{
-    /* Without the key a thread's ring would be given back at the end of the trace only. */
-    if (pthread_key_create(&producer_key, producer_thread_ends) != 0)
-        abort();
 }
 
 /*
@@ -136,9 +119,9 @@ producer_introduce(struct tidei_producer *producer)
 
 /* Let go of what this thread has of sessions that are gone, where that can be known without waiting. */
 static void
-producer_prune(void)
+producer_prune(struct tidei_producers *mine)
 {
-    struct tidei_producer **link = &producer_list;
+    struct tidei_producer **link = &mine->list;
 
     if (pthread_mutex_trylock(&tidei_sessions.lock) != 0)
         return;
@@ -158,11 +141,15 @@ producer_prune(void)
 static struct tidei_producer *
 producer_new(struct tidei_session *session, uint64_t serial)
 {
-    struct tidei_producer *producer = calloc(1, sizeof(*producer));
+    struct tidei_thread *thread = tidei_thread_get();
+    struct tidei_producers *mine;
+    struct tidei_producer *producer;
 
-    if (producer == NULL)
+    /* Without its object the thread's ring would be given back at the end of the trace only. */
+    if (thread == NULL || (producer = calloc(1, sizeof(*producer))) == NULL)
         return NULL;
-    producer_prune();
+    mine = tidei_producers(thread);
+    producer_prune(mine);
     pthread_mutex_lock(&session->lock);
     producer->ring = producer_take_ring(session);
     pthread_mutex_unlock(&session->lock);
@@ -182,9 +169,8 @@ producer_new(struct tidei_session *session, uint64_t serial)
     producer->plain = producer->tsc && !producer->fence && !producer->drop;
     producer->serial = serial;
     producer->session = session;
-    producer->next = producer_list;
-    producer_list = producer;
-    pthread_setspecific(producer_key, producer);
+    producer->next = mine->list;
+    mine->list = producer;
     producer_introduce(producer);
     return producer;
 }
@@ -200,7 +186,7 @@ producer_share(struct tidei_session *session)
     pthread_mutex_lock(&session->lock);
     if (++session->event_threads == 2 && !atomic_load_explicit(&session->many, memory_order_relaxed)) {
         atomic_store_explicit(&session->many, true, memory_order_relaxed);
-        tidei_merge_barrier();
+        (void)tidei_barrier_run();
     }
     pthread_mutex_unlock(&session->lock);
 }
@@ -215,7 +201,7 @@ producer_make(struct tidei_session *session, uint64_t serial)
 
     tidei_error_save(&error);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    pthread_once(&producer_once, producer_make_key);
+    tidei_thread_at_end(TIDEI_THREAD_END_PRODUCERS, producer_thread_ends);
     producer = producer_new(session, serial);
     pthread_setcancelstate(cancel, NULL);
     tidei_error_restore(&error);
@@ -226,7 +212,7 @@ struct tidei_producer *
 tidei_producer_for_text(struct tidei_session *session)
 {
     uint64_t serial = atomic_load_explicit(&session->serial, memory_order_acquire);
-    struct tidei_producer *producer = producer_list;
+    struct tidei_producer *producer = tidei_producers(tidei_thread)->list;
 
     if (atomic_load_explicit(&session->mode, memory_order_acquire) != TIDEI_SESSION_RECORDING) {
         if (!session->hooks->revive(session))
@@ -244,14 +230,16 @@ struct tidei_producer *
 tidei_producer_find(struct tidei_session *session)
 {
     struct tidei_producer *producer = tidei_producer_for_text(session);
+    struct tidei_producer_slot *slot;
 
     if (producer == NULL)
         return NULL;
     if (!producer->has_events)
         producer_share(session);
     producer->has_events = true;
-    tidei_producer_slots[session->slot].serial = producer->serial;
-    tidei_producer_slots[session->slot].producer = producer;
+    slot = &tidei_producers(tidei_thread)->slots[session->slot];
+    slot->serial = producer->serial;
+    slot->producer = producer;
     return producer;
 }
 
@@ -429,10 +417,13 @@ tidei_producer_tell(struct tidei_session *session, const struct tidei_record *re
 void
 tidei_producer_forked(void)
 {
-    struct tidei_producer *producer = producer_list;
+    struct tidei_producers *mine = tidei_producers(tidei_thread);
+    struct tidei_producer *producer = mine->list;
 
-    producer_list = NULL;
-    memset(tidei_producer_slots, 0, sizeof(tidei_producer_slots));
+    if (tidei_thread->number == 0)
+        return;
+    mine->list = NULL;
+    memset(mine->slots, 0, sizeof(mine->slots));
     tidei_call_capture_forget();
     while (producer != NULL) {
         struct tidei_producer *next = producer->next;

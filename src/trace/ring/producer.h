@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "src/sync/testpoint.h"
+#include "src/sync/thread.h"
 #include "src/trace/ring/session.h"
 #include "src/trace/ring/ringfile.h"
 
@@ -47,13 +48,13 @@ struct tidei_producer_slot {
     struct tidei_producer *producer;
 };
 
-/* Initial-exec: one load instead of a call to __tls_get_addr for each event. */
-#define TIDEI_TLS _Thread_local __attribute__((tls_model("initial-exec")))
+/* A thread's part: what it has of sessions. */
+struct tidei_producers {
+    struct tidei_producer_slot slots[TIDEI_PRODUCER_SLOTS];
+    struct tidei_producer *list; /* owned; all of this thread */
+};
 
-extern TIDEI_TLS struct tidei_producer_slot tidei_producer_slots[TIDEI_PRODUCER_SLOTS];
-
-/* The tag that this thread's allocations carry; 0: none. */
-extern TIDEI_TLS uint32_t tidei_tag_current;
+TIDEI_THREAD_PART(tidei_producers, producers, struct tidei_producers);
 
 /* The slow side of the functions below. */
 struct tidei_producer *tidei_producer_find(struct tidei_session *session);
@@ -66,7 +67,7 @@ void tidei_producer_drops_again(struct tidei_producer *producer, uint16_t layer,
 static inline struct tidei_producer *
 tidei_producer_get(struct tidei_session *session)
 {
-    struct tidei_producer_slot *slot = &tidei_producer_slots[session->slot];
+    const struct tidei_producer_slot *slot = &tidei_producers(tidei_thread)->slots[session->slot];
 
     if (__builtin_expect(slot->serial == atomic_load_explicit(&session->serial, memory_order_relaxed), 1))
         return slot->producer;
@@ -133,7 +134,7 @@ tidei_producer_fill(const struct tidei_producer *producer, struct tidei_record *
     record->address = address;
     record->size = size;
     record->stream = stream;
-    record->tag = tidei_tag_current;
+    record->tag = tidei_thread->tag;
     record->callstack = callstack;
     memcpy(&record->layer, &word, sizeof(word));
     record->thread = producer->thread_id;

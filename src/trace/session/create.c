@@ -14,6 +14,7 @@
 #include <tidemark/tidemark.h>
 
 #include "src/resource/resource.h"
+#include "src/sync/barrier.h"
 #include "src/sync/testpoint.h"
 #include "src/trace/database/replaced.h"
 #include "src/trace/session/create.h"
@@ -287,7 +288,7 @@ create_files(struct tidei_recorder *recorder)
     TIDEI_TEST_POINT("create.writer");
     if (status == TIDE_OK) {
         database = NULL; /* the writer's */
-        recorder->session.fence = !tidei_merge_register_barrier();
+        recorder->session.fence = !tidei_barrier_possible();
         atomic_store_explicit(&recorder->session.many, recorder->session.fence, memory_order_relaxed);
         recorder->writer->merge->membarrier = !recorder->session.fence;
         recorder->session.file->header->ready = 1;

@@ -8,6 +8,8 @@
 #include "src/context/callstack.h"
 #include "src/context/tag.h"
 #include "src/resource/resource.h"
+#include "src/sync/barrier.h"
+#include "src/sync/fork.h"
 #include "src/trace/cupti/callbacks.h"
 #include "src/trace/database/path.h"
 #include "src/trace/database/replaced.h"
@@ -19,8 +21,6 @@
 #include "src/trace/session/locks.h"
 #include "src/trace/session/recorder.h"
 #include "src/trace/session/writer.h"
-
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 /* What a child has of its parent's recorders and never gives back, since the parent's threads are not there to stop. */
 struct fork_left {
@@ -34,9 +34,6 @@ static struct fork_left *fork_left_behind;
 static void
 fork_before(void)
 {
-    tidei_gate_hold(&tidei_recovery_gate);
-    tidei_tags_lock();
-    tidei_callstack_lock();
     pthread_mutex_lock(&tidei_sessions.lock);
     for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
         struct tidei_writer *writer = tidei_recorder_of(session)->writer;
@@ -62,9 +59,6 @@ fork_after(void)
             tidei_gate_let_go(&writer->gate);
     }
     pthread_mutex_unlock(&tidei_sessions.lock);
-    tidei_callstack_unlock();
-    tidei_tags_unlock();
-    tidei_gate_let_go(&tidei_recovery_gate);
 }
 
 /*
@@ -92,22 +86,42 @@ fork_in_child(void)
     }
     tidei_producer_forked();
     tidei_calls_forked();
-    tidei_thread_forked();
-    atomic_store_explicit(&tidei_recovery_gate.holders, 1,
-                          memory_order_relaxed); /* this thread; others wait in the parent */
     fork_after();
 }
 
 static void
-fork_first(void)
+fork_hold_recoveries(void)
 {
-    pthread_atfork(fork_before, fork_after, fork_in_child);
+    tidei_gate_hold(&tidei_recovery_gate);
+}
+
+static void
+fork_let_recoveries_go(void)
+{
+    tidei_gate_let_go(&tidei_recovery_gate);
+}
+
+/* The threads that waited for the gate do not exist in the child. */
+static void
+fork_recoveries_in_child(void)
+{
+    atomic_store_explicit(&tidei_recovery_gate.holders, 1, memory_order_relaxed);
+    fork_let_recoveries_go();
 }
 
 void
 tidei_recorder_handle_forks(void)
 {
-    pthread_once(&fork_once, fork_first);
+    static const struct tidei_fork_hook recoveries = { fork_hold_recoveries, fork_let_recoveries_go,
+                                                       fork_recoveries_in_child };
+    static const struct tidei_fork_hook recorders = { fork_before, fork_after, fork_in_child };
+
+    /* Here, since a recorder asks for it with locks held, and the first answer sets a hook, too. */
+    (void)tidei_barrier_possible();
+    tidei_fork_hook_set(TIDEI_FORK_RECOVERY, &recoveries);
+    tidei_tags_handle_forks();
+    tidei_callstack_handle_forks();
+    tidei_fork_hook_set(TIDEI_FORK_RECORDERS, &recorders);
 }
 
 bool

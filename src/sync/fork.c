@@ -1,0 +1,76 @@
+/* Goes through the hooks of all rooms around fork(). */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "src/sync/fork.h"
+
+static struct {
+    pthread_mutex_t mutex; /* held while a hook is set, and from before fork() until behind it */
+    bool installed;        /* under the mutex */
+    uint32_t generation;   /* written in a child, where it is the only thread */
+    /* Written with the mutex; also read without it, by threads that look whether their hook is there. */
+    _Atomic(const struct tidei_fork_hook *) hooks[TIDEI_FORK_PLACES];
+} forks = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+/* With the mutex. */
+static const struct tidei_fork_hook *
+fork_hook(int place)
+{
+    static const struct tidei_fork_hook none;
+    const struct tidei_fork_hook *hook = atomic_load_explicit(&forks.hooks[place], memory_order_relaxed);
+
+    return hook != NULL ? hook : &none;
+}
+
+static void
+fork_prepare(void)
+{
+    pthread_mutex_lock(&forks.mutex);
+    for (int place = 0; place < TIDEI_FORK_PLACES; place++) {
+        if (fork_hook(place)->prepare != NULL)
+            fork_hook(place)->prepare();
+    }
+}
+
+static void
+fork_in_parent(void)
+{
+    for (int place = TIDEI_FORK_PLACES - 1; place >= 0; place--) {
+        if (fork_hook(place)->parent != NULL)
+            fork_hook(place)->parent();
+    }
+    pthread_mutex_unlock(&forks.mutex);
+}
+
+static void
+fork_in_child(void)
+{
+    forks.generation++;
+    for (int place = TIDEI_FORK_PLACES - 1; place >= 0; place--) {
+        if (fork_hook(place)->child != NULL)
+            fork_hook(place)->child();
+    }
+    pthread_mutex_unlock(&forks.mutex);
+}
+
+void
+tidei_fork_hook_set(enum tidei_fork_place place, const struct tidei_fork_hook *hook)
+{
+    /* Acquire: pairs with the release below; the handlers of the process are installed, too. */
+    if (atomic_load_explicit(&forks.hooks[place], memory_order_acquire) != NULL)
+        return;
+    pthread_mutex_lock(&forks.mutex);
+    if (!forks.installed)
+        forks.installed = pthread_atfork(fork_prepare, fork_in_parent, fork_in_child) == 0;
+    if (forks.installed)
+        atomic_store_explicit(&forks.hooks[place], hook, memory_order_release);
+    pthread_mutex_unlock(&forks.mutex);
+}
+
+uint32_t
+tidei_fork_generation(void)
+{
+    return forks.generation;
+}

@@ -1,0 +1,318 @@
+/* Gives threads their slots of objects, takes those back when threads end, and quiesces all slots of an object. */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/sync/barrier.h"
+#include "src/sync/fork.h"
+#include "src/sync/slots.h"
+
+/* What a slot is aligned to: two lines, as processors fetch them in pairs. */
+#define SLOT_ALIGNMENT ((size_t)128)
+/* A thread that has fewer slots does not look for those whose objects are gone. */
+#define LINKS_LEAST 16
+/* Looks at a thread that is inside before the processor is given away. */
+#define SLOT_SPINS 256
+
+/* One slot of this thread, whose object may be gone. */
+struct tidei_slot_link {
+    uint64_t serial;
+    struct tidei_slot *slot; /* borrowed, where the object is there */
+    struct tidei_slot_link *next;
+};
+
+/* All objects, newest first. `mutex` is taken before that of an object where both are held. */
+static struct {
+    pthread_mutex_t mutex;
+    struct tidei_slots *newest;
+    uint64_t serials; /* the last one given out */
+} registry = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+/* Keep out all threads that are about to enter; some may still be inside. With the mutex. */
+static void
+slots_shut(struct tidei_slots *slots)
+{
+    /* Relaxed: the barrier orders it before the looks at `busy`. */
+    atomic_store_explicit(&slots->closed, 1, memory_order_relaxed);
+}
+
+/* Behind the barrier: return once nobody is inside. */
+static void
+slots_settle(struct tidei_slots *slots)
+{
+    for (struct tidei_slot *slot = slots->first; slot != NULL; slot = slot->next) {
+        /* Acquire: pairs with the release in tidei_slot_leave. */
+        for (unsigned looks = 0; atomic_load_explicit(&slot->busy, memory_order_acquire) != 0; looks++) {
+            if (looks >= SLOT_SPINS)
+                sched_yield();
+        }
+    }
+}
+
+/*
+ * Relaxed: who enters without a fence still sees `closed` behind the barrier that has just been passed, or waited for.
+ */
+static void
+slots_note_fence(struct tidei_slots *slots)
+{
+    if (!tidei_barrier_possible())
+        atomic_store_explicit(&slots->fence, true, memory_order_relaxed);
+}
+
+void
+tidei_slots_quiesce(struct tidei_slots *slots)
+{
+    pthread_mutex_lock(&slots->mutex);
+    slots_shut(slots);
+    TIDEI_TEST_POINT("slots.shut");
+    if (atomic_load_explicit(&slots->fence, memory_order_relaxed)) /* relaxed: written with the mutex */
+        atomic_thread_fence(memory_order_seq_cst);                 /* pairs with that of who enters */
+    else
+        (void)tidei_barrier_run();
+    slots_note_fence(slots);
+    slots_settle(slots);
+}
+
+void
+tidei_slots_resume(struct tidei_slots *slots)
+{
+    /* Release: pairs with the acquire in tidei_slot_enter. */
+    atomic_store_explicit(&slots->closed, 0, memory_order_release);
+    pthread_mutex_unlock(&slots->mutex);
+}
+
+/* The object of that serial, where it is there; with the registry's mutex. */
+static struct tidei_slots *
+registry_find(uint64_t serial)
+{
+    struct tidei_slots *slots = registry.newest;
+
+    while (slots != NULL && slots->serial != serial)
+        slots = slots->older;
+    return slots;
+}
+
+/* The slot's thread is gone; with the mutex of the slots. */
+static void
+slot_abandon(struct tidei_slots *slots, struct tidei_slot *slot)
+{
+    if (slots->leave != NULL)
+        slots->leave(slots, slot);
+    slot->taken = false;
+}
+
+/* The thread ends. */
+static void
+slots_thread_ends(struct tidei_thread *thread)
+{
+    struct tidei_slot_index *index = tidei_slot_index(thread);
+    struct tidei_slot_link *link = index->links;
+
+    memset(index, 0, sizeof(*index));
+    while (link != NULL) {
+        struct tidei_slot_link *next = link->next;
+        struct tidei_slots *slots;
+
+        pthread_mutex_lock(&registry.mutex);
+        slots = registry_find(link->serial);
+        if (slots != NULL) {
+            pthread_mutex_lock(&slots->mutex);
+            slot_abandon(slots, link->slot);
+            pthread_mutex_unlock(&slots->mutex);
+        }
+        pthread_mutex_unlock(&registry.mutex);
+        free(link);
+        link = next;
+    }
+}
+
+static void
+slots_before_fork(void)
+{
+    pthread_mutex_lock(&registry.mutex);
+    for (struct tidei_slots *slots = registry.newest; slots != NULL; slots = slots->older) {
+        pthread_mutex_lock(&slots->mutex);
+        slots_shut(slots);
+    }
+    atomic_thread_fence(memory_order_seq_cst); /* for those that pay a fence when they enter */
+    (void)tidei_barrier_run();
+    for (struct tidei_slots *slots = registry.newest; slots != NULL; slots = slots->older)
+        slots_settle(slots);
+}
+
+static void
+slots_after_fork_parent(void)
+{
+    for (struct tidei_slots *slots = registry.newest; slots != NULL; slots = slots->older)
+        tidei_slots_resume(slots);
+    pthread_mutex_unlock(&registry.mutex);
+}
+
+/* By the serial, too: a link of an object that is gone may name memory that is another thread's slot by now. */
+static bool
+slot_is_own(const struct tidei_slots *slots, const struct tidei_slot *slot)
+{
+    const struct tidei_slot_link *link = tidei_slot_index(tidei_thread)->links;
+
+    while (link != NULL && (link->slot != slot || link->serial != slots->serial))
+        link = link->next;
+    return link != NULL;
+}
+
+static void
+slots_after_fork_child(void)
+{
+    for (struct tidei_slots *slots = registry.newest; slots != NULL; slots = slots->older) {
+        slots_note_fence(slots);
+        for (struct tidei_slot *slot = slots->first; slot != NULL; slot = slot->next) {
+            if (!slot->taken || slot_is_own(slots, slot))
+                continue;
+            /* Relaxed: alone. Its thread was about to see that it is closed. */
+            atomic_store_explicit(&slot->busy, 0, memory_order_relaxed);
+            slot_abandon(slots, slot);
+        }
+    }
+    slots_after_fork_parent();
+}
+
+void
+tidei_slots_init(struct tidei_slots *slots, size_t slot_bytes,
+                 void (*leave)(struct tidei_slots *slots, struct tidei_slot *slot))
+{
+    static const struct tidei_fork_hook hook = { slots_before_fork, slots_after_fork_parent, slots_after_fork_child };
+    bool possible = tidei_barrier_possible();
+
+    tidei_fork_hook_set(TIDEI_FORK_SLOTS, &hook);
+    tidei_thread_at_end(TIDEI_THREAD_END_SLOTS, slots_thread_ends);
+    *slots = (struct tidei_slots){ .slot_bytes = slot_bytes, .leave = leave };
+    atomic_init(&slots->fence, !possible);
+    pthread_mutex_init(&slots->mutex, NULL);
+    pthread_mutex_lock(&registry.mutex);
+    slots->serial = ++registry.serials;
+    slots->older = registry.newest;
+    if (slots->older != NULL)
+        slots->older->newer = slots;
+    registry.newest = slots;
+    pthread_mutex_unlock(&registry.mutex);
+}
+
+void
+tidei_slots_fini(struct tidei_slots *slots)
+{
+    struct tidei_slot *slot = slots->first;
+
+    pthread_mutex_lock(&registry.mutex);
+    if (slots->older != NULL)
+        slots->older->newer = slots->newer;
+    if (slots->newer != NULL)
+        slots->newer->older = slots->older;
+    else
+        registry.newest = slots->older;
+    pthread_mutex_unlock(&registry.mutex);
+    while (slot != NULL) {
+        struct tidei_slot *next = slot->next;
+
+        free(slot);
+        slot = next;
+    }
+    pthread_mutex_destroy(&slots->mutex);
+}
+
+/* Forget the slots of objects that are gone, once there are twice as many as then; with the registry's mutex. */
+static void
+links_prune(struct tidei_slot_index *index)
+{
+    struct tidei_slot_link **place = &index->links;
+
+    if (index->link_count < index->link_most)
+        return;
+    while (*place != NULL) {
+        struct tidei_slot_link *link = *place;
+
+        if (registry_find(link->serial) != NULL) {
+            place = &link->next;
+        } else {
+            *place = link->next;
+            free(link);
+            index->link_count--;
+        }
+    }
+    index->link_most = 2 * index->link_count + LINKS_LEAST;
+}
+
+/* One that a thread has left, else a new one. With the mutex of the slots. */
+static struct tidei_slot *
+slot_new(struct tidei_slots *slots)
+{
+    size_t bytes = (slots->slot_bytes + SLOT_ALIGNMENT - 1) & ~(SLOT_ALIGNMENT - 1);
+    struct tidei_slot *slot = slots->first;
+
+    while (slot != NULL && slot->taken)
+        slot = slot->next;
+    if (slot == NULL) {
+        slot = aligned_alloc(SLOT_ALIGNMENT, bytes);
+        if (slot == NULL)
+            return NULL;
+        memset(slot, 0, bytes);
+        slot->next = slots->first;
+        slots->first = slot;
+    }
+    slot->taken = true;
+    return slot;
+}
+
+/* This thread's first slot of the object. */
+static struct tidei_slot_link *
+link_new(struct tidei_slot_index *index, struct tidei_slots *slots)
+{
+    struct tidei_slot_link *link = malloc(sizeof(*link));
+
+    if (link == NULL)
+        return NULL;
+    pthread_mutex_lock(&registry.mutex);
+    links_prune(index);
+    /* The slot and the link together, so that no fork() comes in between. */
+    pthread_mutex_lock(&slots->mutex);
+    link->serial = slots->serial;
+    link->slot = slot_new(slots);
+    link->next = index->links;
+    if (link->slot != NULL) {
+        index->links = link;
+        index->link_count++;
+    }
+    pthread_mutex_unlock(&slots->mutex);
+    pthread_mutex_unlock(&registry.mutex);
+    if (link->slot != NULL)
+        return link;
+    free(link);
+    return NULL;
+}
+
+struct tidei_slot *
+tidei_slot_find(struct tidei_slots *slots)
+{
+    struct tidei_thread *thread = tidei_thread_get();
+    struct tidei_slot_index *index;
+    struct tidei_slot_link **place;
+    struct tidei_slot_link *link;
+
+    if (thread == NULL)
+        return NULL;
+    index = tidei_slot_index(thread);
+    place = &index->links;
+    while (*place != NULL && (*place)->serial != slots->serial)
+        place = &(*place)->next;
+    link = *place;
+    if (link != NULL) {
+        *place = link->next;
+        link->next = index->links;
+        index->links = link;
+    } else {
+        link = link_new(index, slots);
+    }
+    if (link == NULL)
+        return NULL;
+    index->entries[slots->serial % TIDEI_SLOT_ENTRIES].serial = link->serial;
+    index->entries[slots->serial % TIDEI_SLOT_ENTRIES].slot = link->slot;
+    return link->slot;
+}
