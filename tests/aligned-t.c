@@ -43,24 +43,24 @@ check_alignment(void)
 
     upstream->chosen = chosen;
     upstream->chosen_count = 6;
-    ok(tide_allocate(aligned, 100, 256, 0, &a) == TIDE_OK && a == ODD(1) && upstream->last_bytes == 100,
+    ok(all_of(tide_allocate(aligned, 100, 256, 0, &a) == TIDE_OK, a == ODD(1), upstream->last_bytes == 100),
        "what asks for 256 bytes passes as it is");
-    ok(tide_allocate(aligned, 100, 4096, 0, &b) == TIDE_OK && b == ODD(16) &&
-           upstream->last_bytes == 100 + 4096 - 256 && upstream->last_alignment == 256,
+    ok(all_of(tide_allocate(aligned, 100, 4096, 0, &b) == TIDE_OK, b == ODD(16),
+              upstream->last_bytes == 100 + 4096 - 256, upstream->last_alignment == 256),
        "what asks for more is moved in what is larger");
-    ok(tide_allocate(aligned, 100, 4096, 5, &c) == TIDE_OK && c == ODD(4096) && upstream->last_stream == 5,
+    ok(all_of(tide_allocate(aligned, 100, 4096, 5, &c) == TIDE_OK, c == ODD(4096), upstream->last_stream == 5),
        "where upstream has given enough by chance nothing is moved");
-    ok(tide_allocate(aligned, 1, MIB, 0, &d) == TIDE_OK && (uintptr_t)d % MIB == 0 && d >= ODD(4097),
+    ok(all_of(tide_allocate(aligned, 1, MIB, 0, &d) == TIDE_OK, (uintptr_t)d % MIB == 0, d >= ODD(4097)),
        "a megabyte is an alignment, too");
-    ok(tide_deallocate(aligned, b, 100, 4096, 0) == TIDE_OK && tide_deallocate(aligned, a, 100, 256, 0) == TIDE_OK &&
-           tide_deallocate(aligned, d, 1, MIB, 0) == TIDE_OK && tide_deallocate(aligned, c, 100, 4096, 7) == TIDE_OK &&
-           upstream->last_stream == 7,
+    ok(all_of(tide_deallocate(aligned, b, 100, 4096, 0) == TIDE_OK, tide_deallocate(aligned, a, 100, 256, 0) == TIDE_OK,
+              tide_deallocate(aligned, d, 1, MIB, 0) == TIDE_OK, tide_deallocate(aligned, c, 100, 4096, 7) == TIDE_OK,
+              upstream->last_stream == 7),
        "all go back");
-    ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "just as they were given");
-    ok(tide_deallocate(aligned, b, 100, 4096, 0) == TIDE_EPOINTER && upstream->deallocate_calls == 4,
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "just as they were given");
+    ok(all_of(tide_deallocate(aligned, b, 100, 4096, 0) == TIDE_EPOINTER, upstream->deallocate_calls == 4),
        "a second time they are not known");
-    ok(tide_allocate(aligned, 0, 1 << 20, 0, &a) == TIDE_OK && a == NULL && upstream->last_bytes == 0 &&
-           tide_deallocate(aligned, a, 0, 1 << 20, 0) == TIDE_OK,
+    ok(all_of(tide_allocate(aligned, 0, 1 << 20, 0, &a) == TIDE_OK, a == NULL, upstream->last_bytes == 0,
+              tide_deallocate(aligned, a, 0, 1 << 20, 0) == TIDE_OK),
        "0 bytes have every alignment");
     tide_resource_release(aligned);
 
@@ -68,17 +68,18 @@ check_alignment(void)
     upstream->chosen = chosen;
     upstream->chosen_count = 6;
     aligned = over(&upstream->base, 4096, 1000);
-    ok(tide_allocate(aligned, 1000, 1, 0, &a) == TIDE_OK && a == ODD(1) && upstream->last_bytes == 1000,
+    ok(all_of(tide_allocate(aligned, 1000, 1, 0, &a) == TIDE_OK, a == ODD(1), upstream->last_bytes == 1000),
        "what is not over the size gets what it asks for");
-    ok(tide_allocate(aligned, 1001, 1, 0, &b) == TIDE_OK && b == ODD(16), "a byte more gets the alignment");
-    ok(tide_allocate(aligned, 1001, 2 * MIB, 0, &c) == TIDE_OK && (uintptr_t)c % (2 * MIB) == 0,
+    ok(all_of(tide_allocate(aligned, 1001, 1, 0, &b) == TIDE_OK, b == ODD(16)), "a byte more gets the alignment");
+    ok(all_of(tide_allocate(aligned, 1001, 2 * MIB, 0, &c) == TIDE_OK, (uintptr_t)c % (2 * MIB) == 0),
        "or what it asks for where that is more");
-    ok(tide_allocate(aligned, 10, 8 * KIB, 0, &d) == TIDE_OK && (uintptr_t)d % (8 * KIB) == 0, "so does a small one");
-    ok(tide_deallocate(aligned, a, 1000, 1, 0) == TIDE_OK && tide_deallocate(aligned, b, 1001, 1, 0) == TIDE_OK &&
-           tide_deallocate(aligned, c, 1001, 2 * MIB, 0) == TIDE_OK &&
-           tide_deallocate(aligned, d, 10, 8 * KIB, 0) == TIDE_OK,
+    ok(all_of(tide_allocate(aligned, 10, 8 * KIB, 0, &d) == TIDE_OK, (uintptr_t)d % (8 * KIB) == 0),
+       "so does a small one");
+    ok(all_of(tide_deallocate(aligned, a, 1000, 1, 0) == TIDE_OK, tide_deallocate(aligned, b, 1001, 1, 0) == TIDE_OK,
+              tide_deallocate(aligned, c, 1001, 2 * MIB, 0) == TIDE_OK,
+              tide_deallocate(aligned, d, 10, 8 * KIB, 0) == TIDE_OK),
        "all go back");
-    ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "just as they were given");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "just as they were given");
     tide_resource_release(aligned);
 }
 
@@ -94,29 +95,31 @@ check_failures(void)
     uint64_t figure;
 
     upstream->fail_allocate = 1;
-    ok(tide_allocate(aligned, 1, KIB, 0, &pointer) == TIDE_ECAPACITY && pointer == NULL, "upstream's failure is told");
-    ok(tide_allocate(aligned, SIZE_MAX - KIB + 257, KIB, 0, &pointer) == TIDE_EOVERFLOW && pointer == NULL &&
-           upstream->allocate_calls == 1,
+    ok(all_of(tide_allocate(aligned, 1, KIB, 0, &pointer) == TIDE_ECAPACITY, pointer == NULL),
+       "upstream's failure is told");
+    ok(all_of(tide_allocate(aligned, SIZE_MAX - KIB + 257, KIB, 0, &pointer) == TIDE_EOVERFLOW, pointer == NULL,
+              upstream->allocate_calls == 1),
        "a size that overflows is refused");
-    ok(tide_allocate(aligned, SIZE_MAX - KIB + 256, KIB, 0, &pointer) == TIDE_ECAPACITY &&
-           upstream->allocate_calls == 2,
+    ok(all_of(tide_allocate(aligned, SIZE_MAX - KIB + 256, KIB, 0, &pointer) == TIDE_ECAPACITY,
+              upstream->allocate_calls == 2),
        "the last that does not is asked for");
-    ok(tide_allocate(aligned, 1, (size_t)1 << 41, 0, &pointer) == TIDE_EINVAL && pointer == NULL,
+    ok(all_of(tide_allocate(aligned, 1, (size_t)1 << 41, 0, &pointer) == TIDE_EINVAL, pointer == NULL),
        "an alignment over 1 TiB is refused");
-    ok(tide_allocate(aligned, 1, (size_t)1 << 40, 0, &pointer) == TIDE_OK &&
-           tide_deallocate(aligned, pointer, 1, (size_t)1 << 40, 0) == TIDE_OK,
+    ok(all_of(tide_allocate(aligned, 1, (size_t)1 << 40, 0, &pointer) == TIDE_OK,
+              tide_deallocate(aligned, pointer, 1, (size_t)1 << 40, 0) == TIDE_OK),
        "one of 1 TiB is not");
     upstream->chosen = chosen;
     upstream->chosen_count = 2;
-    ok(tide_allocate(aligned, 1, KIB, 0, &pointer) == TIDE_EUPSTREAM && pointer == NULL && upstream->live_count == 0,
+    ok(all_of(tide_allocate(aligned, 1, KIB, 0, &pointer) == TIDE_EUPSTREAM, pointer == NULL,
+              upstream->live_count == 0),
        "memory that is misaligned goes back");
     is_string(tide_error_text(), "aligned: upstream gave 0x7010, expected a multiple of 256", "and the text says so");
     ok(tide_allocate(aligned, 1, KIB, 0, &pointer) == TIDE_OK, "the next is good");
     upstream->fail_deallocate = 1;
-    ok(tide_deallocate(aligned, pointer, 1, KIB, 0) == TIDE_EDRIVER &&
-           tide_deallocate(aligned, pointer, 1, KIB, 0) == TIDE_OK && upstream->live_count == 0,
+    ok(all_of(tide_deallocate(aligned, pointer, 1, KIB, 0) == TIDE_EDRIVER,
+              tide_deallocate(aligned, pointer, 1, KIB, 0) == TIDE_OK, upstream->live_count == 0),
        "what upstream does not take back can be freed again");
-    ok(tide_query(aligned, TIDE_QUERY_ALIGNMENT, &figure) == TIDE_OK && figure == 256, "it knows its alignment");
+    ok(all_of(tide_query(aligned, TIDE_QUERY_ALIGNMENT, &figure) == TIDE_OK, figure == 256), "it knows its alignment");
     tide_resource_release(aligned);
 }
 
@@ -147,9 +150,9 @@ check_reuse(void)
     tide_allocate(between, 10, KIB, 0, &pointer);
     gate->after_deallocate = take_between;
     gate->context = gate;
-    ok(tide_deallocate(between, pointer, 10, KIB, 0) == TIDE_OK && between_pointer == pointer,
+    ok(all_of(tide_deallocate(between, pointer, 10, KIB, 0) == TIDE_OK, between_pointer == pointer),
        "an address that comes back during its free is another's");
-    ok(tide_deallocate(between, between_pointer, 10, KIB, 0) == TIDE_OK && upstream->live_count == 0,
+    ok(all_of(tide_deallocate(between, between_pointer, 10, KIB, 0) == TIDE_OK, upstream->live_count == 0),
        "who can free it");
     tide_resource_release(between);
 }
@@ -190,7 +193,7 @@ check_threads(void)
         wrong += (uintptr_t)seen;
     }
     is_u64(wrong, 0, "threads get every alignment up to 32 KiB");
-    ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "and all of it goes back");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "and all of it goes back");
     tide_resource_release(aligned);
 }
 
@@ -218,14 +221,14 @@ check_bad_input(void)
     struct upstream *upstream = upstream_create();
     struct tide_resource *aligned;
 
-    ok(refused(3, 0) == TIDE_EINVAL && refused(UINT64_MAX, 0) == TIDE_EINVAL, "no power of two is refused");
-    ok(refused(TIDE_ALIGNED_MOST * 2, 0) == TIDE_EINVAL && refused(UINT64_C(1) << 63, 0) == TIDE_EINVAL &&
-           refused(TIDE_ALIGNED_MOST, 0) == TIDE_OK,
+    ok(all_of(refused(3, 0) == TIDE_EINVAL, refused(UINT64_MAX, 0) == TIDE_EINVAL), "no power of two is refused");
+    ok(all_of(refused(TIDE_ALIGNED_MOST * 2, 0) == TIDE_EINVAL, refused(UINT64_C(1) << 63, 0) == TIDE_EINVAL,
+              refused(TIDE_ALIGNED_MOST, 0) == TIDE_OK),
        "so is more than 1 TiB");
     ok(refused(0, 1) == TIDE_EINVAL, "so is no alignment for what is over a size");
-    ok(tide_aligned_create(NULL, NULL, &aligned) == TIDE_EINVAL && aligned == NULL &&
-           tide_aligned_create(&upstream->base, NULL, NULL) == TIDE_EINVAL &&
-           tide_aligned_create(&upstream->base, NULL, &aligned) == TIDE_OK,
+    ok(all_of(tide_aligned_create(NULL, NULL, &aligned) == TIDE_EINVAL, aligned == NULL,
+              tide_aligned_create(&upstream->base, NULL, NULL) == TIDE_EINVAL,
+              tide_aligned_create(&upstream->base, NULL, &aligned) == TIDE_OK),
        "there is none of NULL, but one without options");
     tide_resource_release(aligned);
     tide_resource_release(&upstream->base);

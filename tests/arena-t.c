@@ -135,7 +135,8 @@ check_threads(void)
     is_u64(query(arena, TIDE_QUERY_BYTES_USED), (uint64_t)3 * 4096, "all of them are used");
     errand.pointer = mine;
     elsewhere(run_give, &errand);
-    ok(errand.status == TIDE_OK && try_take(arena, 4096) == mine, "what another thread frees is this one's again");
+    ok(all_of(errand.status == TIDE_OK, try_take(arena, 4096) == mine),
+       "what another thread frees is this one's again");
     errand.pointer = try_take(arena, 20 * MIB);
     errand.bytes = 20 * MIB;
     elsewhere(run_give, &errand);
@@ -143,7 +144,7 @@ check_threads(void)
     errand.bytes = 4096;
     errand.pointer = mine + 256;
     elsewhere(run_give, &errand);
-    ok(errand.status == TIDE_EPOINTER && query(arena, TIDE_QUERY_BYTES_USED) == (uint64_t)3 * 4096,
+    ok(all_of(errand.status == TIDE_EPOINTER, query(arena, TIDE_QUERY_BYTES_USED) == (uint64_t)3 * 4096),
        "a pointer into a block is refused by whatever thread");
     tide_resource_release(arena);
     tide_resource_release(&upstream->base);
@@ -166,7 +167,7 @@ check_bounds(void)
     ok(query(arena, TIDE_QUERY_BYTES_CACHED) > 0, "the arena of a thread keeps what is free");
     block = try_take(arena, 64 * MIB);
     ok(block != NULL, "a request of all gets what other arenas hold");
-    ok(try_take(arena, 1) == NULL && tide_allocate(arena, 1, 256, 0, &block) == TIDE_ECAPACITY,
+    ok(all_of(try_take(arena, 1) == NULL, tide_allocate(arena, 1, 256, 0, &block) == TIDE_ECAPACITY),
        "then there is nothing left, nor for the smallest");
     tide_trim(arena, 0);
     is_u64(upstream->live_bytes, 64 * MIB, "what is used stays");
@@ -208,7 +209,7 @@ check_marks(void)
     stack = stack_of("log(\"%s\") | arena(size=16MiB) | sim", path);
     arena = find_layer(stack, "arena");
     block = try_take(stack, 12 * MIB);
-    ok(try_take(stack, 8 * MIB) == NULL && strstr(tide_error_text(), "maximum of 16 MiB") != NULL,
+    ok(all_of(try_take(stack, 8 * MIB) == NULL, strstr(tide_error_text(), "maximum of 16 MiB") != NULL),
        "the error says what was too much");
     try_give(stack, block, 12 * MIB);
     tide_trim(arena, 0);
@@ -232,15 +233,16 @@ check_create(void)
     struct tide_arena_options options = { TIDE_OPTIONS(options), .size_bytes = UINT64_MAX - 255 };
     struct tide_resource *base = base_sim(0), *arena;
 
-    ok(tide_arena_create(base, &options, &arena) == TIDE_EINVAL && arena == NULL, "a size that overflows is refused");
-    ok(tide_arena_create(NULL, NULL, &arena) == TIDE_EINVAL && tide_arena_create(base, NULL, NULL) == TIDE_EINVAL,
+    ok(all_of(tide_arena_create(base, &options, &arena) == TIDE_EINVAL, arena == NULL),
+       "a size that overflows is refused");
+    ok(all_of(tide_arena_create(NULL, NULL, &arena) == TIDE_EINVAL, tide_arena_create(base, NULL, NULL) == TIDE_EINVAL),
        "so is NULL");
     options.size_bytes = 1;
-    ok(tide_arena_create(base, &options, &arena) == TIDE_OK && try_take(arena, 1) == NULL,
+    ok(all_of(tide_arena_create(base, &options, &arena) == TIDE_OK, try_take(arena, 1) == NULL),
        "a size too small for anything serves nothing");
     tide_resource_release(arena);
-    ok(tide_stack_parse("arena(size=1GiB) | sim", &arena) == TIDE_OK &&
-           query(arena, TIDE_QUERY_CAPACITY) == 1024 * MIB && try_give(arena, &options, 1) == TIDE_EPOINTER,
+    ok(all_of(tide_stack_parse("arena(size=1GiB) | sim", &arena) == TIDE_OK,
+              query(arena, TIDE_QUERY_CAPACITY) == 1024 * MIB, try_give(arena, &options, 1) == TIDE_EPOINTER),
        "the text makes one, which knows its size and what is not its own");
     tide_resource_release(arena);
     tide_resource_release(base);

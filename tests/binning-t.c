@@ -126,17 +126,17 @@ check_routes(void)
     scene_close(&scene);
 
     scene_open(&scene, NULL, 0);
-    ok(scene_serves(&scene, 0) == 0 && scene_serves(&scene, 1) == 0 && scene_serves(&scene, SIZE_MAX) == 0,
+    ok(all_of(scene_serves(&scene, 0) == 0, scene_serves(&scene, 1) == 0, scene_serves(&scene, SIZE_MAX) == 0),
        "without bins all goes to what follows");
     scene_close(&scene);
 
     scene_open(&scene, (const uint64_t[]){ 1, UINT64_MAX }, 2);
-    ok(scene_serves(&scene, 0) == 0 && scene_serves(&scene, 1) == 0, "a bin may be of a byte");
-    ok(scene_serves(&scene, 2) == 1 && scene_serves(&scene, SIZE_MAX) == 1, "and one of everything");
+    ok(all_of(scene_serves(&scene, 0) == 0, scene_serves(&scene, 1) == 0), "a bin may be of a byte");
+    ok(all_of(scene_serves(&scene, 2) == 1, scene_serves(&scene, SIZE_MAX) == 1), "and one of everything");
     scene.upstreams[0]->fail_allocate = 1;
     ok(take(scene.binning, 1, &(void *){ NULL }) == TIDE_ECAPACITY, "a bin's failure is the request's");
     tide_order(scene.binning, 3, 4);
-    ok(scene.upstreams[2]->last_earlier == 3 && scene.upstreams[2]->last_later == 4,
+    ok(all_of(scene.upstreams[2]->last_earlier == 3, scene.upstreams[2]->last_later == 4),
        "streams are ordered by what follows");
     take(scene.binning, 1, &(void *){ NULL });
     ok(tide_query(scene.binning, TIDE_QUERY_BYTES_USED, &(uint64_t){ 0 }) == TIDE_OK,
@@ -183,37 +183,38 @@ check_shape(void)
     bool destroyed[3] = { 0 };
 
     scene_open(&scene, limits, 2);
-    ok(scene.binning->ops->upstream_at(scene.binning, 0, &edge) == TIDE_OK &&
-           edge.resource == &scene.upstreams[2]->base && edge.limit_bytes == UINT64_MAX,
+    ok(all_of(scene.binning->ops->upstream_at(scene.binning, 0, &edge) == TIDE_OK,
+              edge.resource == &scene.upstreams[2]->base, edge.limit_bytes == UINT64_MAX),
        "its first upstream is what follows");
-    ok(scene.binning->ops->upstream_at(scene.binning, 1, &edge) == TIDE_OK &&
-           edge.resource == &scene.upstreams[0]->base && edge.limit_bytes == 100,
+    ok(all_of(scene.binning->ops->upstream_at(scene.binning, 1, &edge) == TIDE_OK,
+              edge.resource == &scene.upstreams[0]->base, edge.limit_bytes == 100),
        "then the bins by size");
-    ok(scene.binning->ops->upstream_at(scene.binning, 2, &edge) == TIDE_OK &&
-           edge.resource == &scene.upstreams[1]->base && edge.limit_bytes == 200,
+    ok(all_of(scene.binning->ops->upstream_at(scene.binning, 2, &edge) == TIDE_OK,
+              edge.resource == &scene.upstreams[1]->base, edge.limit_bytes == 200),
        "to the largest");
-    ok(scene.binning->ops->upstream_at(scene.binning, 3, &edge) == TIDE_EINVAL && edge.resource == NULL, "and no more");
+    ok(all_of(scene.binning->ops->upstream_at(scene.binning, 3, &edge) == TIDE_EINVAL, edge.resource == NULL),
+       "and no more");
     for (size_t i = 0; i < 3; i++) {
         scene.upstreams[i]->destroyed = &destroyed[i];
         tide_resource_release(&scene.upstreams[i]->base);
     }
-    ok(!destroyed[0] && !destroyed[1] && !destroyed[2], "it holds on to all of them");
+    ok(all_of(!destroyed[0], !destroyed[1], !destroyed[2]), "it holds on to all of them");
     tide_resource_release(scene.binning);
-    ok(destroyed[0] && destroyed[1] && destroyed[2], "until it goes itself");
+    ok(all_of(destroyed[0], destroyed[1], destroyed[2]), "until it goes itself");
 
     scene.upstreams[0] = upstream_create();
     scene.upstreams[0]->destroyed = &destroyed[0];
     destroyed[0] = false;
     struct tide_upstream bins[] = { { &scene.upstreams[0]->base, 100 }, { &scene.upstreams[0]->base, 100 } };
-    ok(create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL && binning == NULL,
+    ok(all_of(create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL, binning == NULL),
        "two bins of one limit are refused");
     bins[1].limit_bytes = 0;
     ok(create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL, "a bin of 0 bytes is refused");
     bins[1] = (struct tide_upstream){ NULL, 5 };
     ok(create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL, "a bin of nothing is refused");
-    ok(create(NULL, bins, 1, &binning) == TIDE_EINVAL &&
-           create(&scene.upstreams[0]->base, NULL, 1, &binning) == TIDE_EINVAL &&
-           create(&scene.upstreams[0]->base, bins, 1, NULL) == TIDE_EINVAL,
+    ok(all_of(create(NULL, bins, 1, &binning) == TIDE_EINVAL,
+              create(&scene.upstreams[0]->base, NULL, 1, &binning) == TIDE_EINVAL,
+              create(&scene.upstreams[0]->base, bins, 1, NULL) == TIDE_EINVAL),
        "there is none of NULL");
     tide_resource_release(&scene.upstreams[0]->base);
     ok(destroyed[0], "and what was refused holds on to nothing");
@@ -228,12 +229,12 @@ check_range_beside(struct tide_resource *base)
                                             .largest_bytes = 1024 };
     struct tide_resource *binning;
 
-    ok(tide_binning_create(base, &options, &binning) == TIDE_OK &&
-           binning->ops->upstream_at(binning, 2, &edge) == TIDE_OK && edge.resource == base && edge.limit_bytes == 700,
+    ok(all_of(tide_binning_create(base, &options, &binning) == TIDE_OK,
+              binning->ops->upstream_at(binning, 2, &edge) == TIDE_OK, edge.resource == base, edge.limit_bytes == 700),
        "a range may have other bins in between");
     tide_resource_release(binning);
     bin.limit_bytes = 512;
-    ok(tide_binning_create(base, &options, &binning) == TIDE_EINVAL && binning == NULL,
+    ok(all_of(tide_binning_create(base, &options, &binning) == TIDE_EINVAL, binning == NULL),
        "but none of a limit of its own");
     ok(tide_binning_create(base, NULL, &binning) == TIDE_OK, "without options there are no bins");
     tide_resource_release(binning);
@@ -252,39 +253,39 @@ check_range(void)
 
     upstream->destroyed = &destroyed;
     ok(create_range(&upstream->base, 256, 64 * KIB, &binning) == TIDE_OK, "a range makes its bins");
-    ok(binning->ops->upstream_at(binning, 9, &edge) == TIDE_OK && edge.limit_bytes == 64 * KIB &&
-           strcmp(tide_resource_name(edge.resource), "fixed") == 0 &&
-           binning->ops->upstream_at(binning, 10, &edge) == TIDE_EINVAL,
+    ok(all_of(binning->ops->upstream_at(binning, 9, &edge) == TIDE_OK, edge.limit_bytes == 64 * KIB,
+              strcmp(tide_resource_name(edge.resource), "fixed") == 0,
+              binning->ops->upstream_at(binning, 10, &edge) == TIDE_EINVAL),
        "from 256 to 64 KiB nine of them, of fixed blocks");
     is_u64(upstream->allocate_calls, 0, "which take nothing before they are asked");
     take(binning, 700, &pointer);
     is_u64(upstream->last_bytes, 1024, "700 bytes take a block of 1 KiB");
-    ok(give(binning, pointer, 600) == TIDE_EMISMATCH && give(binning, pointer, 300) == TIDE_EPOINTER,
+    ok(all_of(give(binning, pointer, 600) == TIDE_EMISMATCH, give(binning, pointer, 300) == TIDE_EPOINTER),
        "a wrong size is noticed in the same bin and in another one");
     give(binning, pointer, 700);
     take(binning, 1000, &again);
-    ok(again == pointer && upstream->allocate_calls == 1, "1000 bytes take the block that was freed");
+    ok(all_of(again == pointer, upstream->allocate_calls == 1), "1000 bytes take the block that was freed");
     take(binning, 64 * KIB + 1, &again);
     is_u64(upstream->last_bytes, 64 * KIB + 1, "more than the largest goes on as it is");
     tide_resource_release(binning);
 
-    ok(create_range(&upstream->base, 1, UINT64_C(1) << 63, &binning) == TIDE_OK &&
-           binning->ops->upstream_at(binning, 64, &edge) == TIDE_OK && edge.limit_bytes == UINT64_C(1) << 63 &&
-           binning->ops->upstream_at(binning, 65, &edge) == TIDE_EINVAL,
+    ok(all_of(create_range(&upstream->base, 1, UINT64_C(1) << 63, &binning) == TIDE_OK,
+              binning->ops->upstream_at(binning, 64, &edge) == TIDE_OK, edge.limit_bytes == UINT64_C(1) << 63,
+              binning->ops->upstream_at(binning, 65, &edge) == TIDE_EINVAL),
        "a range over all powers of two ends at the last");
-    ok(take(binning, (UINT64_C(1) << 62) + 1, &pointer) == TIDE_ECAPACITY && pointer == NULL &&
-           take(binning, SIZE_MAX, &pointer) == TIDE_ECAPACITY,
+    ok(all_of(take(binning, (UINT64_C(1) << 62) + 1, &pointer) == TIDE_ECAPACITY, pointer == NULL,
+              take(binning, SIZE_MAX, &pointer) == TIDE_ECAPACITY),
        "whose blocks are more than there is");
     tide_resource_release(binning);
     ok(create_range(&upstream->base, 512, 512, &binning) == TIDE_OK, "a range may be of one");
     tide_resource_release(binning);
     check_range_beside(&upstream->base);
     binning = &upstream->base;
-    ok(create_range(&upstream->base, 512, 256, &binning) == TIDE_EINVAL && binning == NULL &&
-           create_range(&upstream->base, 0, 256, &binning) == TIDE_EINVAL &&
-           create_range(&upstream->base, 256, 1000, &binning) == TIDE_EINVAL &&
-           create_range(NULL, 256, 512, &binning) == TIDE_EINVAL &&
-           create_range(&upstream->base, 256, 512, NULL) == TIDE_EINVAL,
+    ok(all_of(create_range(&upstream->base, 512, 256, &binning) == TIDE_EINVAL, binning == NULL,
+              create_range(&upstream->base, 0, 256, &binning) == TIDE_EINVAL,
+              create_range(&upstream->base, 256, 1000, &binning) == TIDE_EINVAL,
+              create_range(NULL, 256, 512, &binning) == TIDE_EINVAL,
+              create_range(&upstream->base, 256, 512, NULL) == TIDE_EINVAL),
        "a range that falls, or of no powers of two, or over nothing, is refused");
     tide_resource_release(&upstream->base);
     ok(destroyed, "all of them gone, nothing holds on to what was below");
@@ -322,31 +323,32 @@ check_add(void)
     take(binning, 500, &blocks[3]);
     take(binning, 2000, &blocks[4]);
     take(binning, 5000, &blocks[5]);
-    ok(upstreams[3]->live_bytes == 50 && upstreams[2]->live_bytes == 550 && upstreams[1]->live_bytes == 2050 &&
-           upstreams[0]->live_bytes == 5000,
+    ok(all_of(upstreams[3]->live_bytes == 50, upstreams[2]->live_bytes == 550, upstreams[1]->live_bytes == 2050,
+              upstreams[0]->live_bytes == 5000),
        "takes over some of those; all others go where they went");
-    ok(binning->ops->upstream_at(binning, 1, &edge) == TIDE_OK && edge.limit_bytes == 100 &&
-           binning->ops->upstream_at(binning, 3, &edge) == TIDE_OK && edge.limit_bytes == 4096 &&
-           binning->ops->upstream_at(binning, 4, &edge) == TIDE_EINVAL,
+    ok(all_of(binning->ops->upstream_at(binning, 1, &edge) == TIDE_OK, edge.limit_bytes == 100,
+              binning->ops->upstream_at(binning, 3, &edge) == TIDE_OK, edge.limit_bytes == 4096,
+              binning->ops->upstream_at(binning, 4, &edge) == TIDE_EINVAL),
        "they are listed by size");
-    ok(tide_binning_add(binning, 100, &upstreams[2]->base) == TIDE_EINVAL &&
-           tide_binning_add(binning, 4096, &upstreams[2]->base) == TIDE_EINVAL,
+    ok(all_of(tide_binning_add(binning, 100, &upstreams[2]->base) == TIDE_EINVAL,
+              tide_binning_add(binning, 4096, &upstreams[2]->base) == TIDE_EINVAL),
        "two bins of one limit are refused");
     has_words(tide_error_text(), "two bins of up to 4 KiB", "in words");
-    ok(tide_binning_add(binning, 0, &upstreams[2]->base) == TIDE_EINVAL &&
-           tide_binning_add(binning, 1, NULL) == TIDE_EINVAL && tide_binning_add(NULL, 1, binning) == TIDE_EINVAL &&
-           tide_binning_add(&upstreams[0]->base, 1, binning) == TIDE_EINVAL,
+    ok(all_of(tide_binning_add(binning, 0, &upstreams[2]->base) == TIDE_EINVAL,
+              tide_binning_add(binning, 1, NULL) == TIDE_EINVAL, tide_binning_add(NULL, 1, binning) == TIDE_EINVAL,
+              tide_binning_add(&upstreams[0]->base, 1, binning) == TIDE_EINVAL),
        "as is a bin of 0 bytes, one of nothing, and one for what is no binning");
-    ok(tide_binning_add(binning, UINT64_MAX, &upstreams[2]->base) == TIDE_OK &&
-           take(binning, SIZE_MAX, &blocks[5]) != TIDE_OK,
+    ok(all_of(tide_binning_add(binning, UINT64_MAX, &upstreams[2]->base) == TIDE_OK,
+              take(binning, SIZE_MAX, &blocks[5]) != TIDE_OK),
        "the largest limit is one");
 
-    ok(give(binning, blocks[0], 50) == TIDE_OK && upstreams[1]->live_bytes == 2000, "an old block goes where it was");
+    ok(all_of(give(binning, blocks[0], 50) == TIDE_OK, upstreams[1]->live_bytes == 2000),
+       "an old block goes where it was");
     upstreams[2]->fail_deallocate = 1;
-    ok(give(binning, blocks[1], 50) == TIDE_EDRIVER && give(binning, blocks[1], 50) == TIDE_OK,
+    ok(all_of(give(binning, blocks[1], 50) == TIDE_EDRIVER, give(binning, blocks[1], 50) == TIDE_OK),
        "one of a bin that was added, too, at the second attempt if need be");
-    ok(give(binning, blocks[2], 50) == TIDE_OK && give(binning, blocks[3], 500) == TIDE_OK &&
-           give(binning, blocks[4], 2000) == TIDE_OK,
+    ok(all_of(give(binning, blocks[2], 50) == TIDE_OK, give(binning, blocks[3], 500) == TIDE_OK,
+              give(binning, blocks[4], 2000) == TIDE_OK),
        "and all others");
     for (int i = 0; i < 3; i++)
         give(binning, nothing[i], 0);
@@ -354,9 +356,9 @@ check_add(void)
     is_u64(upstreams[2]->deallocate_calls + upstreams[3]->deallocate_calls, 6, "each");
     for (int i = 0; i < 4; i++)
         tide_resource_release(&upstreams[i]->base);
-    ok(!destroyed[0] && !destroyed[1] && !destroyed[2] && !destroyed[3], "it holds on to the bins");
+    ok(all_of(!destroyed[0], !destroyed[1], !destroyed[2], !destroyed[3]), "it holds on to the bins");
     tide_resource_release(binning);
-    ok(destroyed[0] && destroyed[1] && destroyed[2] && destroyed[3], "until it goes itself");
+    ok(all_of(destroyed[0], destroyed[1], destroyed[2], destroyed[3]), "until it goes itself");
 }
 
 #define ADDED   40
@@ -503,7 +505,8 @@ check_base(const struct base_maker *maker)
     if (create_range(base, 256, 16 * KIB, &binning) != TIDE_OK)
         abort();
     tide_resource_release(base);
-    ok(take(binning, 300, &small) == TIDE_OK && take(binning, MIB, &large) == TIDE_OK, "small and large requests pass");
+    ok(all_of(take(binning, 300, &small) == TIDE_OK, take(binning, MIB, &large) == TIDE_OK),
+       "small and large requests pass");
     tide_query(binning, TIDE_QUERY_BYTES_USED, &used);
     is_u64(used, 512 + MIB, "below, the one counts its block, the other itself");
     give(binning, small, 300);
@@ -523,8 +526,8 @@ check_order(void)
     uint64_t behind_one = 0, behind_all = 0;
 
     scene_open(&scene, limits, 3);
-    ok(tide_order(scene.binning, 3, 4) == TIDE_OK && scene.upstreams[3]->last_earlier == 3 &&
-           scene.upstreams[3]->last_later == 4,
+    ok(all_of(tide_order(scene.binning, 3, 4) == TIDE_OK, scene.upstreams[3]->last_earlier == 3,
+              scene.upstreams[3]->last_later == 4),
        "streams are ordered through the layer that follows");
     for (size_t i = 0; i < 3; i++)
         behind_one += scene.upstreams[i]->order_calls;
@@ -582,8 +585,8 @@ check_served(void)
         abort();
     ok(tide_binning_add(binning, 101, fixed) == TIDE_EINVAL, "a bin that is added later, too");
     ok(tide_binning_add(binning, 100, fixed) == TIDE_OK, "unless it serves just that");
-    ok(tide_query(binning, TIDE_QUERY_LARGEST_REQUEST, &largest) == TIDE_EUNSUPPORTED &&
-           tide_query(fixed, TIDE_QUERY_LARGEST_REQUEST, &largest) == TIDE_OK && largest == 100,
+    ok(all_of(tide_query(binning, TIDE_QUERY_LARGEST_REQUEST, &largest) == TIDE_EUNSUPPORTED,
+              tide_query(fixed, TIDE_QUERY_LARGEST_REQUEST, &largest) == TIDE_OK, largest == 100),
        "what serves everything knows no largest request");
     tide_resource_release(fixed);
     tide_resource_release(binning);

@@ -93,39 +93,41 @@ check_calls(void)
     struct tide_resource *callback = make((struct tide_callback_options){ 0 }, &application);
     void *pointer, *other = &other;
 
-    ok(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_OK && upstream->last_bytes == 100 &&
-           upstream->last_alignment == 64 && upstream->last_stream == 3,
+    ok(all_of(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_OK, upstream->last_bytes == 100,
+              upstream->last_alignment == 64, upstream->last_stream == 3),
        "the function gets what is asked for");
     is_u64(figure(callback, TIDE_QUERY_BYTES_USED), 100, "which counts");
     application.status = TIDE_ECAPACITY;
-    ok(tide_allocate(callback, 100, 64, 3, &other) == TIDE_ECAPACITY && other == NULL,
+    ok(all_of(tide_allocate(callback, 100, 64, 3, &other) == TIDE_ECAPACITY, other == NULL),
        "its failure is told, with NULL");
     is_string(tide_error_text(), "application: no more", "and in its words");
     ok(tide_deallocate(callback, pointer, 100, 64, 4) == TIDE_ECAPACITY, "so is that of the other one");
     is_u64(figure(callback, TIDE_QUERY_BYTES_USED), 100, "and nothing has changed");
     application.status = TIDE_OK;
-    ok(tide_deallocate(callback, pointer, 100, 64, 4) == TIDE_OK && upstream->last_stream == 4 &&
-           upstream->live_count == 0 && figure(callback, TIDE_QUERY_BYTES_USED) == 0,
+    ok(all_of(tide_deallocate(callback, pointer, 100, 64, 4) == TIDE_OK, upstream->last_stream == 4,
+              upstream->live_count == 0, figure(callback, TIDE_QUERY_BYTES_USED) == 0),
        "then it goes back");
-    ok(tide_allocate(callback, SIZE_MAX, 1, 0, &pointer) == TIDE_EOVERFLOW &&
-           tide_allocate(callback, (size_t)PTRDIFF_MAX + 1, 1, 0, &pointer) == TIDE_EOVERFLOW &&
-           upstream->allocate_calls == 1,
+    ok(all_of(tide_allocate(callback, SIZE_MAX, 1, 0, &pointer) == TIDE_EOVERFLOW,
+              tide_allocate(callback, (size_t)PTRDIFF_MAX + 1, 1, 0, &pointer) == TIDE_EOVERFLOW,
+              upstream->allocate_calls == 1),
        "what no address space has is not asked for");
-    ok(tide_allocate(callback, 0, 1, 0, &pointer) == TIDE_OK && pointer == NULL && upstream->allocate_calls == 1,
+    ok(all_of(tide_allocate(callback, 0, 1, 0, &pointer) == TIDE_OK, pointer == NULL, upstream->allocate_calls == 1),
        "neither are 0 bytes");
-    ok(tide_deallocate(callback, NULL, 5, 1, 0) == TIDE_EPOINTER && tide_deallocate(callback, &other, 0, 1, 0) == 8,
+    ok(all_of(tide_deallocate(callback, NULL, 5, 1, 0) == TIDE_EPOINTER,
+              tide_deallocate(callback, &other, 0, 1, 0) == 8),
        "NULL and 0 bytes belong together");
     application.answer = &application;
-    ok(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_EUPSTREAM && pointer == NULL,
+    ok(all_of(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_EUPSTREAM, pointer == NULL),
        "NULL with success is a failure");
     has_words(tide_error_text(), "returned NULL, and no failure, for 100 B", "in words");
     application.answer = (void *)0x7020;
-    ok(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_EUPSTREAM && pointer == NULL &&
-           application.freed == (void *)0x7020 && figure(callback, TIDE_QUERY_BYTES_USED) == 0,
+    ok(all_of(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_EUPSTREAM, pointer == NULL,
+              application.freed == (void *)0x7020, figure(callback, TIDE_QUERY_BYTES_USED) == 0),
        "memory of another alignment goes back");
     is_string(tide_error_text(), "callback: the function returned 0x7020, expected a multiple of 64",
               "with words, too");
-    ok(tide_allocate(callback, 100, 32, 3, &pointer) == TIDE_OK && pointer == (void *)0x7020, "and is good for less");
+    ok(all_of(tide_allocate(callback, 100, 32, 3, &pointer) == TIDE_OK, pointer == (void *)0x7020),
+       "and is good for less");
     tide_resource_release(callback);
     tide_resource_release(&upstream->base);
 }
@@ -138,18 +140,18 @@ check_figures(void)
     struct application application = { 0 };
     struct tide_resource *callback = make((struct tide_callback_options){ 0 }, &application);
 
-    ok(figure(callback, TIDE_QUERY_HOST_ACCESS) == 0 && figure(callback, TIDE_QUERY_STREAM_ORDERED) == 0 &&
-           figure(callback, TIDE_QUERY_DEVICE) == UINT64_MAX && tide_order(callback, 1, 2) == TIDE_OK,
+    ok(all_of(figure(callback, TIDE_QUERY_HOST_ACCESS) == 0, figure(callback, TIDE_QUERY_STREAM_ORDERED) == 0,
+              figure(callback, TIDE_QUERY_DEVICE) == UINT64_MAX, tide_order(callback, 1, 2) == TIDE_OK),
        "it lies nowhere and has no streams unless it is told");
     tide_resource_release(callback);
     callback = make(
         (struct tide_callback_options){
             .host_access = true, .stream_ordered = true, .on_device = true, .device = 2, .order = application_order },
         &application);
-    ok(figure(callback, TIDE_QUERY_HOST_ACCESS) == 1 && figure(callback, TIDE_QUERY_STREAM_ORDERED) == 1 &&
-           figure(callback, TIDE_QUERY_DEVICE) == 2,
+    ok(all_of(figure(callback, TIDE_QUERY_HOST_ACCESS) == 1, figure(callback, TIDE_QUERY_STREAM_ORDERED) == 1,
+              figure(callback, TIDE_QUERY_DEVICE) == 2),
        "it says what it is told");
-    ok(tide_order(callback, 1, 2) == TIDE_OK && application.earlier == 1 && application.later == 2,
+    ok(all_of(tide_order(callback, 1, 2) == TIDE_OK, application.earlier == 1, application.later == 2),
        "and streams are the application's to order");
     application.status = TIDE_EDRIVER;
     ok(tide_order(callback, 1, 2) == TIDE_EDRIVER, "who may fail");
@@ -170,11 +172,13 @@ check_bad_input(void)
     struct application application = { 0 };
     struct tide_resource *callback = (struct tide_resource *)&application;
 
-    ok(tide_callback_create(&options, &callback) == TIDE_EINVAL && callback == NULL, "one function is not enough");
+    ok(all_of(tide_callback_create(&options, &callback) == TIDE_EINVAL, callback == NULL),
+       "one function is not enough");
     options.allocate = NULL;
     options.deallocate = application_deallocate;
-    ok(tide_callback_create(&options, &callback) == TIDE_EINVAL &&
-           tide_callback_create(NULL, &callback) == TIDE_EINVAL && tide_callback_create(&options, NULL) == TIDE_EINVAL,
+    ok(all_of(tide_callback_create(&options, &callback) == TIDE_EINVAL,
+              tide_callback_create(NULL, &callback) == TIDE_EINVAL,
+              tide_callback_create(&options, NULL) == TIDE_EINVAL),
        "nor is the other, nor none");
     ok(make((struct tide_callback_options){ .stream_ordered = true }, &application) == NULL,
        "stream order without an order is refused");

@@ -79,17 +79,18 @@ check_one(run_function function, const char *what)
     uint32_t ids[3];
     const struct tidei_callstack *stack = run(function, 5, 64, TIDE_UNWIND_AUTO, &chain, &taken);
 
-    ok(leads_through(stack, &chain, &taken) && stack->count >= chain.count + 3,
+    ok(all_of(leads_through(stack, &chain, &taken), stack->count >= chain.count + 3),
        "%s: a call stack leads to the outermost function", what);
     for (volatile int i = 0; i < 3; i++) { /* volatile: one call of it in the code */
         run(function, 5, 64, i == 0 ? TIDE_UNWIND_DWARF : TIDE_UNWIND_AUTO, &chain, &taken);
         ids[i] = taken.id;
     }
-    ok(ids[0] == ids[1] && ids[1] == ids[2], "the unwinder finds the same");
+    ok(all_of(ids[0] == ids[1], ids[1] == ids[2]), "the unwinder finds the same");
     stack = run(function, 5, 4, TIDE_UNWIND_AUTO, &chain, &taken);
-    ok(leads_through(stack, &chain, &taken) && stack->count == 4, "it is cut off after as many frames as asked for");
+    ok(all_of(leads_through(stack, &chain, &taken), stack->count == 4),
+       "it is cut off after as many frames as asked for");
     stack = run(function, 50, 16, TIDE_UNWIND_AUTO, &chain, &taken);
-    ok(leads_through(stack, &chain, &taken) && stack->count == 16 && stack->frames[5] == stack->frames[15],
+    ok(all_of(leads_through(stack, &chain, &taken), stack->count == 16, stack->frames[5] == stack->frames[15]),
        "a function that calls itself is a frame each time");
     for (volatile int i = 0; i < 2; i++) {
         run(function, 40 + (unsigned)i, 16, TIDE_UNWIND_AUTO, &chain, &taken);
@@ -111,8 +112,8 @@ check_learning(void)
     const struct tidei_callstack *stack;
 
     stack = run(chain_with_pointers, 7, 64, TIDE_UNWIND_AUTO, &chain, &taken);
-    ok(!taken.walk.stopped && stack != NULL && (atomic_load(&stack->checked) & TIDEI_CALLSTACK_ENDED) != 0 &&
-           taken.walk.count == stack->count - 1,
+    ok(all_of(!taken.walk.stopped, stack != NULL, (atomic_load(&stack->checked) & TIDEI_CALLSTACK_ENDED) != 0,
+              taken.walk.count == stack->count - 1),
        "code with frame pointers is walked by them, once the unwinder has found the same");
     stack = run(chain_with_pointers, 7, 64, TIDE_UNWIND_FP, &chain, &taken);
     ok(leads_through(stack, &chain, &taken), "and by them alone");
@@ -176,7 +177,7 @@ check_junk(void)
     tidei_walk_fp((const void *)fake, 64, false, &walk);
     is_u64(walk.count, 1, "so does a return into the first page");
     tidei_walk_fp(elsewhere, 64, false, &walk);
-    ok(walk.count == 0 && walk.off_stack, "what is on no stack of this thread's is not walked");
+    ok(all_of(walk.count == 0, walk.off_stack), "what is on no stack of this thread's is not walked");
 }
 
 static ucontext_t coroutine_back, coroutine;
@@ -272,10 +273,11 @@ check_numbers(void)
 {
     char text[64];
 
-    ok(tidei_callstack_get(0) == NULL && tidei_callstack_get(UINT32_MAX) == NULL, "a number that is none has no stack");
+    ok(all_of(tidei_callstack_get(0) == NULL, tidei_callstack_get(UINT32_MAX) == NULL),
+       "a number that is none has no stack");
     is_string(tidei_callstack_brief(0, text, sizeof(text)), "?", "nor a name");
-    ok(tidei_callstack_options("t", TIDE_CALLSTACK_MOST + 1, TIDE_UNWIND_AUTO) == TIDE_EINVAL &&
-           tidei_callstack_options("t", 1, (enum tide_unwind)7) == TIDE_EINVAL,
+    ok(all_of(tidei_callstack_options("t", TIDE_CALLSTACK_MOST + 1, TIDE_UNWIND_AUTO) == TIDE_EINVAL,
+              tidei_callstack_options("t", 1, (enum tide_unwind)7) == TIDE_EINVAL),
        "more frames than can be, or an unknown way, are refused");
 }
 
@@ -300,7 +302,7 @@ check_fork(void)
 
     if (child == 0)
         _exit(take_here(8) == before && take_here(9) > before ? 0 : 1);
-    ok(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0,
+    ok(all_of(waitpid(child, &status, 0) == child, WIFEXITED(status), WEXITSTATUS(status) == 0),
        "a forked child knows the call stacks of before, and takes new ones");
 }
 

@@ -18,21 +18,21 @@ check_knobs(struct upstream *upstream)
     void *second = NULL;
 
     upstream->fail_allocate = 2;
-    ok(tide_allocate(&upstream->base, 8, 8, 0, &first) == TIDE_OK &&
-           tide_allocate(&upstream->base, 8, 8, 0, &second) == TIDE_ECAPACITY && second == NULL &&
-           tide_allocate(&upstream->base, 8, 8, 0, &second) == TIDE_OK,
+    ok(all_of(tide_allocate(&upstream->base, 8, 8, 0, &first) == TIDE_OK,
+              tide_allocate(&upstream->base, 8, 8, 0, &second) == TIDE_ECAPACITY, second == NULL,
+              tide_allocate(&upstream->base, 8, 8, 0, &second) == TIDE_OK),
        "the upstream fails the nth request and no other");
-    ok(tide_deallocate(&upstream->base, first, 16, 8, 0) == TIDE_EMISMATCH && upstream->wrong_frees == 1,
+    ok(all_of(tide_deallocate(&upstream->base, first, 16, 8, 0) == TIDE_EMISMATCH, upstream->wrong_frees == 1),
        "the upstream counts a free of another size");
     upstream->reuse = true;
     tide_deallocate(&upstream->base, second, 8, 8, 0);
-    ok(tide_allocate(&upstream->base, 8, 8, 0, &first) == TIDE_OK && first == second,
+    ok(all_of(tide_allocate(&upstream->base, 8, 8, 0, &first) == TIDE_OK, first == second),
        "the upstream gives out at once what was freed last");
     upstream->chosen = chosen;
     upstream->chosen_count = 2;
     tide_allocate(&upstream->base, 8, 8, 0, &first);
     tide_allocate(&upstream->base, 8, 8, 0, &second);
-    ok(first == chosen[0] && second == chosen[1], "the upstream gives out chosen addresses in their order");
+    ok(all_of(first == chosen[0], second == chosen[1]), "the upstream gives out chosen addresses in their order");
 }
 
 int

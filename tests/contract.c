@@ -170,7 +170,7 @@ check_zero_bytes(const struct contract *contract, struct tide_resource *resource
 {
     void *pointer = &pointer;
 
-    ok(tide_allocate(resource, 0, TIDE_DEFAULT_ALIGNMENT, 0, &pointer) == TIDE_OK && pointer == NULL,
+    ok(all_of(tide_allocate(resource, 0, TIDE_DEFAULT_ALIGNMENT, 0, &pointer) == TIDE_OK, pointer == NULL),
        "%s: 0 bytes succeed with NULL", contract->name);
     ok(tide_deallocate(resource, NULL, 0, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_OK, "%s: 0 bytes at NULL can be freed",
        contract->name);
@@ -194,16 +194,16 @@ check_refusals(const struct contract *contract, struct tide_resource *resource)
 
     tide_allocate(resource, 1, 1, 0, &block);
     used = used_bytes(resource);
-    ok(tide_allocate(resource, 1, 3, 0, &pointer) == TIDE_EINVAL && pointer == NULL,
+    ok(all_of(tide_allocate(resource, 1, 3, 0, &pointer) == TIDE_EINVAL, pointer == NULL),
        "%s: an alignment that is no power of two is refused", contract->name);
-    ok(tide_allocate(resource, 1, 0, 0, &pointer) == TIDE_EINVAL &&
-           tide_allocate(resource, 1, 1, 0, NULL) == TIDE_EINVAL,
+    ok(all_of(tide_allocate(resource, 1, 0, 0, &pointer) == TIDE_EINVAL,
+              tide_allocate(resource, 1, 1, 0, NULL) == TIDE_EINVAL),
        "%s: alignment 0 and NULL are refused", contract->name);
-    ok(is_refused(resource, SIZE_MAX, 1) && is_refused(resource, SIZE_MAX, 256), "%s: SIZE_MAX bytes are refused",
+    ok(all_of(is_refused(resource, SIZE_MAX, 1), is_refused(resource, SIZE_MAX, 256)), "%s: SIZE_MAX bytes are refused",
        contract->name);
-    ok(tide_error_text()[0] != '\0' && strchr(tide_error_text(), '\n') == NULL, "%s: the refusal has a line of text",
-       contract->name);
-    ok(is_refused(resource, SIZE_MAX - 256 * 1024, 1) && is_refused(resource, SIZE_MAX - 256 * 1024, 256),
+    ok(all_of(tide_error_text()[0] != '\0', strchr(tide_error_text(), '\n') == NULL),
+       "%s: the refusal has a line of text", contract->name);
+    ok(all_of(is_refused(resource, SIZE_MAX - 256 * 1024, 1), is_refused(resource, SIZE_MAX - 256 * 1024, 256)),
        "%s: SIZE_MAX - 256 KiB bytes are refused", contract->name);
     ok(used_bytes(resource) == used, "%s: what is refused changes nothing", contract->name);
     tide_deallocate(resource, block, 1, 1, 0);
@@ -214,7 +214,7 @@ check_queries(const struct contract *contract, struct tide_resource *resource)
 {
     uint64_t figure = 5;
 
-    ok(tide_query(resource, (enum tide_query)1000, &figure) == TIDE_EUNSUPPORTED && figure == 0,
+    ok(all_of(tide_query(resource, (enum tide_query)1000, &figure) == TIDE_EUNSUPPORTED, figure == 0),
        "%s: an unknown figure is unsupported and 0", contract->name);
     ok(tide_order(resource, 0, 0) == TIDE_OK, "%s: a stream can be ordered after itself", contract->name);
 }
@@ -234,7 +234,7 @@ check_shape(const struct contract *contract, struct tide_resource *resource)
     ok((edges == 0) == (resource->upstream == NULL), "%s: it lists what is below it", contract->name);
     resource->ops->describe(resource, &whole_text);
     resource->ops->describe(resource, &cut_text);
-    ok(whole_text.length == cut_text.length && strncmp(whole, cut, sizeof(cut) - 1) == 0,
+    ok(all_of(whole_text.length == cut_text.length, strncmp(whole, cut, sizeof(cut) - 1) == 0),
        "%s: it describes itself the same into a short buffer", contract->name);
     ok(strcmp(tide_resource_name(resource), contract->name) == 0, "%s: it bears its name", contract->name);
 }
@@ -262,10 +262,10 @@ check_wrong_frees(const struct contract *contract, struct tide_resource *resourc
         skip(1, "it does not know its pointers");
         return;
     }
-    ok(tide_allocate(resource, bytes, 256, 0, &pointer) == TIDE_OK &&
-           tide_deallocate(resource, &pointer, bytes, 256, 0) != TIDE_OK &&
-           tide_deallocate(resource, pointer, bytes, 256, 0) == TIDE_OK &&
-           tide_deallocate(resource, pointer, bytes, 256, 0) != TIDE_OK,
+    ok(all_of(tide_allocate(resource, bytes, 256, 0, &pointer) == TIDE_OK,
+              tide_deallocate(resource, &pointer, bytes, 256, 0) != TIDE_OK,
+              tide_deallocate(resource, pointer, bytes, 256, 0) == TIDE_OK,
+              tide_deallocate(resource, pointer, bytes, 256, 0) != TIDE_OK),
        "%s: an unknown pointer and a second free are refused", contract->name);
 }
 

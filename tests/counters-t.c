@@ -406,8 +406,8 @@ check_crowd(void)
     ok(seen.bytes.peak >= crowd.held_peak, "the peak is at least what the callers held at once");
     ok(seen.bytes.peak <= (int64_t)upstream->peak_bytes, "and at most what upstream had out");
     diag("%" PRId64 " <= %" PRId64 " <= %" PRIu64, crowd.held_peak, seen.bytes.peak, upstream->peak_bytes);
-    ok(seen.bytes.current == 0 && seen.count.current == 0, "all of it is back");
-    ok(seen.bytes.total == sum.bytes && seen.count.total == sum.count, "and the totals are those of the threads");
+    ok(all_of(seen.bytes.current == 0, seen.count.current == 0), "all of it is back");
+    ok(all_of(seen.bytes.total == sum.bytes, seen.count.total == sum.count), "and the totals are those of the threads");
     tide_resource_release(crowd.top);
     tide_resource_release(&upstream->base);
 }
@@ -425,7 +425,7 @@ check_bound(void)
 
     is_u64(crowd_run(&crowd, 3000, &sum), 0, "sixteen threads at a limit: what was let through is taken back");
     tide_statistics_read(crowd.top, &seen);
-    ok(seen.bytes.peak <= (int64_t)upstream->peak_bytes && upstream->peak_bytes <= 20000,
+    ok(all_of(seen.bytes.peak <= (int64_t)upstream->peak_bytes, upstream->peak_bytes <= 20000),
        "neither a peak nor what upstream had passes it");
     is_u64(limit_used(limit), 0, "and nothing is left");
     tide_resource_release(crowd.top);
@@ -535,7 +535,7 @@ check_last_byte(void)
         pthread_create(&fillers[i].thread, NULL, idler_run, &fillers[i]);
     }
     pthread_barrier_wait(&barrier);
-    ok(take(limit, LAST_BYTES + 1, &pointer) == TIDE_ELIMIT && take(limit, LAST_BYTES, &pointer) == TIDE_OK,
+    ok(all_of(take(limit, LAST_BYTES + 1, &pointer) == TIDE_ELIMIT, take(limit, LAST_BYTES, &pointer) == TIDE_OK),
        "what idle threads hold in reserve is there for one that needs all");
     is_string(take(limit, 1, &pointer) == TIDE_ELIMIT ? tide_error_text() : "passed",
               "limit: 1 B request exceeds 97.66 KiB limit (97.66 KiB in use)", "and nobody gets another byte");
@@ -577,11 +577,11 @@ check_windows(void)
     take(statistics, 1000, &pointer);
     take(statistics, 1000, &pointer);
     tide_statistics_read(statistics, &seen);
-    ok(seen.bytes.current == 2010 && seen.bytes.peak == 2010, "others are not held up by it");
+    ok(all_of(seen.bytes.current == 2010, seen.bytes.peak == 2010), "others are not held up by it");
     point_release();
     pthread_join(thread, &done);
     tide_statistics_read(statistics, &seen);
-    ok(done != NULL && seen.bytes.current == 2110 && seen.bytes.peak == 2110, "and it counts once");
+    ok(all_of(done != NULL, seen.bytes.current == 2110, seen.bytes.peak == 2110), "and it counts once");
 
     point_arm("ledger.asked", NULL);
     pthread_create(&thread, NULL, run_take, statistics);
@@ -592,7 +592,7 @@ check_windows(void)
     point_release();
     pthread_join(thread, &done);
     tide_statistics_read(statistics, &seen);
-    ok(done != NULL && seen.bytes.current == 3210 && seen.bytes.peak == 3210 && seen.count.total == 6,
+    ok(all_of(done != NULL, seen.bytes.current == 3210, seen.bytes.peak == 3210, seen.count.total == 6),
        "which finds it done");
     tide_resource_release(statistics);
     tide_resource_release(base);

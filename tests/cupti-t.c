@@ -76,23 +76,23 @@ test_event_calls(void)
     record->call_function = 5;
     record->call_span = 0 << 16 | 100;
     tidei_pair_run(pair, 0, 0, record_count);
-    ok(tidei_event_calls_next(&walk, pair, &call) && call.allocation_id == 1 && !call.is_free &&
-           call.part.start == 1010 && call.part.end == 1090 && call.part.function == 1 && call.part.result == 0,
+    ok(all_of(tidei_event_calls_next(&walk, pair, &call), call.allocation_id == 1, !call.is_free,
+              call.part.start == 1010, call.part.end == 1090, call.part.function == 1, call.part.result == 0),
        "a call in the record of its event");
-    ok(tidei_event_calls_next(&walk, pair, &call) && call.allocation_id == 2 && call.part.start == 1110 &&
-           call.part.result == 2 && call.part.correlation == 77,
+    ok(all_of(tidei_event_calls_next(&walk, pair, &call), call.allocation_id == 2, call.part.start == 1110,
+              call.part.result == 2, call.part.correlation == 77),
        "one behind it, that failed");
-    ok(tidei_event_calls_next(&walk, pair, &call) && call.allocation_id == 2 && call.part.start == 1130,
+    ok(all_of(tidei_event_calls_next(&walk, pair, &call), call.allocation_id == 2, call.part.start == 1130),
        "and a second one, up to the end of the event");
-    ok(tidei_event_calls_next(&walk, pair, &call) && call.allocation_id == 3 && call.is_free && call.part.end == 1600,
+    ok(all_of(tidei_event_calls_next(&walk, pair, &call), call.allocation_id == 3, call.is_free, call.part.end == 1600),
        "the call of a free belongs to its allocation");
     ok(!tidei_event_calls_next(&walk, pair, &call),
        "calls that begin before their event, end after it or before they begin, or have no function, are none");
     ok(!tidei_event_calls_next(&walk, pair, &call), "the end stays the end");
     is_string(tidei_function_name(1), "cuMemAllocFromPoolAsync", "a function has its name");
-    ok(tidei_function_name(0) == NULL && tidei_function_name(63) == NULL && tidei_function_name(100000) == NULL,
+    ok(all_of(tidei_function_name(0) == NULL, tidei_function_name(63) == NULL, tidei_function_name(100000) == NULL),
        "a number without one has none");
-    ok(tidei_function_is_free(5) && !tidei_function_is_free(1) && !tidei_function_is_free(0), "some of them free");
+    ok(all_of(tidei_function_is_free(5), !tidei_function_is_free(1), !tidei_function_is_free(0)), "some of them free");
 }
 
 static struct tidei_device_event
@@ -147,7 +147,7 @@ test_names(void)
         different += (name == NULL) != (value == NULL) || (name != NULL && strcmp(name, value) != 0);
         sqlite3_reset(select);
     }
-    ok(select != NULL && different == 0, "the view StringIds has every function by its number, and no other");
+    ok(all_of(select != NULL, different == 0), "the view StringIds has every function by its number, and no other");
     sqlite3_finalize(select);
     sqlite3_close(db);
 }
@@ -178,11 +178,11 @@ test_devices(void)
     tidei_device_events_run(devices, &timeline, 200);
     rows = tidei_device_events_rows(devices, &count);
     is_u64(count, 1, "then it has one row, though two contexts have told it");
-    ok(count == 1 && rows[0].event.context == 1 + (rows[0].event.ticks == 107) && rows[0].os_tid == 4711 &&
-           strcmp(rows[0].function, "cuMemAlloc_v2") == 0 && rows[0].allocation_id == 0,
+    ok(all_of(count == 1, rows[0].event.context == 1 + (rows[0].event.ticks == 107), rows[0].os_tid == 4711,
+              strcmp(rows[0].function, "cuMemAlloc_v2") == 0, rows[0].allocation_id == 0),
        "with the function and the thread that called it");
     outside = tidei_device_events_outside(devices, &count);
-    ok(count == 1 && outside[0].thread_id == 3 && outside[0].start_ns == 50 && outside[0].duration_ns == 5,
+    ok(all_of(count == 1, outside[0].thread_id == 3, outside[0].start_ns == 50, outside[0].duration_ns == 5),
        "and the call a row of its own");
     tidei_device_events_written(devices);
     is_u64(row_count(devices), 0, "rows that are written go");
@@ -198,9 +198,9 @@ test_devices(void)
     tidei_device_events_run(devices, &timeline, 300);
     rows = tidei_device_events_rows(devices, &count);
     is_u64(count, 3, "an event whose call a log has not told of yet waits");
-    ok(count == 3 && rows[0].event.correlation == 3 && rows[0].function == NULL && rows[0].os_tid == 0,
+    ok(all_of(count == 3, rows[0].event.correlation == 3, rows[0].function == NULL, rows[0].os_tid == 0),
        "one whose call is not followed has a row without");
-    ok(count == 3 && rows[1].event.ticks == 247 && rows[2].event.ticks == 248,
+    ok(all_of(count == 3, rows[1].event.ticks == 247, rows[2].event.ticks == 248),
        "events without a number are never the same, and rows are in the order of time");
     tidei_device_events_written(devices);
     tidei_device_events_run(devices, &timeline, 400);
@@ -208,7 +208,7 @@ test_devices(void)
     tidei_device_events_add_own(devices, &own);
     tidei_device_events_run(devices, &timeline, 500);
     rows = tidei_device_events_rows(devices, &count);
-    ok(count == 1 && rows[0].allocation_id == 9 && rows[0].os_tid == 4711 && rows[0].ns == 122,
+    ok(all_of(count == 1, rows[0].allocation_id == 9, rows[0].os_tid == 4711, rows[0].ns == 122),
        "and gets its allocation in the end");
     tidei_device_events_written(devices);
     tidei_device_events_outside(devices, &count);
@@ -240,8 +240,9 @@ test_devices(void)
     tidei_device_events_run(devices, &timeline, 1000);
     rows = tidei_device_events_rows(devices, &count);
     is_u64(count, 4, "what one context tells of an address is never told twice, though the numbers are the same");
-    ok(count == 4 && rows[0].function != NULL && rows[0].os_tid == 4711, "what happened within the call is the call's");
-    ok(count == 4 && rows[1].function == NULL && rows[2].function == NULL && rows[3].os_tid == 0,
+    ok(all_of(count == 4, rows[0].function != NULL, rows[0].os_tid == 4711),
+       "what happened within the call is the call's");
+    ok(all_of(count == 4, rows[1].function == NULL, rows[2].function == NULL, rows[3].os_tid == 0),
        "what happened outside of it is not, though it has the number");
     tidei_device_events_written(devices);
     call = call_of(1010, 7, false);
@@ -251,7 +252,7 @@ test_devices(void)
     tidei_device_events_add_events(devices, events, 1);
     tidei_device_events_run(devices, &timeline, 1100);
     rows = tidei_device_events_rows(devices, &count);
-    ok(count == 1 && rows[0].function == NULL, "nor is a release that of a call that allocates");
+    ok(all_of(count == 1, rows[0].function == NULL), "nor is a release that of a call that allocates");
     is_u64(tidei_device_events_dropped(devices), 0, "nothing was lost");
     tidei_device_events_free(devices);
 }
@@ -294,25 +295,25 @@ test_activity(void)
     memory.memoryPoolConfig.address = 0x2000;
     memory.memoryPoolConfig.pool.size = 32;
     memory.memoryPoolConfig.utilizedSize = 16;
-    ok(tidei_activity_parse(&memory, 17, &event) && event.pool == TIDEI_DEVICE_POOL_LOCAL &&
-           event.pool_address == 0x2000 && event.pool_bytes == 32 && event.pool_used_bytes == 16 && event.pool_pid == 0,
+    ok(all_of(tidei_activity_parse(&memory, 17, &event), event.pool == TIDEI_DEVICE_POOL_LOCAL,
+              event.pool_address == 0x2000, event.pool_bytes == 32, event.pool_used_bytes == 16, event.pool_pid == 0),
        "with one");
-    ok(tidei_activity_parse(&memory, 16, &event) && event.pool_bytes == 32 && event.pool_used_bytes == UINT64_MAX,
+    ok(all_of(tidei_activity_parse(&memory, 16, &event), event.pool_bytes == 32, event.pool_used_bytes == UINT64_MAX),
        "an older CUPTI does not say what is used of it");
     memory.memoryPoolConfig.memoryPoolType = CUPTI_ACTIVITY_MEMORY_POOL_TYPE_IMPORTED;
-    ok(tidei_activity_parse(&memory, 130000, &event) && event.pool == TIDEI_DEVICE_POOL_IMPORTED &&
-           event.pool_pid == 32 && event.pool_bytes == 0,
+    ok(all_of(tidei_activity_parse(&memory, 130000, &event), event.pool == TIDEI_DEVICE_POOL_IMPORTED,
+              event.pool_pid == 32, event.pool_bytes == 0),
        "with one of another process");
     memory.memoryOperationType = CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_INVALID;
     ok(!tidei_activity_parse(&memory, 130000, &event), "a record that says nothing");
-    ok(tidei_activity_parse(&pool, 130000, &event) && event.kind == TIDEI_DEVICE_POOL_TRIMMED && event.address == 0 &&
-           event.pool_address == 0x2000 && event.bytes == 3 && event.pool_used_bytes == 16 &&
-           event.pool_threshold_bytes == UINT64_MAX && event.stream == TIDEI_NO_NUMBER,
+    ok(all_of(tidei_activity_parse(&pool, 130000, &event), event.kind == TIDEI_DEVICE_POOL_TRIMMED, event.address == 0,
+              event.pool_address == 0x2000, event.bytes == 3, event.pool_used_bytes == 16,
+              event.pool_threshold_bytes == UINT64_MAX, event.stream == TIDEI_NO_NUMBER),
        "a pool that is trimmed");
     pool.memoryPoolOperationType = CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_CREATED;
     pool.memoryPoolType = CUPTI_ACTIVITY_MEMORY_POOL_TYPE_IMPORTED;
-    ok(tidei_activity_parse(&pool, 130000, &event) && event.kind == TIDEI_DEVICE_POOL_CREATED && event.bytes == 0 &&
-           event.pool == TIDEI_DEVICE_POOL_IMPORTED && event.pool_bytes == 0,
+    ok(all_of(tidei_activity_parse(&pool, 130000, &event), event.kind == TIDEI_DEVICE_POOL_CREATED, event.bytes == 0,
+              event.pool == TIDEI_DEVICE_POOL_IMPORTED, event.pool_bytes == 0),
        "one that is imported");
     pool.memoryPoolOperationType = CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_INVALID;
     ok(!tidei_activity_parse(&pool, 130000, &event), "a pool's record that says nothing");

@@ -103,7 +103,7 @@ main(void)
     ok(good, "what was live and free at each failure, and its cause, are those of brute force");
     diag("limit %d, capacity %d, fragmentation %d", seen_causes[FAILURE_LIMIT], seen_causes[FAILURE_CAPACITY],
          seen_causes[FAILURE_FRAGMENTATION]);
-    ok(seen_causes[FAILURE_LIMIT] > 0 && seen_causes[FAILURE_CAPACITY] + seen_causes[FAILURE_FRAGMENTATION] > 0,
+    ok(all_of(seen_causes[FAILURE_LIMIT] > 0, seen_causes[FAILURE_CAPACITY] + seen_causes[FAILURE_FRAGMENTATION] > 0),
        "limits and full pools were among them");
     unlink(TRACE);
     return done();

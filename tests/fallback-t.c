@@ -70,48 +70,48 @@ check_ways(void)
     fallback = over(&first->base, &second->base, false);
     first->capacity_bytes = 1000;
     second->capacity_bytes = 1000;
-    ok(take(fallback, 600, &a) == TIDE_OK && first->live_bytes == 600 && second->allocate_calls == 0,
+    ok(all_of(take(fallback, 600, &a) == TIDE_OK, first->live_bytes == 600, second->allocate_calls == 0),
        "the first is asked first");
-    ok(take(fallback, 600, &b) == TIDE_OK && first->live_bytes == 600 && second->live_bytes == 600,
+    ok(all_of(take(fallback, 600, &b) == TIDE_OK, first->live_bytes == 600, second->live_bytes == 600),
        "what it has no room for the second serves");
     is_u64(served(fallback), 1, "which counts");
-    ok(take(fallback, 600, &c) == TIDE_ECAPACITY && c == NULL, "what neither has room for fails, with NULL");
+    ok(all_of(take(fallback, 600, &c) == TIDE_ECAPACITY, c == NULL), "what neither has room for fails, with NULL");
     is_string(tide_error_text(),
               "fallback: upstream: 600 bytes exceed its capacity; then upstream: 600 bytes exceed its capacity",
               "with the words of both");
-    ok(give(fallback, b, 600) == TIDE_OK && second->live_bytes == 0 && first->live_bytes == 600,
+    ok(all_of(give(fallback, b, 600) == TIDE_OK, second->live_bytes == 0, first->live_bytes == 600),
        "a free finds its way");
-    ok(give(fallback, a, 600) == TIDE_OK && first->live_bytes == 0, "to either");
-    ok(take(fallback, 600, &a) == TIDE_OK && first->live_bytes == 600, "then the first has room again");
-    ok(give(fallback, b, 600) == TIDE_EPOINTER && first->wrong_frees == 1 && second->wrong_frees == 0,
+    ok(all_of(give(fallback, a, 600) == TIDE_OK, first->live_bytes == 0), "to either");
+    ok(all_of(take(fallback, 600, &a) == TIDE_OK, first->live_bytes == 600), "then the first has room again");
+    ok(all_of(give(fallback, b, 600) == TIDE_EPOINTER, first->wrong_frees == 1, second->wrong_frees == 0),
        "what is out of neither is none of the first's");
     give(fallback, a, 600);
     first->wrong_frees = 0;
 
     first->fail_allocate = 1;
     first->fail_status = TIDE_ELIMIT;
-    ok(take(fallback, 0, &zero) == TIDE_OK && zero == NULL && second->deallocate_calls == 1,
+    ok(all_of(take(fallback, 0, &zero) == TIDE_OK, zero == NULL, second->deallocate_calls == 1),
        "a limit is want of memory");
-    ok(give(fallback, zero, 0) == TIDE_OK && second->deallocate_calls == 2, "0 bytes find their way, too");
+    ok(all_of(give(fallback, zero, 0) == TIDE_OK, second->deallocate_calls == 2), "0 bytes find their way, too");
     first->fail_allocate = 1;
     first->fail_status = TIDE_EDRIVER;
-    ok(take(fallback, 1, &a) == TIDE_EDRIVER && second->live_count == 0, "another failure is not");
+    ok(all_of(take(fallback, 1, &a) == TIDE_EDRIVER, second->live_count == 0), "another failure is not");
 
     first->fail_allocate = 1;
     first->fail_status = TIDE_ECAPACITY;
     take(fallback, 10, &a);
     second->fail_deallocate = 1;
-    ok(give(fallback, a, 10) == TIDE_EDRIVER && give(fallback, a, 10) == TIDE_OK && second->live_count == 0,
+    ok(all_of(give(fallback, a, 10) == TIDE_EDRIVER, give(fallback, a, 10) == TIDE_OK, second->live_count == 0),
        "what the second does not take back can be freed again");
-    ok(first->wrong_frees == 0 && second->wrong_frees == 0 && first->live_count == 0, "and nothing is lost");
-    ok(give(fallback, a, 10) == TIDE_EPOINTER && first->wrong_frees == 1, "but not twice");
+    ok(all_of(first->wrong_frees == 0, second->wrong_frees == 0, first->live_count == 0), "and nothing is lost");
+    ok(all_of(give(fallback, a, 10) == TIDE_EPOINTER, first->wrong_frees == 1), "but not twice");
     tide_resource_release(fallback);
 
     make_two(&first, &second);
     fallback = over(&first->base, &second->base, true);
     first->fail_allocate = 1;
     first->fail_status = TIDE_EINVAL;
-    ok(take(fallback, 1, &a) == TIDE_OK && give(fallback, a, 1) == TIDE_OK && second->allocate_calls == 1,
+    ok(all_of(take(fallback, 1, &a) == TIDE_OK, give(fallback, a, 1) == TIDE_OK, second->allocate_calls == 1),
        "unless it is asked to go on after any");
     ok(first->live_count + second->live_count == 0, "and nothing is lost");
     tide_resource_release(fallback);
@@ -141,10 +141,10 @@ check_shape(void)
     first->destroyed = &gone[0];
     second->destroyed = &gone[1];
     fallback = over(&first->base, &second->base, false);
-    ok(fallback->ops->upstream_at(fallback, 0, &edge) == TIDE_OK && edge.resource == &second->base,
+    ok(all_of(fallback->ops->upstream_at(fallback, 0, &edge) == TIDE_OK, edge.resource == &second->base),
        "its upstream is the second");
-    ok(fallback->ops->upstream_at(fallback, 1, &edge) == TIDE_OK && edge.resource == &first->base &&
-           edge.limit_bytes == UINT64_MAX && fallback->ops->upstream_at(fallback, 2, &edge) == TIDE_EINVAL,
+    ok(all_of(fallback->ops->upstream_at(fallback, 1, &edge) == TIDE_OK, edge.resource == &first->base,
+              edge.limit_bytes == UINT64_MAX, fallback->ops->upstream_at(fallback, 2, &edge) == TIDE_EINVAL),
        "then the first, and no more");
     first->fail_allocate = 2;
     take(fallback, 100, &a);
@@ -152,24 +152,24 @@ check_shape(void)
     ok(figure(fallback, TIDE_QUERY_BYTES_USED) == 110, "bytes of both add up");
     ok(figure(fallback, TIDE_QUERY_DEVICE) == UINT64_MAX, "what one does not know, both do not");
     first->order_all_status = TIDE_EDRIVER;
-    ok(tide_order(fallback, 3, 4) == TIDE_OK && first->last_later == 4 && second->last_later == 4,
+    ok(all_of(tide_order(fallback, 3, 4) == TIDE_OK, first->last_later == 4, second->last_later == 4),
        "streams are ordered in both");
-    ok(tide_order(fallback, TIDE_STREAM_ALL, 4) == TIDE_EDRIVER && second->order_all_calls == 1,
+    ok(all_of(tide_order(fallback, TIDE_STREAM_ALL, 4) == TIDE_EDRIVER, second->order_all_calls == 1),
        "also where one fails, which is told");
-    ok(tide_trim(fallback, 5) == TIDE_OK && first->last_keep_bytes == 5 && second->last_keep_bytes == 5,
+    ok(all_of(tide_trim(fallback, 5) == TIDE_OK, first->last_keep_bytes == 5, second->last_keep_bytes == 5),
        "both are trimmed");
     tide_resource_release(fallback);
-    ok(gone[0] && gone[1], "it goes with both");
+    ok(all_of(gone[0], gone[1]), "it goes with both");
 
     fallback = over(host, sim, false);
     is_u64(figure(fallback, TIDE_QUERY_CAPACITY), 12000, "capacities add up");
     is_u64(figure(fallback, TIDE_QUERY_HOST_ACCESS), 0, "the host may use it where it may use both");
-    ok(take(fallback, 4999, &a) == TIDE_OK && take(fallback, 100, &b) == TIDE_OK &&
-           figure(fallback, TIDE_QUERY_BYTES_USED) == 5099 &&
-           figure(fallback, TIDE_QUERY_BYTES_USED_HIGH) == UINT64_MAX,
+    ok(all_of(take(fallback, 4999, &a) == TIDE_OK, take(fallback, 100, &b) == TIDE_OK,
+              figure(fallback, TIDE_QUERY_BYTES_USED) == 5099,
+              figure(fallback, TIDE_QUERY_BYTES_USED_HIGH) == UINT64_MAX),
        "it knows no highs");
-    ok(give(fallback, a, 4999) == TIDE_OK && give(fallback, b, 100) == TIDE_OK &&
-           figure(fallback, TIDE_QUERY_BYTES_USED) == 0,
+    ok(all_of(give(fallback, a, 4999) == TIDE_OK, give(fallback, b, 100) == TIDE_OK,
+              figure(fallback, TIDE_QUERY_BYTES_USED) == 0),
        "all of them go back");
     tide_resource_release(fallback);
 
@@ -177,12 +177,12 @@ check_shape(void)
     if (tide_limit_create(&second->base, &options, &limit) != TIDE_OK)
         abort();
     fallback = over(limit, &second->base, false);
-    ok(take(fallback, 400, &a) == TIDE_OK && take(fallback, 400, &b) == TIDE_OK && served(fallback) == 1,
+    ok(all_of(take(fallback, 400, &a) == TIDE_OK, take(fallback, 400, &b) == TIDE_OK, served(fallback) == 1),
        "the first may end in the second");
     is_u64(figure(fallback, TIDE_QUERY_BYTES_USED), 800, "whose bytes count once");
-    ok(tide_order(fallback, 3, 4) == TIDE_OK && second->order_calls == 1, "and whose streams are ordered once");
-    ok(give(fallback, b, 400) == TIDE_OK && give(fallback, a, 400) == TIDE_OK && second->wrong_frees == 0 &&
-           second->live_count == 0,
+    ok(all_of(tide_order(fallback, 3, 4) == TIDE_OK, second->order_calls == 1), "and whose streams are ordered once");
+    ok(all_of(give(fallback, b, 400) == TIDE_OK, give(fallback, a, 400) == TIDE_OK, second->wrong_frees == 0,
+              second->live_count == 0),
        "and all goes back");
     tide_resource_release(fallback);
 }
@@ -215,8 +215,9 @@ check_reuse(void)
     take(between, 10, &pointer);
     gate->after_deallocate = take_between;
     gate->context = first;
-    ok(give(between, pointer, 10) == TIDE_OK && between_pointer == pointer, "an address may come back during its free");
-    ok(give(between, between_pointer, 10) == TIDE_OK && second->live_count == 0 && first->wrong_frees == 0,
+    ok(all_of(give(between, pointer, 10) == TIDE_OK, between_pointer == pointer),
+       "an address may come back during its free");
+    ok(all_of(give(between, between_pointer, 10) == TIDE_OK, second->live_count == 0, first->wrong_frees == 0),
        "and is freed where it belongs");
     tide_resource_release(between);
 }
@@ -266,9 +267,10 @@ check_threads(void)
         wrong += (uintptr_t)seen;
     }
     is_u64(wrong, 0, "threads are served by both");
-    ok(first->live_count == 0 && second->live_count == 0 && first->wrong_frees + second->wrong_frees == 0,
+    ok(all_of(first->live_count == 0, second->live_count == 0, first->wrong_frees + second->wrong_frees == 0),
        "and all finds its way back");
-    ok(served(fallback) == second->deallocate_calls && served(fallback) > 0, "what the second has served is exact");
+    ok(all_of(served(fallback) == second->deallocate_calls, served(fallback) > 0),
+       "what the second has served is exact");
     tide_resource_release(fallback);
 }
 
@@ -282,14 +284,14 @@ check_bad_input(void)
     struct tide_resource *fallback = (struct tide_resource *)&options;
 
     make_two(&first, &second);
-    ok(tide_fallback_create(NULL, &second->base, NULL, &fallback) == TIDE_EINVAL && fallback == NULL &&
-           tide_fallback_create(&first->base, NULL, NULL, &fallback) == TIDE_EINVAL &&
-           tide_fallback_create(&first->base, &second->base, NULL, NULL) == TIDE_EINVAL,
+    ok(all_of(tide_fallback_create(NULL, &second->base, NULL, &fallback) == TIDE_EINVAL, fallback == NULL,
+              tide_fallback_create(&first->base, NULL, NULL, &fallback) == TIDE_EINVAL,
+              tide_fallback_create(&first->base, &second->base, NULL, NULL) == TIDE_EINVAL),
        "there is none of NULL");
-    ok(tide_fallback_create(&first->base, &first->base, NULL, &fallback) == TIDE_EINVAL &&
-           tide_fallback_create(&first->base, &second->base, &options, &fallback) == TIDE_EINVAL,
+    ok(all_of(tide_fallback_create(&first->base, &first->base, NULL, &fallback) == TIDE_EINVAL,
+              tide_fallback_create(&first->base, &second->base, &options, &fallback) == TIDE_EINVAL),
        "nor of one resource, nor of options without a size");
-    ok(served(NULL) == UINT64_MAX && served(&first->base) == UINT64_MAX, "what is none has served nothing");
+    ok(all_of(served(NULL) == UINT64_MAX, served(&first->base) == UINT64_MAX), "what is none has served nothing");
     tide_resource_release(&first->base);
     tide_resource_release(&second->base);
 }

@@ -63,8 +63,9 @@ check_choice(void)
     struct tide_fault_figures counts = { TIDE_FIGURES(counts) };
 
     is_string(pattern(fault, 8, 6), "..x...", "the third of all fails, with NULL, and no other");
-    ok(upstream->allocate_calls == 5 && upstream->live_count == 0, "and never reaches what is below");
-    ok(tide_fault_read(fault, &counts) == TIDE_OK && counts.counted == 6 && counts.planted == 1, "all were counted");
+    ok(all_of(upstream->allocate_calls == 5, upstream->live_count == 0), "and never reaches what is below");
+    ok(all_of(tide_fault_read(fault, &counts) == TIDE_OK, counts.counted == 6, counts.planted == 1),
+       "all were counted");
     is_string(tide_error_text(), "fault: planted failure of request 3 (8 B): chosen by nth", "the text says why");
     ok(tide_fault_restart(fault, 1) == TIDE_OK, "it can begin again");
     is_string(pattern(fault, 8, 3), "x..", "with another one");
@@ -74,29 +75,29 @@ check_choice(void)
 
     fault = make((struct tide_fault_options){ .every = 3, .nth = 4, .status = TIDE_EDRIVER }, NULL);
     is_string(pattern(fault, 0, 7), "..xx.x.", "every third and the fourth fail, of 0 bytes, too");
-    ok(tide_fault_restart(fault, 1) == TIDE_OK && ask(fault, 1) == TIDE_EDRIVER && tide_error_driver() == 999,
+    ok(all_of(tide_fault_restart(fault, 1) == TIDE_OK, ask(fault, 1) == TIDE_EDRIVER, tide_error_driver() == 999),
        "with the status that was asked for");
     tide_resource_release(fault);
 
     fault = make((struct tide_fault_options){ .above_bytes = 100 }, NULL);
-    ok(ask(fault, 100) == TIDE_OK && ask(fault, 101) == TIDE_ECAPACITY && ask(fault, 0) == TIDE_OK,
+    ok(all_of(ask(fault, 100) == TIDE_OK, ask(fault, 101) == TIDE_ECAPACITY, ask(fault, 0) == TIDE_OK),
        "all over a size fail");
     has_words(tide_error_text(), "chosen by above", "and the text says so");
     tide_resource_release(fault);
     fault = make((struct tide_fault_options){ .above_bytes = 100, .nth = 2 }, NULL);
-    ok(ask(fault, 101) == TIDE_OK && ask(fault, 100) == TIDE_OK && ask(fault, 101) == TIDE_ECAPACITY &&
-           ask(fault, 101) == TIDE_OK,
+    ok(all_of(ask(fault, 101) == TIDE_OK, ask(fault, 100) == TIDE_OK, ask(fault, 101) == TIDE_ECAPACITY,
+              ask(fault, 101) == TIDE_OK),
        "or the second of these");
     tide_resource_release(fault);
 
     fault = make((struct tide_fault_options){ .after_bytes = 1000 }, &upstream);
-    ok(ask(fault, 999) == TIDE_OK && ask(fault, 1) == TIDE_OK && ask(fault, 1) == TIDE_ECAPACITY,
+    ok(all_of(ask(fault, 999) == TIDE_OK, ask(fault, 1) == TIDE_OK, ask(fault, 1) == TIDE_ECAPACITY),
        "all fail once so much was handed out");
     has_words(tide_error_text(), "chosen by after_bytes", "and the text says so");
     tide_fault_restart(fault, 0);
     upstream->fail_allocate = 1;
-    ok(ask(fault, 1000) == TIDE_ECAPACITY && ask(fault, 999) == TIDE_OK && ask(fault, 1) == TIDE_OK &&
-           ask(fault, 1) == TIDE_ECAPACITY,
+    ok(all_of(ask(fault, 1000) == TIDE_ECAPACITY, ask(fault, 999) == TIDE_OK, ask(fault, 1) == TIDE_OK,
+              ask(fault, 1) == TIDE_ECAPACITY),
        "what upstream refuses was not handed out");
     tide_resource_release(fault);
 }
@@ -122,7 +123,7 @@ check_chance(void)
         ask(fault, 1);
     tide_fault_read(fault, &counts);
     /* the deviation of 10000 choices is 43; the seed is fixed, so that this does not fail by chance */
-    ok(counts.planted > 2300 && counts.planted < 2700, "about one of four fails");
+    ok(all_of(counts.planted > 2300, counts.planted < 2700), "about one of four fails");
     diag("%" PRIu64 " of %" PRIu64, counts.planted, counts.counted);
     tide_resource_release(fault);
     fault = make((struct tide_fault_options){ .probability = 1 }, NULL);
@@ -156,9 +157,9 @@ check_threads(void)
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     tide_fault_read(fault, &counts);
-    ok(counts.counted == THREADS * STEPS && counts.planted == THREADS * STEPS / 7,
+    ok(all_of(counts.counted == THREADS * STEPS, counts.planted == THREADS * STEPS / 7),
        "under threads as many fail as under one");
-    ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "and nothing is lost");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "and nothing is lost");
     tide_resource_release(fault);
 }
 
@@ -189,21 +190,21 @@ check_bad_input(void)
     struct tide_fault_figures counts = { TIDE_FIGURES(counts) };
 
     ok(refused((struct tide_fault_options){ 0 }) == TIDE_EINVAL, "a fault that chooses nothing is refused");
-    ok(refused((struct tide_fault_options){ .probability = -0.1 }) == TIDE_EINVAL &&
-           refused((struct tide_fault_options){ .probability = 1.1 }) == TIDE_EINVAL &&
-           refused((struct tide_fault_options){ .probability = NAN }) == TIDE_EINVAL &&
-           refused((struct tide_fault_options){ .probability = 1e-10 }) == TIDE_EINVAL,
+    ok(all_of(refused((struct tide_fault_options){ .probability = -0.1 }) == TIDE_EINVAL,
+              refused((struct tide_fault_options){ .probability = 1.1 }) == TIDE_EINVAL,
+              refused((struct tide_fault_options){ .probability = NAN }) == TIDE_EINVAL,
+              refused((struct tide_fault_options){ .probability = 1e-10 }) == TIDE_EINVAL),
        "so is a probability that is none");
     ok(refused((struct tide_fault_options){ .nth = 1, .seed = 1 }) == TIDE_EINVAL, "so is a seed for nothing");
     ok(refused((struct tide_fault_options){ .nth = 1, .status = TIDE_EIO }) == TIDE_EINVAL &&
            refused((struct tide_fault_options){ .nth = 1, .status = (enum tide_status)99 }) == TIDE_EINVAL,
        "so is a status that no allocation returns");
-    ok(tide_fault_create(NULL, &options, &fault) == TIDE_EINVAL && fault == NULL &&
-           tide_fault_create(&upstream->base, NULL, &fault) == TIDE_EINVAL &&
-           tide_fault_create(&upstream->base, &options, NULL) == TIDE_EINVAL,
+    ok(all_of(tide_fault_create(NULL, &options, &fault) == TIDE_EINVAL, fault == NULL,
+              tide_fault_create(&upstream->base, NULL, &fault) == TIDE_EINVAL,
+              tide_fault_create(&upstream->base, &options, NULL) == TIDE_EINVAL),
        "there is none of NULL");
-    ok(tide_fault_restart(&upstream->base, 1) == TIDE_EINVAL && tide_fault_restart(NULL, 1) == TIDE_EINVAL &&
-           tide_fault_read(&upstream->base, &counts) == TIDE_EINVAL && tide_fault_read(NULL, &counts) == TIDE_EINVAL,
+    ok(all_of(tide_fault_restart(&upstream->base, 1) == TIDE_EINVAL, tide_fault_restart(NULL, 1) == TIDE_EINVAL,
+              tide_fault_read(&upstream->base, &counts) == TIDE_EINVAL, tide_fault_read(NULL, &counts) == TIDE_EINVAL),
        "what is no fault has no counts");
     tide_resource_release(&upstream->base);
 }

@@ -157,8 +157,8 @@ test_one_write(int code, const char *words)
         }
     }
     diag("%u recordings failed", failures);
-    ok(bad == 0 && failures > 5, "any one write fails with \"%s\": heard once, said in the trace, all accounted for",
-       words);
+    ok(all_of(bad == 0, failures > 5),
+       "any one write fails with \"%s\": heard once, said in the trace, all accounted for", words);
 }
 
 /* SQLite fails for good while threads record; the rest is recovered once it works again. */
@@ -186,7 +186,7 @@ test_all_writes(void)
     ok(strcmp(sql_text(path, "PRAGMA integrity_check"), "ok") == 0, "what was committed is readable");
     ok(sql_number(path, "SELECT count(*) FROM allocation") >= 2000, "all of it");
     vfs_fail(0, 0, SQLITE_OK);
-    ok(tide_trace_recover(path, &recovery) == TIDE_OK && recovery.state == TIDE_TRACE_RECOVERED,
+    ok(all_of(tide_trace_recover(path, &recovery) == TIDE_OK, recovery.state == TIDE_TRACE_RECOVERED),
        "once they succeed the rest is recovered");
     ok(accounts_for(path, pairs), "and with what is counted as lost it is all");
     is_i64(meta_number(path, "complete"), 0, "the trace does not call itself complete");
@@ -223,7 +223,7 @@ test_creation(void)
             bad++;
         }
     }
-    ok(bad == 0 && failures > 0, "a trace that cannot be made is an error, and leaves nothing behind");
+    ok(all_of(bad == 0, failures > 0), "a trace that cannot be made is an error, and leaves nothing behind");
 }
 
 /* The folder, or the trace, is gone. */
@@ -245,7 +245,7 @@ test_removed(const char *name, void (*remove_it)(const char *folder))
     load_for(&load, 1000);
     pairs = load_end(&load);
     tide_resource_release(load.stack);
-    ok(pairs > 3000 && heard_once(&heard, "removed or replaced"), "%s: the program goes on, and hears of it once",
+    ok(all_of(pairs > 3000, heard_once(&heard, "removed or replaced")), "%s: the program goes on, and hears of it once",
        name);
     hear(NULL);
     unlink(scratch("gone/t.db"));
@@ -300,7 +300,7 @@ test_reader(void)
     sqlite3_exec(reader, "COMMIT", NULL, NULL, NULL);
     sqlite3_close(reader);
     is_u64(heard.errors, 0, "no error was heard of");
-    ok(accounts_for(path, pairs) && trace_is_whole(path), "the trace is whole");
+    ok(all_of(accounts_for(path, pairs), trace_is_whole(path)), "the trace is whole");
     hear(NULL);
 }
 
@@ -343,7 +343,7 @@ test_write_lock(void)
     is_i64(tide_log_flush(load.stack), TIDE_OK, "another's write lock is waited for");
     pairs = load_end(&load);
     tide_resource_release(load.stack);
-    ok(heard.errors == 0 && accounts_for(path, pairs) && trace_is_whole(path), "and the trace is whole");
+    ok(all_of(heard.errors == 0, accounts_for(path, pairs), trace_is_whole(path)), "and the trace is whole");
 
     path = scratch("locked-long.db");
     hear(&heard);
@@ -357,7 +357,7 @@ test_write_lock(void)
     pairs = load_end(&load);
     tide_resource_release(load.stack);
     ok(heard_once(&heard, "locked"), "one that is held for too long ends the recording: heard once");
-    ok(says_why(path, "locked") && accounts_for(path, pairs), "the trace says why, and accounts for all");
+    ok(all_of(says_why(path, "locked"), accounts_for(path, pairs)), "the trace says why, and accounts for all");
     atomic_store(&tidei_test_busy_ns, 0);
     hear(NULL);
 }
@@ -398,13 +398,13 @@ test_size_limit(void)
         return;
     }
     status = in_child(size_limit_child, (void *)path);
-    ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+    ok(all_of(WIFEXITED(status), WEXITSTATUS(status) == 0),
        "past the file size limit a program goes on, and hears of it once");
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         diag("status 0x%x", status);
     ok(strcmp(sql_text(path, "PRAGMA integrity_check"), "ok") == 0, "what was committed is readable");
     is_i64(tide_trace_recover(path, &recovery), TIDE_OK, "what was left is recovered without the limit");
-    ok(meta_number(path, "complete") == 0 && trace_is_sound(path) && scratch_count("size-limit.db") == 1,
+    ok(all_of(meta_number(path, "complete") == 0, trace_is_sound(path), scratch_count("size-limit.db") == 1),
        "into a trace that does not call itself complete");
     ok(sql_number(path, "SELECT sum(events) FROM loss") >= 1000, "and counts what was lost");
 }
@@ -537,7 +537,7 @@ test_small_disk(const char *name, int (*child)(void *))
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
         skip(1, "may not mount a small file system here");
     } else {
-        ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s", name);
+        ok(all_of(WIFEXITED(status), WEXITSTATUS(status) == 0), "%s", name);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
             diag("status 0x%x", status);
     }

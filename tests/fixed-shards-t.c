@@ -91,10 +91,10 @@ check_take_over(void)
     is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), 100 * COUNT, "the bytes in use are those of all threads");
     is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), BLOCK * COUNT, "and so are those reserved");
     give_all(&other);
-    ok(other.status == TIDE_OK && figure(fixed, TIDE_QUERY_BYTES_USED) == 0, "what one took another may free");
+    ok(all_of(other.status == TIDE_OK, figure(fixed, TIDE_QUERY_BYTES_USED) == 0), "what one took another may free");
     other.stream = 7;
     elsewhere(take_all, &other);
-    ok(upstream->allocate_calls == COUNT && upstream->order_calls == COUNT && upstream->last_later == 7,
+    ok(all_of(upstream->allocate_calls == COUNT, upstream->order_calls == COUNT, upstream->last_later == 7),
        "another stream takes it, too, behind its work");
     give_all(&other);
     mine.count = 1;
@@ -105,7 +105,7 @@ check_take_over(void)
     tide_trim(fixed, BLOCK);
     is_u64(upstream->live_count, 1, "a trim keeps as many blocks of all threads as it is told");
     tide_trim(fixed, 0);
-    ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "and gives all of them back");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "and gives all of them back");
     tide_resource_release(fixed);
     tide_resource_release(&upstream->base);
 }
@@ -172,7 +172,7 @@ check_wrong_frees(void)
     elsewhere(give_all, &other);
     ok(other.status == TIDE_EPOINTER, "once");
     ok(tide_deallocate(fixed, pointer, 100, 256, 0) == TIDE_EPOINTER, "whoever comes second");
-    ok(figure(fixed, TIDE_QUERY_BYTES_USED) == 0 && figure(fixed, TIDE_QUERY_BYTES_RESERVED) == BLOCK,
+    ok(all_of(figure(fixed, TIDE_QUERY_BYTES_USED) == 0, figure(fixed, TIDE_QUERY_BYTES_RESERVED) == BLOCK),
        "and the figures stay");
     tide_resource_release(fixed);
     tide_resource_release(&upstream->base);
@@ -237,7 +237,7 @@ check_shared(void)
             tide_deallocate(fixed, mailbox[i], 100, 256, 0);
     }
     tide_trim(fixed, 0);
-    ok(figure(fixed, TIDE_QUERY_BYTES_USED) == 0 && upstream->live_count == 0 && upstream->wrong_frees == 0,
+    ok(all_of(figure(fixed, TIDE_QUERY_BYTES_USED) == 0, upstream->live_count == 0, upstream->wrong_frees == 0),
        "and all go back");
     tide_resource_release(fixed);
     tide_resource_release(&upstream->base);

@@ -49,9 +49,9 @@ check_end(void)
     give(fixed, b, 2);
     upstream->gone = 1;
     tide_resource_release(fixed);
-    ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "after a stream is gone all goes back");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "after a stream is gone all goes back");
     is_u64(upstream->gone_named, 0, "without naming that stream");
-    ok(upstream->order_all_calls == 1 && upstream->order_calls == 1 && upstream->last_stream == 0,
+    ok(all_of(upstream->order_all_calls == 1, upstream->order_calls == 1, upstream->last_stream == 0),
        "on stream 0, behind one order of all streams");
     tide_resource_release(unused);
     is_u64(upstream->order_calls, 1, "where there is no block nobody waits");
@@ -82,7 +82,7 @@ check_no_end(void)
     tide_message_sink_set(sink, NULL);
     tide_resource_release(fixed);
     tide_message_sink_set(NULL, NULL);
-    ok(upstream->deallocate_calls == 0 && upstream->live_count == 2,
+    ok(all_of(upstream->deallocate_calls == 0, upstream->live_count == 2),
        "where streams cannot be waited for, nothing goes back that might be in use");
     is_string(warning, "fixed: 2 blocks of 1 KiB stay with upstream, not ordered behind their use", "and it says so");
     tide_resource_release(&upstream->base);
@@ -103,18 +103,20 @@ check_order(void)
     for (size_t i = 0; i < 3; i++)
         give(fixed, blocks[i], i + 1);
     upstream->gone = 1;
-    ok(tide_order(fixed, TIDE_STREAM_ALL, 9) == TIDE_OK && upstream->last_later == 9, "an order of all passes through");
-    ok(take(fixed, 3) == blocks[2] && give(fixed, blocks[2], 3) == TIDE_OK && upstream->order_calls == 1,
+    ok(all_of(tide_order(fixed, TIDE_STREAM_ALL, 9) == TIDE_OK, upstream->last_later == 9),
+       "an order of all passes through");
+    ok(all_of(take(fixed, 3) == blocks[2], give(fixed, blocks[2], 3) == TIDE_OK, upstream->order_calls == 1),
        "and leaves the blocks where they are");
-    ok(tide_order(fixed, TIDE_STREAM_ALL, 0) == TIDE_OK && upstream->order_all_calls == 2, "one for stream 0, too");
+    ok(all_of(tide_order(fixed, TIDE_STREAM_ALL, 0) == TIDE_OK, upstream->order_all_calls == 2),
+       "one for stream 0, too");
     give(fixed, blocks[3], 5);
-    ok(take(fixed, 5) == blocks[3] && upstream->order_calls == 2, "what is freed then lies on its stream");
-    ok(take(fixed, 0) != NULL && upstream->order_calls == 2, "what was freed before lies on stream 0");
-    ok(take(fixed, 2) != NULL && upstream->last_earlier == 0 && upstream->last_later == 2, "others wait for that");
-    ok(take(fixed, 3) != NULL && upstream->allocate_calls == 4, "all of it is there");
+    ok(all_of(take(fixed, 5) == blocks[3], upstream->order_calls == 2), "what is freed then lies on its stream");
+    ok(all_of(take(fixed, 0) != NULL, upstream->order_calls == 2), "what was freed before lies on stream 0");
+    ok(all_of(take(fixed, 2) != NULL, upstream->last_earlier == 0, upstream->last_later == 2), "others wait for that");
+    ok(all_of(take(fixed, 3) != NULL, upstream->allocate_calls == 4), "all of it is there");
     upstream->order_all_status = TIDE_EDRIVER;
     give(fixed, blocks[0], 6);
-    ok(tide_order(fixed, TIDE_STREAM_ALL, 0) == TIDE_EDRIVER && take(fixed, 6) == blocks[0],
+    ok(all_of(tide_order(fixed, TIDE_STREAM_ALL, 0) == TIDE_EDRIVER, take(fixed, 6) == blocks[0]),
        "where that fails nothing has changed");
     upstream->order_all_status = TIDE_OK;
     tide_resource_release(fixed);
@@ -139,11 +141,12 @@ check_pressure(void)
     give(fixed, b, 3);
     upstream->gone = 1;
     gate->order_all_status = TIDE_EDRIVER;
-    ok(take(fixed, 2) == NULL && upstream->deallocate_calls == 0, "nothing goes back without order behind its stream");
+    ok(all_of(take(fixed, 2) == NULL, upstream->deallocate_calls == 0),
+       "nothing goes back without order behind its stream");
     has_words(tide_error_text(), "upstream", "the failure is upstream's");
-    ok(take(fixed, 3) == b && give(fixed, b, 3) == TIDE_OK, "and each block still lies on its stream");
+    ok(all_of(take(fixed, 3) == b, give(fixed, b, 3) == TIDE_OK), "and each block still lies on its stream");
     gate->order_all_status = TIDE_OK;
-    ok(take(fixed, 2) != NULL && upstream->deallocate_calls == 2, "with it all of it goes back");
+    ok(all_of(take(fixed, 2) != NULL, upstream->deallocate_calls == 2), "with it all of it goes back");
     is_u64(upstream->order_all_calls, 1, "behind one order");
     tide_resource_release(fixed);
     is_u64(upstream->gone_named, 0, "and the stream that is gone is not named");
@@ -178,9 +181,9 @@ check_meanwhile(void)
     give(scene.fixed, idle, 4);
     gate->before_order_all = visit_give;
     ok(tide_order(scene.fixed, TIDE_STREAM_ALL, 0) == TIDE_OK, "a block is freed while all streams are waited for");
-    ok(take(scene.fixed, 4) == scene.out && upstream->order_calls == 1, "it stays on its stream");
+    ok(all_of(take(scene.fixed, 4) == scene.out, upstream->order_calls == 1), "it stays on its stream");
     ok(take(scene.fixed, 4) == idle, "the one of before is on another");
-    ok(upstream->last_earlier == 0 && upstream->last_later == 4, "which is stream 0");
+    ok(all_of(upstream->last_earlier == 0, upstream->last_later == 4), "which is stream 0");
     tide_resource_release(scene.fixed);
 }
 
@@ -204,7 +207,7 @@ check_many(void)
     for (size_t i = 0; i < MANY; i++)
         taken += take(fixed, 0) != NULL;
     is_u64(taken, MANY, "their blocks are all on stream 0");
-    ok(upstream->allocate_calls == MANY && upstream->order_calls == 1, "where they are taken without order");
+    ok(all_of(upstream->allocate_calls == MANY, upstream->order_calls == 1), "where they are taken without order");
     tide_resource_release(fixed);
 }
 

@@ -62,15 +62,16 @@ check_blocks(const struct base_maker *base)
     is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 0, "nothing is taken from below unless asked for");
     first = take(fixed, 1, 0);
     second = take(fixed, BLOCK, 0);
-    ok(first != NULL && second != NULL && first != second, "a byte takes a block, and so does all of one");
+    ok(all_of(first != NULL, second != NULL, first != second), "a byte takes a block, and so does all of one");
     is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), BLOCK + 1, "the bytes in use are those asked for");
     is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 2 * BLOCK, "the bytes reserved are those of the blocks");
-    ok(tide_allocate(fixed, 1, 256, 0, &third) == TIDE_ECAPACITY && third == NULL, "the base's refusal is passed on");
-    ok(tide_allocate(fixed, BLOCK + 1, 256, 0, &third) == TIDE_EINVAL && third == NULL,
+    ok(all_of(tide_allocate(fixed, 1, 256, 0, &third) == TIDE_ECAPACITY, third == NULL),
+       "the base's refusal is passed on");
+    ok(all_of(tide_allocate(fixed, BLOCK + 1, 256, 0, &third) == TIDE_EINVAL, third == NULL),
        "no more than a block is given");
     is_string(tide_error_text(), "fixed: 1025 B request exceeds 1024 B block", "and it says so");
     ok(tide_allocate(fixed, 1, 512, 0, &third) == TIDE_EINVAL, "no block lies at a multiple of 512");
-    ok(take(fixed, 0, 0) == NULL && give(fixed, NULL, 0, 0) == TIDE_OK, "0 bytes take no block");
+    ok(all_of(take(fixed, 0, 0) == NULL, give(fixed, NULL, 0, 0) == TIDE_OK), "0 bytes take no block");
     give(fixed, first, 1, 0);
     is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 2 * BLOCK, "a block that is freed is kept");
     ok(take(fixed, 3, 0) == first, "and given out again");
@@ -90,7 +91,7 @@ check_streams(void)
     struct tide_resource *fixed = over(&upstream->base, 0);
     void *a = take(fixed, 10, 1), *b = take(fixed, 10, 2), *c = take(fixed, 10, 3);
 
-    ok(upstream->last_bytes == BLOCK && upstream->last_alignment == 256 && upstream->last_stream == 3,
+    ok(all_of(upstream->last_bytes == BLOCK, upstream->last_alignment == 256, upstream->last_stream == 3),
        "upstream is asked for a block at a multiple of 256, on the stream of the request");
     give(fixed, a, 10, 1);
     give(fixed, b, 10, 2);
@@ -99,21 +100,22 @@ check_streams(void)
     ok(take(fixed, 10, 1) == a, "each stream its own");
     is_u64(upstream->order_calls, 0, "and waits for nobody");
     ok(take(fixed, 10, 7) == b, "a stream without gets another one's");
-    ok(upstream->order_calls == 1 && upstream->last_earlier == 2 && upstream->last_later == 7, "behind its work");
+    ok(all_of(upstream->order_calls == 1, upstream->last_earlier == 2, upstream->last_later == 7), "behind its work");
     is_u64(upstream->allocate_calls, 3, "upstream was asked for no more");
     take(fixed, 10, 7);
     is_u64(upstream->allocate_calls, 4, "but where nothing is idle");
     give(fixed, b, 10, 5);
-    ok(take(fixed, 10, 5) == b && upstream->order_calls == 1,
+    ok(all_of(take(fixed, 10, 5) == b, upstream->order_calls == 1),
        "a block lies where it was freed, not where it was taken");
     is_u64(upstream->deallocate_calls, 0, "nothing has gone back to upstream");
-    ok(tide_order(fixed, 3, 4) == TIDE_OK && upstream->last_earlier == 3 && upstream->last_later == 4,
+    ok(all_of(tide_order(fixed, 3, 4) == TIDE_OK, upstream->last_earlier == 3, upstream->last_later == 4),
        "streams are ordered below");
     tide_resource_retain(&upstream->base);
     tide_resource_release(fixed);
-    ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "at the end all goes back, also what is still out");
-    ok(upstream->last_stream == 0 && upstream->order_all_calls == 1 && upstream->last_earlier == TIDE_STREAM_ALL &&
-           upstream->last_later == 0,
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0),
+       "at the end all goes back, also what is still out");
+    ok(all_of(upstream->last_stream == 0, upstream->order_all_calls == 1, upstream->last_earlier == TIDE_STREAM_ALL,
+              upstream->last_later == 0),
        "on stream 0, which has waited once for all the others");
     tide_resource_release(&upstream->base);
 }
@@ -254,22 +256,23 @@ check_preallocate(void)
     struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = BLOCK, .preallocate = 8 };
 
     is_u64(upstream->live_count, 8, "eight blocks are taken at creation");
-    ok(figure(fixed, TIDE_QUERY_BYTES_RESERVED) == 8 * BLOCK && figure(fixed, TIDE_QUERY_BYTES_USED) == 0,
+    ok(all_of(figure(fixed, TIDE_QUERY_BYTES_RESERVED) == 8 * BLOCK, figure(fixed, TIDE_QUERY_BYTES_USED) == 0),
        "they are reserved, not in use");
-    ok(take(fixed, 1, 0) != NULL && upstream->order_calls == 0, "they lie on stream 0");
-    ok(take(fixed, 1, 9) != NULL && upstream->order_calls == 1 && upstream->last_earlier == 0, "others wait for it");
+    ok(all_of(take(fixed, 1, 0) != NULL, upstream->order_calls == 0), "they lie on stream 0");
+    ok(all_of(take(fixed, 1, 9) != NULL, upstream->order_calls == 1, upstream->last_earlier == 0),
+       "others wait for it");
     is_u64(upstream->allocate_calls, 8, "and upstream is not called again");
     tide_resource_release(fixed);
 
     upstream->fail_allocate = 5;
-    ok(tide_fixed_create(&upstream->base, &options, &fixed) == TIDE_ECAPACITY && fixed == NULL,
+    ok(all_of(tide_fixed_create(&upstream->base, &options, &fixed) == TIDE_ECAPACITY, fixed == NULL),
        "there is none where upstream has not enough");
     is_u64(upstream->live_count, 0, "and what was taken goes back");
     options.preallocate = UINT64_MAX;
-    ok(tide_fixed_create(&upstream->base, &options, &fixed) == TIDE_EOVERFLOW && fixed == NULL,
+    ok(all_of(tide_fixed_create(&upstream->base, &options, &fixed) == TIDE_EOVERFLOW, fixed == NULL),
        "blocks whose sizes overflow are refused");
     options.block_bytes = 1;
-    ok(tide_fixed_create(&upstream->base, &options, &fixed) == TIDE_ENOMEM && fixed == NULL,
+    ok(all_of(tide_fixed_create(&upstream->base, &options, &fixed) == TIDE_ENOMEM, fixed == NULL),
        "and more than can be noted");
     tide_resource_release(&upstream->base);
 }
@@ -289,12 +292,12 @@ check_wrong_frees(void)
     has_words(tide_error_text(), "none of its blocks", "and it says so");
     ok(give(fixed, pointer + 256, 100, 0) == TIDE_EPOINTER, "so is one into a block");
     ok(give(fixed, NULL, 100, 0) == TIDE_EPOINTER, "and NULL with a size");
-    ok(give(fixed, pointer, 101, 0) == TIDE_EMISMATCH && give(fixed, pointer, 0, 0) == TIDE_EMISMATCH,
+    ok(all_of(give(fixed, pointer, 101, 0) == TIDE_EMISMATCH, give(fixed, pointer, 0, 0) == TIDE_EMISMATCH),
        "a wrong size is refused");
     ok(tide_deallocate(fixed, pointer, 100, 128, 0) == TIDE_EMISMATCH, "and a wrong alignment");
     has_words(tide_error_text(), "100 B at a multiple of 128, allocated with 100 B at 256", "and it says which");
     is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), 100, "all of which changes nothing");
-    ok(give(fixed, pointer, 100, 0) == TIDE_OK && give(fixed, pointer, 100, 0) == TIDE_EPOINTER,
+    ok(all_of(give(fixed, pointer, 100, 0) == TIDE_OK, give(fixed, pointer, 100, 0) == TIDE_EPOINTER),
        "a second free is refused");
     has_words(tide_error_text(), "given back before", "and it says so");
     is_u64(upstream->deallocate_calls, 0, "upstream hears of none of it");
@@ -344,13 +347,14 @@ check_bad_upstream(void)
 
     upstream->chosen = chosen;
     upstream->chosen_count = 3;
-    ok(tide_allocate(fixed, 1, 1, 0, &pointer) == TIDE_EUPSTREAM && pointer == NULL && upstream->deallocate_calls == 0,
+    ok(all_of(tide_allocate(fixed, 1, 1, 0, &pointer) == TIDE_EUPSTREAM, pointer == NULL,
+              upstream->deallocate_calls == 0),
        "memory that upstream gave before is refused, and does not go back");
-    ok(tide_allocate(fixed, 1, 1, 0, &pointer) == TIDE_EUPSTREAM && upstream->deallocate_calls == 1,
+    ok(all_of(tide_allocate(fixed, 1, 1, 0, &pointer) == TIDE_EUPSTREAM, upstream->deallocate_calls == 1),
        "what is not aligned does");
-    ok(tide_allocate(fixed, 1, 1, 0, &pointer) == TIDE_EUPSTREAM && upstream->deallocate_calls == 1,
+    ok(all_of(tide_allocate(fixed, 1, 1, 0, &pointer) == TIDE_EUPSTREAM, upstream->deallocate_calls == 1),
        "and there is nothing at NULL");
-    ok(take(fixed, 1, 0) != NULL && give(fixed, block, 10, 1) == TIDE_OK, "all is well with the other blocks");
+    ok(all_of(take(fixed, 1, 0) != NULL, give(fixed, block, 10, 1) == TIDE_OK), "all is well with the other blocks");
     is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 2 * BLOCK, "which are all there are");
     tide_resource_release(fixed);
     tide_resource_release(&upstream->base);
@@ -374,7 +378,7 @@ check_late(void)
     give(scene.fixed, idle, 1, 1);
     scene.gate->before_deallocate = visit_arm;
     ok(take(scene.fixed, 1, 2) != NULL, "a request that loses its room finds the block freed meanwhile");
-    ok(scene.taken != NULL && upstream->live_count == 2, "the other thread has its own");
+    ok(all_of(scene.taken != NULL, upstream->live_count == 2), "the other thread has its own");
     is_u64(upstream->deallocate_calls, 2, "and two blocks have gone back");
     tide_resource_release(scene.fixed);
 }
@@ -397,7 +401,7 @@ check_pressure(void)
     gate->order_status = TIDE_EDRIVER;
     ok((pointer = take(fixed, 1, 2)) != NULL,
        "where streams cannot be ordered and upstream is full, a request succeeds");
-    ok(upstream->deallocate_calls == 2 && upstream->last_stream == 2 && upstream->order_all_calls == 1,
+    ok(all_of(upstream->deallocate_calls == 2, upstream->last_stream == 2, upstream->order_all_calls == 1),
        "as all idle blocks go back, and one comes anew");
     is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), BLOCK, "which is the only one then");
     give(fixed, pointer, 1, 1);
@@ -405,10 +409,10 @@ check_pressure(void)
     upstream->capacity_bytes = BLOCK;
     ok(take(fixed, 1, 2) == NULL, "where upstream does not even take a block back, the request fails");
     has_words(tide_error_text(), "upstream", "with upstream's words");
-    ok(figure(fixed, TIDE_QUERY_BYTES_RESERVED) == BLOCK && figure(fixed, TIDE_QUERY_BYTES_USED) == 0,
+    ok(all_of(figure(fixed, TIDE_QUERY_BYTES_RESERVED) == BLOCK, figure(fixed, TIDE_QUERY_BYTES_USED) == 0),
        "and the block is kept");
     ok(take(fixed, 1, 0) == pointer, "and serves stream 0, on which it was to go back");
-    ok(take(fixed, 1, 1) == NULL && take(fixed, 1, 2) == NULL, "with nothing idle the failure is upstream's");
+    ok(all_of(take(fixed, 1, 1) == NULL, take(fixed, 1, 2) == NULL), "with nothing idle the failure is upstream's");
     give(fixed, pointer, 1, 1);
 
     /* While the block is on its way back to upstream, another thread asks for one on a third stream. */
@@ -416,7 +420,7 @@ check_pressure(void)
     gate->before_deallocate = visit_take;
     upstream->fail_allocate = 1;
     ok(take(fixed, 1, 2) != NULL, "a block on its way to upstream is nobody's");
-    ok(visited != NULL && visited != pointer, "another thread gets a new one meanwhile");
+    ok(all_of(visited != NULL, visited != pointer), "another thread gets a new one meanwhile");
     is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 2 * BLOCK, "and every block is noted once");
     is_u64(upstream->wrong_frees, 0, "upstream got back what it gave");
     tide_resource_release(fixed);
@@ -535,7 +539,8 @@ check_use(void)
     char text[64] = "";
     struct tide_text description = { text, sizeof(text), 0 };
 
-    ok(tide_fixed_create(NULL, &options, &fixed) == TIDE_EINVAL && fixed == NULL, "there is none without upstream");
+    ok(all_of(tide_fixed_create(NULL, &options, &fixed) == TIDE_EINVAL, fixed == NULL),
+       "there is none without upstream");
     ok(tide_fixed_create(base, &options, NULL) == TIDE_EINVAL, "there is none without a place for it");
     ok(tide_fixed_create(base, &none, &fixed) == TIDE_EINVAL, "blocks have a byte at least");
     ok(tide_fixed_create(base, NULL, &fixed) == TIDE_EINVAL, "so that options are needed");
@@ -563,11 +568,11 @@ check_trim(void)
         tide_deallocate(fixed, pointers[i], BLOCK, 256, 0);
     ok(tide_trim(fixed, 2 * BLOCK + 1) == TIDE_OK, "what is idle is given back");
     is_u64(upstream->live_count, 3, "down to what is to be kept, in whole blocks");
-    ok(tide_trim(fixed, 0) == TIDE_OK && upstream->live_count == 1, "all that is idle, where nothing is");
+    ok(all_of(tide_trim(fixed, 0) == TIDE_OK, upstream->live_count == 1), "all that is idle, where nothing is");
     is_u64(upstream->trim_calls, 2, "and upstream is trimmed as well");
     upstream->order_all_status = TIDE_EDRIVER;
     tide_deallocate(fixed, pointers[0], BLOCK, 256, 0);
-    ok(tide_trim(fixed, 0) == TIDE_OK && upstream->live_count == 1, "blocks that cannot be ordered are kept");
+    ok(all_of(tide_trim(fixed, 0) == TIDE_OK, upstream->live_count == 1), "blocks that cannot be ordered are kept");
     upstream->order_all_status = TIDE_OK;
     tide_resource_release(fixed);
     tide_resource_release(&upstream->base);

@@ -65,7 +65,7 @@ check_threads(void)
         pthread_join(threads[i], &seen);
         wrong += (uintptr_t)seen;
     }
-    ok(wrong == 0 && damage_count == 0, "threads find no damage where there is none");
+    ok(all_of(wrong == 0, damage_count == 0), "threads find no damage where there is none");
     tide_resource_release(guard);
     is_u64(figure(base, TIDE_QUERY_BYTES_USED), 0, "and nothing is lost");
     tide_resource_release(base);
@@ -128,7 +128,7 @@ check_pins(void)
     atomic_store(&damage_count, 0);
     pinned_block = take(pinned, 100, 16);
     ((unsigned char *)pinned_block)[100] ^= 1;
-    ok(tide_guard_check(pinned, NULL) == TIDE_EDAMAGED && !freed_early, "a block that is looked at is not freed");
+    ok(all_of(tide_guard_check(pinned, NULL) == TIDE_EDAMAGED, !freed_early), "a block that is looked at is not freed");
     pthread_join(pinned_thread, &status);
     ok((uintptr_t)status == TIDE_EDAMAGED, "but right after, where it has its own damage");
     ok(give(pinned, pinned_block, 100, 16) == TIDE_OK, "and once that is mended");
@@ -158,9 +158,9 @@ check_late(void)
 
     gate->before_order_all = take_late;
     gate->context = guard;
-    ok(tide_guard_check(guard, &found) == TIDE_OK && found == 0,
+    ok(all_of(tide_guard_check(guard, &found) == TIDE_OK, found == 0),
        "a block that comes during the check is not looked at");
-    ok(tide_guard_check(guard, &found) == TIDE_EDAMAGED && found == 1, "but by the next one");
+    ok(all_of(tide_guard_check(guard, &found) == TIDE_EDAMAGED, found == 1), "but by the next one");
     give(guard, late_block, 100, 16);
     give(guard, late_block, 100, 16);
     give(guard, block, 100, 16);
@@ -241,7 +241,7 @@ check_on_the_way(void)
     give(way_guard, block, 1500, 16);
     gate->before_deallocate = see_on_the_way;
     gate->after_allocate = note_asked;
-    ok(tide_trim(way_guard, 0) == TIDE_OK && pthread_join(way_thread, &given) == 0 && given != NULL,
+    ok(all_of(tide_trim(way_guard, 0) == TIDE_OK, pthread_join(way_thread, &given) == 0, given != NULL),
        "nothing is refused while the room for it is on its way");
     give(way_guard, given, 1000, 16);
     tide_trim(way_guard, 0);
@@ -250,7 +250,7 @@ check_on_the_way(void)
     gate->before_deallocate = free_on_the_way;
     gate->context = gate;
     block = take(way_guard, 1400, 16);
-    ok(block != NULL && way_used == 1500 + 32, "what is freed while somebody wants room is not held");
+    ok(all_of(block != NULL, way_used == 1500 + 32), "what is freed while somebody wants room is not held");
     give(way_guard, block, 1400, 16);
     tide_resource_release(way_guard);
 
@@ -259,9 +259,9 @@ check_on_the_way(void)
     block = take(way_guard, 1500, 16);
     give(way_guard, block, 1500, 16);
     block[7] = 0;
-    ok(tide_guard_check(way_guard, NULL) == TIDE_EDAMAGED && calls == 1,
+    ok(all_of(tide_guard_check(way_guard, NULL) == TIDE_EDAMAGED, calls == 1),
        "who is told of a block does not wait for it when it allocates");
-    ok(tide_trim(way_guard, 0) == TIDE_OK && calls == 2, "nor while it leaves");
+    ok(all_of(tide_trim(way_guard, 0) == TIDE_OK, calls == 2), "nor while it leaves");
     tide_message_sink_set(sink, NULL);
     told[0] = '\0';
     block = take(way_guard, 700, 16);

@@ -287,7 +287,8 @@ check_model(void)
     for (size_t i = 0; i < CHUNKS; i++)
         differs += model.there[i];
     is_u64(differs, 0, "what is freed merges until each chunk is whole again");
-    ok(model.heap.free_count == 0 && model.heap.out_bytes == 0 && model.heap.region_bytes == 0, "and nothing is left");
+    ok(all_of(model.heap.free_count == 0, model.heap.out_bytes == 0, model.heap.region_bytes == 0),
+       "and nothing is left");
     tidei_heap_fini(&model.heap);
 }
 

@@ -156,7 +156,7 @@ test_recorder(const char *label)
             bad++;
         }
     }
-    ok(bad == 0 && hits > 0, "killed at %s, %u times: all is there, once", label, hits);
+    ok(all_of(bad == 0, hits > 0), "killed at %s, %u times: all is there, once", label, hits);
 }
 
 /* While the files are made there is nothing to be had, and nothing in the way of who comes next. */
@@ -207,7 +207,7 @@ test_recovery(const char *label)
             bad++;
         }
     }
-    ok(bad == 0 && hits > 0, "recovery killed at %s, %u times: all is there, once", label, hits);
+    ok(all_of(bad == 0, hits > 0), "recovery killed at %s, %u times: all is there, once", label, hits);
 }
 
 int

@@ -51,32 +51,34 @@ check_bound(const struct base_maker *base)
     void *first = NULL, *second = NULL, *third = &third;
 
     diag("the bound over %s", base->name);
-    ok(take(limit, 4 * MIB, &first) == TIDE_OK && take(limit, 4 * MIB, &second) == TIDE_OK, "4 + 4 of 10 MiB pass");
+    ok(all_of(take(limit, 4 * MIB, &first) == TIDE_OK, take(limit, 4 * MIB, &second) == TIDE_OK),
+       "4 + 4 of 10 MiB pass");
     is_u64(limit_used(limit), 8 * MIB, "and count");
-    ok(take(limit, 3 * MIB, &third) == TIDE_ELIMIT && third == NULL, "3 MiB more are refused, with NULL");
+    ok(all_of(take(limit, 3 * MIB, &third) == TIDE_ELIMIT, third == NULL), "3 MiB more are refused, with NULL");
     is_string(tide_error_text(), "limit: 3 MiB request exceeds 10 MiB limit (8 MiB in use)", "in words and numbers");
     is_u64(limit_used(limit), 8 * MIB, "the counter stays at 8 MiB");
-    ok(take(limit, SIZE_MAX, &third) != TIDE_OK && third == NULL, "SIZE_MAX is refused");
+    ok(all_of(take(limit, SIZE_MAX, &third) != TIDE_OK, third == NULL), "SIZE_MAX is refused");
     is_u64(limit_used(limit), 8 * MIB, "with the counter unchanged");
-    ok(take(limit, SIZE_MAX - 256 * KIB, &third) != TIDE_OK && third == NULL, "SIZE_MAX - 256 KiB is refused");
+    ok(all_of(take(limit, SIZE_MAX - 256 * KIB, &third) != TIDE_OK, third == NULL), "SIZE_MAX - 256 KiB is refused");
     is_u64(limit_used(limit), 8 * MIB, "with the counter unchanged");
     ok(give(limit, first, 4 * MIB) == TIDE_OK, "4 MiB are freed");
     ok(take(limit, 6 * MIB + 1, &third) == TIDE_ELIMIT, "then 6 MiB and a byte are refused");
     ok(take(limit, 6 * MIB, &first) == TIDE_OK, "and exactly 6 MiB pass");
     is_u64(limit_used(limit), 10 * MIB, "which is all of it");
     ok(take(limit, 1, &third) == TIDE_ELIMIT, "not a byte more passes");
-    ok(take(limit, 0, &third) == TIDE_OK && give(limit, third, 0) == TIDE_OK, "0 bytes pass and are freed");
+    ok(all_of(take(limit, 0, &third) == TIDE_OK, give(limit, third, 0) == TIDE_OK), "0 bytes pass and are freed");
     give(limit, first, 6 * MIB);
     give(limit, second, 4 * MIB);
     is_u64(limit_used(limit), 0, "nothing is left in use");
-    ok(take(limit, 10 * MIB, &first) == TIDE_OK && give(limit, first, 10 * MIB) == TIDE_OK, "all at once passes");
+    ok(all_of(take(limit, 10 * MIB, &first) == TIDE_OK, give(limit, first, 10 * MIB) == TIDE_OK), "all at once passes");
     ok(take(limit, 10 * MIB + 1, &first) == TIDE_ELIMIT, "all and a byte does not");
     tide_resource_release(limit);
     limit = over(base->create(0), TIDE_NONE, 1);
-    ok(take(limit, 1, &first) == TIDE_ELIMIT && take(limit, 0, &first) == TIDE_OK, "a limit of 0 lets 0 bytes pass");
+    ok(all_of(take(limit, 1, &first) == TIDE_ELIMIT, take(limit, 0, &first) == TIDE_OK),
+       "a limit of 0 lets 0 bytes pass");
     tide_resource_release(limit);
     limit = over(base->create(0), TIDE_UNLIMITED, 1);
-    ok(take(limit, 1, &first) == TIDE_OK && limit_used(limit) == 1 && give(limit, first, 1) == TIDE_OK,
+    ok(all_of(take(limit, 1, &first) == TIDE_OK, limit_used(limit) == 1, give(limit, first, 1) == TIDE_OK),
        "the largest limit there is lets all pass");
     tide_resource_release(limit);
 }
@@ -90,18 +92,20 @@ check_rounding(const struct base_maker *base)
     void *first = NULL, *second = NULL, *third = &third;
 
     diag("rounding over %s", base->name);
-    ok(take(limit, 1, &first) == TIDE_OK && limit_used(limit) == 256, "a byte counts 256");
-    ok(take(limit, 257, &second) == TIDE_ELIMIT && limit_used(limit) == 256, "257 bytes count 512, and are refused");
-    ok(take(limit, 256, &second) == TIDE_OK && limit_used(limit) == 512, "256 bytes count 256");
-    ok(take(limit, 0, &third) == TIDE_OK && limit_used(limit) == 512, "0 bytes count 0");
-    ok(give(limit, first, 1) == TIDE_OK && limit_used(limit) == 256, "a byte freed gives 256 back");
-    ok(take(limit, SIZE_MAX, &third) == TIDE_EOVERFLOW && third == NULL && limit_used(limit) == 256,
+    ok(all_of(take(limit, 1, &first) == TIDE_OK, limit_used(limit) == 256), "a byte counts 256");
+    ok(all_of(take(limit, 257, &second) == TIDE_ELIMIT, limit_used(limit) == 256),
+       "257 bytes count 512, and are refused");
+    ok(all_of(take(limit, 256, &second) == TIDE_OK, limit_used(limit) == 512), "256 bytes count 256");
+    ok(all_of(take(limit, 0, &third) == TIDE_OK, limit_used(limit) == 512), "0 bytes count 0");
+    ok(all_of(give(limit, first, 1) == TIDE_OK, limit_used(limit) == 256), "a byte freed gives 256 back");
+    ok(all_of(take(limit, SIZE_MAX, &third) == TIDE_EOVERFLOW, third == NULL, limit_used(limit) == 256),
        "SIZE_MAX overflows, and is refused");
-    ok(take(limit, SIZE_MAX - 254, &third) == TIDE_EOVERFLOW && limit_used(limit) == 256,
+    ok(all_of(take(limit, SIZE_MAX - 254, &third) == TIDE_EOVERFLOW, limit_used(limit) == 256),
        "as is the first that overflows");
-    ok(take(limit, SIZE_MAX - 255, &third) == TIDE_ELIMIT && limit_used(limit) == 256,
+    ok(all_of(take(limit, SIZE_MAX - 255, &third) == TIDE_ELIMIT, limit_used(limit) == 256),
        "the last that does not is refused");
-    ok(give(limit, second, SIZE_MAX) == TIDE_EOVERFLOW && give(limit, second, 256) == TIDE_OK && limit_used(limit) == 0,
+    ok(all_of(give(limit, second, SIZE_MAX) == TIDE_EOVERFLOW, give(limit, second, 256) == TIDE_OK,
+              limit_used(limit) == 0),
        "a size that overflows is no size to give back");
     tide_resource_release(limit);
 }
@@ -134,16 +138,17 @@ check_upstream(void)
     void *pointer, *other;
 
     gate->context = limit;
-    ok(take(limit, 101, &pointer) == TIDE_ELIMIT && upstream->allocate_calls == 0, "what is refused reaches nobody");
+    ok(all_of(take(limit, 101, &pointer) == TIDE_ELIMIT, upstream->allocate_calls == 0),
+       "what is refused reaches nobody");
     gate->before_allocate = visit_used;
     take(limit, 60, &pointer);
     is_u64(visited_used, 60, "bytes are reserved before upstream is called");
     is_u64(upstream->last_bytes, 60, "upstream gets the size that was asked for");
     upstream->fail_allocate = 1;
-    ok(take(limit, 40, &other) == TIDE_ECAPACITY && other == NULL, "upstream's refusal is passed on");
+    ok(all_of(take(limit, 40, &other) == TIDE_ECAPACITY, other == NULL), "upstream's refusal is passed on");
     is_u64(limit_used(limit), 60, "and the reservation given back");
     upstream->fail_deallocate = 1;
-    ok(give(limit, pointer, 60) == TIDE_EDRIVER && limit_used(limit) == 60,
+    ok(all_of(give(limit, pointer, 60) == TIDE_EDRIVER, limit_used(limit) == 60),
        "what upstream does not take back still counts");
     gate->before_deallocate = visit_used;
     gate->after_deallocate = visit_take;
@@ -152,14 +157,15 @@ check_upstream(void)
     ok(visited_status == TIDE_ELIMIT, "nobody gets them before upstream has returned");
     is_u64(limit_used(limit), 0, "then they are");
     gate->before_allocate = visit_take;
-    ok(take(limit, 60, &pointer) == TIDE_OK && visited_status == TIDE_ELIMIT,
+    ok(all_of(take(limit, 60, &pointer) == TIDE_OK, visited_status == TIDE_ELIMIT),
        "a request that does not fit beside one on its way is refused");
-    ok(give(limit, &other, 60) == TIDE_EPOINTER && limit_used(limit) == 60, "an unknown pointer changes nothing");
-    ok(give(limit, pointer, 59) == TIDE_EMISMATCH && limit_used(limit) == 60, "a wrong size changes nothing");
-    ok(give(limit, pointer, 61) == TIDE_EMISMATCH && limit_used(limit) == 60, "more than is outstanding even less");
+    ok(all_of(give(limit, &other, 60) == TIDE_EPOINTER, limit_used(limit) == 60), "an unknown pointer changes nothing");
+    ok(all_of(give(limit, pointer, 59) == TIDE_EMISMATCH, limit_used(limit) == 60), "a wrong size changes nothing");
+    ok(all_of(give(limit, pointer, 61) == TIDE_EMISMATCH, limit_used(limit) == 60),
+       "more than is outstanding even less");
     has_words(tide_error_text(), "61 B given back with 60 B outstanding", "and it says so");
     give(limit, pointer, 60);
-    ok(tide_order(limit, 3, 4) == TIDE_OK && upstream->last_earlier == 3 && upstream->last_later == 4,
+    ok(all_of(tide_order(limit, 3, 4) == TIDE_OK, upstream->last_earlier == 3, upstream->last_later == 4),
        "streams are ordered below");
     is_u64(upstream->peak_bytes, 60, "upstream never had more than was let through");
     tide_resource_release(limit);
@@ -269,7 +275,7 @@ check_threads(const struct base_maker *base)
 
     diag("threads over %s", base->name);
     is_u64(wrong, 0, "of eight threads nobody's request fails that fits, and none passes that does not");
-    ok(highest > 0 && highest <= 10 * MIB, "the sum that anybody sees never passes the limit");
+    ok(all_of(highest > 0, highest <= 10 * MIB), "the sum that anybody sees never passes the limit");
     is_u64(limit_used(limit), 0, "nothing is left in use");
     tide_query(limit, TIDE_QUERY_BYTES_USED, &highest);
     is_u64(highest, 0, "nor below");
@@ -326,7 +332,7 @@ check_counted(void)
     uint64_t wrong, highest = run_workers(limit, 10 * MIB, &wrong);
 
     is_u64(wrong, 0, "over an upstream that counts, nobody's request fails that fits");
-    ok(upstream->peak_bytes <= 10 * MIB && highest <= 10 * MIB, "and upstream never has more than the limit");
+    ok(all_of(upstream->peak_bytes <= 10 * MIB, highest <= 10 * MIB), "and upstream never has more than the limit");
     tide_resource_release(limit);
 
     upstream = upstream_create();
@@ -344,7 +350,7 @@ check_counted(void)
     pthread_barrier_destroy(&full);
     is_u64(wrong, 0, "in a crowd at the limit everything that was let through is taken back");
     is_u64(upstream->peak_bytes, 3200, "upstream reaches the limit to the byte, and no further");
-    ok(upstream->live_count == 0 && limit_used(limit) == 0, "nothing is left");
+    ok(all_of(upstream->live_count == 0, limit_used(limit) == 0), "nothing is left");
     tide_resource_release(limit);
 }
 
@@ -361,17 +367,17 @@ check_count(void)
     if (tide_limit_create(&upstream->base, &options, &limit) != TIDE_OK)
         abort();
     tide_resource_release(&upstream->base);
-    ok(take(limit, 100, &first) == TIDE_OK && take(limit, 0, &second) == TIDE_OK,
+    ok(all_of(take(limit, 100, &first) == TIDE_OK, take(limit, 0, &second) == TIDE_OK),
        "two allocations pass, one of 0 bytes");
     ok(limit_used_count(limit) == 2, "and count");
-    ok(take(limit, 0, &third) == TIDE_ELIMIT && third == NULL, "a third is refused, with NULL");
+    ok(all_of(take(limit, 0, &third) == TIDE_ELIMIT, third == NULL), "a third is refused, with NULL");
     is_string(tide_error_text(), "limit: one more allocation exceeds the limit of 2", "in words");
-    ok(give(limit, second, 0) == TIDE_OK && take(limit, MIB, &third) == TIDE_OK,
+    ok(all_of(give(limit, second, 0) == TIDE_OK, take(limit, MIB, &third) == TIDE_OK),
        "one back lets one pass, however large");
     upstream->fail_deallocate = 1;
-    ok(give(limit, first, 100) == TIDE_EDRIVER && take(limit, 1, &second) == TIDE_ELIMIT,
+    ok(all_of(give(limit, first, 100) == TIDE_EDRIVER, take(limit, 1, &second) == TIDE_ELIMIT),
        "what upstream does not take back still counts");
-    ok(give(limit, first, 100) == TIDE_OK && give(limit, third, MIB) == TIDE_OK, "both are freed");
+    ok(all_of(give(limit, first, 100) == TIDE_OK, give(limit, third, MIB) == TIDE_OK), "both are freed");
     ok(limit_used_count(limit) == 0, "and none is left");
     tide_resource_release(limit);
 }
@@ -418,23 +424,23 @@ check_soft(void)
     take(limit, 50, &first);
     take(limit, 10, &second);
     ok(warned == 0, "nothing is said up to the soft limit");
-    ok(take(limit, 1, &third) == TIDE_OK && warned == 1, "a byte more, and it is");
-    ok(warned_used == 61 && warned_soft == 60, "with both figures");
+    ok(all_of(take(limit, 1, &third) == TIDE_OK, warned == 1), "a byte more, and it is");
+    ok(all_of(warned_used == 61, warned_soft == 60), "with both figures");
     give(limit, third, 1);
     give(limit, second, 10);
-    ok(take(limit, 10, &second) == TIDE_OK && warned == 1, "not again at the soft limit");
-    ok(take(limit, 5, &third) == TIDE_OK && warned == 2 && warned_used == 65, "but each time that it is passed");
-    ok(take(limit, 36, &fourth) == TIDE_ELIMIT && take(limit, 1, &fourth) == TIDE_OK && warned == 2,
+    ok(all_of(take(limit, 10, &second) == TIDE_OK, warned == 1), "not again at the soft limit");
+    ok(all_of(take(limit, 5, &third) == TIDE_OK, warned == 2, warned_used == 65), "but each time that it is passed");
+    ok(all_of(take(limit, 36, &fourth) == TIDE_ELIMIT, take(limit, 1, &fourth) == TIDE_OK, warned == 2),
        "and once alone while it stays above");
     give(limit, fourth, 1);
     give(limit, third, 5);
     warned_gives = limit;
     warned_pointer = first;
-    ok(take(limit, 40, &third) == TIDE_OK && warned == 3 && limit_used(limit) == 50, "a callback may make room");
+    ok(all_of(take(limit, 40, &third) == TIDE_OK, warned == 3, limit_used(limit) == 50), "a callback may make room");
     warned_gives = NULL;
     give(limit, third, 40);
     upstream->fail_allocate = 1;
-    ok(take(limit, 60, &third) != TIDE_OK && warned == 4 && limit_used(limit) == 10,
+    ok(all_of(take(limit, 60, &third) != TIDE_OK, warned == 4, limit_used(limit) == 10),
        "it comes before upstream is asked, also where that refuses");
     tide_resource_release(limit);
 
@@ -449,7 +455,7 @@ check_soft(void)
 
     options.function = NULL;
     options.soft_limit_bytes = 101;
-    ok(tide_limit_create(&upstream->base, &options, &limit) == TIDE_EINVAL && limit == NULL,
+    ok(all_of(tide_limit_create(&upstream->base, &options, &limit) == TIDE_EINVAL, limit == NULL),
        "a soft limit over the limit is refused");
     options.soft_limit_bytes = 100;
     ok(tide_limit_create(&upstream->base, &options, &limit) == TIDE_OK, "one at the limit is not");
@@ -538,20 +544,20 @@ check_budget(void)
         if (tide_limit_create(&upstreams[i]->base, &options, &limits[i]) != TIDE_OK)
             abort();
     }
-    ok(take(limits[0], 60, &pointer) == TIDE_OK && limit_used(limits[1]) == 60,
+    ok(all_of(take(limits[0], 60, &pointer) == TIDE_OK, limit_used(limits[1]) == 60),
        "two limits of one budget count together");
-    ok(take(limits[1], 41, &other) == TIDE_ELIMIT && take(limits[1], 40, &other) == TIDE_OK &&
-           limit_used(limits[0]) == 100,
+    ok(all_of(take(limits[1], 41, &other) == TIDE_ELIMIT, take(limits[1], 40, &other) == TIDE_OK,
+              limit_used(limits[0]) == 100),
        "and refuse together");
     give(limits[0], pointer, 60);
     ok(take(limits[1], 60, &pointer) == TIDE_OK, "what one gives back the other may have");
     options.budget = "other";
     tide_resource_release(limits[0]);
-    ok(tide_limit_create(&upstreams[0]->base, &options, &limits[0]) == TIDE_OK && limit_used(limits[0]) == 0,
+    ok(all_of(tide_limit_create(&upstreams[0]->base, &options, &limits[0]) == TIDE_OK, limit_used(limits[0]) == 0),
        "another name is another budget");
     options.budget = "one";
     options.limit_bytes = 200;
-    ok(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL && refused == NULL,
+    ok(all_of(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL, refused == NULL),
        "a budget has one size");
     has_words(tide_error_text(), "budget 'one' was made with limit=100, and is wanted with limit=200 here",
               "as the text says");
@@ -616,20 +622,22 @@ check_use(void)
     uint64_t figure;
     void *pointer;
 
-    ok(tide_limit_create(NULL, &options, &limit) == TIDE_EINVAL && limit == NULL, "there is none without upstream");
+    ok(all_of(tide_limit_create(NULL, &options, &limit) == TIDE_EINVAL, limit == NULL),
+       "there is none without upstream");
     ok(tide_limit_create(base, &options, NULL) == TIDE_EINVAL, "there is none without a place for it");
-    ok(tide_limit_create(base, NULL, &limit) == TIDE_EINVAL && limit == NULL, "nor without a bound");
+    ok(all_of(tide_limit_create(base, NULL, &limit) == TIDE_EINVAL, limit == NULL), "nor without a bound");
     is_string(tide_error_text(), "limit: no bound given, expected limit_bytes or limit_count",
               "the error text names the options that give one");
     options.alignment = 3;
-    ok(tide_limit_create(base, &options, &limit) == TIDE_EINVAL && limit == NULL, "an alignment is a power of two");
+    ok(all_of(tide_limit_create(base, &options, &limit) == TIDE_EINVAL, limit == NULL),
+       "an alignment is a power of two");
     options.struct_size = 3;
     ok(tide_limit_create(base, &options, &limit) == TIDE_EINVAL, "options have a size");
     limit = over(tide_resource_retain(base), 4096, 0);
-    ok(take(limit, 1, &pointer) == TIDE_OK && limit_used(limit) == 256 && give(limit, pointer, 1) == TIDE_OK,
+    ok(all_of(take(limit, 1, &pointer) == TIDE_OK, limit_used(limit) == 256, give(limit, pointer, 1) == TIDE_OK),
        "256 is counted up to where no alignment is given");
     tide_resource_release(limit);
-    ok(tide_limit_read(base, &figures) == TIDE_EINVAL && figures.used_bytes == 0 && figures.used_count == 0,
+    ok(all_of(tide_limit_read(base, &figures) == TIDE_EINVAL, figures.used_bytes == 0, figures.used_count == 0),
        "the figures of a resource that is not a limit are zeros");
     is_string(tide_error_text(), "limit: not a limit resource", "the error text says that it is not a limit");
     ok(tide_limit_read(NULL, &figures) == TIDE_EINVAL, "NULL has no figures");
@@ -641,13 +649,13 @@ check_use(void)
               "the error text says how it is set");
     tide_resource_release(limit);
     limit = over(tide_resource_retain(base), 4096, 512);
-    ok(tide_query(limit, TIDE_QUERY_CAPACITY, &figure) == TIDE_OK && figure == 4096,
+    ok(all_of(tide_query(limit, TIDE_QUERY_CAPACITY, &figure) == TIDE_OK, figure == 4096),
        "its capacity is the limit where the base has more");
     limit->ops->describe(limit, &description);
     is_string(text, "4KiB, alignment=512", "it describes itself as stack text reads it");
     tide_resource_release(limit);
     limit = over(base, 2 * MIB, 256);
-    ok(tide_query(limit, TIDE_QUERY_CAPACITY, &figure) == TIDE_OK && figure == MIB,
+    ok(all_of(tide_query(limit, TIDE_QUERY_CAPACITY, &figure) == TIDE_OK, figure == MIB),
        "and the base's where that has less");
     tide_resource_release(limit);
 }

@@ -61,7 +61,7 @@ check_error(void)
     pthread_create(&thread, NULL, fail_elsewhere, &empty);
     pthread_join(thread, NULL);
     ok(empty, "another thread begins with no error");
-    ok(strcmp(tide_error_text(), "there: here: 3 of 4") == 0 && tide_error_driver() == 700,
+    ok(all_of(strcmp(tide_error_text(), "there: here: 3 of 4") == 0, tide_error_driver() == 700),
        "another thread's error leaves this one's");
     memset(text, 'a', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
@@ -173,7 +173,7 @@ check_sink(void)
     tidei_message(TIDE_ERROR, "nobody listens");
     tide_message_sink_set(listen, &listener);
     tidei_message(TIDE_WARNING, "disk: %d left", 0);
-    ok(listener.heard == 1 && strcmp(listener.last, "disk: 0 left") == 0 && listener.severity == TIDE_WARNING,
+    ok(all_of(listener.heard == 1, strcmp(listener.last, "disk: 0 left") == 0, listener.severity == TIDE_WARNING),
        "the sink gets severity and text");
     tide_message_sink_set(NULL, NULL);
     tidei_message(TIDE_WARNING, "again");

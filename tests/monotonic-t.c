@@ -53,26 +53,26 @@ check_bump(void)
     first = take(monotonic, 100, 256, 1);
     second = take(monotonic, 1, 1, 1);
     third = take(monotonic, 256, 256, 1);
-    ok(second == first + 100 && third == first + 256, "blocks stand one behind the other, aligned");
+    ok(all_of(second == first + 100, third == first + 256), "blocks stand one behind the other, aligned");
     is_u64(upstream->last_bytes, CHUNK, "in one chunk");
     is_u64(figure(monotonic, TIDE_QUERY_BYTES_USED), 357, "what was asked for is used");
     is_u64(figure(monotonic, TIDE_QUERY_BYTES_RESERVED), CHUNK, "a chunk is reserved");
     is_u64(figure(monotonic, TIDE_QUERY_LARGEST_FREE), CHUNK - 512, "the rest of it is free");
     large = take(monotonic, 3 * CHUNK, 256, 1);
-    ok(large != NULL && upstream->last_bytes == 3 * CHUNK, "a larger request gets a chunk of its own");
+    ok(all_of(large != NULL, upstream->last_bytes == 3 * CHUNK), "a larger request gets a chunk of its own");
     next = take(monotonic, CHUNK - 512, 1, 1);
-    ok(next == first + 512 && upstream->allocate_calls == 2, "and the one before is filled to its last byte");
+    ok(all_of(next == first + 512, upstream->allocate_calls == 2), "and the one before is filled to its last byte");
     next = take(monotonic, 1, 4096, 1);
-    ok(next != NULL && (uintptr_t)next % 4096 == 0 && upstream->allocate_calls == 3, "then comes the next chunk");
-    ok(tide_deallocate(monotonic, first, 100, 256, 1) == TIDE_OK &&
-           figure(monotonic, TIDE_QUERY_BYTES_USED) == 257 + 3 * CHUNK + CHUNK - 512 + 1,
+    ok(all_of(next != NULL, (uintptr_t)next % 4096 == 0, upstream->allocate_calls == 3), "then comes the next chunk");
+    ok(all_of(tide_deallocate(monotonic, first, 100, 256, 1) == TIDE_OK,
+              figure(monotonic, TIDE_QUERY_BYTES_USED) == 257 + 3 * CHUNK + CHUNK - 512 + 1),
        "a free is counted");
     ok(take(monotonic, 100, 256, 1) != first, "and frees nothing");
     ok(tide_deallocate(monotonic, &upstream, 8, 8, 1) == TIDE_EPOINTER, "what was not handed out is refused");
     ok(tide_deallocate(monotonic, third, CHUNK, 256, 1) == TIDE_EPOINTER, "and what ends behind its chunk");
     is_u64(upstream->deallocate_calls, 0, "upstream has heard of no free");
     tide_resource_release(monotonic);
-    ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "in the end every chunk goes back as it came");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "in the end every chunk goes back as it came");
     tide_resource_release(&upstream->base);
 }
 
@@ -86,27 +86,28 @@ check_reset(void)
     char *first = take(monotonic, CHUNK, 256, 1);
     char *second = take(monotonic, CHUNK, 256, 1);
 
-    ok(tide_monotonic_reset(monotonic, 1) == TIDE_OK && figure(monotonic, TIDE_QUERY_BYTES_USED) == 0,
+    ok(all_of(tide_monotonic_reset(monotonic, 1) == TIDE_OK, figure(monotonic, TIDE_QUERY_BYTES_USED) == 0),
        "after a reset nothing is used");
-    ok(take(monotonic, CHUNK, 256, 1) == first && take(monotonic, CHUNK, 256, 1) == second,
+    ok(all_of(take(monotonic, CHUNK, 256, 1) == first, take(monotonic, CHUNK, 256, 1) == second),
        "the chunks are filled again in their order");
-    ok(upstream->allocate_calls == 2 && upstream->order_calls == 0, "with no call of upstream");
-    ok(tide_deallocate(monotonic, first, CHUNK, 256, 1) == TIDE_OK &&
-           tide_deallocate(monotonic, second, CHUNK, 256, 1) == TIDE_OK &&
-           tide_deallocate(monotonic, second, CHUNK, 256, 1) == TIDE_EMISMATCH,
+    ok(all_of(upstream->allocate_calls == 2, upstream->order_calls == 0), "with no call of upstream");
+    ok(all_of(tide_deallocate(monotonic, first, CHUNK, 256, 1) == TIDE_OK,
+              tide_deallocate(monotonic, second, CHUNK, 256, 1) == TIDE_OK,
+              tide_deallocate(monotonic, second, CHUNK, 256, 1) == TIDE_EMISMATCH),
        "more bytes than are outstanding are refused");
     upstream->order_all_status = TIDE_EDRIVER;
-    ok(tide_monotonic_reset(monotonic, TIDE_STREAM_ALL) == TIDE_EDRIVER && take(monotonic, CHUNK, 256, 1) != first,
+    ok(all_of(tide_monotonic_reset(monotonic, TIDE_STREAM_ALL) == TIDE_EDRIVER,
+              take(monotonic, CHUNK, 256, 1) != first),
        "where all streams cannot be waited for, nothing is reset");
     upstream->order_all_status = TIDE_OK;
-    ok(tide_monotonic_reset(monotonic, TIDE_STREAM_ALL) == TIDE_OK && take(monotonic, 1, 1, 0) == first,
+    ok(all_of(tide_monotonic_reset(monotonic, TIDE_STREAM_ALL) == TIDE_OK, take(monotonic, 1, 1, 0) == first),
        "a reset behind all streams is one on stream 0");
     tide_trim(monotonic, 2 * CHUNK);
     is_u64(upstream->live_count, 2, "a trim gives back chunks that hold nothing, but for what is to be kept");
     tide_trim(monotonic, 0);
     is_u64(upstream->live_count, 1, "all of them where nothing is");
-    ok(take(monotonic, CHUNK, 256, 0) != NULL && upstream->live_count == 2, "and they come anew");
-    ok(tide_monotonic_reset(&upstream->base, 0) == TIDE_EINVAL && tide_monotonic_reset(NULL, 0) == TIDE_EINVAL,
+    ok(all_of(take(monotonic, CHUNK, 256, 0) != NULL, upstream->live_count == 2), "and they come anew");
+    ok(all_of(tide_monotonic_reset(&upstream->base, 0) == TIDE_EINVAL, tide_monotonic_reset(NULL, 0) == TIDE_EINVAL),
        "nothing else can be reset");
     tide_resource_release(monotonic);
     is_u64(upstream->live_count, 0, "all goes back");
@@ -123,7 +124,7 @@ check_streams(void)
 
     take(monotonic, 8, 8, 1);
     take(monotonic, 8, 8, 2);
-    ok(upstream->order_calls == 1 && upstream->last_earlier == 1 && upstream->last_later == 2,
+    ok(all_of(upstream->order_calls == 1, upstream->last_earlier == 1, upstream->last_later == 2),
        "another stream waits for that of the chunk");
     take(monotonic, 8, 8, 2);
     take(monotonic, 8, 8, 1);
@@ -135,7 +136,7 @@ check_streams(void)
     take(monotonic, 8, 8, 5);
     is_u64(upstream->order_calls, 28, "the stream of a reset need not wait");
     take(monotonic, 8, 8, 2);
-    ok(upstream->order_calls == 29 && upstream->last_earlier == 5, "the others wait for it");
+    ok(all_of(upstream->order_calls == 29, upstream->last_earlier == 5), "the others wait for it");
     ok(upstream->allocate_calls == 1, "all in one chunk");
     tide_resource_release(monotonic);
     tide_resource_release(&upstream->base);
@@ -152,17 +153,18 @@ check_failures(void)
     void *const misaligned[] = { (void *)0x10001 };
     void *pointer = &pointer;
 
-    ok(tide_monotonic_create(NULL, NULL, &other) == TIDE_EINVAL && other == NULL, "there is none without upstream");
+    ok(all_of(tide_monotonic_create(NULL, NULL, &other) == TIDE_EINVAL, other == NULL),
+       "there is none without upstream");
     ok(tide_monotonic_create(&upstream->base, NULL, NULL) == TIDE_EINVAL, "there is none without a place for it");
     ok(tide_monotonic_create(&upstream->base, &unset, &other) == TIDE_EINVAL, "options have their size");
-    ok(tide_allocate(monotonic, SIZE_MAX, 256, 0, &pointer) == TIDE_EOVERFLOW && pointer == NULL,
+    ok(all_of(tide_allocate(monotonic, SIZE_MAX, 256, 0, &pointer) == TIDE_EOVERFLOW, pointer == NULL),
        "a request that overflows is refused");
     upstream->fail_allocate = 1;
-    ok(tide_allocate(monotonic, 1, 1, 0, &pointer) == TIDE_ECAPACITY && pointer == NULL,
+    ok(all_of(tide_allocate(monotonic, 1, 1, 0, &pointer) == TIDE_ECAPACITY, pointer == NULL),
        "what upstream refuses is refused");
     upstream->chosen = misaligned;
     upstream->chosen_count = 1;
-    ok(tide_allocate(monotonic, 1, 1, 0, &pointer) == TIDE_EUPSTREAM && pointer == NULL,
+    ok(all_of(tide_allocate(monotonic, 1, 1, 0, &pointer) == TIDE_EUPSTREAM, pointer == NULL),
        "a chunk that is not aligned is refused");
     is_u64(upstream->live_count, 0, "and given back");
     is_u64(figure(monotonic, TIDE_QUERY_BYTES_RESERVED), 0, "so that nothing is left of these");
@@ -170,7 +172,7 @@ check_failures(void)
     ok(pointer != NULL, "the next request has its memory");
     upstream->chosen = &pointer;
     upstream->chosen_count = 1;
-    ok(take(monotonic, (size_t)1 << 30, 1, 0) == NULL && upstream->deallocate_calls == 1,
+    ok(all_of(take(monotonic, (size_t)1 << 30, 1, 0) == NULL, upstream->deallocate_calls == 1),
        "a chunk that upstream gave before is refused, and does not go back");
     tide_resource_release(monotonic);
     tide_resource_release(&upstream->base);
@@ -229,7 +231,8 @@ check_text(void)
     struct tide_resource *stack;
     char text[64] = "";
 
-    ok(tide_stack_parse("monotonic(1MiB) | sim", &stack) == TIDE_OK && tide_describe(stack, text, 64, NULL) == TIDE_OK,
+    ok(all_of(tide_stack_parse("monotonic(1MiB) | sim", &stack) == TIDE_OK,
+              tide_describe(stack, text, 64, NULL) == TIDE_OK),
        "stack text makes one");
     is_string(text, "monotonic(1MiB) | sim", "which describes itself so");
     tide_resource_release(stack);

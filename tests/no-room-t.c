@@ -133,9 +133,9 @@ check_layer(struct tide_resource *layer, struct below *below, const char *name)
         abort();
     count = fill(layer, pointers, 64);
     calls = below->calls;
-    ok(count > 0 && count < 64, "%s: there is room for %u more blocks", name, count);
+    ok(all_of(count > 0, count < 64), "%s: there is room for %u more blocks", name, count);
     no_room = true;
-    ok(tide_allocate(layer, BLOCK, 256, 0, &one) == TIDE_ENOMEM && one == NULL, "%s: the next is refused", name);
+    ok(all_of(tide_allocate(layer, BLOCK, 256, 0, &one) == TIDE_ENOMEM, one == NULL), "%s: the next is refused", name);
     ok(below->calls == calls, "%s: and upstream not asked for it", name);
     no_room = false;
     if (strcmp(name, "monotonic") == 0)

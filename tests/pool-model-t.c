@@ -209,8 +209,8 @@ check_stack(const char *text, uint64_t seed)
             block_end(&workers[0], &shelves[i].block);
     }
     tide_trim(pool, 0);
-    ok(figure(TIDE_QUERY_BYTES_USED) == 0 && figure(TIDE_QUERY_BYTES_RESERVED) == 0 &&
-           figure(TIDE_QUERY_FREE_BLOCKS) == 0,
+    ok(all_of(figure(TIDE_QUERY_BYTES_USED) == 0, figure(TIDE_QUERY_BYTES_RESERVED) == 0,
+              figure(TIDE_QUERY_FREE_BLOCKS) == 0),
        "%s: when all is freed all goes back", text);
     for (base = pool; base->upstream != NULL; base = base->upstream)
         ;

@@ -45,30 +45,31 @@ check_takeover(size_t bytes)
     struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
 
     give(pool, a, bytes, 1);
-    ok(take(pool, bytes, 1) == a && upstream->order_calls == 0, "%zu B: a block is reused on its stream at once",
+    ok(all_of(take(pool, bytes, 1) == a, upstream->order_calls == 0), "%zu B: a block is reused on its stream at once",
        bytes);
     give(pool, a, bytes, 2);
     ok(upstream->order_calls == 0, "%zu B: to free it orders nothing", bytes);
-    ok(take(pool, bytes, 2) == a && upstream->order_calls == 0, "%zu B: it is that of the stream it was freed on",
+    ok(all_of(take(pool, bytes, 2) == a, upstream->order_calls == 0), "%zu B: it is that of the stream it was freed on",
        bytes);
     give(pool, a, bytes, 2);
-    ok(take(pool, bytes, 3) == a && upstream->order_calls == 1 && upstream->last_earlier == 2 &&
-           upstream->last_later == 3,
+    ok(all_of(take(pool, bytes, 3) == a, upstream->order_calls == 1, upstream->last_earlier == 2,
+              upstream->last_later == 3),
        "%zu B: another stream that takes it waits for that one", bytes);
     give(pool, b, bytes, 4);
     give(pool, a, bytes, 2);
-    ok(take(pool, 2 * bytes, 3) == (a < b ? a : b) && upstream->order_calls == 3,
+    ok(all_of(take(pool, 2 * bytes, 3) == (a < b ? a : b), upstream->order_calls == 3),
        "%zu B: one that takes both halves waits for two", bytes);
     give(pool, a < b ? a : b, 2 * bytes, 3);
     a = take(pool, bytes, 5);
     ok(upstream->order_calls == 4, "%zu B: one that takes a part waits for who freed it", bytes);
     figures.orders = 0;
     tide_pool_read(pool, &figures);
-    ok(figures.orders == 4 && figures.taken_over == 3, "%zu B: the figures say so", bytes);
+    ok(all_of(figures.orders == 4, figures.taken_over == 3), "%zu B: the figures say so", bytes);
     give(pool, a, bytes, 5);
     tide_resource_release(pool);
     ok(upstream->order_calls == 5, "%zu B: at the end there is one order", bytes);
-    ok(upstream->order_all_calls == 1 && upstream->live_count == 0, "%zu B: behind all, and all goes back", bytes);
+    ok(all_of(upstream->order_all_calls == 1, upstream->live_count == 0), "%zu B: behind all, and all goes back",
+       bytes);
     tide_resource_release(&upstream->base);
 }
 
@@ -86,12 +87,13 @@ check_waited(void)
     upstream->order_calls = 0;
     give(pool, own, 4 * MIB, 2);
     give(pool, others, 24 * MIB, 1);
-    ok(take(pool, 8 * MIB, 2) == others && upstream->order_calls == 1, "a part of a block takes one order");
+    ok(all_of(take(pool, 8 * MIB, 2) == others, upstream->order_calls == 1), "a part of a block takes one order");
     more = take(pool, 8 * MIB, 2);
-    ok(more != NULL && upstream->order_calls == 1, "the next part none");
+    ok(all_of(more != NULL, upstream->order_calls == 1), "the next part none");
     give(pool, more, 8 * MIB, 1);
-    ok(take(pool, 8 * MIB, 2) == more && upstream->order_calls == 2, "but one where it was in use since");
-    ok(take(pool, 4 * MIB, 2) == own && between != NULL && upstream->order_calls == 2, "its own memory none at all");
+    ok(all_of(take(pool, 8 * MIB, 2) == more, upstream->order_calls == 2), "but one where it was in use since");
+    ok(all_of(take(pool, 4 * MIB, 2) == own, between != NULL, upstream->order_calls == 2),
+       "its own memory none at all");
     tide_resource_release(pool);
     tide_resource_release(&upstream->base);
 }
@@ -116,14 +118,14 @@ check_preference(void)
         give(pool, blocks[i], 3 * MIB, i + 1);
     for (size_t i = 0; i < 8; i++)
         wrong += take(pool, 3 * MIB, 8 - i) != blocks[7 - i];
-    ok(wrong == 0 && upstream->order_calls == 0, "of blocks that fit alike each stream gets its own");
+    ok(all_of(wrong == 0, upstream->order_calls == 0), "of blocks that fit alike each stream gets its own");
     for (size_t i = 0; i < 8; i++)
         give(pool, blocks[i], 3 * MIB, i + 1);
-    ok(take(pool, 3 * MIB, 99) != NULL && upstream->order_calls == 1, "one that has none waits for one");
+    ok(all_of(take(pool, 3 * MIB, 99) != NULL, upstream->order_calls == 1), "one that has none waits for one");
     blocks[0] = take(pool, 4096, 1);
     give(pool, blocks[0], 4096, 1);
     give(pool, take(pool, 4096, 2), 4096, 2);
-    ok(take(pool, 4096, 1) == blocks[0] && kept[0] != NULL, "a thread keeps what it freed by stream");
+    ok(all_of(take(pool, 4096, 1) == blocks[0], kept[0] != NULL), "a thread keeps what it freed by stream");
     tide_resource_release(pool);
     tide_resource_release(&upstream->base);
 }
@@ -142,7 +144,7 @@ check_refused_order(void)
     give(pool, a, 2 * MIB, 1);
     gate->order_status = TIDE_EDRIVER;
     upstream->capacity_bytes = 8 * MIB;
-    ok(take(pool, 3 * MIB, 2) != NULL && take(pool, 2 * MIB, 2) == NULL && b != NULL,
+    ok(all_of(take(pool, 3 * MIB, 2) != NULL, take(pool, 2 * MIB, 2) == NULL, b != NULL),
        "where a stream cannot be made to wait, it gets other memory, or none");
     is_u64(upstream->live_bytes, 8 * MIB, "which upstream was asked for");
     upstream->capacity_bytes = 0;
@@ -168,13 +170,14 @@ check_gone(void)
 
     give(pool, small, 4096, 1);
     give(pool, large, 4 * MIB, 1);
-    ok(tide_order(pool, TIDE_STREAM_ALL, 3) == TIDE_OK && upstream->last_later == 3, "an order of all passes through");
-    ok(tide_order(pool, TIDE_STREAM_ALL, 0) == TIDE_OK && upstream->last_later == 0, "that of stream 0, too");
+    ok(all_of(tide_order(pool, TIDE_STREAM_ALL, 3) == TIDE_OK, upstream->last_later == 3),
+       "an order of all passes through");
+    ok(all_of(tide_order(pool, TIDE_STREAM_ALL, 0) == TIDE_OK, upstream->last_later == 0), "that of stream 0, too");
     upstream->gone = 1;
     upstream->order_calls = 0;
-    ok(take(pool, 4 * MIB, 2) == large && upstream->order_calls == 1 && upstream->last_earlier == 0,
+    ok(all_of(take(pool, 4 * MIB, 2) == large, upstream->order_calls == 1, upstream->last_earlier == 0),
        "what was freed before lies on stream 0");
-    ok(take(pool, 4096, 2) != NULL && upstream->last_earlier == 0, "what threads kept, too");
+    ok(all_of(take(pool, 4096, 2) != NULL, upstream->last_earlier == 0), "what threads kept, too");
     give(pool, large, 4 * MIB, 2);
     give(pool, out, 4 * MIB, 2);
     tide_trim(pool, 0);

@@ -55,21 +55,22 @@ check_merging(void)
 
     for (size_t i = 0; i < 8; i++)
         blocks[i] = take(pool, 8 * MIB);
-    ok(upstream->allocate_calls == 1 && upstream->last_bytes == 64 * MIB, "blocks are cut from one chunk of a step");
+    ok(all_of(upstream->allocate_calls == 1, upstream->last_bytes == 64 * MIB),
+       "blocks are cut from one chunk of a step");
     is_u64(query(pool, TIDE_QUERY_LARGEST_FREE), 0, "which they fill");
     for (size_t i = 0; i < 8; i++)
         give(pool, blocks[(i * 5) % 8], 8 * MIB);
-    ok(query(pool, TIDE_QUERY_LARGEST_FREE) == 64 * MIB && query(pool, TIDE_QUERY_FREE_BLOCKS) == 1,
+    ok(all_of(query(pool, TIDE_QUERY_LARGEST_FREE) == 64 * MIB, query(pool, TIDE_QUERY_FREE_BLOCKS) == 1),
        "freed in any order they are one again");
     blocks[0] = take(pool, 64 * MIB);
-    ok(blocks[0] != NULL && upstream->allocate_calls == 1, "that serves a request of all of it");
+    ok(all_of(blocks[0] != NULL, upstream->allocate_calls == 1), "that serves a request of all of it");
     give(pool, blocks[0], 64 * MIB);
     blocks[0] = take(pool, 5 * MIB + 1);
     is_u64(query(pool, TIDE_QUERY_BYTES_USED), 5 * MIB + 1, "what is used is what was asked for");
     is_u64(figures_of(pool).free_bytes, 59 * MIB - 256, "what is cut is rounded up to 256 B");
     give(pool, blocks[0], 5 * MIB + 1);
     tide_resource_release(pool);
-    ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "at the end the chunk goes back as it came");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "at the end the chunk goes back as it came");
     tide_resource_release(&upstream->base);
 }
 
@@ -95,7 +96,7 @@ check_small(void)
     for (size_t i = 0; i < 40000; i++)
         give(pool, blocks[i * 7 % 40000], 1 + i * 7 % 40000 % 5000);
     figures = figures_of(pool);
-    ok(figures.free_blocks == figures.chunks && figures.free_bytes == figures.reserved_bytes,
+    ok(all_of(figures.free_blocks == figures.chunks, figures.free_bytes == figures.reserved_bytes),
        "freed, all but the last region have gone, and each chunk is whole");
     tide_trim(pool, 0);
     is_u64(upstream->live_count, 0, "and that one with a trim");
@@ -116,21 +117,21 @@ check_growth(void)
     upstream->capacity_bytes = 70 * MIB;
     first = take(pool, 40 * MIB);
     second = take(pool, 30 * MIB);
-    ok(first != NULL && second == NULL, "a step that upstream refuses is halved, down to what is needed");
+    ok(all_of(first != NULL, second == NULL), "a step that upstream refuses is halved, down to what is needed");
     has_words(tide_error_text(), "capacity", "and the refusal is upstream's");
     second = take(pool, 24 * MIB);
     third = take(pool, 3 * MIB);
-    ok(second != NULL && third != NULL && upstream->live_bytes == 68 * MIB, "what is left serves what it can");
+    ok(all_of(second != NULL, third != NULL, upstream->live_bytes == 68 * MIB), "what is left serves what it can");
     ok(take(pool, 4 * MIB) == NULL, "and no more");
     give(pool, third, 3 * MIB);
     third = take(pool, 6 * MIB);
-    ok(third != NULL && upstream->live_bytes == 70 * MIB, "what is free goes back before a request fails");
+    ok(all_of(third != NULL, upstream->live_bytes == 70 * MIB), "what is free goes back before a request fails");
     give(pool, first, 40 * MIB);
     give(pool, second, 24 * MIB);
     give(pool, third, 6 * MIB);
     first = take(pool, 70 * MIB);
-    ok(first != NULL && upstream->live_bytes == 70 * MIB, "all of it where that is needed");
-    ok(take(pool, 1) == NULL && give(pool, first, 70 * MIB) == TIDE_OK, "nothing is left then");
+    ok(all_of(first != NULL, upstream->live_bytes == 70 * MIB), "all of it where that is needed");
+    ok(all_of(take(pool, 1) == NULL, give(pool, first, 70 * MIB) == TIDE_OK), "nothing is left then");
     ok(take(pool, 1) != NULL, "but afterwards");
     tide_resource_release(pool);
     tide_resource_release(&upstream->base);
@@ -153,23 +154,25 @@ check_keeping(void)
     give(pool, second, 20 * MIB);
     is_u64(upstream->live_bytes, 38 * MIB, "free chunks stay");
     first = take(pool, 30 * MIB);
-    ok(first != NULL && upstream->live_bytes == 38 * MIB,
+    ok(all_of(first != NULL, upstream->live_bytes == 38 * MIB),
        "until they make room, so that no more than ever is reserved");
     give(pool, first, 30 * MIB);
     is_u64(query(pool, TIDE_QUERY_BYTES_RESERVED_HIGH), 38 * MIB, "which is what the pool says");
-    ok(tide_trim(pool, 31 * MIB) == TIDE_OK && upstream->live_bytes == 38 * MIB && upstream->trim_calls == 1,
+    ok(all_of(tide_trim(pool, 31 * MIB) == TIDE_OK, upstream->live_bytes == 38 * MIB, upstream->trim_calls == 1),
        "a trim keeps what it is told to keep, here and below, where each chunk is more than the rest");
-    ok(tide_trim(pool, 20 * MIB) == TIDE_OK && upstream->live_bytes == 30 * MIB, "it gives back what is not too much");
-    ok(tide_trim(pool, 30 * MIB) == TIDE_OK && upstream->live_bytes == 30 * MIB, "nothing where just that is reserved");
-    ok(tide_trim(pool, 1) == TIDE_OK && upstream->live_bytes == 30 * MIB, "nor where a byte is to stay");
+    ok(all_of(tide_trim(pool, 20 * MIB) == TIDE_OK, upstream->live_bytes == 30 * MIB),
+       "it gives back what is not too much");
+    ok(all_of(tide_trim(pool, 30 * MIB) == TIDE_OK, upstream->live_bytes == 30 * MIB),
+       "nothing where just that is reserved");
+    ok(all_of(tide_trim(pool, 1) == TIDE_OK, upstream->live_bytes == 30 * MIB), "nor where a byte is to stay");
     first = take(pool, 10 * MIB);
     second = take(pool, 2 * MIB);
     give(pool, first, 10 * MIB);
     give(pool, second, 2 * MIB);
-    ok(tide_trim(pool, MIB) == TIDE_OK && upstream->live_bytes >= MIB && upstream->live_bytes <= 30 * MIB,
+    ok(all_of(tide_trim(pool, MIB) == TIDE_OK, upstream->live_bytes >= MIB, upstream->live_bytes <= 30 * MIB),
        "also of several chunks");
     tide_pool_trim(pool, 0);
-    ok(upstream->live_bytes == 0 && upstream->trim_calls == 5, "one of the pool alone gives back all");
+    ok(all_of(upstream->live_bytes == 0, upstream->trim_calls == 5), "one of the pool alone gives back all");
     tide_resource_release(pool);
 
     options = (struct tide_pool_options){ TIDE_OPTIONS(options), .release_threshold_bytes = 20 * MIB };
@@ -199,15 +202,16 @@ check_wrong_frees(void)
     has_words(tide_error_text(), "1001 B", "which says what was given back");
     has_words(tide_error_text(), "1000 B", "and what was allocated");
     ok(tide_deallocate(pool, large, 3 * MIB, 512, 0) == TIDE_EMISMATCH, "so is another alignment");
-    ok(give(pool, large + 256, 3 * MIB) == TIDE_EPOINTER && give(pool, &mine, 3 * MIB) == TIDE_EPOINTER &&
-           give(other, large, 3 * MIB) == TIDE_EPOINTER && give(pool, NULL, 8) == TIDE_EPOINTER,
+    ok(all_of(give(pool, large + 256, 3 * MIB) == TIDE_EPOINTER, give(pool, &mine, 3 * MIB) == TIDE_EPOINTER,
+              give(other, large, 3 * MIB) == TIDE_EPOINTER, give(pool, NULL, 8) == TIDE_EPOINTER),
        "no block begins in the middle of one, elsewhere, at NULL, or in another pool");
     give(pool, large + 256, 3 * MIB);
     has_words(tide_error_text(), "within the block", "the middle of a block is called that");
-    ok(give(pool, large, 3 * MIB) == TIDE_OK && give(pool, large, 3 * MIB) == TIDE_EPOINTER, "nothing is freed twice");
+    ok(all_of(give(pool, large, 3 * MIB) == TIDE_OK, give(pool, large, 3 * MIB) == TIDE_EPOINTER),
+       "nothing is freed twice");
     has_words(tide_error_text(), "given back before", "which the error says");
-    ok(give(pool, beside, 3 * MIB) == TIDE_OK && give(pool, small, 1000) == TIDE_OK &&
-           query(pool, TIDE_QUERY_BYTES_USED) == 0,
+    ok(all_of(give(pool, beside, 3 * MIB) == TIDE_OK, give(pool, small, 1000) == TIDE_OK,
+              query(pool, TIDE_QUERY_BYTES_USED) == 0),
        "all others are unharmed");
     tide_resource_release(other);
     tide_resource_release(pool);
@@ -226,7 +230,7 @@ check_bad_upstream(void)
     chosen[0] = (char *)first + MIB;
     upstream->chosen = chosen;
     upstream->chosen_count = 1;
-    ok(tide_allocate(pool, 2 * MIB, 256, 0, &pointer) == TIDE_EUPSTREAM && pointer == NULL,
+    ok(all_of(tide_allocate(pool, 2 * MIB, 256, 0, &pointer) == TIDE_EUPSTREAM, pointer == NULL),
        "memory that was given before is refused");
     has_words(tide_error_text(), "upstream gave", "which is upstream's mistake");
     chosen[0] = (void *)0x12345680;
@@ -238,7 +242,7 @@ check_bad_upstream(void)
     upstream->chosen = chosen;
     upstream->chosen_count = 1;
     ok(tide_allocate(pool, 2 * MIB, 256, 0, &pointer) == TIDE_EUPSTREAM, "and NULL");
-    ok(give(pool, first, 2 * MIB) == TIDE_OK && take(pool, 2 * MIB) == first, "the blocks are unharmed");
+    ok(all_of(give(pool, first, 2 * MIB) == TIDE_OK, take(pool, 2 * MIB) == first), "the blocks are unharmed");
     is_u64(query(pool, TIDE_QUERY_BYTES_RESERVED), 2 * MIB, "what was refused does not count");
     upstream->fail_allocate = 1;
     upstream->fail_allocate_count = 100;
@@ -288,8 +292,8 @@ check_create(void)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         fine = refused(&bad[i], words[i]) && fine;
     ok(fine, "sizes that overflow, contradict each other or are not aligned are refused, with the reason");
-    ok(tide_pool_create(NULL, NULL, &pool) == TIDE_EINVAL && pool == NULL &&
-           tide_pool_create(&upstream->base, NULL, NULL) == TIDE_EINVAL,
+    ok(all_of(tide_pool_create(NULL, NULL, &pool) == TIDE_EINVAL, pool == NULL,
+              tide_pool_create(&upstream->base, NULL, NULL) == TIDE_EINVAL),
        "so is NULL");
     upstream->fail_allocate = 1;
     ok(tide_pool_create(&upstream->base,
@@ -298,10 +302,10 @@ check_create(void)
            pool == NULL,
        "an initial chunk that upstream refuses fails the pool");
     pool = over(&upstream->base, NULL);
-    ok(tide_allocate(pool, SIZE_MAX, 256, 0, (void *[]){ NULL }) == TIDE_EINVAL &&
-           tide_allocate(pool, 1, SIZE_MAX / 2 + 1, 0, (void *[]){ NULL }) == TIDE_EINVAL,
+    ok(all_of(tide_allocate(pool, SIZE_MAX, 256, 0, (void *[]){ NULL }) == TIDE_EINVAL,
+              tide_allocate(pool, 1, SIZE_MAX / 2 + 1, 0, (void *[]){ NULL }) == TIDE_EINVAL),
        "so does a request past what it can count");
-    ok(tide_pool_trim(NULL, 0) == TIDE_EINVAL && tide_pool_read(pool, NULL) == TIDE_EINVAL,
+    ok(all_of(tide_pool_trim(NULL, 0) == TIDE_EINVAL, tide_pool_read(pool, NULL) == TIDE_EINVAL),
        "what is no pool is not asked");
     tide_resource_release(pool);
 }
@@ -335,12 +339,12 @@ check_alignment(void)
         misses += tide_allocate(pool, 100 + 999 * i, (size_t)1 << i % 24, 0, &pointers[i]) != TIDE_OK;
         wrong += (uintptr_t)pointers[i] % ((size_t)1 << i % 24) != 0 || (uintptr_t)pointers[i] % 4096 != 0;
     }
-    ok(misses == 0 && wrong == 0, "every address is a multiple of what was asked, and of the pool's alignment");
+    ok(all_of(misses == 0, wrong == 0), "every address is a multiple of what was asked, and of the pool's alignment");
     is_u64(query(pool, TIDE_QUERY_ALIGNMENT), 4096, "which it tells");
     for (unsigned i = 0; i < 40; i++)
         misses += tide_deallocate(pool, pointers[i], 100 + 999 * i, (size_t)1 << i % 24, 0) != TIDE_OK;
     tide_trim(pool, 0);
-    ok(misses == 0 && query(pool, TIDE_QUERY_BYTES_RESERVED) == 0, "all of it goes back");
+    ok(all_of(misses == 0, query(pool, TIDE_QUERY_BYTES_RESERVED) == 0), "all of it goes back");
     tide_resource_release(pool);
 }
 

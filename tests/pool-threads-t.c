@@ -57,11 +57,12 @@ check_caches(void)
     pthread_create(&thread, NULL, run_hold, &holder);
     pthread_barrier_wait(&holder.barrier);
     is_u64(query(holder.pool, TIDE_QUERY_BYTES_CACHED), 4 * MIB, "a thread keeps what it has freed");
-    ok(query(holder.pool, TIDE_QUERY_BYTES_USED) == 0 && query(holder.pool, TIDE_QUERY_LARGEST_FREE) == HELD_BYTES &&
-           query(holder.pool, TIDE_QUERY_FREE_BLOCKS) == HELD,
+    ok(all_of(query(holder.pool, TIDE_QUERY_BYTES_USED) == 0, query(holder.pool, TIDE_QUERY_LARGEST_FREE) == HELD_BYTES,
+              query(holder.pool, TIDE_QUERY_FREE_BLOCKS) == HELD),
        "which is free");
     block = take(holder.pool, 4 * MIB);
-    ok(block != NULL && query(holder.pool, TIDE_QUERY_BYTES_CACHED) == 0, "another thread gets it before it fails");
+    ok(all_of(block != NULL, query(holder.pool, TIDE_QUERY_BYTES_CACHED) == 0),
+       "another thread gets it before it fails");
     is_u64(query(holder.pool, TIDE_QUERY_BYTES_USED), 4 * MIB, "and then it is used");
     give(holder.pool, block, 4 * MIB);
     pthread_barrier_wait(&holder.barrier);
@@ -74,7 +75,7 @@ check_caches(void)
     block = take(holder.pool, 4096);
     give(holder.pool, block, 4096);
     ok(take(holder.pool, 4000) == block, "a thread gets what it has freed last");
-    ok(give(holder.pool, block, 4000) == TIDE_OK && give(holder.pool, block, 4000) == TIDE_EPOINTER,
+    ok(all_of(give(holder.pool, block, 4000) == TIDE_OK, give(holder.pool, block, 4000) == TIDE_EPOINTER),
        "and cannot free again what it keeps");
     pthread_barrier_destroy(&holder.barrier);
     tide_resource_release(holder.pool);
@@ -93,7 +94,7 @@ check_near(void)
     ok(take(pool, 52 * 1024) != block, "no thread gets a kept block that is larger by more than a quarter");
     ok(take(pool, 60 * 1024) == block, "it gets one that is a little larger");
     is_u64(query(pool, TIDE_QUERY_BYTES_USED), 60 * 1024 + 52 * 1024 + 512, "of which what was asked for is used");
-    ok(give(pool, block, 64 * 1024) == TIDE_EMISMATCH && give(pool, block, 60 * 1024) == TIDE_OK,
+    ok(all_of(give(pool, block, 64 * 1024) == TIDE_EMISMATCH, give(pool, block, 60 * 1024) == TIDE_OK),
        "and freed with these bytes alone");
     ok(take(pool, 64 * 1024) == block, "then it is as large as before");
     give(pool, small, 512);
@@ -122,9 +123,9 @@ check_bounds(void)
         cached = query(pool, TIDE_QUERY_BYTES_CACHED);
         most = most < cached ? cached : most;
     }
-    ok(most <= MIB && most > MIB / 4, "a thread keeps no more than it may");
+    ok(all_of(most <= MIB, most > MIB / 4), "a thread keeps no more than it may");
     tide_order(pool, TIDE_STREAM_ALL, 0);
-    ok(figures_of(pool).free_bytes == figures_of(pool).reserved_bytes && query(pool, TIDE_QUERY_BYTES_USED) == 0,
+    ok(all_of(figures_of(pool).free_bytes == figures_of(pool).reserved_bytes, query(pool, TIDE_QUERY_BYTES_USED) == 0),
        "and nothing where its streams may go");
     tide_resource_release(pool);
 }
@@ -156,7 +157,7 @@ check_shares(void)
 
     run_free_many(pool);
     alone = query(pool, TIDE_QUERY_BYTES_CACHED);
-    ok(alone > 8 * MIB && alone <= 16 * MIB, "one thread keeps up to a 64th of a large pool");
+    ok(all_of(alone > 8 * MIB, alone <= 16 * MIB), "one thread keeps up to a 64th of a large pool");
     pthread_barrier_init(&holder.barrier, NULL, 2);
     pthread_create(&thread, NULL, run_hold, &holder);
     pthread_barrier_wait(&holder.barrier);
@@ -290,7 +291,7 @@ check_arrival(void)
     pthread_barrier_wait(&arrival.barrier);
     pthread_join(first, &blocks[0]);
     pthread_join(second, &blocks[1]);
-    ok(blocks[0] != NULL && blocks[1] != NULL, "and gets its part of that");
+    ok(all_of(blocks[0] != NULL, blocks[1] != NULL), "and gets its part of that");
     pthread_barrier_destroy(&arrival.barrier);
     tide_resource_release(arrival.pool);
     is_u64(upstream->live_count, 0, "and which goes back");
@@ -395,7 +396,7 @@ check_fork_asking(void)
         alarm(20);
         _exit(take(pool, MIB) != NULL && take(pool, 24 * MIB) == NULL ? 0 : 1);
     }
-    ok(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0,
+    ok(all_of(waitpid(child, &status, 0) == child, WIFEXITED(status), WEXITSTATUS(status) == 0),
        "a child does not wait for a thread that asked upstream in its parent");
     pthread_barrier_wait(&asking);
     pthread_join(thread, NULL);

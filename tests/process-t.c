@@ -123,7 +123,7 @@ test_fork_own(void)
     is_i64(sql_number(own, "SELECT os_tid FROM thread"), pid, "and so is its thread");
     ok(sql_number(own, "SELECT max(used_bytes) FROM pool_sample") >= 200, "pools are sampled there, too");
     is_i64(sql_number(own, "SELECT value FROM meta WHERE key = 'complete'"), 1, "it is complete");
-    ok(trace_is_sound(own) && trace_is_whole(path), "both are sound");
+    ok(all_of(trace_is_sound(own), trace_is_whole(path)), "both are sound");
 }
 
 struct storm {
@@ -340,11 +340,11 @@ test_ends(void)
         cases[i].path = path;
         in_child(end_child, &cases[i]);
         is_i64(tide_trace_recover(path, &recovery), TIDE_OK, "a trace is recovered");
-        ok(recovery.state == TIDE_TRACE_RECOVERED && recovery.pid != 0, "after %s", cases[i].name);
-        ok(trace_is_whole(path) && sql_number(path, "SELECT count(*) FROM allocation") == 1001 &&
-               sql_number(path, "SELECT count(*) FROM live") == 1 && scratch_count("end-") == i + 1,
+        ok(all_of(recovery.state == TIDE_TRACE_RECOVERED, recovery.pid != 0), "after %s", cases[i].name);
+        ok(all_of(trace_is_whole(path), sql_number(path, "SELECT count(*) FROM allocation") == 1001,
+                  sql_number(path, "SELECT count(*) FROM live") == 1, scratch_count("end-") == i + 1),
            "it is whole and one file");
-        ok(tide_trace_recover(path, &recovery) == TIDE_OK && recovery.state == TIDE_TRACE_CLOSED, "and closed");
+        ok(all_of(tide_trace_recover(path, &recovery) == TIDE_OK, recovery.state == TIDE_TRACE_CLOSED), "and closed");
     }
 }
 
@@ -384,7 +384,7 @@ test_two_processes(void)
     status = in_child(second_child, (void *)path);
     ok(left_well(status), "a second process gets TIDE_EBUSY and the first's id, and recovers nothing");
     is_i64(tide_trace_recover(path, &recovery), TIDE_OK, "nor does this one");
-    ok(recovery.state == TIDE_TRACE_RECORDING && recovery.pid == (uint32_t)getpid(), "and it says who records");
+    ok(all_of(recovery.state == TIDE_TRACE_RECORDING, recovery.pid == (uint32_t)getpid()), "and it says who records");
     ok(left_well(in_child(second_child, (void *)path)), "the first one still holds it");
     fflush(stdout);
     pid = fork();
@@ -450,7 +450,7 @@ test_recover_at_once(void)
         recovered += threads[i].recovery.state == TIDE_TRACE_RECOVERED;
         failed += threads[i].status != TIDE_OK;
     }
-    ok(recovered == 1 && failed == 0, "of four threads that recover a trace at once, one does");
+    ok(all_of(recovered == 1, failed == 0), "of four threads that recover a trace at once, one does");
     is_i64(sql_number(path, "SELECT count(free_ns) FROM allocation"), 100000, "everything is there once");
     ok(trace_is_whole(path), "and whole");
 }
@@ -465,10 +465,10 @@ test_recover_by_link(void)
     in_child(end_child, &end_case);
     if (symlink("linked.db", name) != 0)
         abort();
-    ok(tide_trace_recover(name, &recovery) == TIDE_OK && recovery.state == TIDE_TRACE_RECOVERED,
+    ok(all_of(tide_trace_recover(name, &recovery) == TIDE_OK, recovery.state == TIDE_TRACE_RECOVERED),
        "a trace is recovered through a symbolic link to it");
-    ok(trace_is_whole(path) && scratch_count("linked.db") == 1, "and is whole and one file");
-    ok(tide_trace_recover(scratch("none.db"), &recovery) == TIDE_OK && recovery.state == TIDE_TRACE_CLOSED,
+    ok(all_of(trace_is_whole(path), scratch_count("linked.db") == 1), "and is whole and one file");
+    ok(all_of(tide_trace_recover(scratch("none.db"), &recovery) == TIDE_OK, recovery.state == TIDE_TRACE_CLOSED),
        "where there is no trace nothing is to be recovered");
 }
 
@@ -551,7 +551,7 @@ test_two_lives(void)
     struct tide_trace_recovery found = { TIDE_FIGURES(found) };
 
     ok(left_well(in_child(leave_two_lives, (void *)path)), "a process leaves two lives of one address");
-    ok(tide_trace_recover(path, &found) == TIDE_OK && found.state == TIDE_TRACE_RECOVERED && found.events >= 2,
+    ok(all_of(tide_trace_recover(path, &found) == TIDE_OK, found.state == TIDE_TRACE_RECOVERED, found.events >= 2),
        "and their frees");
     is_i64(sql_number(path, "SELECT count(*) FROM allocation a JOIN allocation b ON b.allocation_id = 2"
                             " WHERE a.allocation_id = 1 AND a.free_ns < b.alloc_ns AND b.free_ns > b.alloc_ns"),
@@ -682,9 +682,9 @@ test_sandbox(void)
         skip(2, "needs seccomp(2)");
         return;
     }
-    ok(WIFEXITED(status) && WEXITSTATUS(status) <= 1,
+    ok(all_of(WIFEXITED(status), WEXITSTATUS(status) <= 1),
        "a program that enters a sandbox without membarrier(2) records on, and is told once at most");
-    ok(trace_is_whole(path) && sql_number(path, "SELECT value FROM meta WHERE key = 'late_records'") == 0,
+    ok(all_of(trace_is_whole(path), sql_number(path, "SELECT value FROM meta WHERE key = 'late_records'") == 0),
        "its trace is whole and in order");
 }
 

@@ -34,7 +34,8 @@ test_one_stack(void)
     struct tide_resource *stack = stack_of("log(%s) | limit(1000) | log | sim", path);
     void *first = take(stack, 100), *second = take(stack, 200), *refused = stack;
 
-    ok(tide_allocate(stack, 5000, 512, 7, &refused) == TIDE_ELIMIT && refused == NULL, "a refusal passes through");
+    ok(all_of(tide_allocate(stack, 5000, 512, 7, &refused) == TIDE_ELIMIT, refused == NULL),
+       "a refusal passes through");
     give(stack, first, 100);
     tide_resource_release(stack);
     is_u64(scratch_count("one.db"), 1, "closing leaves one file");
@@ -127,7 +128,7 @@ test_stacks_together(void)
               "a third one at the same time into another");
     is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'stack.2'"),
               sql_text(path, "SELECT 'log(%s) | statistics | sim'", path), "the second stack is in meta as stack.2");
-    ok(trace_is_whole(path) && trace_is_whole(apart), "both traces are whole");
+    ok(all_of(trace_is_whole(path), trace_is_whole(apart)), "both traces are whole");
 }
 
 static void
@@ -178,7 +179,7 @@ test_shared_layers(void)
     is_u64((uint64_t)sql_number(path, "SELECT upstream_layer_id FROM layer WHERE layer_id = 4"), 2,
            "and is the upstream of both");
     is_string(sql_text(other, "SELECT group_concat(size) FROM allocation"), "30", "another trace has its own part");
-    ok(trace_is_whole(path) && trace_is_whole(other), "both are whole");
+    ok(all_of(trace_is_whole(path), trace_is_whole(other)), "both are whole");
 }
 
 struct crowd {
@@ -396,7 +397,8 @@ test_visible(void)
     sqlite3_reset(query);
     sqlite3_step(query);
     lives = sqlite3_column_int64(query, 0) - sqlite3_column_int64(query, 1);
-    ok(back == sqlite3_column_int64(query, 0) && lives == 10, "a reader in a transaction goes on seeing one state");
+    ok(all_of(back == sqlite3_column_int64(query, 0), lives == 10),
+       "a reader in a transaction goes on seeing one state");
     sqlite3_finalize(query);
     sqlite3_close(reader);
     take(stack, 77);
@@ -424,7 +426,7 @@ test_small_ring(void)
         give(stack, take(stack, 16), 16);
     tide_resource_release(stack);
     is_i64(sql_number(path, "SELECT count(free_ns) FROM allocation"), 50000, "a ring of 64 records loses nothing");
-    ok(meta_number(path, "ring_waits") > 0 && meta_number(path, "ring_longest_wait_ns") > 0,
+    ok(all_of(meta_number(path, "ring_waits") > 0, meta_number(path, "ring_longest_wait_ns") > 0),
        "waits and the longest of them are in meta");
     ok(trace_is_whole(path), "the trace is whole");
 }
@@ -445,7 +447,7 @@ test_tags_and_marks(void)
     char name[300], mark[2000];
     pthread_t thread;
 
-    ok(tide_tag_push(NULL) == TIDE_EINVAL && tide_tag_push("") == TIDE_EINVAL, "a tag has a name");
+    ok(all_of(tide_tag_push(NULL) == TIDE_EINVAL, tide_tag_push("") == TIDE_EINVAL), "a tag has a name");
     tide_tag_pop();
     tide_tag_push("step");
     take(stack, 1);
@@ -488,7 +490,7 @@ test_tags_and_marks(void)
               "epoch 1", "and in every other that is being recorded");
     is_i64(sql_number(path, "SELECT length(CAST(text AS BLOB)) FROM mark WHERE text LIKE 'mmm%%'"), 1022,
            "its text is cut at 1023 bytes where a character ends");
-    ok(trace_is_whole(path) && trace_is_whole(later), "both traces are whole");
+    ok(all_of(trace_is_whole(path), trace_is_whole(later)), "both traces are whole");
 }
 
 static int
@@ -509,7 +511,7 @@ test_exit(void)
     const char *path = scratch("exit.db");
     int status = in_child(exit_child, (void *)path);
 
-    ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a program exits with its stack not released");
+    ok(all_of(WIFEXITED(status), WEXITSTATUS(status) == 0), "a program exits with its stack not released");
     is_u64(scratch_count("exit.db"), 1, "and leaves one file");
     is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 1001, "with everything in it");
     is_string(meta_text(path, "ended"), "exit", "meta.ended says how it went");
@@ -537,8 +539,8 @@ test_closed_output(void)
     const char *path = scratch("closed-output.db");
     int status = in_child(closed_output_child, (void *)path);
 
-    ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a program without a standard output records and prints");
-    ok(sql_number(path, "SELECT sum(size) FROM allocation") == 77 && trace_is_whole(path),
+    ok(all_of(WIFEXITED(status), WEXITSTATUS(status) == 0), "a program without a standard output records and prints");
+    ok(all_of(sql_number(path, "SELECT sum(size) FROM allocation") == 77, trace_is_whole(path)),
        "and what it prints goes into no file of the trace");
 }
 
@@ -569,7 +571,7 @@ test_many_layers(void)
             made++;
         }
     }
-    ok(status == TIDE_EINVAL && log == NULL, "a trace refuses a stack that it has no layer numbers for");
+    ok(all_of(status == TIDE_EINVAL, log == NULL), "a trace refuses a stack that it has no layer numbers for");
     has_words(tide_error_text(), "no more than 65535 layers", "with words that say so");
     tide_resource_release(binning);
     tide_resource_release(base);

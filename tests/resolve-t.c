@@ -37,8 +37,8 @@ main(void)
     status = tide_trace_resolve(path, &frames);
     ok(status == TIDE_OK, "where no file is there to look into, no reader is waited for");
     diag("%s", status != TIDE_OK ? tide_error_text() : "fine");
-    ok(frames.resolved == 0 && frames.unresolved == 2, "all frames are left");
+    ok(all_of(frames.resolved == 0, frames.unresolved == 2), "all frames are left");
     sqlite3_close(db);
-    ok(tide_trace_resolve(path, &frames) == TIDE_OK && frames.unresolved == 2, "as without a reader");
+    ok(all_of(tide_trace_resolve(path, &frames) == TIDE_OK, frames.unresolved == 2), "as without a reader");
     return done();
 }

@@ -70,8 +70,8 @@ check_init(void)
         refused += tide_resource_init(&self, &ops, NULL) == TIDE_EINVAL;
     }
     is_i64(refused, 9, "an empty slot is refused, whichever it is");
-    ok(tide_resource_init(NULL, &through_ops, NULL) == TIDE_EINVAL &&
-           tide_resource_init(&self, NULL, NULL) == TIDE_EINVAL,
+    ok(all_of(tide_resource_init(NULL, &through_ops, NULL) == TIDE_EINVAL,
+              tide_resource_init(&self, NULL, NULL) == TIDE_EINVAL),
        "NULL is refused");
     ok(memcmp(&self, &untouched, sizeof(self)) == 0, "what is refused is not touched");
 }
@@ -84,20 +84,20 @@ check_door(void)
     uint64_t figure = 1;
     void *pointer = &pointer;
 
-    ok(tide_allocate(NULL, 1, 1, 0, &pointer) == TIDE_EINVAL && pointer == NULL, "NULL allocates nothing");
+    ok(all_of(tide_allocate(NULL, 1, 1, 0, &pointer) == TIDE_EINVAL, pointer == NULL), "NULL allocates nothing");
     ok(tide_deallocate(NULL, NULL, 0, 1, 0) == TIDE_EINVAL, "NULL frees nothing");
     ok(tide_deallocate(base, NULL, 0, 3, 0) == TIDE_EINVAL, "a free with alignment 3 is refused");
     has_words(tide_error_text(), "upstream: alignment 3 is no power of two", "and the text names the layer");
     ok(tide_order(NULL, 0, 0) == TIDE_EINVAL, "NULL orders nothing");
     pointer = base;
-    ok(tide_allocate(base, 1, 1, TIDE_STREAM_ALL, &pointer) == TIDE_EINVAL && pointer == NULL &&
-           tide_deallocate(base, base, 1, 1, TIDE_STREAM_ALL) == TIDE_EINVAL,
+    ok(all_of(tide_allocate(base, 1, 1, TIDE_STREAM_ALL, &pointer) == TIDE_EINVAL, pointer == NULL,
+              tide_deallocate(base, base, 1, 1, TIDE_STREAM_ALL) == TIDE_EINVAL),
        "nothing is allocated or freed on all streams at once");
     ok(tide_order(base, 0, TIDE_STREAM_ALL) == TIDE_EINVAL, "all streams at once cannot be made to wait");
     is_string(tide_error_text(), "upstream: TIDE_STREAM_ALL cannot be made to wait", "and the text says so");
-    ok(tide_query(NULL, TIDE_QUERY_CAPACITY, &figure) == TIDE_EINVAL && figure == 0, "NULL knows no figure");
+    ok(all_of(tide_query(NULL, TIDE_QUERY_CAPACITY, &figure) == TIDE_EINVAL, figure == 0), "NULL knows no figure");
     ok(tide_query(base, TIDE_QUERY_CAPACITY, NULL) == TIDE_EINVAL, "a figure needs a place");
-    ok(tide_query(base, TIDE_QUERY_CAPACITY, &figure) == TIDE_EUNSUPPORTED && figure == 0, "no capacity is 0");
+    ok(all_of(tide_query(base, TIDE_QUERY_CAPACITY, &figure) == TIDE_EUNSUPPORTED, figure == 0), "no capacity is 0");
     is_string(tide_error_text(), "upstream: knows no capacity", "and the text names the figure");
     is_u64(upstream->allocate_calls + upstream->deallocate_calls + upstream->order_calls, 0, "none of it came through");
     is_string(tide_resource_name(NULL), "", "NULL has an empty name");
@@ -126,7 +126,7 @@ check_careless(void)
 
     ops.query = leaves_query;
     top->ops = &ops;
-    ok(tide_query(top, TIDE_QUERY_BYTES_USED, &figure) == TIDE_EIO && figure == 0,
+    ok(all_of(tide_query(top, TIDE_QUERY_BYTES_USED, &figure) == TIDE_EIO, figure == 0),
        "a figure is 0 where the question fails, whatever the resource has left there");
     tide_resource_release(top);
     tide_resource_release(&upstream->base);
@@ -141,27 +141,28 @@ check_pass(void)
     uint64_t figure;
     void *pointer;
 
-    ok(tide_allocate(top, 300, 64, 7, &pointer) == TIDE_OK && upstream->last_bytes == 300 &&
-           upstream->last_alignment == 64 && upstream->last_stream == 7,
+    ok(all_of(tide_allocate(top, 300, 64, 7, &pointer) == TIDE_OK, upstream->last_bytes == 300,
+              upstream->last_alignment == 64, upstream->last_stream == 7),
        "a request passes through as it is");
-    ok(tide_query(top, TIDE_QUERY_BYTES_USED, &figure) == TIDE_OK && figure == 300, "a question passes through");
-    ok(tide_order(top, 3, 4) == TIDE_OK && upstream->last_earlier == 3 && upstream->last_later == 4,
+    ok(all_of(tide_query(top, TIDE_QUERY_BYTES_USED, &figure) == TIDE_OK, figure == 300), "a question passes through");
+    ok(all_of(tide_order(top, 3, 4) == TIDE_OK, upstream->last_earlier == 3, upstream->last_later == 4),
        "the order of streams passes through");
-    ok(tide_trim(top, 4096) == TIDE_OK && upstream->trim_calls == 1 && upstream->last_keep_bytes == 4096,
+    ok(all_of(tide_trim(top, 4096) == TIDE_OK, upstream->trim_calls == 1, upstream->last_keep_bytes == 4096),
        "a trim passes through");
-    ok(tide_deallocate(top, pointer, 300, 64, 9) == TIDE_OK && upstream->live_count == 0 && upstream->last_stream == 9,
+    ok(all_of(tide_deallocate(top, pointer, 300, 64, 9) == TIDE_OK, upstream->live_count == 0,
+              upstream->last_stream == 9),
        "a free passes through as it is");
     tide_error_set(TIDE_EIO, "an error from before");
-    ok(tide_pass_upstream_at(top, 0, &edge) == TIDE_OK && edge.resource == &upstream->base &&
-           edge.limit_bytes == UINT64_MAX,
+    ok(all_of(tide_pass_upstream_at(top, 0, &edge) == TIDE_OK, edge.resource == &upstream->base,
+              edge.limit_bytes == UINT64_MAX),
        "the edge below serves all sizes");
-    ok(tide_pass_upstream_at(top, 1, &edge) == TIDE_EINVAL && edge.resource == NULL &&
-           tide_base_upstream_at(edge.resource, 0, &edge) == TIDE_EINVAL,
+    ok(all_of(tide_pass_upstream_at(top, 1, &edge) == TIDE_EINVAL, edge.resource == NULL,
+              tide_base_upstream_at(edge.resource, 0, &edge) == TIDE_EINVAL),
        "past the last edge there is none");
     is_string(tide_error_text(), "an error from before", "which is no failure to put into words");
     upstream->fail_allocate = 1;
     upstream->fail_status = TIDE_EDRIVER;
-    ok(tide_allocate(top, 1, 1, 0, &pointer) == TIDE_EDRIVER && pointer == NULL, "a failure passes through");
+    ok(all_of(tide_allocate(top, 1, 1, 0, &pointer) == TIDE_EDRIVER, pointer == NULL), "a failure passes through");
     tide_resource_release(top);
     tide_resource_release(&upstream->base);
 }

@@ -45,16 +45,16 @@ check_trim(void)
     struct tide_retry_figures counts = { TIDE_FIGURES(counts) };
     void *pointer;
 
-    ok(take(retry, 10, &pointer) == TIDE_OK && give(retry, pointer, 10) == TIDE_OK && upstream->trim_calls == 0,
+    ok(all_of(take(retry, 10, &pointer) == TIDE_OK, give(retry, pointer, 10) == TIDE_OK, upstream->trim_calls == 0),
        "what succeeds is not tried again");
     upstream->fail_allocate = 1;
-    ok(take(retry, 10, &pointer) == TIDE_OK && upstream->allocate_calls == 3 && upstream->trim_calls == 1 &&
-           upstream->last_keep_bytes == 0 && upstream->order_calls == 0,
+    ok(all_of(take(retry, 10, &pointer) == TIDE_OK, upstream->allocate_calls == 3, upstream->trim_calls == 1,
+              upstream->last_keep_bytes == 0, upstream->order_calls == 0),
        "what fails is asked for again, after a trim of all below");
     give(retry, pointer, 10);
     upstream->fail_allocate = 1;
     upstream->fail_allocate_count = 2;
-    ok(take(retry, 10, &pointer) == TIDE_OK && upstream->order_all_calls == 1 && upstream->trim_calls == 3,
+    ok(all_of(take(retry, 10, &pointer) == TIDE_OK, upstream->order_all_calls == 1, upstream->trim_calls == 3),
        "the second time after the device is done");
     give(retry, pointer, 10);
     upstream->fail_allocate = 1;
@@ -66,13 +66,14 @@ check_trim(void)
     upstream->fail_allocate_count = 3;
     upstream->fail_status = TIDE_ELIMIT;
     pointer = &pointer;
-    ok(take(retry, 10, &pointer) == TIDE_ELIMIT && pointer == NULL, "a third time it has failed, with NULL");
+    ok(all_of(take(retry, 10, &pointer) == TIDE_ELIMIT, pointer == NULL), "a third time it has failed, with NULL");
     is_string(tide_error_text(), "retry: upstream: told to fail (asked 3 times)", "in words");
-    ok(tide_retry_read(retry, &counts) == TIDE_OK && counts.failed == 4 && counts.served == 3, "and all is counted");
+    ok(all_of(tide_retry_read(retry, &counts) == TIDE_OK, counts.failed == 4, counts.served == 3),
+       "and all is counted");
     upstream->fail_allocate = 1;
     upstream->fail_allocate_count = 1;
     upstream->fail_status = TIDE_EDRIVER;
-    ok(take(retry, 10, &pointer) == TIDE_EDRIVER && upstream->trim_calls == 7,
+    ok(all_of(take(retry, 10, &pointer) == TIDE_EDRIVER, upstream->trim_calls == 7),
        "another failure than want of memory is none to try again");
     tide_resource_release(retry);
 
@@ -84,15 +85,16 @@ check_trim(void)
     give(retry, pointer, 10);
     upstream->fail_allocate = 1;
     upstream->fail_allocate_count = 2;
-    ok(take(retry, 10, &pointer) == TIDE_EDRIVER && upstream->allocate_calls == 4, "once, where once was asked for");
-    ok(upstream->live_count == 0 && upstream->wrong_frees == 0, "and nothing is lost");
+    ok(all_of(take(retry, 10, &pointer) == TIDE_EDRIVER, upstream->allocate_calls == 4),
+       "once, where once was asked for");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "and nothing is lost");
     tide_resource_release(retry);
 
     if (tide_stack_parse("retry | binning(1KiB={fixed(1KiB)}) | limit(4KiB) | host", &retry) != TIDE_OK)
         abort();
     take(retry, 1000, &pointer);
     give(retry, pointer, 1000);
-    ok(take(retry, 4096, &pointer) == TIDE_OK && give(retry, pointer, 4096) == TIDE_OK,
+    ok(all_of(take(retry, 4096, &pointer) == TIDE_OK, give(retry, pointer, 4096) == TIDE_OK),
        "blocks that are kept idle make room");
     tide_resource_release(retry);
 }
@@ -135,16 +137,17 @@ check_function(void)
     upstream->capacity_bytes = 4000;
     cache.stack = retry;
     take(retry, 3000, &cache.block);
-    ok(take(retry, 2000, &pointer) == TIDE_OK && cache.block == NULL, "a function can free what it has in the stack");
-    ok(cache.last_retry == 1 && cache.last_bytes == 2000 && cache.last_status == TIDE_ECAPACITY,
+    ok(all_of(take(retry, 2000, &pointer) == TIDE_OK, cache.block == NULL),
+       "a function can free what it has in the stack");
+    ok(all_of(cache.last_retry == 1, cache.last_bytes == 2000, cache.last_status == TIDE_ECAPACITY),
        "and is told what has failed");
     ok(upstream->trim_calls == 0, "nothing is trimmed then");
-    ok(take(retry, 3000, &cache.block) == TIDE_ECAPACITY && cache.last_retry == 2,
+    ok(all_of(take(retry, 3000, &cache.block) == TIDE_ECAPACITY, cache.last_retry == 2),
        "it ends where the function says so");
     has_words(tide_error_text(), "(asked 2 times)", "which shows");
     cache.most = 100;
-    ok(take(retry, 3000, &cache.block) == TIDE_ECAPACITY && cache.last_retry == 5, "or after so many times");
-    ok(give(retry, pointer, 2000) == TIDE_OK && upstream->live_count == 0, "and nothing is lost");
+    ok(all_of(take(retry, 3000, &cache.block) == TIDE_ECAPACITY, cache.last_retry == 5), "or after so many times");
+    ok(all_of(give(retry, pointer, 2000) == TIDE_OK, upstream->live_count == 0), "and nothing is lost");
     tide_resource_release(retry);
 }
 
@@ -186,7 +189,7 @@ check_threads(void)
         wrong += (uintptr_t)seen;
     }
     is_u64(wrong, 0, "every third failure of threads is made good");
-    ok(tide_retry_read(stack, &counts) == TIDE_OK && counts.failed == counts.served && counts.failed > 0,
+    ok(all_of(tide_retry_read(stack, &counts) == TIDE_OK, counts.failed == counts.served, counts.failed > 0),
        "and all of them counted");
     tide_resource_release(stack);
 }
@@ -201,11 +204,11 @@ check_bad_input(void)
     struct tide_resource *retry;
     struct tide_retry_figures counts = { TIDE_FIGURES(counts) };
 
-    ok(tide_retry_create(&upstream->base, &options, &retry) == TIDE_EINVAL && retry == NULL,
+    ok(all_of(tide_retry_create(&upstream->base, &options, &retry) == TIDE_EINVAL, retry == NULL),
        "more than 1000 retries are refused");
-    ok(tide_retry_create(NULL, NULL, &retry) == TIDE_EINVAL &&
-           tide_retry_create(&upstream->base, NULL, NULL) == TIDE_EINVAL &&
-           tide_retry_read(NULL, &counts) == TIDE_EINVAL && tide_retry_read(&upstream->base, &counts) == TIDE_EINVAL,
+    ok(all_of(tide_retry_create(NULL, NULL, &retry) == TIDE_EINVAL,
+              tide_retry_create(&upstream->base, NULL, NULL) == TIDE_EINVAL,
+              tide_retry_read(NULL, &counts) == TIDE_EINVAL, tide_retry_read(&upstream->base, &counts) == TIDE_EINVAL),
        "there is none of NULL");
     ok(tide_retry_create(&upstream->base, NULL, &retry) == TIDE_OK, "but one without options");
     tide_resource_release(retry);

@@ -209,8 +209,8 @@ test_refused(size_t offset, uint64_t value, size_t bytes, const char *words, con
     enum tide_status status;
 
     put(rings, offset, value, bytes);
-    ok(recover_any(rings, left.rings.length, &status, &found) && status == TIDE_EFORMAT &&
-           strstr(tide_error_text(), words) != NULL,
+    ok(all_of(recover_any(rings, left.rings.length, &status, &found), status == TIDE_EFORMAT,
+              strstr(tide_error_text(), words) != NULL),
        "%s", sentence);
     if (status != TIDE_EFORMAT || strstr(tide_error_text(), words) == NULL)
         diag("status %d, \"%s\", wanted in it \"%s\"", status, tide_error_text(), words);
@@ -259,8 +259,8 @@ test_other_moment(void)
 
     header->halves[0].epoch += 10;
     header->halves[1].epoch += 10;
-    ok(recover_any(rings, left.rings.length, &status, &found) && status == TIDE_EFORMAT &&
-           strstr(tide_error_text(), "another moment") != NULL,
+    ok(all_of(recover_any(rings, left.rings.length, &status, &found), status == TIDE_EFORMAT,
+              strstr(tide_error_text(), "another moment") != NULL),
        "a ring file of a later moment than the trace is refused: something between the two is missing");
     free(rings);
 }
@@ -273,17 +273,18 @@ test_no_files(void)
     static const unsigned char zeros[TIDEI_RING_PREFIX_BYTES];
     enum tide_status status;
 
-    ok(recover_any(zeros, 0, &status, &found) && status == TIDE_OK && found.state == TIDE_TRACE_CLOSED,
+    ok(all_of(recover_any(zeros, 0, &status, &found), status == TIDE_OK, found.state == TIDE_TRACE_CLOSED),
        "an empty file was killed while it was made: it is removed");
-    ok(recover_any(zeros, sizeof(zeros), &status, &found) && status == TIDE_OK && found.state == TIDE_TRACE_CLOSED,
+    ok(all_of(recover_any(zeros, sizeof(zeros), &status, &found), status == TIDE_OK, found.state == TIDE_TRACE_CLOSED),
        "so is one that has no header yet");
-    ok(recover_any(left.rings.bytes, 5000, &status, &found) && status == TIDE_EFORMAT, "a file cut short is refused");
+    ok(all_of(recover_any(left.rings.bytes, 5000, &status, &found), status == TIDE_EFORMAT),
+       "a file cut short is refused");
     left_lay_out(NULL, 0);
-    ok(mkfifo(left.rings_path, 0600) == 0 && tide_trace_recover(left.trace_path, &found) == TIDE_EFORMAT &&
-           left_keeps_what_it_had(true),
+    ok(all_of(mkfifo(left.rings_path, 0600) == 0, tide_trace_recover(left.trace_path, &found) == TIDE_EFORMAT,
+              left_keeps_what_it_had(true)),
        "a pipe is refused, and not waited for");
     unlink(left.rings_path);
-    ok(symlink("/dev/null", left.rings_path) == 0 && tide_trace_recover(left.trace_path, &found) == TIDE_EIO,
+    ok(all_of(symlink("/dev/null", left.rings_path) == 0, tide_trace_recover(left.trace_path, &found) == TIDE_EIO),
        "a symbolic link is not followed");
     unlink(left.rings_path);
 }
@@ -294,8 +295,8 @@ test_sound(uint64_t *events)
     struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     enum tide_status status;
 
-    ok(recover_any(left.rings.bytes, left.rings.length, &status, &found) && status == TIDE_OK &&
-           found.state == TIDE_TRACE_RECOVERED && found.events >= 200,
+    ok(all_of(recover_any(left.rings.bytes, left.rings.length, &status, &found), status == TIDE_OK,
+              found.state == TIDE_TRACE_RECOVERED, found.events >= 200),
        "what was left is taken over, and the trace keeps what it had");
     *events = found.events;
 }
@@ -335,8 +336,8 @@ test_threads(uint64_t events)
         good = good && failed == NULL;
         sum += found[i].events;
     }
-    ok(good && sum == events && left_number("SELECT count(*) + count(free_ns) FROM allocation") == rows &&
-           left_keeps_what_it_had(false),
+    ok(all_of(good, sum == events, left_number("SELECT count(*) + count(free_ns) FROM allocation") == rows,
+              left_keeps_what_it_had(false)),
        "four threads that recover at once take over each record once");
 }
 
@@ -361,7 +362,7 @@ test_unreadable_record(uint64_t events)
     enum tide_status status;
 
     pending_record(rings)->kind = 200;
-    ok(recover_any(rings, left.rings.length, &status, &found) && status == TIDE_OK && found.events == events,
+    ok(all_of(recover_any(rings, left.rings.length, &status, &found), status == TIDE_OK, found.events == events),
        "a ring file with a record that is none is taken over");
     ok(left_number("SELECT sum(events) FROM loss WHERE reason = 'unreadable record'") == 1,
        "and the table of losses counts that record");
@@ -380,7 +381,7 @@ test_second_definition(uint8_t kind, const char *what)
     record->kind = kind;
     record->address = 1;
     record->size = 77;
-    ok(recover_any(rings, left.rings.length, &status, &found) && status == TIDE_OK,
+    ok(all_of(recover_any(rings, left.rings.length, &status, &found), status == TIDE_OK),
        "a second definition of the first %s changes nothing", what);
     free(rings);
 }

@@ -145,19 +145,21 @@ test_period(void)
     is_u64(told.asked, 5, "on demand at once");
     samples = tidei_sampler_take(sampler, &count);
     is_u64(count, 4, "an answer that is the one of before is no row");
-    ok(samples[2].ns == 3 * PERIOD && samples[2].layer_id == 7 && samples[2].used_bytes == 3 * PERIOD &&
-           samples[2].reserved_bytes == 6 * PERIOD,
+    ok(all_of(samples[2].ns == 3 * PERIOD, samples[2].layer_id == 7, samples[2].used_bytes == 3 * PERIOD,
+              samples[2].reserved_bytes == 6 * PERIOD),
        "a row has the moment, the layer and both figures");
     told_set(5, 5);
     tidei_sampler_sample(sampler, 6 * PERIOD, false);
-    ok(tidei_sampler_take(sampler, &count) == samples && count == 4,
+    ok(all_of(tidei_sampler_take(sampler, &count) == samples, count == 4),
        "what is asked while a transaction is under way waits for the next");
     tidei_sampler_written(sampler);
-    ok(tidei_sampler_has(sampler) && tidei_sampler_take(sampler, &count)->used_bytes == 5 && count == 1, "where it is");
+    ok(all_of(tidei_sampler_has(sampler), tidei_sampler_take(sampler, &count)->used_bytes == 5, count == 1),
+       "where it is");
     tidei_sampler_written(sampler);
     told_set(6, 5);
     tidei_sampler_unwatch(sampler, &told.base);
-    ok(tidei_sampler_take(sampler, &count)->used_bytes == 6 && count == 1, "the last answer is asked for at the end");
+    ok(all_of(tidei_sampler_take(sampler, &count)->used_bytes == 6, count == 1),
+       "the last answer is asked for at the end");
     tidei_sampler_free(sampler);
     tide_resource_fini(&told.base);
 }

@@ -137,7 +137,7 @@ main(void)
 
         if (strncmp(seen, prefix, strlen(prefix)) == 0)
             seen += strlen(prefix);
-        if (!ok(status == mistakes[i].status && stack == NULL && fnmatch(mistakes[i].message, seen, 0) == 0,
+        if (!ok(all_of(status == mistakes[i].status, stack == NULL, fnmatch(mistakes[i].message, seen, 0) == 0),
                 "'%s': what is wrong, where, and what was expected", mistakes[i].text))
             diag("%s: %s; expected %s", tide_status_name(status), seen, mistakes[i].message);
         tide_resource_release(stack);

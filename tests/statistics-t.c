@@ -57,7 +57,7 @@ figures_are(struct tide_statistics_figures seen, int64_t size, int64_t current, 
     bool count = counter_is("count", &seen.count, current, peak, total);
     bool bytes = counter_is("bytes", &seen.bytes, size * current, size * peak, size * total);
 
-    ok(count && bytes, "%s", sentence);
+    ok(all_of(count, bytes), "%s", sentence);
 }
 
 static struct tide_statistics_figures
@@ -111,20 +111,20 @@ check_counting(const struct base_maker *base)
     second = take(statistics, 500);
     ok(tide_allocate(statistics, 300, 256, 0, &refused) == TIDE_ECAPACITY, "the base refuses what it has no room for");
     figures = read_all(statistics);
-    ok(counter_is("bytes", &figures.bytes, 800, 800, 800) && counter_is("count", &figures.count, 2, 2, 2),
+    ok(all_of(counter_is("bytes", &figures.bytes, 800, 800, 800), counter_is("count", &figures.count, 2, 2, 2)),
        "requested bytes and allocations count, the refused one does not");
     give(statistics, first, 300);
     figures = read_all(statistics);
-    ok(counter_is("bytes", &figures.bytes, 500, 800, 800) && counter_is("count", &figures.count, 1, 2, 2),
+    ok(all_of(counter_is("bytes", &figures.bytes, 500, 800, 800), counter_is("count", &figures.count, 1, 2, 2)),
        "a deallocation comes off the current figures alone");
     take(statistics, 0);
     figures = read_all(statistics);
-    ok(counter_is("bytes", &figures.bytes, 500, 800, 800) && counter_is("count", &figures.count, 2, 2, 3),
+    ok(all_of(counter_is("bytes", &figures.bytes, 500, 800, 800), counter_is("count", &figures.count, 2, 2, 3)),
        "0 bytes count as an allocation");
     give(statistics, NULL, 0);
     give(statistics, second, 500);
     figures = read_all(statistics);
-    ok(counter_is("bytes", &figures.bytes, 0, 800, 800) && counter_is("count", &figures.count, 0, 2, 3),
+    ok(all_of(counter_is("bytes", &figures.bytes, 0, 800, 800), counter_is("count", &figures.count, 0, 2, 3)),
        "all given back leaves the peak and the total");
     tide_resource_release(statistics);
     statistics = over(over(base->create(0)));
@@ -168,7 +168,7 @@ check_nesting(const struct base_maker *base)
         give(statistics, buffers[i], 10);
     figures_are(read_all(statistics), 10, 0, 12, 13, "freeing the ten leaves nothing outstanding");
     ok(tide_statistics_pop(statistics, NULL) == TIDE_EINVAL, "a pop with nothing pushed is refused");
-    ok(tide_statistics_push(statistics, NULL) == TIDE_OK && tide_statistics_push(statistics, NULL) == TIDE_OK,
+    ok(all_of(tide_statistics_push(statistics, NULL) == TIDE_OK, tide_statistics_push(statistics, NULL) == TIDE_OK),
        "pushes need no place for figures, and may be left open");
     tide_resource_release(statistics);
 }
@@ -374,7 +374,7 @@ check_threads(const struct base_maker *base)
     is_i64(figures.count.total, count, "and so is the number");
     is_i64(figures.bytes.current, live, "what is outstanding is the sum of what the threads hold");
     is_i64(figures.count.current, live_count, "and so is the number");
-    ok(figures.bytes.peak >= live && figures.bytes.peak <= total, "the peak lies between both");
+    ok(all_of(figures.bytes.peak >= live, figures.bytes.peak <= total), "the peak lies between both");
     for (int i = 0; i < THREADS; i++) {
         for (int slot = 0; slot < 32; slot++) {
             if (workers[i].pointers[slot] != NULL)
@@ -578,9 +578,9 @@ check_tags(void)
     give(statistics, outer, 10);
     give(statistics, again, 10);
     tide_statistics_report(statistics, report_add, &report);
-    ok(report.count == 3 && strcmp(report.lines[0].path, "train") == 0 && strcmp(report.lines[1].path, "") == 0,
+    ok(all_of(report.count == 3, strcmp(report.lines[0].path, "train") == 0, strcmp(report.lines[1].path, "") == 0),
        "a report begins with the highest peak");
-    ok(tide_statistics_report_text(statistics, text, sizeof(text), &needed) == TIDE_OK && needed == strlen(text),
+    ok(all_of(tide_statistics_report_text(statistics, text, sizeof(text), &needed) == TIDE_OK, needed == strlen(text)),
        "there is one in text");
     is_string(text,
               " allocations           peak bytes          total bytes        current bytes  tag\n"
@@ -588,8 +588,8 @@ check_tags(void)
               "           1                   10                   10                    0  (no tag)\n"
               "           1                   10                   10                    0  train/forward\n",
               "a line for each path");
-    ok(tide_statistics_report_text(statistics, text, 20, &needed) == TIDE_OK && needed > 300 && strlen(text) == 19 &&
-           tide_statistics_report_text(statistics, NULL, 0, &needed) == TIDE_OK && needed > 300,
+    ok(all_of(tide_statistics_report_text(statistics, text, 20, &needed) == TIDE_OK, needed > 300, strlen(text) == 19,
+              tide_statistics_report_text(statistics, NULL, 0, &needed) == TIDE_OK, needed > 300),
        "which may be cut");
     tide_resource_release(statistics);
 }
@@ -672,13 +672,13 @@ check_tags_use(void)
 
     ok(tide_statistics_report(plain, report_add, NULL) == TIDE_EINVAL, "without counters by tag there is no report");
     has_words(tide_error_text(), "expected tags=true", "as the text says");
-    ok(tide_statistics_report_text(plain, text, sizeof(text), NULL) == TIDE_EINVAL && text[0] == '\0',
+    ok(all_of(tide_statistics_report_text(plain, text, sizeof(text), NULL) == TIDE_EINVAL, text[0] == '\0'),
        "nor one in text");
     tide_resource_release(plain);
-    ok(tide_stack_parse("statistics(tags) | sim", &stack) == TIDE_OK &&
-           tide_statistics_report(stack, NULL, NULL) == TIDE_EINVAL &&
-           tide_describe(stack, text, sizeof(text), NULL) == TIDE_OK &&
-           strcmp(text, "statistics(tags=true) | sim") == 0,
+    ok(all_of(tide_stack_parse("statistics(tags) | sim", &stack) == TIDE_OK,
+              tide_statistics_report(stack, NULL, NULL) == TIDE_EINVAL,
+              tide_describe(stack, text, sizeof(text), NULL) == TIDE_OK,
+              strcmp(text, "statistics(tags=true) | sim") == 0),
        "stack text asks for them");
     tide_resource_release(stack);
 }
@@ -692,17 +692,17 @@ check_use(void)
     struct tide_statistics_figures figures = { TIDE_FIGURES(figures), .count.total = 5 };
     uint64_t figure;
 
-    ok(tide_statistics_create(NULL, NULL, &statistics) == TIDE_EINVAL && statistics == NULL,
+    ok(all_of(tide_statistics_create(NULL, NULL, &statistics) == TIDE_EINVAL, statistics == NULL),
        "there is none without upstream");
     ok(tide_statistics_create(base, NULL, NULL) == TIDE_EINVAL, "there is none without a place for it");
-    ok(tide_statistics_read(base, &figures) == TIDE_EINVAL && figures.count.total == 0,
+    ok(all_of(tide_statistics_read(base, &figures) == TIDE_EINVAL, figures.count.total == 0),
        "reading what is no statistics resource gives zeros and a status");
-    ok(tide_statistics_push(base, NULL) == TIDE_EINVAL && tide_statistics_pop(base, NULL) == TIDE_EINVAL,
+    ok(all_of(tide_statistics_push(base, NULL) == TIDE_EINVAL, tide_statistics_pop(base, NULL) == TIDE_EINVAL),
        "push and pop on what is no statistics resource are refused");
     ok(tide_statistics_read(NULL, &figures) == TIDE_EINVAL, "and so is reading NULL");
     statistics = over(base);
     ok(tide_statistics_read(statistics, NULL) == TIDE_EINVAL, "and reading into NULL");
-    ok(tide_query(statistics, TIDE_QUERY_CAPACITY, &figure) == TIDE_OK && figure == 1 << 20,
+    ok(all_of(tide_query(statistics, TIDE_QUERY_CAPACITY, &figure) == TIDE_OK, figure == 1 << 20),
        "questions go on to what is below");
     tide_resource_release(statistics);
 }

@@ -30,8 +30,8 @@ main(void)
     ok(texts, "each has words of its own");
     is_string(tide_status_text(TIDE_ELIMIT), "a limit refused the request", "the words say what it means");
     is_string(tide_status_name((enum tide_status)KNOWN_COUNT), "TIDE_UNKNOWN", "the number past the last has no name");
-    ok(strcmp(tide_status_name((enum tide_status) - 1), "TIDE_UNKNOWN") == 0 &&
-           tide_status_text((enum tide_status) - 1) != NULL,
+    ok(all_of(strcmp(tide_status_name((enum tide_status) - 1), "TIDE_UNKNOWN") == 0,
+              tide_status_text((enum tide_status) - 1) != NULL),
        "a negative number is unknown, too");
     return done();
 }

@@ -432,7 +432,8 @@ check_storm(const char *name, struct tide_resource *resource, struct timeline *t
     is_u64(timeline->early, 0, "no stream gets memory before it waits for all that used it");
     is_u64(timeline->overlaps, 0, "no memory is two blocks'");
     is_u64(timeline->returned_early, 0, "none goes back before all that used it is waited for");
-    ok(storm.failures == 0 && storm.odd_figures == 0, "%s: nothing fails, and the figures of each moment fit", name);
+    ok(all_of(storm.failures == 0, storm.odd_figures == 0), "%s: nothing fails, and the figures of each moment fit",
+       name);
     ok(timeline->reserved_bytes == 0, "%s: when all is freed all goes back", name);
     tide_resource_release(resource);
     tide_resource_release(&timeline->base);

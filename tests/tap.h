@@ -15,6 +15,9 @@ __attribute__((weak)) struct {
     int planned;
     int run;
     int failed;
+    const char *conditions; /* of the latest all_of that was false, as they stand there */
+    int false_one;          /* which of them; from 0 */
+    char before[400];       /* the latest sentence: many go on from the one before */
 } tap;
 
 /* How many tests will run. First call of a test program. */
@@ -54,18 +57,77 @@ diag(const char *format, ...)
     putchar('\n');
 }
 
+static inline bool
+tap_holds(bool condition, const char *conditions, int number)
+{
+    if (!condition) {
+        tap.conditions = conditions;
+        tap.false_one = number;
+    }
+    return condition;
+}
+
+/*
+ * Up to eight conditions in one test, as && has them: ok(all_of(a, b), "...") says which one was false. For steps that
+ * make one fact together; facts that can fail apart are tests of their own.
+ */
+#define all_of(...)                                                                                                    \
+    TAP_NINTH(__VA_ARGS__, TAP_8, TAP_7, TAP_6, TAP_5, TAP_4, TAP_3, TAP_2, TAP_1)(#__VA_ARGS__, __VA_ARGS__)
+#define TAP_NINTH(a, b, c, d, e, f, g, h, ninth, ...) ninth
+#define TAP_1(text, a)                                tap_holds(a, text, 0)
+#define TAP_2(text, a, b)                             (TAP_1(text, a) && tap_holds(b, text, 1))
+#define TAP_3(text, a, b, c)                          (TAP_2(text, a, b) && tap_holds(c, text, 2))
+#define TAP_4(text, a, b, c, d)                       (TAP_3(text, a, b, c) && tap_holds(d, text, 3))
+#define TAP_5(text, a, b, c, d, e)                    (TAP_4(text, a, b, c, d) && tap_holds(e, text, 4))
+#define TAP_6(text, a, b, c, d, e, f)                 (TAP_5(text, a, b, c, d, e) && tap_holds(f, text, 5))
+#define TAP_7(text, a, b, c, d, e, f, g)              (TAP_6(text, a, b, c, d, e, f) && tap_holds(g, text, 6))
+#define TAP_8(text, a, b, c, d, e, f, g, h)           (TAP_7(text, a, b, c, d, e, f, g) && tap_holds(h, text, 7))
+
+/* Of conditions between commas, print the one that was false. */
+static inline void
+tap_print_false(const char *conditions, int number)
+{
+    int depth = 0, length = 0;
+    bool in_text = false;
+
+    while (conditions[length] != '\0') {
+        char c = conditions[length];
+
+        if (in_text && c == '\\' && conditions[length + 1] != '\0')
+            length++;
+        else if (c == '"')
+            in_text = !in_text;
+        else if (!in_text && c == ',' && depth == 0) {
+            if (number-- == 0)
+                break;
+            conditions += length + 1;
+            length = 0;
+            continue;
+        } else if (!in_text)
+            depth += (c == '(' || c == '[') - (c == ')' || c == ']');
+        length++;
+    }
+    diag("false: %.*s", length - (conditions[0] == ' '), conditions + (conditions[0] == ' '));
+}
+
 __attribute__((format(printf, 2, 3))) static inline bool
 ok(bool passed, const char *format, ...)
 {
+    char sentence[sizeof(tap.before)];
     va_list arguments;
 
     if (!passed)
         tap.failed++;
-    printf("%s %d - ", passed ? "ok" : "not ok", ++tap.run);
     va_start(arguments, format);
-    vprintf(format, arguments);
+    vsnprintf(sentence, sizeof(sentence), format, arguments);
     va_end(arguments);
-    putchar('\n');
+    printf("%s %d - %s\n", passed ? "ok" : "not ok", ++tap.run, sentence);
+    if (!passed && tap.before[0] != '\0')
+        diag("the test before: %s", tap.before);
+    if (!passed && tap.conditions != NULL)
+        tap_print_false(tap.conditions, tap.false_one);
+    tap.conditions = NULL;
+    memcpy(tap.before, sentence, sizeof(sentence));
     return passed;
 }
 

@@ -58,7 +58,7 @@ check_bounds(void)
     is_u64(text.length, 7, "its length counts all of it");
     ok(data[5] == 'x', "nothing is written past the capacity");
     tide_text_format(&text, "more");
-    ok(text.length == 11 && strcmp(data, "abc4") == 0, "what comes later only counts");
+    ok(all_of(text.length == 11, strcmp(data, "abc4") == 0), "what comes later only counts");
     tide_text_word(&none, "a b");
     is_u64(none.length, 5, "without a buffer everything only counts");
 }
@@ -70,7 +70,7 @@ check_size_buffers(void)
     const char *second = tidei_size_text(2);
     const char *third = tidei_size_text(3);
 
-    ok(strcmp(first, "1 B") == 0 && strcmp(second, "2 B") == 0 && strcmp(third, "3 B") == 0,
+    ok(all_of(strcmp(first, "1 B") == 0, strcmp(second, "2 B") == 0, strcmp(third, "3 B") == 0),
        "several sizes can stand in one message");
 }
 

@@ -150,32 +150,34 @@ check_report(const struct base_maker *base)
     middle = take_in_a_function(track, 700);
     empty = take_in_a_function(track, 0);
     blocks = report_of(track);
-    ok(blocks.count == 3 && blocks.seen[0].pointer == large && blocks.seen[1].pointer == middle &&
-           blocks.seen[2].pointer == small,
+    ok(all_of(blocks.count == 3, blocks.seen[0].pointer == large, blocks.seen[1].pointer == middle,
+              blocks.seen[2].pointer == small),
        "%s: what is outstanding is reported, the largest first", base->name);
-    ok(blocks.seen[0].bytes == 5000 && blocks.seen[0].alignment == 256 && blocks.seen[0].stream == 7 &&
-           blocks.seen[0].thread == (uint32_t)getpid(),
+    ok(all_of(blocks.seen[0].bytes == 5000, blocks.seen[0].alignment == 256, blocks.seen[0].stream == 7,
+              blocks.seen[0].thread == (uint32_t)getpid()),
        "with its size, alignment, stream and thread");
-    ok(strcmp(blocks.tags[0], "train/forward") == 0 && strcmp(blocks.tags[1], "") == 0 &&
-           strcmp(blocks.tags[2], "train") == 0,
+    ok(all_of(strcmp(blocks.tags[0], "train/forward") == 0, strcmp(blocks.tags[1], "") == 0,
+              strcmp(blocks.tags[2], "train") == 0),
        "and its tag");
-    ok(blocks.seen[0].callstack != 0 && blocks.seen[0].callstack != blocks.seen[1].callstack, "and its call stack");
+    ok(all_of(blocks.seen[0].callstack != 0, blocks.seen[0].callstack != blocks.seen[1].callstack),
+       "and its call stack");
     if (names_are_known())
         ok(strncmp(functions_of(blocks.seen[0].callstack), "take_in_a_function check_report main ", 36) == 0,
            "which begins with the function that called the library");
     else
         skip(1, "there is no libdw");
-    ok(tide_track_report_text(track, 1, text, sizeof(text), &needed) == TIDE_OK && needed == strlen(text) &&
-           strncmp(text, "3 blocks outstanding, 5.66 KiB\n4.88 KiB at ", 43) == 0 && strstr(text, "700 B") == NULL &&
-           strstr(text, ", tag train/forward\n    ") != NULL,
+    ok(all_of(tide_track_report_text(track, 1, text, sizeof(text), &needed) == TIDE_OK, needed == strlen(text),
+              strncmp(text, "3 blocks outstanding, 5.66 KiB\n4.88 KiB at ", 43) == 0, strstr(text, "700 B") == NULL,
+              strstr(text, ", tag train/forward\n    ") != NULL),
        "a text has as many as were asked for, with their frames");
-    ok(tide_track_report_text(track, 9, text, 20, &needed) == TIDE_OK && needed > 100 && strlen(text) == 19,
+    ok(all_of(tide_track_report_text(track, 9, text, 20, &needed) == TIDE_OK, needed > 100, strlen(text) == 19),
        "which may be cut");
     give_in_a_function(track, small, 100);
     give_in_a_function(track, large, 5000);
     give_in_a_function(track, middle, 700);
     is_u64(report_of(track).count, 0, "what is freed is outstanding no more");
-    ok(tide_deallocate(track, empty, 0, 256, 7) == TIDE_OK && tide_deallocate(track, NULL, 0, 256, 7) == TIDE_EPOINTER,
+    ok(all_of(tide_deallocate(track, empty, 0, 256, 7) == TIDE_OK,
+              tide_deallocate(track, NULL, 0, 256, 7) == TIDE_EPOINTER),
        "allocations of 0 bytes are freed as often as they were made");
     tide_resource_release(track);
 }
@@ -220,13 +222,13 @@ check_wrong(void)
     is_u64(tide_deallocate(track, pointer, 1024, 64, 7), TIDE_EMISMATCH, "so is one of another alignment");
     is_u64(tide_deallocate(track, (char *)pointer + 8, 1024, 256, 7), TIDE_EPOINTER, "and of a pointer within");
     has_words(tide_error_text(), "was not allocated here", "as its text says");
-    ok(upstream->deallocate_calls == calls && report_of(track).count == 1 && upstream->live_count == 1,
+    ok(all_of(upstream->deallocate_calls == calls, report_of(track).count == 1, upstream->live_count == 1),
        "none of it has come upstream, and the block lives on");
     is_u64(give_in_a_function(track, pointer, 1024), TIDE_OK, "until it is freed as it should be");
     is_u64(give_in_another(track, pointer, 1024), TIDE_EPOINTER, "a double free is refused");
     has_words(tide_error_text(), "double free of 0x", "and called so");
-    ok(strstr(tide_error_text(), "(1 KiB): allocated by ") != NULL &&
-           strstr(tide_error_text(), "; freed by ") != NULL && strstr(tide_error_text(), "; again by ") != NULL,
+    ok(all_of(strstr(tide_error_text(), "(1 KiB): allocated by ") != NULL,
+              strstr(tide_error_text(), "; freed by ") != NULL, strstr(tide_error_text(), "; again by ") != NULL),
        "with who allocated it, who freed it first, and who now");
     is_u64(upstream->wrong_frees, 0, "upstream has heard of nothing wrong");
     tide_resource_release(track);
@@ -265,7 +267,7 @@ check_upstream(void)
     void *pointer, *again = &pointer;
 
     upstream->fail_allocate = 1;
-    ok(tide_allocate(track, 8, 8, 0, &pointer) == TIDE_ECAPACITY && report_of(track).count == 0,
+    ok(all_of(tide_allocate(track, 8, 8, 0, &pointer) == TIDE_ECAPACITY, report_of(track).count == 0),
        "what upstream refuses is not outstanding");
     pointer = take_in_a_function(track, 32);
     upstream->fail_deallocate = 1;
@@ -275,13 +277,15 @@ check_upstream(void)
     upstream->chosen = chosen;
     upstream->chosen_count = 3;
     pointer = take_in_a_function(track, 32);
-    ok(tide_allocate(track, 32, 256, 0, &again) == TIDE_EPOINTER && again == NULL,
+    ok(all_of(tide_allocate(track, 32, 256, 0, &again) == TIDE_EPOINTER, again == NULL),
        "an address that upstream gives out twice is refused");
     has_words(tide_error_text(), "track: upstream gave out 0x10000 to ", "with who has it");
-    ok(tide_allocate(track, 4096, 256, 0, &again) == TIDE_EUPSTREAM && again == NULL, "NULL with success is a failure");
+    ok(all_of(tide_allocate(track, 4096, 256, 0, &again) == TIDE_EUPSTREAM, again == NULL),
+       "NULL with success is a failure");
     has_words(tide_error_text(), "track: upstream gave NULL for 4 KiB", "with whose it is");
     is_u64(tide_deallocate(track, NULL, 0, 256, 0), TIDE_EPOINTER, "it is no allocation of 0 bytes");
-    ok(give_in_a_function(track, pointer, 32) == TIDE_OK && upstream->wrong_frees == 0, "the first one's is unharmed");
+    ok(all_of(give_in_a_function(track, pointer, 32) == TIDE_OK, upstream->wrong_frees == 0),
+       "the first one's is unharmed");
     tide_resource_release(track);
 }
 
@@ -345,18 +349,19 @@ check_use(void)
     struct tide_resource *base = base_host(0), *track = base, *stack = NULL;
     char text[200];
 
-    ok(tide_track_create(NULL, NULL, &track) == TIDE_EINVAL && track == NULL, "there is none without upstream");
+    ok(all_of(tide_track_create(NULL, NULL, &track) == TIDE_EINVAL, track == NULL), "there is none without upstream");
     ok(tide_track_create(base, NULL, NULL) == TIDE_EINVAL, "there is none without a place for it");
-    ok(tide_track_create(base, &options, &track) == TIDE_EINVAL && strstr(tide_error_text(), "at most 128") != NULL,
+    ok(all_of(tide_track_create(base, &options, &track) == TIDE_EINVAL,
+              strstr(tide_error_text(), "at most 128") != NULL),
        "deeper call stacks than can be are refused");
-    ok(tide_track_report(base, blocks_add, NULL) == TIDE_EINVAL &&
-           tide_track_report(NULL, blocks_add, NULL) == TIDE_EINVAL &&
-           tide_track_report_text(base, 1, text, sizeof(text), NULL) == TIDE_EINVAL && text[0] == '\0',
+    ok(all_of(tide_track_report(base, blocks_add, NULL) == TIDE_EINVAL,
+              tide_track_report(NULL, blocks_add, NULL) == TIDE_EINVAL,
+              tide_track_report_text(base, 1, text, sizeof(text), NULL) == TIDE_EINVAL, text[0] == '\0'),
        "only a track resource reports");
     tide_resource_release(base);
-    ok(tide_stack_parse("track(callstack=16, unwind=dwarf) | track | sim", &stack) == TIDE_OK &&
-           tide_describe(stack, text, sizeof(text), NULL) == TIDE_OK &&
-           strcmp(text, "track(callstack=16, unwind=dwarf) | track | sim") == 0,
+    ok(all_of(tide_stack_parse("track(callstack=16, unwind=dwarf) | track | sim", &stack) == TIDE_OK,
+              tide_describe(stack, text, sizeof(text), NULL) == TIDE_OK,
+              strcmp(text, "track(callstack=16, unwind=dwarf) | track | sim") == 0),
        "stack text reads back");
     ok(tide_track_report(stack, NULL, NULL) == TIDE_EINVAL, "a report needs a function");
     tide_resource_release(stack);

@@ -52,7 +52,7 @@ check_many(const char *name, uint64_t (*address)(uint64_t n), size_t count)
     is_u64(put_all(table, address, count, TIDEI_TRACK_LIVE), count, "each of them is known to be live");
     is_u64(listed(table), count, "and is listed");
     is_u64(take_all(table, address, count, TIDEI_TRACK_FINE), count, "and comes back");
-    ok(take_all(table, address, count, TIDEI_TRACK_FREED_BEFORE) == count && listed(table) == 0,
+    ok(all_of(take_all(table, address, count, TIDEI_TRACK_FREED_BEFORE) == count, listed(table) == 0),
        "and is known to have been freed, as nothing else has needed its place");
     tidei_track_table_destroy(table);
 }
@@ -84,8 +84,8 @@ check_freed(void)
         put_block(table, even(i), 1);
         take_block(table, even(i), 1);
     }
-    ok(take_block(table, even(0), 1) == TIDEI_TRACK_UNKNOWN &&
-           take_block(table, even(FRESH - 1), 1) == TIDEI_TRACK_FREED_BEFORE,
+    ok(all_of(take_block(table, even(0), 1) == TIDEI_TRACK_UNKNOWN,
+              take_block(table, even(FRESH - 1), 1) == TIDEI_TRACK_FREED_BEFORE),
        "%d frees do not make the table larger", FRESH);
     tidei_track_table_destroy(table);
 }
@@ -239,7 +239,7 @@ check_held(void)
     point_release();
     pthread_join(holder, &held);
     pthread_join(waiter, &waited);
-    ok(held == table && waited == table && listed(table) == 3, "who wants the same one waits for it");
+    ok(all_of(held == table, waited == table, listed(table) == 3), "who wants the same one waits for it");
     tidei_track_table_destroy(table);
 }
 

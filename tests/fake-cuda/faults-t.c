@@ -304,8 +304,8 @@ test_faults(int result, const char *name)
     memcpy(calls, seen->calls, sizeof(calls));
     for (unsigned i = 0; i < FUNCTIONS_MOST && (function = own.function(i, &ignored)) != NULL; i++)
         broken += !survives_each(function, calls[i], result, &scenes, &failures);
-    ok(broken == 0 && scenes > 100, "%u calls that come to %s one at a time, %u refusals: each is said and undone",
-       scenes, name, failures);
+    ok(all_of(broken == 0, scenes > 100),
+       "%u calls that come to %s one at a time, %u refusals: each is said and undone", scenes, name, failures);
 }
 
 int
@@ -325,7 +325,7 @@ main(void)
     if (seen == MAP_FAILED)
         skip_all("there is no memory to share with a child");
     plan(3);
-    ok(in_child(scene, NULL) == 0 && seen->wrong[0] == '\0' && nothing_left(&seen->left),
+    ok(all_of(in_child(scene, NULL) == 0, seen->wrong[0] == '\0', nothing_left(&seen->left)),
        "without a fault all is done, and nothing left %s", seen->wrong);
     test_faults(CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN");
     test_faults(CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY");

@@ -128,7 +128,7 @@ check_fork(void)
     atomic_store(&may_go, true);
     pthread_join(thread, NULL);
     is_string(thread_text, "calls", "and so does the parent");
-    ok(trace_is_whole(paths[0]) && trace_is_whole(paths[1]), "both have whole traces");
+    ok(all_of(trace_is_whole(paths[0]), trace_is_whole(paths[1])), "both have whole traces");
     tide_resource_release(sim);
 }
 

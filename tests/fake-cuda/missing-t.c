@@ -200,9 +200,9 @@ test_missing(int row)
 
     if (tidei_driver_fill(&table, find_but, (void *)(uintptr_t)rows[row].symbol) != TIDE_OK)
         diag("%s", tide_error_text());
-    ok(tide_stack_parse(rows[row].base, &base) == TIDE_OK &&
-           tide_allocate(base, MIB, TIDE_DEFAULT_ALIGNMENT, 0, &block) == TIDE_OK &&
-           tide_deallocate(base, block, MIB, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_OK && tide_trim(base, 0) == TIDE_OK,
+    ok(all_of(tide_stack_parse(rows[row].base, &base) == TIDE_OK,
+              tide_allocate(base, MIB, TIDE_DEFAULT_ALIGNMENT, 0, &block) == TIDE_OK,
+              tide_deallocate(base, block, MIB, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_OK, tide_trim(base, 0) == TIDE_OK),
        "without %s: %s works", rows[row].symbol, rows[row].base);
     if (rows[row].call == NULL) {
         skip(2, "nothing that is asked for needs it");

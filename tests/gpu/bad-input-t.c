@@ -47,8 +47,8 @@ test_stacks(void)
 
         snprintf(text, sizeof(text), "log(%s) | %s", trace, bad_stacks[i].text);
         status = tide_stack_parse(text, &stack);
-        ok(status != TIDE_OK && stack == NULL && strstr(tide_error_text(), bad_stacks[i].words) != NULL &&
-               access(trace, F_OK) != 0,
+        ok(all_of(status != TIDE_OK, stack == NULL, strstr(tide_error_text(), bad_stacks[i].words) != NULL,
+                  access(trace, F_OK) != 0),
            "%s is refused, and leaves no trace behind", bad_stacks[i].text);
         diag("%s: %s", tide_status_name(status), tide_error_text());
         tide_resource_release(stack);
@@ -85,15 +85,16 @@ test_frees(struct gpu_work *work, const char *base)
     gpu_allocates(stack, MIB, work->first, &other);
     ok(free_refused(stack, (void *)(uintptr_t)0x1000, work->first), "%s: an address of nobody is not freed", base);
     ok(free_refused(stack, (char *)block + 4096, work->first), "%s: nor is one inside of a block", base);
-    ok(gpu_fill(&work->kernels, work->first, block, WORDS, 5) &&
-           gpu_count_wrong(&work->kernels, work->first, block, WORDS, 5) == 0,
+    ok(all_of(gpu_fill(&work->kernels, work->first, block, WORDS, 5),
+              gpu_count_wrong(&work->kernels, work->first, block, WORDS, 5) == 0),
        "%s: which is unharmed", base);
-    ok(gpu_frees(stack, block, MIB, work->first) && gpu.stream_synchronize(work->first) == CUDA_SUCCESS &&
-           free_refused(stack, block, work->first),
+    ok(all_of(gpu_frees(stack, block, MIB, work->first), gpu.stream_synchronize(work->first) == CUDA_SUCCESS,
+              free_refused(stack, block, work->first)),
        "%s: a block is freed once, and not twice", base);
     ok(gpu_frees(stack, other, MIB, work->first), "%s: the stack goes on", base);
     tide_resource_release(stack);
-    ok(trace_is_sound(trace) && sql_number(trace, "SELECT count(*) FROM live") == 0, "%s: its trace is sound", base);
+    ok(all_of(trace_is_sound(trace), sql_number(trace, "SELECT count(*) FROM live") == 0), "%s: its trace is sound",
+       base);
     gpu_summary_is(trace, &wanted, 1, "the summary has two allocations and their frees");
 }
 
@@ -126,7 +127,8 @@ test_destroyed(const char *base)
     gpu.context_pop(&popped);
     gpu.context_set(NULL);
     tide_resource_release(stack);
-    ok(trace_is_sound(trace) && sql_number(trace, "SELECT count(*) FROM live") == 0, "%s: the trace is sound", base);
+    ok(all_of(trace_is_sound(trace), sql_number(trace, "SELECT count(*) FROM live") == 0), "%s: the trace is sound",
+       base);
 }
 
 #define RESET_TESTS 4
@@ -164,8 +166,8 @@ test_no_fabric(void)
     struct tide_resource *imported = NULL;
 
     memset(&handle, 0xa5, sizeof(handle));
-    ok(tide_driver_import_fabric(&handle, NULL, &imported) != TIDE_OK && imported == NULL &&
-           strstr(tide_error_text(), "CUDA_ERROR_") != NULL,
+    ok(all_of(tide_driver_import_fabric(&handle, NULL, &imported) != TIDE_OK, imported == NULL,
+              strstr(tide_error_text(), "CUDA_ERROR_") != NULL),
        "a fabric handle that is none is refused with the driver's error");
     diag("%s", tide_error_text());
 }
@@ -185,13 +187,15 @@ test_permission(void)
         ok(tide_driver_export_fabric(stack, &handle) == TIDE_OK, "a pool with a fabric handle hands it out");
         skip(1, "this process has the permission");
     } else {
-        ok(status == TIDE_EUNSUPPORTED && stack == NULL, "no pool with a fabric handle is made without permission");
+        ok(all_of(status == TIDE_EUNSUPPORTED, stack == NULL),
+           "no pool with a fabric handle is made without permission");
         has_words(tide_error_text(), "CUDA_ERROR_", "the text has the driver's error");
         diag("%s: %s", tide_status_name(status), tide_error_text());
     }
     tide_resource_release(stack);
     stack = gpu_stack("driver");
-    ok(gpu_allocates(stack, MIB, NULL, &block) && gpu_frees(stack, block, MIB, NULL), "others are made all the same");
+    ok(all_of(gpu_allocates(stack, MIB, NULL, &block), gpu_frees(stack, block, MIB, NULL)),
+       "others are made all the same");
     tide_resource_release(stack);
 }
 

@@ -23,9 +23,9 @@ test_kind(const char *name, const char *call, bool host_access)
     void *second = NULL;
     char text[64];
 
-    ok(gpu_allocates(base, MIB, NULL, &first) && gpu_allocates(base, 1, NULL, &second),
+    ok(all_of(gpu_allocates(base, MIB, NULL, &first), gpu_allocates(base, 1, NULL, &second)),
        "%s: a thread without a context allocates", name);
-    ok(gpu.context_get(&current) == CUDA_SUCCESS && current == NULL, "%s: and has none afterwards", name);
+    ok(all_of(gpu.context_get(&current) == CUDA_SUCCESS, current == NULL), "%s: and has none afterwards", name);
     is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED), MIB + 1, "what is out is counted");
     ok(gpu_frees(base, first, MIB, NULL), "%s: it is freed", name);
     is_u64(gpu_figure(base, TIDE_QUERY_BYTES_RESERVED), 1, "and counted no more");
@@ -36,9 +36,9 @@ test_kind(const char *name, const char *call, bool host_access)
     is_i64(tide_error_driver(), CUDA_ERROR_INVALID_VALUE, "and the driver's error is kept");
     is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED), 1, "nothing was counted as freed");
     ok(gpu_frees(base, second, 1, NULL), "%s: the other is freed", name);
-    ok(tide_query(base, TIDE_QUERY_HOST_ACCESS, &figure) == TIDE_OK && figure == host_access,
+    ok(all_of(tide_query(base, TIDE_QUERY_HOST_ACCESS, &figure) == TIDE_OK, figure == host_access),
        "%s: who may read and write it", name);
-    ok(tide_allocate(base, SIZE_MAX - 4096, 256, 0, &first) == TIDE_ECAPACITY && first == NULL,
+    ok(all_of(tide_allocate(base, SIZE_MAX - 4096, 256, 0, &first) == TIDE_ECAPACITY, first == NULL),
        "%s: a request near SIZE_MAX is refused", name);
     snprintf(text, sizeof(text), "finds no room: CUDA_ERROR_OUT_OF_MEMORY (device 0");
     has_words(tide_error_text(), text, call);
@@ -65,12 +65,12 @@ test_device(void)
     gpu.primary_retain(&other, 1);
     gpu.context_set(other);
     ok(gpu_allocates(base, MIB, NULL, &block), "a thread with the context of another device allocates");
-    ok(gpu.pointer_get_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (CUdeviceptr)(uintptr_t)block) ==
-               CUDA_SUCCESS &&
-           ordinal == 0,
+    ok(all_of(gpu.pointer_get_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (CUdeviceptr)(uintptr_t)block) ==
+                  CUDA_SUCCESS,
+              ordinal == 0),
        "the memory lies on the base's device");
     ok(gpu_frees(base, block, MIB, NULL), "and is freed there");
-    ok(gpu.context_get(&current) == CUDA_SUCCESS && current == other, "the thread's context stays current");
+    ok(all_of(gpu.context_get(&current) == CUDA_SUCCESS, current == other), "the thread's context stays current");
     gpu.context_set(NULL);
     gpu.primary_release(1);
     tide_resource_release(base);
@@ -149,7 +149,7 @@ test_bad(void)
         struct tide_resource *stack = NULL;
         enum tide_status status = tide_stack_parse(bad[i].text, &stack);
 
-        ok(status == bad[i].status && stack == NULL, "refused with %s: %s", tide_status_name(bad[i].status),
+        ok(all_of(status == bad[i].status, stack == NULL), "refused with %s: %s", tide_status_name(bad[i].status),
            bad[i].text);
         has_words(tide_error_text(), bad[i].words, bad[i].words);
         tide_resource_release(stack);
@@ -175,13 +175,13 @@ test_options(void)
     int fd;
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        ok(tide_driver_create(&wrong[i], &base) == TIDE_EINVAL && base == NULL, "refused: %s", tide_error_text());
+        ok(all_of(tide_driver_create(&wrong[i], &base) == TIDE_EINVAL, base == NULL), "refused: %s", tide_error_text());
         tide_resource_release(base);
     }
-    ok(tide_managed_create(&managed, &base) == TIDE_EINVAL && base == NULL, "refused: %s", tide_error_text());
+    ok(all_of(tide_managed_create(&managed, &base) == TIDE_EINVAL, base == NULL), "refused: %s", tide_error_text());
     base = gpu_stack("limit(1GiB) | driver");
-    ok(tide_driver_reset_highs(base) == TIDE_EINVAL && tide_driver_export(base, &fd) == TIDE_EINVAL && fd == -1 &&
-           tide_driver_access_get(base, 0, &access) == TIDE_EINVAL && tide_driver_reset_highs(NULL) == TIDE_EINVAL,
+    ok(all_of(tide_driver_reset_highs(base) == TIDE_EINVAL, tide_driver_export(base, &fd) == TIDE_EINVAL, fd == -1,
+              tide_driver_access_get(base, 0, &access) == TIDE_EINVAL, tide_driver_reset_highs(NULL) == TIDE_EINVAL),
        "an adaptor is no driver");
     has_words(tide_error_text(), "driver: 'NULL' is none", "which is said");
     ok(tide_driver_reset_highs(find_layer(base, "driver")) == TIDE_OK, "what it ends in is one");
@@ -198,10 +198,10 @@ test_shares(void)
     uint64_t capacity_bytes = gpu_figure(stack, TIDE_QUERY_CAPACITY);
     uint64_t reserved_bytes = gpu_figure(stack, TIDE_QUERY_BYTES_RESERVED);
 
-    ok(total_bytes > 0 && gpu_figure(find_layer(stack, "driver"), TIDE_QUERY_CAPACITY) == total_bytes / 4,
+    ok(all_of(total_bytes > 0, gpu_figure(find_layer(stack, "driver"), TIDE_QUERY_CAPACITY) == total_bytes / 4),
        "a maximum of a share is one of the device's memory");
     ok(capacity_bytes == total_bytes / 8 || capacity_bytes == total_bytes / 4, "a limit is a share of the maximum");
-    ok(reserved_bytes >= total_bytes / 100 && reserved_bytes < total_bytes / 100 + 64 * MIB,
+    ok(all_of(reserved_bytes >= total_bytes / 100, reserved_bytes < total_bytes / 100 + 64 * MIB),
        "an initial size of a share is reserved");
     tide_resource_release(stack);
 }
@@ -219,7 +219,7 @@ test_fallback(void)
         return;
     }
     setenv("FAKE_CUDA_NO_POOLS", "1", 1);
-    ok(tide_stack_parse("limit(1GiB) | driver", &stack) == TIDE_EUNSUPPORTED && stack == NULL,
+    ok(all_of(tide_stack_parse("limit(1GiB) | driver", &stack) == TIDE_EUNSUPPORTED, stack == NULL),
        "a device without pools is unsupported");
     is_string(tide_error_text(),
               "stack text, column 15: driver: device 0 has no memory pools: use the base cuda, or "
@@ -227,7 +227,7 @@ test_fallback(void)
               "the text names the way out");
     stack = gpu_stack("limit(1GiB) | driver(fallback=cuda, release_threshold=all)");
     ok(find_layer(stack, "cuda") != NULL, "driver(fallback=cuda) takes it");
-    ok(stack != NULL && gpu_allocates(stack, MIB, NULL, &block) && gpu_frees(stack, block, MIB, NULL),
+    ok(all_of(stack != NULL, gpu_allocates(stack, MIB, NULL, &block), gpu_frees(stack, block, MIB, NULL)),
        "and that works");
     tide_resource_release(stack);
     ok(tide_stack_parse("driver(fallback=cuda, maximum=1GiB)", &stack) == TIDE_EUNSUPPORTED,

@@ -20,20 +20,20 @@ test_common(const char *text)
     void *block = NULL;
     void *none = &gpu;
 
-    ok(gpu_allocates(base, 3 * MIB + 1, NULL, &block) && (uintptr_t)block % TIDE_DEFAULT_ALIGNMENT == 0,
+    ok(all_of(gpu_allocates(base, 3 * MIB + 1, NULL, &block), (uintptr_t)block % TIDE_DEFAULT_ALIGNMENT == 0),
        "%s: a thread without a context allocates", text);
     is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED), 3 * MIB + 1, "the bytes are counted");
-    ok(tide_query(base, TIDE_QUERY_STREAM_ORDERED, &ordered) == TIDE_OK && ordered == 0, "%s: in no stream's order",
-       text);
-    ok(tide_allocate(base, MIB, 512, 0, &none) == TIDE_EINVAL && none == NULL, "%s: an alignment of 512 is refused",
-       text);
+    ok(all_of(tide_query(base, TIDE_QUERY_STREAM_ORDERED, &ordered) == TIDE_OK, ordered == 0),
+       "%s: in no stream's order", text);
+    ok(all_of(tide_allocate(base, MIB, 512, 0, &none) == TIDE_EINVAL, none == NULL),
+       "%s: an alignment of 512 is refused", text);
     none = &gpu;
-    ok(tide_allocate(base, SIZE_MAX / 2, 256, 0, &none) == TIDE_ECAPACITY && none == NULL &&
-           tide_error_driver() == CUDA_ERROR_OUT_OF_MEMORY && strstr(tide_error_text(), "CUDA_ERROR_OUT_OF_MEMORY"),
+    ok(all_of(tide_allocate(base, SIZE_MAX / 2, 256, 0, &none) == TIDE_ECAPACITY, none == NULL,
+              tide_error_driver() == CUDA_ERROR_OUT_OF_MEMORY, strstr(tide_error_text(), "CUDA_ERROR_OUT_OF_MEMORY")),
        "%s: what no machine has is refused, with the driver's error", text);
     diag("%s", tide_error_text());
-    ok(gpu_frees(base, block, 3 * MIB + 1, NULL) && gpu_figure(base, TIDE_QUERY_BYTES_USED) == 0 &&
-           gpu.context_get(&current) == CUDA_SUCCESS && current == NULL,
+    ok(all_of(gpu_frees(base, block, 3 * MIB + 1, NULL), gpu_figure(base, TIDE_QUERY_BYTES_USED) == 0,
+              gpu.context_get(&current) == CUDA_SUCCESS, current == NULL),
        "%s: it is freed, and the thread has no context afterwards", text);
     tide_resource_release(base);
 }
@@ -54,15 +54,16 @@ test_foreign(const char *text, const char *other_text)
     ok(tide_deallocate(base, foreign, MIB, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_EPOINTER, "%s: a block of %s is refused",
        text, other_text);
     diag("%s", tide_error_text());
-    ok(tide_deallocate(base, foreign, 2 * MIB, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_EPOINTER &&
-           gpu_figure(base, TIDE_QUERY_BYTES_USED) == MIB && gpu_figure(other, TIDE_QUERY_BYTES_USED) == 2 * MIB,
+    ok(all_of(tide_deallocate(base, foreign, 2 * MIB, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_EPOINTER,
+              gpu_figure(base, TIDE_QUERY_BYTES_USED) == MIB, gpu_figure(other, TIDE_QUERY_BYTES_USED) == 2 * MIB),
        "%s: also one that is larger than what is out: the figures of both stay", text);
-    ok(tide_deallocate(base, block, MIB - 1, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_EMISMATCH &&
-           gpu_figure(base, TIDE_QUERY_BYTES_USED) == MIB,
+    ok(all_of(tide_deallocate(base, block, MIB - 1, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_EMISMATCH,
+              gpu_figure(base, TIDE_QUERY_BYTES_USED) == MIB),
        "%s: another size is refused", text);
     diag("%s", tide_error_text());
-    ok(gpu_frees(base, block, MIB, NULL) && gpu_frees(other, foreign, 2 * MIB, NULL), "%s: both are freed then", text);
-    ok(gpu_figure(base, TIDE_QUERY_BYTES_USED) == 0 && gpu_figure(other, TIDE_QUERY_BYTES_USED) == 0,
+    ok(all_of(gpu_frees(base, block, MIB, NULL), gpu_frees(other, foreign, 2 * MIB, NULL)), "%s: both are freed then",
+       text);
+    ok(all_of(gpu_figure(base, TIDE_QUERY_BYTES_USED) == 0, gpu_figure(other, TIDE_QUERY_BYTES_USED) == 0),
        "%s: and nothing is left", text);
     tide_resource_release(base);
     tide_resource_release(other);
@@ -84,7 +85,7 @@ test_reset(const char *text)
     gpu_allocates(base, MIB, NULL, &before);
     ok(gpu.context_destroy(own) == CUDA_SUCCESS, "%s: the application destroys a context with a block in it", text);
     gpu.context_create(&own, 0, 0);
-    ok(gpu_allocates(base, 2 * MIB, NULL, &after) && gpu_frees(base, after, 2 * MIB, NULL),
+    ok(all_of(gpu_allocates(base, 2 * MIB, NULL, &after), gpu_frees(base, after, 2 * MIB, NULL)),
        "%s: a block in another one comes and goes", text);
     diag("%p then %p", before, after);
     is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED), after == before ? 0 : MIB,
@@ -110,7 +111,7 @@ test_host(struct gpu_work *work, const char *text)
         skip(BOTH_TESTS, tide_error_text());
         return;
     }
-    ok(tide_query(base, TIDE_QUERY_HOST_ACCESS, &host) == TIDE_OK && host == 1, "%s: the host has access", text);
+    ok(all_of(tide_query(base, TIDE_QUERY_HOST_ACCESS, &host) == TIDE_OK, host == 1), "%s: the host has access", text);
     if (!ok(gpu_allocates(base, MIB, work->first, &block), "%s: 1 MiB is allocated", text)) {
         skip(BOTH_TESTS - 2, "there is no memory");
         goto out;
@@ -139,7 +140,7 @@ test_fallback(void)
     tide_device_query(0, TIDE_QUERY_POOLS, &pools);
     is_string(base != NULL ? tide_resource_name(base) : "none", pools != 0 ? "driver" : "cuda",
               "the fallback serves where there are no pools, and only there");
-    ok(base != NULL && gpu_figure(base, TIDE_QUERY_DEVICE) == 0, "on the same device");
+    ok(all_of(base != NULL, gpu_figure(base, TIDE_QUERY_DEVICE) == 0), "on the same device");
     tide_resource_release(base);
 }
 

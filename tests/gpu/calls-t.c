@@ -141,7 +141,7 @@ test_ends(void)
             give(stacks[i], take(stacks[i], 4096), 4096);
         tide_resource_release(stacks[i]);
     }
-    ok(trace_is_whole(quick) && trace_is_whole(slow) && trace_is_whole(soft), "three stacks have whole traces");
+    ok(all_of(trace_is_whole(quick), trace_is_whole(slow), trace_is_whole(soft)), "three stacks have whole traces");
     is_i64(calls_apart(quick) + calls_apart(slow) + calls_apart(soft), 0, "with each call in its event");
     if (strcmp(sql_text(quick, "SELECT value FROM meta WHERE key = 'clock'"), "tsc") == 0) {
         ok(sql_number(quick, "%s", same) >= 160, "over layers that pass calls on an event ends with its call");
@@ -354,7 +354,7 @@ run_one(unsigned number)
     rows = run_has_rows(&run);
     calls = run_has_calls(&run);
     samples = run_has_samples(&run);
-    ok(rows && calls && samples, "%s: log(%s) | %s", *values[WORK], options, *values[LAYERS]);
+    ok(all_of(rows, calls, samples), "%s: log(%s) | %s", *values[WORK], options, *values[LAYERS]);
 }
 
 #define RUNS 27

@@ -216,9 +216,9 @@ start(void)
     CUPTI(cuptiActivityRegisterTimestampCallback)(stamp);
     CUPTI(cuptiSetThreadIdType)(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
     CUPTI(cuptiActivityRegisterCallbacks)(buffer_requested, buffer_completed);
-    ok(CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_MEMORY2) == CUPTI_SUCCESS &&
-           CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_MEMORY_POOL) == CUPTI_SUCCESS &&
-           CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_DRIVER) == CUPTI_SUCCESS,
+    ok(all_of(CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_MEMORY2) == CUPTI_SUCCESS,
+              CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_MEMORY_POOL) == CUPTI_SUCCESS,
+              CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_DRIVER) == CUPTI_SUCCESS),
        "it has memory, pools and calls recorded");
     for (CUpti_CallbackId number = 1; number < CUPTI_DRIVER_TRACE_CBID_SIZE; number++) {
         if (CUPTI(cuptiActivityEnableDriverApi)(number, 0) != CUPTI_SUCCESS)

@@ -53,7 +53,7 @@ has(CUmemoryPool pool, size_t used_bytes, size_t reserved_bytes, const char *sen
 {
     cuuint64_t used = figure(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
     cuuint64_t reserved = figure(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-    bool passed = ok(used == used_bytes && reserved == reserved_bytes, "%s", sentence);
+    bool passed = ok(all_of(used == used_bytes, reserved == reserved_bytes), "%s", sentence);
 
     if (!passed)
         diag("used %llu, reserved %llu bytes", (unsigned long long)used, (unsigned long long)reserved);

@@ -128,9 +128,10 @@ test_memory(void)
     is_i64(sql_number(path, "SELECT count(*) FROM driver_call WHERE allocation_id IS NULL AND correlation IN"
                             " (SELECT correlation FROM device_event WHERE bytes = 12345)"),
            4, "the calls are there, too");
-    ok(sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'pool_created' AND pool_address IS NOT NULL"
-                        " AND address IS NULL AND pool_kind = 'local'") >= 1 &&
-           sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'pool_destroyed'") >= 1,
+    ok(all_of(sql_number(path,
+                         "SELECT count(*) FROM device_event WHERE kind = 'pool_created' AND pool_address IS NOT NULL"
+                         " AND address IS NULL AND pool_kind = 'local'") >= 1,
+              sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'pool_destroyed'") >= 1),
        "pools come and go");
     ok(sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'pool_trimmed' AND keep_bytes = 0"
                         " AND function IS NULL AND correlation IS NULL GROUP BY pool_address"
@@ -305,18 +306,19 @@ test_ends(void)
     struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
 
     is_i64(status, 0, "a program exits with its stack in use");
-    ok(trace_is_whole(path) && sql_number(path, "SELECT count(*) FROM driver_call") == 200 &&
-           sql_number(path, "SELECT count(*) FROM device_event WHERE allocation_id IS NOT NULL") == 200,
+    ok(all_of(trace_is_whole(path), sql_number(path, "SELECT count(*) FROM driver_call") == 200,
+              sql_number(path, "SELECT count(*) FROM device_event WHERE allocation_id IS NOT NULL") == 200),
        "no call and no record is lost");
     path = scratch("kill.db");
     status = run(scene_kill, path);
-    ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "another is killed");
+    ok(all_of(WIFSIGNALED(status), WTERMSIG(status) == SIGKILL), "another is killed");
     ok(sql_number(path, "SELECT count(*) FROM device_event WHERE allocation_id IS NOT NULL") >= 200,
        "what was flushed is there");
-    ok(sql_number(path, "SELECT count(*) FROM device_event WHERE bytes = %d AND allocation_id IS NULL", OUTSIDE) >= 2 &&
-           sql_number(path, "SELECT count(*) FROM driver_call WHERE allocation_id IS NULL") >= 2,
+    ok(all_of(sql_number(path, "SELECT count(*) FROM device_event WHERE bytes = %d AND allocation_id IS NULL",
+                         OUTSIDE) >= 2,
+              sql_number(path, "SELECT count(*) FROM driver_call WHERE allocation_id IS NULL") >= 2),
        "what passed the stack by alone between two flushes, too");
-    ok(tide_trace_recover(path, &recovery) == TIDE_OK && trace_is_sound(path), "and be recovered");
+    ok(all_of(tide_trace_recover(path, &recovery) == TIDE_OK, trace_is_sound(path)), "and be recovered");
     is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE free_ns IS NOT NULL"), 200, "no event is lost");
     is_i64(sql_number(path, "SELECT count(*) FROM driver_call WHERE allocation_id IS NOT NULL"), 400,
            "and none of their calls");
@@ -324,19 +326,19 @@ test_ends(void)
               "the trace says that the last records of memory are missing");
     path = scratch("kill-soon.db");
     status = run(scene_kill_soon, path);
-    ok(WIFSIGNALED(status) && tide_trace_recover(path, &recovery) == TIDE_OK && trace_is_sound(path),
+    ok(all_of(WIFSIGNALED(status), tide_trace_recover(path, &recovery) == TIDE_OK, trace_is_sound(path)),
        "one that is killed at once is recovered");
     has_words(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "when the process was killed",
               "and its trace says so, too");
     path = scratch("kill-off.db");
     status = run(scene_kill_off, path);
-    ok(WIFSIGNALED(status) && tide_trace_recover(path, &recovery) == TIDE_OK && trace_is_sound(path),
+    ok(all_of(WIFSIGNALED(status), tide_trace_recover(path, &recovery) == TIDE_OK, trace_is_sound(path)),
        "one without CUPTI, too");
     is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "off: cupti=off",
               "whose trace says that nobody wanted it");
     path = scratch("exit-threads.db");
     is_i64(run(scene_exit_threads, path), 0, "a process exits while a thread of it goes on");
-    ok(trace_is_sound(path) && sql_number(path, "SELECT value FROM meta WHERE key = 'complete'") == 1,
+    ok(all_of(trace_is_sound(path), sql_number(path, "SELECT value FROM meta WHERE key = 'complete'") == 1),
        "its trace is complete");
     has_words(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "memory: up to ",
               "it says from when on there is no more of memory");
@@ -474,14 +476,14 @@ test_others(void)
     const char *path = scratch("other.db");
 
     is_i64(run(scene_other, path), 0, "another tool has CUPTI");
-    ok(trace_is_whole(path) && sql_number(path, "SELECT count(*) FROM allocation") == 1,
+    ok(all_of(trace_is_whole(path), sql_number(path, "SELECT count(*) FROM allocation") == 1),
        "the recording goes on without");
     has_words(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "off: cupti: another tool has it",
               "and the trace says so");
     path = scratch("two.db");
     is_i64(run(scene_two, path), 0, "a process has two traces, and then a third");
-    ok(trace_is_whole(scratch("two.db.1")) && trace_is_whole(scratch("two.db.2")) &&
-           trace_is_whole(scratch("two.db.3")),
+    ok(all_of(trace_is_whole(scratch("two.db.1")), trace_is_whole(scratch("two.db.2")),
+              trace_is_whole(scratch("two.db.3"))),
        "all are whole");
     is_i64(sql_number(scratch("two.db.1"), "SELECT count(*) FROM driver_call"), 2, "the first has its own calls");
     is_i64(sql_number(scratch("two.db.2"), "SELECT count(*) FROM driver_call WHERE allocation_id IS NOT NULL"), 4,

@@ -119,7 +119,7 @@ test_fork(void)
 
     exiting.driver = driver_new(NULL);
     is_i64(in_child(child_of_user), 0, "a child of fork() is told so, and may release what it has inherited");
-    ok(allocates(exiting.driver, MIB, 0, &pointer) && frees(exiting.driver, pointer, MIB, 0),
+    ok(all_of(allocates(exiting.driver, MIB, 0, &pointer), frees(exiting.driver, pointer, MIB, 0)),
        "the parent's driver works on");
     tide_resource_release(exiting.driver);
 }
@@ -132,7 +132,8 @@ test_create(void)
     unsigned int flags;
     int active = 1;
 
-    ok(tide_driver_create(&options, &driver) == TIDE_EINVAL && driver == NULL, "a device past the last is refused");
+    ok(all_of(tide_driver_create(&options, &driver) == TIDE_EINVAL, driver == NULL),
+       "a device past the last is refused");
     has_words(tide_error_text(), "driver: no device ", "the text says so");
     options = (struct tide_driver_options){ TIDE_OPTIONS(options), .use_default_pool = true, .maximum_bytes = MIB };
     ok(tide_driver_create(&options, &driver) == TIDE_EINVAL, "a maximum for the default pool is refused");
@@ -159,19 +160,21 @@ test_allocate(void)
     is_u64(figure(driver, TIDE_QUERY_BYTES_USED), 100 * MIB, "exactly 100 MiB are used");
     ok(figure(driver, TIDE_QUERY_BYTES_RESERVED) >= 100 * MIB, "at least as many are reserved");
     diag("reserved for 100 MiB: %" PRIu64 " MiB", figure(driver, TIDE_QUERY_BYTES_RESERVED) / MIB);
-    ok(tide_allocate(driver, MIB, 512, 0, &none) == TIDE_EINVAL && none == NULL, "an alignment of 512 is refused");
+    ok(all_of(tide_allocate(driver, MIB, 512, 0, &none) == TIDE_EINVAL, none == NULL),
+       "an alignment of 512 is refused");
     ok(frees(driver, pointer, 100 * MIB, 0), "they are freed");
     is_u64(figure(driver, TIDE_QUERY_BYTES_USED), 0, "nothing is used then");
-    ok(tide_allocate(driver, SIZE_MAX, 256, 0, &none) == TIDE_ECAPACITY && none == NULL, "SIZE_MAX is refused");
-    ok(tide_allocate(driver, figure(driver, TIDE_QUERY_CAPACITY), 256, 0, &none) == TIDE_ECAPACITY && none == NULL,
+    ok(all_of(tide_allocate(driver, SIZE_MAX, 256, 0, &none) == TIDE_ECAPACITY, none == NULL), "SIZE_MAX is refused");
+    ok(all_of(tide_allocate(driver, figure(driver, TIDE_QUERY_CAPACITY), 256, 0, &none) == TIDE_ECAPACITY,
+              none == NULL),
        "the whole of the device's memory is refused");
     diag("%s", tide_error_text());
     is_i64(tide_error_driver(), CUDA_ERROR_OUT_OF_MEMORY, "the driver's error is kept");
     ok(tide_deallocate(driver, (void *)(uintptr_t)0x1000, MIB, 256, 0) == TIDE_EPOINTER,
        "an address that is no allocation is told");
     diag("%s", tide_error_text());
-    ok(allocates(driver, MIB, 0, &pointer) && frees(driver, pointer, MIB, 0), "it works on after these failures");
-    ok(gpu.context_get(&current) == CUDA_SUCCESS && current == NULL, "this thread still has no context");
+    ok(all_of(allocates(driver, MIB, 0, &pointer), frees(driver, pointer, MIB, 0)), "it works on after these failures");
+    ok(all_of(gpu.context_get(&current) == CUDA_SUCCESS, current == NULL), "this thread still has no context");
     tide_resource_release(driver);
 }
 
@@ -204,16 +207,17 @@ test_maximum(void)
 
     is_u64(figure(driver, TIDE_QUERY_CAPACITY), 64 * MIB, "the capacity is the maximum");
     ok(allocates(driver, 48 * MIB, 0, &first), "48 MiB of 64 are allocated");
-    ok(tide_allocate(driver, 32 * MIB, 256, 0, &second) == TIDE_ECAPACITY && second == NULL, "32 more are refused");
+    ok(all_of(tide_allocate(driver, 32 * MIB, 256, 0, &second) == TIDE_ECAPACITY, second == NULL),
+       "32 more are refused");
     has_words(tide_error_text(), "(48 MiB used, 64 MiB reserved, maximum 64 MiB)", "the text has the figures");
-    ok(frees(driver, first, 48 * MIB, 0) && allocates(driver, 32 * MIB, 0, &second), "and granted after a free");
+    ok(all_of(frees(driver, first, 48 * MIB, 0), allocates(driver, 32 * MIB, 0, &second)), "and granted after a free");
     frees(driver, second, 32 * MIB, 0);
     is_u64(fill_up(driver, 2 * MIB, &last), 64 * MIB, "exactly 64 MiB are given out in blocks of 2 MiB");
     is_i64(last, TIDE_ECAPACITY, "the block after these is refused");
     tide_resource_release(driver);
     options.maximum_bytes = 100 * MIB;
     driver = driver_new(&options);
-    ok(fill_up(driver, 2 * MIB, &last) >= 100 * MIB && last == TIDE_ECAPACITY, "a maximum of 100 MiB holds, too");
+    ok(all_of(fill_up(driver, 2 * MIB, &last) >= 100 * MIB, last == TIDE_ECAPACITY), "a maximum of 100 MiB holds, too");
     diag("a maximum of 100 MiB gives out %zu MiB", fill_up(driver, 2 * MIB, &last) / MIB);
     tide_resource_release(driver);
 }
@@ -390,18 +394,18 @@ order_streams(struct tide_resource *driver, const char *whose)
         return;
     }
     ok(gpu_hold_fill(&scene.hold, scene.first, scene.words, WORDS, 2), "%s: a stream is held, then writes", whose);
-    ok(scene_read(&scene) == CUDA_SUCCESS && gpu.stream_synchronize(scene.second) == CUDA_SUCCESS &&
-           scene_saw(&scene, 1),
+    ok(all_of(scene_read(&scene) == CUDA_SUCCESS, gpu.stream_synchronize(scene.second) == CUDA_SUCCESS,
+              scene_saw(&scene, 1)),
        "%s: another stream without order reads what was there before", whose);
     ok(tide_order(driver, (tide_stream)scene.first, (tide_stream)scene.second) == TIDE_OK,
        "%s: the other stream is ordered behind it", whose);
     scene_read(&scene);
     ok(gpu.stream_query(scene.second) == CUDA_ERROR_NOT_READY, "%s: it waits while the first is held", whose);
     gpu_hold_go(&scene.hold);
-    ok(gpu.stream_synchronize(scene.second) == CUDA_SUCCESS && scene_saw(&scene, 2), "%s: and reads what it wrote",
-       whose);
-    ok(tide_order(driver, (tide_stream)scene.second, 0) == TIDE_OK &&
-           tide_order(driver, 0, (tide_stream)scene.second) == TIDE_OK,
+    ok(all_of(gpu.stream_synchronize(scene.second) == CUDA_SUCCESS, scene_saw(&scene, 2)),
+       "%s: and reads what it wrote", whose);
+    ok(all_of(tide_order(driver, (tide_stream)scene.second, 0) == TIDE_OK,
+              tide_order(driver, 0, (tide_stream)scene.second) == TIDE_OK),
        "%s: stream 0 can be either of the two", whose);
     scene_close(&scene);
 }
@@ -420,11 +424,11 @@ test_own_context(void)
     ok(gpu.context_create(&own, 0, 0) == CUDA_SUCCESS, "the application makes a context of its own");
     ok(allocates(driver, MIB, 0, &pointer), "stream 0 of that context allocates");
     address = (CUdeviceptr)(uintptr_t)pointer;
-    ok(gpu.memset_d32_async(address, 7, MIB / sizeof(word), NULL) == CUDA_SUCCESS &&
-           gpu.memcpy_dtoh_async(&word, address + MIB - sizeof(word), sizeof(word), NULL) == CUDA_SUCCESS &&
-           gpu.context_synchronize() == CUDA_SUCCESS && word == 7,
+    ok(all_of(gpu.memset_d32_async(address, 7, MIB / sizeof(word), NULL) == CUDA_SUCCESS,
+              gpu.memcpy_dtoh_async(&word, address + MIB - sizeof(word), sizeof(word), NULL) == CUDA_SUCCESS,
+              gpu.context_synchronize() == CUDA_SUCCESS, word == 7),
        "that context writes and reads the memory");
-    ok(gpu.context_get(&current) == CUDA_SUCCESS && current == own, "its context stays current");
+    ok(all_of(gpu.context_get(&current) == CUDA_SUCCESS, current == own), "its context stays current");
     order_streams(driver, "own context");
     ok(frees(driver, pointer, MIB, 0), "stream 0 of that context frees");
     allocates(driver, MIB, 0, &pointer);
@@ -467,9 +471,9 @@ test_other_device(void)
     gpu.primary_retain(&other, 1);
     gpu.context_set(other);
     ok(allocates(driver, MIB, 0, &pointer), "a thread on another device allocates");
-    ok(gpu.pointer_get_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (CUdeviceptr)(uintptr_t)pointer) ==
-               CUDA_SUCCESS &&
-           ordinal == 0,
+    ok(all_of(gpu.pointer_get_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                        (CUdeviceptr)(uintptr_t)pointer) == CUDA_SUCCESS,
+              ordinal == 0),
        "the memory lies on the driver's device");
     ok(tide_order(driver, 0, 2) == TIDE_OK, "streams of the other device can be ordered");
     ok(frees(driver, pointer, MIB, 0), "it is freed from there");

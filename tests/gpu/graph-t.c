@@ -88,20 +88,20 @@ test_capture(struct gpu_work *work)
     void *block = NULL;
     bool ready = captured_open(&captured, work);
 
-    ok(ready && captured_capture(&captured, work, stack, true, &block),
+    ok(all_of(ready, captured_capture(&captured, work, stack, true, &block)),
        "a captured stream allocates, runs kernels and frees");
     is_u64(gpu_figure(stack, TIDE_QUERY_BYTES_USED), 0, "nothing is in use after the capture");
-    ok(gpu.graph_launch(captured.executable, work->first) == CUDA_SUCCESS &&
-           gpu.graph_launch(captured.executable, work->first) == CUDA_SUCCESS &&
-           gpu.stream_synchronize(work->first) == CUDA_SUCCESS,
+    ok(all_of(gpu.graph_launch(captured.executable, work->first) == CUDA_SUCCESS,
+              gpu.graph_launch(captured.executable, work->first) == CUDA_SUCCESS,
+              gpu.stream_synchronize(work->first) == CUDA_SUCCESS),
        "the graph is launched twice");
-    ok(captured.seen != NULL && *captured.seen == 7, "what it wrote into its memory is read back");
+    ok(all_of(captured.seen != NULL, *captured.seen == 7), "what it wrote into its memory is read back");
     is_u64(gpu_count_wrong(&work->kernels, work->first, (void *)(uintptr_t)captured.total, WORDS, 114), 0,
            "its kernels ran twice");
     is_u64(gpu_count_wrong(&work->kernels, work->first, (void *)(uintptr_t)captured.wrong, 1, 0), 0,
            "and saw their words in all of the memory");
-    ok(tide_statistics_read(find_layer(stack, "statistics"), &figures) == TIDE_OK && figures.count.total == 1 &&
-           figures.bytes.peak == (int64_t)MIB,
+    ok(all_of(tide_statistics_read(find_layer(stack, "statistics"), &figures) == TIDE_OK, figures.count.total == 1,
+              figures.bytes.peak == (int64_t)MIB),
        "the stack has counted one allocation");
     captured_close(&captured);
     tide_resource_release(stack);
@@ -125,13 +125,13 @@ test_free_later(struct gpu_work *work)
     void *block = NULL;
     bool ready = captured_open(&captured, work);
 
-    ok(ready && captured_capture(&captured, work, stack, false, &block),
+    ok(all_of(ready, captured_capture(&captured, work, stack, false, &block)),
        "a captured stream allocates and frees nothing");
-    ok(tide_statistics_read(find_layer(stack, "statistics"), &figures) == TIDE_OK &&
-           figures.bytes.current == (int64_t)MIB,
+    ok(all_of(tide_statistics_read(find_layer(stack, "statistics"), &figures) == TIDE_OK,
+              figures.bytes.current == (int64_t)MIB),
        "what it has is outstanding");
-    ok(gpu.graph_launch(captured.executable, work->first) == CUDA_SUCCESS &&
-           gpu_count_wrong(&work->kernels, work->first, block, WORDS, 7) == 0,
+    ok(all_of(gpu.graph_launch(captured.executable, work->first) == CUDA_SUCCESS,
+              gpu_count_wrong(&work->kernels, work->first, block, WORDS, 7) == 0),
        "after a launch the memory holds what the graph wrote");
     ok(gpu_frees(stack, block, MIB, work->first), "it is freed through the stack");
     gpu.stream_synchronize(work->first);
@@ -157,7 +157,7 @@ test_refused(struct gpu_work *work)
     gpu_allocates(stack, MIB, work->first, &block);
     gpu.stream_begin_capture(work->first, CU_STREAM_CAPTURE_MODE_RELAXED);
     status = tide_deallocate(stack, block, MIB, TIDE_DEFAULT_ALIGNMENT, (tide_stream)work->first);
-    ok(status != TIDE_OK && strstr(tide_error_text(), "CUDA_ERROR_") != NULL,
+    ok(all_of(status != TIDE_OK, strstr(tide_error_text(), "CUDA_ERROR_") != NULL),
        "memory from before a capture is not freed within it, and the text has the driver's error");
     diag("%s: %s", tide_status_name(status), tide_error_text());
     gpu.stream_end_capture(work->first, &graph);

@@ -49,26 +49,27 @@ test_guard(struct gpu_work *work, const char *text)
     ok(gpu_allocates(guard, MIB, work->first, &block), "a block between canaries");
     gpu_fill(&work->kernels, work->first, block, WORDS, 7);
     gpu.stream_synchronize(work->first);
-    ok(tide_guard_check(guard, &found) == TIDE_OK && found == 0, "a kernel may write to all of it");
+    ok(all_of(tide_guard_check(guard, &found) == TIDE_OK, found == 0), "a kernel may write to all of it");
     gpu_fill(&work->kernels, work->first, block, WORDS + 1, 8);
-    ok(tide_guard_check(guard, &found) == TIDE_EDAMAGED && found == 1 && damage.place == TIDE_GUARD_AFTER &&
-           damage.offset == (int64_t)MIB && damage.changed_bytes == 4 && damage.seen[0] == 8,
+    ok(all_of(tide_guard_check(guard, &found) == TIDE_EDAMAGED, found == 1, damage.place == TIDE_GUARD_AFTER,
+              damage.offset == (int64_t)MIB, damage.changed_bytes == 4, damage.seen[0] == 8),
        "a word behind it is found, once the device is done");
     gpu_fill(&work->kernels, work->first, (char *)block - 4, 1, 9);
     damage_count = 0;
-    ok(tide_deallocate(guard, block, MIB, TIDE_DEFAULT_ALIGNMENT, (tide_stream)work->first) == TIDE_EDAMAGED &&
-           damage_count == 2,
+    ok(all_of(tide_deallocate(guard, block, MIB, TIDE_DEFAULT_ALIGNMENT, (tide_stream)work->first) == TIDE_EDAMAGED,
+              damage_count == 2),
        "when it is freed in the kernel's stream, one before it is, too");
     ok(gpu_frees(guard, block, MIB, work->first), "freed again it goes");
-    ok(tide_guard_check(guard, &found) == TIDE_OK && found == 0, "and is held");
+    ok(all_of(tide_guard_check(guard, &found) == TIDE_OK, found == 0), "and is held");
     gpu_fill(&work->kernels, work->second, (char *)block + 400, 1, 1);
-    ok(tide_guard_check(guard, &found) == TIDE_EDAMAGED && damage.place == TIDE_GUARD_FREED && damage.offset == 400,
+    ok(all_of(tide_guard_check(guard, &found) == TIDE_EDAMAGED, damage.place == TIDE_GUARD_FREED, damage.offset == 400),
        "a kernel that writes to it then is found");
     damage_count = 0;
-    ok(tide_trim(guard, 0) == TIDE_OK && damage_count == 1, "also when it leaves");
-    ok(gpu_figure(guard, TIDE_QUERY_BYTES_USED) == 0 && tide_guard_check(guard, &found) == TIDE_OK, "then all is well");
-    ok(tide_allocate(guard, 100, 256, (tide_stream)work->second, &block) == TIDE_OK &&
-           tide_deallocate(guard, block, 100, 256, (tide_stream)work->second) == TIDE_OK,
+    ok(all_of(tide_trim(guard, 0) == TIDE_OK, damage_count == 1), "also when it leaves");
+    ok(all_of(gpu_figure(guard, TIDE_QUERY_BYTES_USED) == 0, tide_guard_check(guard, &found) == TIDE_OK),
+       "then all is well");
+    ok(all_of(tide_allocate(guard, 100, 256, (tide_stream)work->second, &block) == TIDE_OK,
+              tide_deallocate(guard, block, 100, 256, (tide_stream)work->second) == TIDE_OK),
        "also on another stream");
     tide_resource_release(guard);
 }
@@ -84,13 +85,14 @@ test_capture(struct gpu_work *work)
     CUgraphExec exec = NULL;
     void *block = NULL;
 
-    ok(guard != NULL && gpu.stream_begin_capture(work->first, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS,
+    ok(all_of(guard != NULL, gpu.stream_begin_capture(work->first, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS),
        "a stream is captured");
     ok(gpu_allocates(guard, MIB, work->first, &block), "in which a block gets its canaries");
     ok(gpu_frees(guard, block, MIB, work->first), "and is freed without a look");
-    ok(gpu.stream_end_capture(work->first, &graph) == CUDA_SUCCESS && graph != NULL, "the capture is whole");
-    ok(gpu.graph_instantiate(&exec, graph, 0) == CUDA_SUCCESS && gpu.graph_launch(exec, work->first) == CUDA_SUCCESS &&
-           gpu.stream_synchronize(work->first) == CUDA_SUCCESS && damage_count == 0,
+    ok(all_of(gpu.stream_end_capture(work->first, &graph) == CUDA_SUCCESS, graph != NULL), "the capture is whole");
+    ok(all_of(gpu.graph_instantiate(&exec, graph, 0) == CUDA_SUCCESS,
+              gpu.graph_launch(exec, work->first) == CUDA_SUCCESS, gpu.stream_synchronize(work->first) == CUDA_SUCCESS,
+              damage_count == 0),
        "and its graph runs");
     gpu.graph_exec_destroy(exec);
     gpu.graph_destroy(graph);
@@ -110,7 +112,7 @@ test_prefetch(struct gpu_work *work)
     if (stack == NULL) {
         skip(PREFETCH_TESTS - 3, tide_error_text());
     } else {
-        ok(gpu_allocates(stack, MIB, work->first, &block) && gpu_allocates(stack, 100, work->first, &small),
+        ok(all_of(gpu_allocates(stack, MIB, work->first, &block), gpu_allocates(stack, 100, work->first, &small)),
            "blocks are moved to the device");
         words = block;
         gpu_fill(&work->kernels, work->first, block, WORDS, 5);
@@ -118,10 +120,12 @@ test_prefetch(struct gpu_work *work)
         for (uint32_t i = 0; i < WORDS; i++)
             right += words[i] == 5;
         is_u64(right, WORDS, "where a kernel writes and the host reads");
-        ok(gpu_frees(stack, block, MIB, work->first) && gpu_frees(stack, small, 100, work->first), "and are freed");
+        ok(all_of(gpu_frees(stack, block, MIB, work->first), gpu_frees(stack, small, 100, work->first)),
+           "and are freed");
         tide_resource_release(stack);
         stack = gpu_stack("prefetch(to=host) | managed(preferred=host)");
-        ok(stack != NULL && gpu_allocates(stack, MIB, work->first, &block) && gpu_frees(stack, block, MIB, work->first),
+        ok(all_of(stack != NULL, gpu_allocates(stack, MIB, work->first, &block),
+                  gpu_frees(stack, block, MIB, work->first)),
            "they can be moved to the host");
         tide_resource_release(stack);
         stack = gpu_stack("prefetch | pinned");
@@ -129,7 +133,8 @@ test_prefetch(struct gpu_work *work)
         tide_resource_release(stack);
     }
     stack = NULL;
-    ok(tide_stack_parse("prefetch | driver", &stack) == TIDE_EUNSUPPORTED && stack == NULL, "nor can the device's");
+    ok(all_of(tide_stack_parse("prefetch | driver", &stack) == TIDE_EUNSUPPORTED, stack == NULL),
+       "nor can the device's");
     ok(tide_stack_parse("prefetch | sim", &stack) == TIDE_EUNSUPPORTED, "nor what is none");
     is_string(tide_error_text(), "stack text, column 1: prefetch: the layers below have no managed memory",
               "as the text says");

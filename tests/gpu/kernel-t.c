@@ -44,7 +44,7 @@ test_words(struct gpu_work *work, const char *text)
            gpu.memcpy_dtoh_async(&last, (CUdeviceptr)(uintptr_t)blocks[BLOCKS - 1] + block_bytes[BLOCKS - 1] - 4, 4,
                                  work->first) == CUDA_SUCCESS &&
            gpu.stream_synchronize(work->first) == CUDA_SUCCESS;
-    ok(done && last == 101 * (BLOCKS - 1) + 1, "%s: the host reads the last one back", text);
+    ok(all_of(done, last == 101 * (BLOCKS - 1) + 1), "%s: the host reads the last one back", text);
     for (int i = 0; i < BLOCKS; i++)
         done = gpu_frees(stack, blocks[i], block_bytes[i], work->first) && done;
     ok(done, "%s: they are freed", text);
@@ -119,11 +119,11 @@ test_threads(struct gpu_work *work, const char *text)
         done = workers[i].done && done;
     }
     ok(done, "%s: four threads allocate, run kernels and free, each on its stream", text);
-    ok(gpu.memcpy_dtoh_async(wrong, counters, sizeof(wrong), work->first) == CUDA_SUCCESS &&
-           gpu.stream_synchronize(work->first) == CUDA_SUCCESS && wrong[0] + wrong[1] + wrong[2] + wrong[3] == 0,
+    ok(all_of(gpu.memcpy_dtoh_async(wrong, counters, sizeof(wrong), work->first) == CUDA_SUCCESS,
+              gpu.stream_synchronize(work->first) == CUDA_SUCCESS, wrong[0] + wrong[1] + wrong[2] + wrong[3] == 0),
        "%s: no thread has seen a word of another", text);
-    ok(tide_statistics_read(stack, &figures) == TIDE_OK && figures.bytes.current == 0 &&
-           figures.count.total == THREADS * ITERATIONS,
+    ok(all_of(tide_statistics_read(stack, &figures) == TIDE_OK, figures.bytes.current == 0,
+              figures.count.total == THREADS * ITERATIONS),
        "%s: all of it is counted, and nothing is left", text);
     gpu.mem_free(counters);
     tide_resource_release(stack);
@@ -164,13 +164,13 @@ test_speed(struct gpu_work *work)
     uint32_t wrong = 0;
 
     driver_ns = iterations_ns(work, driver, &wrong);
-    ok(driver_ns != 0 && wrong == 0, "100 times: allocate from the driver's pool, run a kernel, free");
+    ok(all_of(driver_ns != 0, wrong == 0), "100 times: allocate from the driver's pool, run a kernel, free");
     if (cuda != NULL)
         cuda_ns = iterations_ns(work, cuda, &wrong);
     if (cuda == NULL)
         skip(1, "this build has no base cuda");
     else
-        ok(cuda_ns != 0 && wrong == 0, "the same with cuMemAlloc and cuMemFree");
+        ok(all_of(cuda_ns != 0, wrong == 0), "the same with cuMemAlloc and cuMemFree");
     diag("allocate, kernel, free of 1 MiB: cuMemAlloc %" PRIu64 " ns, the driver's pool %" PRIu64
          " ns: %.1f times as fast",
          cuda_ns, driver_ns, driver_ns != 0 ? (double)cuda_ns / (double)driver_ns : 0);

@@ -44,8 +44,8 @@ test_alone(void)
     is_i64(access_of(driver, 0), TIDE_DRIVER_READ_WRITE, "a device has access to its own pool");
     ok(tide_driver_access_set(driver, 0, TIDE_DRIVER_NO_ACCESS, &former) != TIDE_OK, "which cannot be taken from it");
     is_i64(access_of(driver, 0), TIDE_DRIVER_READ_WRITE, "and has not been");
-    ok(tide_driver_access_set(driver, gpu.devices, TIDE_DRIVER_READ_WRITE, &former) == TIDE_EINVAL &&
-           former == TIDE_DRIVER_NO_ACCESS,
+    ok(all_of(tide_driver_access_set(driver, gpu.devices, TIDE_DRIVER_READ_WRITE, &former) == TIDE_EINVAL,
+              former == TIDE_DRIVER_NO_ACCESS),
        "access for a device past the last is refused");
     diag("%s", tide_error_text());
     ok(tide_driver_access_set(driver, -1, TIDE_DRIVER_READ_WRITE, NULL) == TIDE_EINVAL, "and for device -1");
@@ -75,12 +75,12 @@ test_peer(struct gpu_work *near, struct gpu_work *far)
     void *second = NULL;
 
     gpu.context_set(near->context);
-    ok(gpu_allocates(driver, MIB, near->first, &block) && gpu_fill(&near->kernels, near->first, block, WORDS, 1) &&
-           gpu.stream_synchronize(near->first) == CUDA_SUCCESS,
+    ok(all_of(gpu_allocates(driver, MIB, near->first, &block), gpu_fill(&near->kernels, near->first, block, WORDS, 1),
+              gpu.stream_synchronize(near->first) == CUDA_SUCCESS),
        "device 0 fills memory of its pool");
     is_i64(access_of(driver, 1), TIDE_DRIVER_NO_ACCESS, "device 1 has no access to it");
     ok(touch(far, block) != CUDA_SUCCESS, "and is refused");
-    ok(access_set(driver, 1, TIDE_DRIVER_READ_WRITE, &former) && former == TIDE_DRIVER_NO_ACCESS,
+    ok(all_of(access_set(driver, 1, TIDE_DRIVER_READ_WRITE, &former), former == TIDE_DRIVER_NO_ACCESS),
        "device 1 is given access, and had none");
     is_i64(access_of(driver, 1), TIDE_DRIVER_READ_WRITE, "it has access");
     gpu.context_set(far->context);
@@ -89,12 +89,13 @@ test_peer(struct gpu_work *near, struct gpu_work *far)
     gpu.context_set(near->context);
     is_u64(gpu_count_wrong(&near->kernels, near->first, block, WORDS, 5), 0, "so does device 0");
     gpu.context_set(far->context);
-    ok(gpu_allocates(driver, MIB, far->first, &second) && gpu_fill(&far->kernels, far->first, second, WORDS, 6) &&
-           gpu_count_wrong(&far->kernels, far->first, second, WORDS, 6) == 0,
+    ok(all_of(gpu_allocates(driver, MIB, far->first, &second), gpu_fill(&far->kernels, far->first, second, WORDS, 6),
+              gpu_count_wrong(&far->kernels, far->first, second, WORDS, 6) == 0),
        "device 1 allocates from that pool on a stream of its own, and writes");
     ok(gpu_frees(driver, second, MIB, far->first), "and frees there");
     gpu.stream_synchronize(far->first);
-    ok(access_set(driver, 1, former, NULL) && access_of(driver, 1) == TIDE_DRIVER_NO_ACCESS, "access is taken back");
+    ok(all_of(access_set(driver, 1, former, NULL), access_of(driver, 1) == TIDE_DRIVER_NO_ACCESS),
+       "access is taken back");
     ok(touch(far, block) != CUDA_SUCCESS, "device 1 is refused again");
     gpu.context_set(near->context);
     ok(gpu_frees(driver, block, MIB, near->first), "the memory is freed");
@@ -115,10 +116,11 @@ test_scope(struct gpu_work *near, struct gpu_work *far)
     (void)far;
     access_set(driver, 0, TIDE_DRIVER_READ_WRITE, &outer);
     access_set(driver, 0, TIDE_DRIVER_READ_WRITE, &inner);
-    ok(outer == TIDE_DRIVER_NO_ACCESS && inner == TIDE_DRIVER_READ_WRITE, "each of two scopes gets what was before it");
-    ok(access_set(driver, 0, inner, NULL) && access_of(driver, 0) == TIDE_DRIVER_READ_WRITE,
+    ok(all_of(outer == TIDE_DRIVER_NO_ACCESS, inner == TIDE_DRIVER_READ_WRITE),
+       "each of two scopes gets what was before it");
+    ok(all_of(access_set(driver, 0, inner, NULL), access_of(driver, 0) == TIDE_DRIVER_READ_WRITE),
        "the end of the inner one leaves the access");
-    ok(access_set(driver, 0, outer, NULL) && access_of(driver, 0) == TIDE_DRIVER_NO_ACCESS,
+    ok(all_of(access_set(driver, 0, outer, NULL), access_of(driver, 0) == TIDE_DRIVER_NO_ACCESS),
        "the end of the outer one takes it");
     tide_resource_release(driver);
 }
@@ -148,12 +150,13 @@ test_devices(struct gpu_work *near, struct gpu_work *far)
     for (size_t i = 0; i < 2; i++)
         done = done && gpu_allocates(second, (i + 1) * 8 * MIB, NULL, &others[i]);
     ok(done, "two stacks on two devices record into one trace");
-    ok(gpu_figure(first, TIDE_QUERY_DEVICE) == 0 && gpu_figure(second, TIDE_QUERY_DEVICE) == 1, "each on its device");
+    ok(all_of(gpu_figure(first, TIDE_QUERY_DEVICE) == 0, gpu_figure(second, TIDE_QUERY_DEVICE) == 1),
+       "each on its device");
     gpu.context_set(near->context);
     for (size_t i = 0; i < 3; i++)
         done = done && gpu_frees(first, blocks[i], (i + 1) * MIB, NULL);
     gpu.context_set(far->context);
-    ok(done && gpu_frees(second, others[1], 16 * MIB, NULL), "all is freed but one");
+    ok(all_of(done, gpu_frees(second, others[1], 16 * MIB, NULL)), "all is freed but one");
     gpu.context_synchronize();
     tide_resource_release(first);
     tide_resource_release(second);
@@ -202,7 +205,7 @@ test_reach(void)
         return;
     }
     gpu.device_can_access_peer(&can, 1, 0);
-    ok(tide_device_query(1, TIDE_QUERY_PEERS, &peers) == TIDE_OK && (peers & 1) == (uint64_t)can,
+    ok(all_of(tide_device_query(1, TIDE_QUERY_PEERS, &peers) == TIDE_OK, (peers & 1) == (uint64_t)can),
        "a device knows whether it reaches the other");
 }
 
@@ -228,8 +231,8 @@ test_unreached(void)
     stack = gpu_stack("log(%s) | driver(device=0)", trace);
     driver = find_layer(stack, "driver");
     gpu_allocates(stack, MIB, NULL, &block);
-    ok(tide_driver_access_set(driver, 1, TIDE_DRIVER_READ_WRITE, &former) == TIDE_EUNSUPPORTED &&
-           former == TIDE_DRIVER_NO_ACCESS,
+    ok(all_of(tide_driver_access_set(driver, 1, TIDE_DRIVER_READ_WRITE, &former) == TIDE_EUNSUPPORTED,
+              former == TIDE_DRIVER_NO_ACCESS),
        "access between devices that do not reach each other is refused");
     has_words(tide_error_text(),
               "driver: device 1 cannot reach the memory of device 0 (cuMemPoolSetAccess: CUDA_ERROR_",

@@ -40,8 +40,8 @@ test_properties(struct gpu_work *work)
     gpu.context_synchronize();
     ok(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) >= 40 * MIB, "also after a synchronize");
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED), 0, "and nothing is used");
-    ok(gpu_allocates(driver, MIB, work->first, &block) && gpu_fill(&work->kernels, work->first, block, WORDS, 3) &&
-           gpu_count_wrong(&work->kernels, work->first, block, WORDS, 3) == 0,
+    ok(all_of(gpu_allocates(driver, MIB, work->first, &block), gpu_fill(&work->kernels, work->first, block, WORDS, 3),
+              gpu_count_wrong(&work->kernels, work->first, block, WORDS, 3) == 0),
        "memory of it works");
     ok(gpu_frees(driver, block, MIB, work->first), "and is freed");
     tide_resource_release(driver);
@@ -61,17 +61,17 @@ test_figures(struct gpu_work *work)
     ok(gpu_allocates(driver, 100 * MIB, work->first, &block), "100 MiB are allocated");
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED), 100 * MIB, "100 MiB are used");
     reserved = gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED);
-    ok(reserved >= 100 * MIB && reserved <= 164 * MIB, "and little more reserved");
-    ok(gpu_frees(driver, block, 100 * MIB, work->first) && gpu.stream_synchronize(work->first) == CUDA_SUCCESS,
+    ok(all_of(reserved >= 100 * MIB, reserved <= 164 * MIB), "and little more reserved");
+    ok(all_of(gpu_frees(driver, block, 100 * MIB, work->first), gpu.stream_synchronize(work->first) == CUDA_SUCCESS),
        "they are freed, and the stream synchronized");
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED), 0, "nothing is used");
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED), reserved, "all stays reserved");
-    ok(trims(driver, 50 * MIB) && gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) < reserved &&
-           gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) > 0,
+    ok(all_of(trims(driver, 50 * MIB), gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) < reserved,
+              gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) > 0),
        "a trim to 50 MiB gives some of it back");
     diag("reserved %" PRIu64 " MiB, trimmed to 50 MiB %" PRIu64 " MiB", reserved / MIB,
          gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) / MIB);
-    ok(trims(driver, 0) && gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) == 0, "a trim to 0 gives all back");
+    ok(all_of(trims(driver, 0), gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) == 0), "a trim to 0 gives all back");
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED_HIGH), 100 * MIB, "the high of the used bytes is remembered");
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED_HIGH), reserved, "so is that of the reserved bytes");
     gpu_allocates(driver, 4096, work->first, &small);
@@ -80,9 +80,9 @@ test_figures(struct gpu_work *work)
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED_HIGH), gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED),
            "and to what is reserved");
     trims(driver, 0);
-    ok(gpu_fill(&work->kernels, work->first, small, 1024, 8) &&
-           gpu_count_wrong(&work->kernels, work->first, small, 1024, 8) == 0 &&
-           gpu_frees(driver, small, 4096, work->first),
+    ok(all_of(gpu_fill(&work->kernels, work->first, small, 1024, 8),
+              gpu_count_wrong(&work->kernels, work->first, small, 1024, 8) == 0,
+              gpu_frees(driver, small, 4096, work->first)),
        "a trim leaves alone what is out");
     tide_resource_release(driver);
 }
@@ -100,13 +100,13 @@ test_default(struct gpu_work *work)
     void *block = NULL;
 
     gpu.device_get_default_mem_pool(&pool, 0);
-    ok(gpu_allocates(driver, 3 * MIB, work->first, &block) &&
-           gpu.mem_alloc_from_pool_async(&own, 5 * MIB, pool, work->first) == CUDA_SUCCESS,
+    ok(all_of(gpu_allocates(driver, 3 * MIB, work->first, &block),
+              gpu.mem_alloc_from_pool_async(&own, 5 * MIB, pool, work->first) == CUDA_SUCCESS),
        "the stack and the application allocate from the default pool");
     gpu.mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
     is_u64(used, 8 * MIB, "the driver counts both");
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED), used, "so does the stack");
-    ok(gpu_frees(driver, block, 3 * MIB, work->first) && gpu.mem_free_async(own, work->first) == CUDA_SUCCESS,
+    ok(all_of(gpu_frees(driver, block, 3 * MIB, work->first), gpu.mem_free_async(own, work->first) == CUDA_SUCCESS),
        "both free");
     gpu.stream_synchronize(work->first);
     tide_resource_release(driver);
@@ -129,16 +129,16 @@ test_queries(void)
     gpu.device_get_attribute(&handles, CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 0);
     is_u64(gpu_figure(driver, TIDE_QUERY_DEVICE_TOTAL), total_bytes, "a stack knows its device's memory");
     gpu.mem_get_info(&free_bytes, &total_bytes);
-    ok(gpu_figure(driver, TIDE_QUERY_DEVICE_FREE) > 0 &&
-           gpu_figure(driver, TIDE_QUERY_DEVICE_FREE) <= gpu_figure(driver, TIDE_QUERY_DEVICE_TOTAL),
+    ok(all_of(gpu_figure(driver, TIDE_QUERY_DEVICE_FREE) > 0,
+              gpu_figure(driver, TIDE_QUERY_DEVICE_FREE) <= gpu_figure(driver, TIDE_QUERY_DEVICE_TOTAL)),
        "and how much of it is free");
     diag("free %zu MiB of %zu MiB", free_bytes / MIB, total_bytes / MIB);
     is_u64(gpu_figure(driver, TIDE_QUERY_POOLS), (uint64_t)pools, "whether it has pools");
     is_u64(gpu_figure(driver, TIDE_QUERY_IPC), (handles & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0,
            "whether they can be shared");
-    ok(tide_device_query(0, TIDE_QUERY_POOLS, &supported) == TIDE_OK && supported == (uint64_t)pools,
+    ok(all_of(tide_device_query(0, TIDE_QUERY_POOLS, &supported) == TIDE_OK, supported == (uint64_t)pools),
        "a device can be asked without a stack");
-    ok(tide_device_query(gpu.devices, TIDE_QUERY_POOLS, &supported) == TIDE_EINVAL && supported == 0,
+    ok(all_of(tide_device_query(gpu.devices, TIDE_QUERY_POOLS, &supported) == TIDE_EINVAL, supported == 0),
        "one that is not there is refused");
     tide_resource_release(driver);
 }
@@ -154,18 +154,18 @@ test_location(struct gpu_work *work, const char *text, enum tide_query supports)
     void *block = NULL;
     uint64_t host = 0;
 
-    ok(tide_device_query(0, supports, &supported) == TIDE_OK && supported <= 1, "%s: the device knows whether it can",
-       text);
+    ok(all_of(tide_device_query(0, supports, &supported) == TIDE_OK, supported <= 1),
+       "%s: the device knows whether it can", text);
     ok((tide_stack_parse(text, &driver) == TIDE_OK) == (supported == 1), "%s: and just then the pool is made", text);
     if (driver == NULL) {
         skip(LOCATION_TESTS - 2, tide_error_text());
         return;
     }
-    ok(gpu_allocates(driver, MIB, work->first, &block) && gpu_fill(&work->kernels, work->first, block, WORDS, 21) &&
-           gpu_count_wrong(&work->kernels, work->first, block, WORDS, 21) == 0,
+    ok(all_of(gpu_allocates(driver, MIB, work->first, &block), gpu_fill(&work->kernels, work->first, block, WORDS, 21),
+              gpu_count_wrong(&work->kernels, work->first, block, WORDS, 21) == 0),
        "%s: a kernel writes and reads its memory", text);
-    ok(tide_query(driver, TIDE_QUERY_HOST_ACCESS, &host) == TIDE_OK && host == 1 && block != NULL &&
-           ((volatile uint32_t *)block)[WORDS - 1] == 21,
+    ok(all_of(tide_query(driver, TIDE_QUERY_HOST_ACCESS, &host) == TIDE_OK, host == 1, block != NULL,
+              ((volatile uint32_t *)block)[WORDS - 1] == 21),
        "%s: so does the host", text);
     ok(gpu_frees(driver, block, MIB, work->first), "%s: it is freed", text);
     gpu.stream_synchronize(work->first);
@@ -270,8 +270,8 @@ test_exhausted(struct gpu_work *work)
     }
     for (size_t i = 0; i < count; i++)
         gpu_frees(pool, blocks[i], 4 * MIB, work->first);
-    ok(gpu_allocates(pool, 4 * MIB, work->first, &last) && gpu_frees(pool, last, 4 * MIB, work->first) &&
-           tide_statistics_read(pool, &figures) == TIDE_OK && figures.count.total == 17 && figures.bytes.current == 0,
+    ok(all_of(gpu_allocates(pool, 4 * MIB, work->first, &last), gpu_frees(pool, last, 4 * MIB, work->first),
+              tide_statistics_read(pool, &figures) == TIDE_OK, figures.count.total == 17, figures.bytes.current == 0),
        "after the frees the pool has memory again, and what it refused was not counted");
     tide_resource_release(plain);
     tide_resource_release(pool);

@@ -79,10 +79,10 @@ test_held(struct gpu_work *work, bool careless)
         skip(HELD_TESTS, "no pool, or no kernel that waits");
         goto out;
     }
-    ok(gpu_allocates(pool, 2 * MIB, work->first, &block) && gpu_hold_fill(&hold, work->first, block, HELD_WORDS, 1) &&
-           gpu_frees(pool, block, 2 * MIB, work->first),
+    ok(all_of(gpu_allocates(pool, 2 * MIB, work->first, &block),
+              gpu_hold_fill(&hold, work->first, block, HELD_WORDS, 1), gpu_frees(pool, block, 2 * MIB, work->first)),
        "%s: a block is freed while a kernel is held that will write it", what);
-    ok(gpu_allocates(pool, 2 * MIB, work->second, &again) && again == block, "%s: another stream gets it", what);
+    ok(all_of(gpu_allocates(pool, 2 * MIB, work->second, &again), again == block), "%s: another stream gets it", what);
     gpu_fill(&work->kernels, work->second, again, HELD_WORDS, 2);
     if (careless)
         ok(gpu.stream_synchronize(work->second) == CUDA_SUCCESS, "%s: and writes it at once", what);
@@ -239,7 +239,7 @@ test_planted(struct gpu_work *work)
     } else {
         for (int i = 0; i < PLANTED_ROUNDS && wrong == 0; i++)
             wrong = storm_wrong(&storm);
-        ok(wrong > 0 && wrong != UINT64_MAX, "without order they see each other's words");
+        ok(all_of(wrong > 0, wrong != UINT64_MAX), "without order they see each other's words");
     }
     for (int i = 0; i < STREAMS; i++)
         gpu.stream_synchronize(storm.streams[i]);

@@ -37,9 +37,9 @@ samples_traffic(struct gpu_work *work, struct tide_resource *stack, bool flush)
 static void
 samples_are_right(const char *path, const char *how)
 {
-    ok(sql_number(path, "SELECT count(DISTINCT used_bytes) FROM pool_sample WHERE used_bytes %% %zu = 0",
-                  BLOCK_BYTES) == BLOCKS + 1 &&
-           sql_number(path, "SELECT max(used_bytes) FROM pool_sample") == (int64_t)(BLOCKS * BLOCK_BYTES),
+    ok(all_of(sql_number(path, "SELECT count(DISTINCT used_bytes) FROM pool_sample WHERE used_bytes %% %zu = 0",
+                         BLOCK_BYTES) == BLOCKS + 1,
+              sql_number(path, "SELECT max(used_bytes) FROM pool_sample") == (int64_t)(BLOCKS * BLOCK_BYTES)),
        "%s: every height on the way up is there, and none", how);
     is_i64(sql_number(path, "SELECT count(*) FROM pool_sample WHERE reserved_bytes < used_bytes"), 0,
            "nothing is used that is not reserved");

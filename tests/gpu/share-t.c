@@ -220,9 +220,9 @@ test_share(struct gpu_work *work, const char *cupti)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0)
         child = import_start(sockets[1], imported, cupti);
     close(sockets[1]);
-    ok(child > 0 && stack != NULL && export_blocks(work, stack, blocks, sockets[0]),
+    ok(all_of(child > 0, stack != NULL, export_blocks(work, stack, blocks, sockets[0])),
        "a process hands over its pool and three blocks");
-    ok(receive(sockets[0], &answer, sizeof(answer)) && waitpid(child, &status, 0) == child && status == 0,
+    ok(all_of(receive(sockets[0], &answer, sizeof(answer)), waitpid(child, &status, 0) == child, status == 0),
        "another process answers, and ends well");
     if (!ok(answer.imported, "it has imported the pool and the blocks"))
         diag("%s", answer.text);
@@ -242,7 +242,7 @@ test_share(struct gpu_work *work, const char *cupti)
     gpu.stream_synchronize(work->first);
     is_u64(gpu_figure(stack, TIDE_QUERY_BYTES_USED), 0, "and none is left");
     tide_resource_release(stack);
-    ok(trace_is_whole(exported) && trace_is_whole(imported), "the traces of both are whole");
+    ok(all_of(trace_is_whole(exported), trace_is_whole(imported)), "the traces of both are whole");
     is_i64(sql_number(imported, "SELECT count(*) FROM allocation WHERE status = 0 AND free_ns IS NOT NULL"), BLOCKS,
            "the importing one has the blocks, freed");
     is_i64(sql_number(imported, "SELECT count(*) FROM failure"), 2, "and both failures");
@@ -264,13 +264,13 @@ test_bad(struct gpu_work *work)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int fd = 99;
 
-    ok(tide_driver_import(null, NULL, &imported) != TIDE_OK && imported == NULL,
+    ok(all_of(tide_driver_import(null, NULL, &imported) != TIDE_OK, imported == NULL),
        "a descriptor that is no pool is refused");
     has_words(tide_error_text(), "CUDA_ERROR_", "the text has the driver's error");
     diag("%s", tide_error_text());
-    ok(tide_driver_import(-1, NULL, &imported) != TIDE_OK && imported == NULL, "so is -1");
+    ok(all_of(tide_driver_import(-1, NULL, &imported) != TIDE_OK, imported == NULL), "so is -1");
     diag("%s", tide_error_text());
-    ok(tide_driver_export(plain, &fd) == TIDE_EINVAL && fd == -1, "a pool without a handle is not handed over");
+    ok(all_of(tide_driver_export(plain, &fd) == TIDE_EINVAL, fd == -1), "a pool without a handle is not handed over");
     diag("%s", tide_error_text());
     gpu_allocates(plain, MIB, work->first, &block);
     ok(tide_driver_pointer_export(plain, block, MIB, &pointer) != TIDE_OK, "nor is its memory");
@@ -281,8 +281,8 @@ test_bad(struct gpu_work *work)
     ok(tide_driver_pointer_export(plain, &fd, sizeof(fd), &pointer) == TIDE_EPOINTER,
        "memory of the host is no allocation of a pool that could be");
     diag("%s", tide_error_text());
-    ok(tide_driver_export(plain, &fd) == TIDE_OK && fd >= 0, "a pool with one is handed over");
-    ok(gpu_allocates(plain, MIB, work->first, &block) && gpu_frees(plain, block, MIB, work->first),
+    ok(all_of(tide_driver_export(plain, &fd) == TIDE_OK, fd >= 0), "a pool with one is handed over");
+    ok(all_of(gpu_allocates(plain, MIB, work->first, &block), gpu_frees(plain, block, MIB, work->first)),
        "and goes on to allocate and to free");
     close(fd);
     close(null);
@@ -304,17 +304,17 @@ test_adaptors(struct gpu_work *work)
     void *other = &gpu;
     int fd = -1;
 
-    ok(tide_driver_export(driver, &fd) == TIDE_OK && gpu_allocates(driver, 4096, work->first, &block) &&
-           tide_driver_pointer_export(driver, block, 4096, &pointer) == TIDE_OK &&
-           tide_driver_import(fd, NULL, &imported) == TIDE_OK &&
-           tide_fixed_create(imported, &options, &fixed) == TIDE_OK,
+    ok(all_of(tide_driver_export(driver, &fd) == TIDE_OK, gpu_allocates(driver, 4096, work->first, &block),
+              tide_driver_pointer_export(driver, block, 4096, &pointer) == TIDE_OK,
+              tide_driver_import(fd, NULL, &imported) == TIDE_OK,
+              tide_fixed_create(imported, &options, &fixed) == TIDE_OK),
        "a pool is imported by the process itself");
-    ok(tide_driver_pointer_import(fixed, &pointer, (tide_stream)work->first, &other) == TIDE_EUNSUPPORTED &&
-           other == NULL,
+    ok(all_of(tide_driver_pointer_import(fixed, &pointer, (tide_stream)work->first, &other) == TIDE_EUNSUPPORTED,
+              other == NULL),
        "a layer of blocks of its own takes no pointer");
     diag("%s", tide_error_text());
-    ok(tide_deallocate(imported, block, 4096, TIDE_DEFAULT_ALIGNMENT, (tide_stream)work->first) == TIDE_EPOINTER &&
-           gpu_figure(imported, TIDE_QUERY_BYTES_USED) == 0,
+    ok(all_of(tide_deallocate(imported, block, 4096, TIDE_DEFAULT_ALIGNMENT, (tide_stream)work->first) == TIDE_EPOINTER,
+              gpu_figure(imported, TIDE_QUERY_BYTES_USED) == 0),
        "a block that was not imported is refused there, and no figure wraps");
     diag("%s", tide_error_text());
     ok(gpu_frees(driver, block, 4096, work->first), "and freed where it was allocated");

@@ -39,11 +39,11 @@ test_text(void)
     is_string(described, text, "a stack over a driver is described as it was written");
     ok(tide_query(stack, TIDE_QUERY_CAPACITY, &capacity) == TIDE_OK, "it knows its capacity");
     tide_resource_release(stack);
-    ok(tide_stack_parse("statistics | driver(device=1000)", &stack) == TIDE_EINVAL && stack == NULL,
+    ok(all_of(tide_stack_parse("statistics | driver(device=1000)", &stack) == TIDE_EINVAL, stack == NULL),
        "a device that is not there is refused");
     has_words(tide_error_text(), "device 1000", "the text names it");
     diag("%s", tide_error_text());
-    ok(tide_stack_parse("driver(default=true, maximum=1GiB)", &stack) == TIDE_EINVAL && stack == NULL,
+    ok(all_of(tide_stack_parse("driver(default=true, maximum=1GiB)", &stack) == TIDE_EINVAL, stack == NULL),
        "a maximum for the default pool is refused");
 }
 
@@ -56,17 +56,17 @@ test_figures(void)
     void *second = &gpu;
 
     ok(tide_allocate(stack, 48 * MIB, 256, 0, &first) == TIDE_OK, "48 MiB of a limit of 64 are allocated");
-    ok(tide_allocate(stack, 32 * MIB, 256, 0, &second) == TIDE_ELIMIT && second == NULL, "32 more are refused");
-    ok(tide_allocate(stack, SIZE_MAX, 256, 0, &second) != TIDE_OK && second == NULL, "SIZE_MAX is refused");
+    ok(all_of(tide_allocate(stack, 32 * MIB, 256, 0, &second) == TIDE_ELIMIT, second == NULL), "32 more are refused");
+    ok(all_of(tide_allocate(stack, SIZE_MAX, 256, 0, &second) != TIDE_OK, second == NULL), "SIZE_MAX is refused");
     ok(tide_deallocate(stack, first, 48 * MIB, 256, 0) == TIDE_OK, "they are freed");
-    ok(tide_statistics_read(stack, &figures) == TIDE_OK && figures.bytes.current == 0 &&
-           figures.bytes.peak == (int64_t)(48 * MIB) && figures.count.total == 1,
+    ok(all_of(tide_statistics_read(stack, &figures) == TIDE_OK, figures.bytes.current == 0,
+              figures.bytes.peak == (int64_t)(48 * MIB), figures.count.total == 1),
        "what was refused is not counted");
     tide_resource_release(stack);
     stack = stack_new("statistics | driver(maximum=64MiB)");
-    ok(tide_allocate(stack, 100 * MIB, 256, 0, &second) == TIDE_ECAPACITY && second == NULL,
+    ok(all_of(tide_allocate(stack, 100 * MIB, 256, 0, &second) == TIDE_ECAPACITY, second == NULL),
        "what the driver refuses is told through the stack");
-    ok(tide_statistics_read(stack, &figures) == TIDE_OK && figures.bytes.current == 0 && figures.count.total == 0,
+    ok(all_of(tide_statistics_read(stack, &figures) == TIDE_OK, figures.bytes.current == 0, figures.count.total == 0),
        "and not counted");
     tide_resource_release(stack);
 }
@@ -100,19 +100,20 @@ test_reuse(const char *text)
         skip(REUSE_TESTS, "this device cannot run the test's kernel");
         goto out;
     }
-    ok(tide_allocate(stack, bytes, 256, (tide_stream)first, &block) == TIDE_OK &&
-           gpu_hold_fill(&hold, first, block, WORDS, 2) &&
-           tide_deallocate(stack, block, bytes, 256, (tide_stream)first) == TIDE_OK,
+    ok(all_of(tide_allocate(stack, bytes, 256, (tide_stream)first, &block) == TIDE_OK,
+              gpu_hold_fill(&hold, first, block, WORDS, 2),
+              tide_deallocate(stack, block, bytes, 256, (tide_stream)first) == TIDE_OK),
        "%s: a block is freed on the stream that is to write it", text);
-    ok(tide_allocate(stack, bytes, 256, (tide_stream)second, &again) == TIDE_OK && again == block,
+    ok(all_of(tide_allocate(stack, bytes, 256, (tide_stream)second, &again) == TIDE_OK, again == block),
        "%s: another stream gets that block", text);
     address = (CUdeviceptr)(uintptr_t)again;
-    ok(gpu.memset_d32_async(address, 3, WORDS, second) == CUDA_SUCCESS &&
-           gpu.memcpy_dtoh_async(seen, address, bytes, second) == CUDA_SUCCESS &&
-           gpu.stream_query(second) == CUDA_ERROR_NOT_READY,
+    ok(all_of(gpu.memset_d32_async(address, 3, WORDS, second) == CUDA_SUCCESS,
+              gpu.memcpy_dtoh_async(seen, address, bytes, second) == CUDA_SUCCESS,
+              gpu.stream_query(second) == CUDA_ERROR_NOT_READY),
        "%s: what it writes waits for the first", text);
     gpu_hold_go(&hold);
-    ok(gpu.context_synchronize() == CUDA_SUCCESS && seen[0] == 3 && seen[WORDS - 1] == 3, "%s: and comes last", text);
+    ok(all_of(gpu.context_synchronize() == CUDA_SUCCESS, seen[0] == 3, seen[WORDS - 1] == 3), "%s: and comes last",
+       text);
     ok(tide_deallocate(stack, again, bytes, 256, (tide_stream)second) == TIDE_OK, "%s: it is freed", text);
 out:
     gpu_hold_close(&hold);
@@ -211,9 +212,10 @@ test_gone(void)
         goto out;
     }
     tide_allocate(stack, MIB, 256, (tide_stream)scene.first, &block);
-    ok(block != NULL && gone_free(&scene, stack, block), "a stream is destroyed while it is to write a freed block");
+    ok(all_of(block != NULL, gone_free(&scene, stack, block)),
+       "a stream is destroyed while it is to write a freed block");
     ok(tide_order(stack, TIDE_STREAM_ALL, 0) == TIDE_OK, "stream 0 waits for all");
-    ok(tide_allocate(stack, MIB, 256, (tide_stream)scene.second, &again) == TIDE_OK && again == block,
+    ok(all_of(tide_allocate(stack, MIB, 256, (tide_stream)scene.second, &again) == TIDE_OK, again == block),
        "another stream gets that block");
     ok(gone_comes_last(&scene, again), "and writes it last");
     tide_deallocate(stack, again, MIB, 256, (tide_stream)scene.second);
@@ -246,7 +248,7 @@ test_gone_pressed(void)
     while (count < MOST_BLOCKS && tide_allocate(stack, MIB, 256, (tide_stream)scene.first, &blocks[count]) == TIDE_OK)
         count++;
     diag("%zu blocks of 1 MiB fill a pool of 64 MiB", count);
-    ok(count > 0 && count < MOST_BLOCKS, "a pool is filled with blocks");
+    ok(all_of(count > 0, count < MOST_BLOCKS), "a pool is filled with blocks");
     ok(gone_free(&scene, stack, blocks[0]), "one of them is freed on a stream that is destroyed, and is to write it");
     ok(tide_allocate(stack, MIB, 256, (tide_stream)scene.second, &again) == TIDE_OK,
        "a stream that cannot take it over gets one from the pool, to which it has gone back");

@@ -26,17 +26,17 @@ test_share(struct gpu_work *work, const char *text)
     }
     gpu.event_create(&written, CU_EVENT_DISABLE_TIMING);
     gpu.event_create(&added, CU_EVENT_DISABLE_TIMING);
-    ok(gpu_allocates(stack, MIB, work->first, &block) && gpu_hold_fill(&hold, work->first, block, WORDS, 40) &&
-           gpu.event_record(written, work->first) == CUDA_SUCCESS,
+    ok(all_of(gpu_allocates(stack, MIB, work->first, &block), gpu_hold_fill(&hold, work->first, block, WORDS, 40),
+              gpu.event_record(written, work->first) == CUDA_SUCCESS),
        "%s: one stream allocates, is held, then writes and records an event", text);
-    ok(gpu.stream_wait_event(work->second, written, 0) == CUDA_SUCCESS &&
-           gpu_add(&work->kernels, work->second, block, WORDS, 2) &&
-           gpu.event_record(added, work->second) == CUDA_SUCCESS,
+    ok(all_of(gpu.stream_wait_event(work->second, written, 0) == CUDA_SUCCESS,
+              gpu_add(&work->kernels, work->second, block, WORDS, 2),
+              gpu.event_record(added, work->second) == CUDA_SUCCESS),
        "%s: another waits for it and adds", text);
     ok(gpu.stream_query(work->second) == CUDA_ERROR_NOT_READY, "%s: it does wait", text);
     gpu_hold_go(&hold);
     is_u64(gpu_count_wrong(&work->kernels, work->second, block, WORDS, 42), 0, "and has added to what was written");
-    ok(gpu.stream_wait_event(work->first, added, 0) == CUDA_SUCCESS && gpu_frees(stack, block, MIB, work->first),
+    ok(all_of(gpu.stream_wait_event(work->first, added, 0) == CUDA_SUCCESS, gpu_frees(stack, block, MIB, work->first)),
        "%s: the first waits for the second, and frees", text);
 out:
     gpu_hold_close(&hold);
@@ -60,12 +60,12 @@ test_free_elsewhere(struct gpu_work *work, const char *text)
         skip(ELSEWHERE_TESTS, "no stack, or no kernel that waits");
         goto out;
     }
-    ok(gpu_allocates(stack, MIB, work->first, &block) && gpu_hold_fill(&hold, work->first, block, WORDS, 1),
+    ok(all_of(gpu_allocates(stack, MIB, work->first, &block), gpu_hold_fill(&hold, work->first, block, WORDS, 1)),
        "%s: a stream allocates, is held, then writes", text);
-    ok(tide_order(stack, (tide_stream)work->first, (tide_stream)work->second) == TIDE_OK &&
-           gpu_frees(stack, block, MIB, work->second),
+    ok(all_of(tide_order(stack, (tide_stream)work->first, (tide_stream)work->second) == TIDE_OK,
+              gpu_frees(stack, block, MIB, work->second)),
        "%s: another is ordered behind it, and frees", text);
-    ok(gpu_allocates(stack, MIB, work->second, &again) && gpu_fill(&work->kernels, work->second, again, WORDS, 7),
+    ok(all_of(gpu_allocates(stack, MIB, work->second, &again), gpu_fill(&work->kernels, work->second, again, WORDS, 7)),
        "%s: it allocates again and writes", text);
     diag("%s: it got %s block", text, again == block ? "the same" : "another");
     gpu_hold_go(&hold);
@@ -125,12 +125,12 @@ test_reuse(struct gpu_work *work)
     struct reuse without = reuse_run(work, zero);
     struct reuse with = reuse_run(work, gib);
 
-    ok(without.done && with.done,
+    ok(all_of(without.done, with.done),
        "100 iterations of 48 MiB, a kernel and a synchronize, with threshold 0 and with 1 GiB");
     is_u64(without.wrong + with.wrong, 0, "every word is right in both");
     is_u64(without.kept, 0, "with threshold 0 every synchronize gives the memory back");
     is_u64(with.kept, REUSE_ITERATIONS, "with 1 GiB it never does");
-    ok(with.same == REUSE_ITERATIONS - 1 && with.reserved < 2 * REUSE_BYTES,
+    ok(all_of(with.same == REUSE_ITERATIONS - 1, with.reserved < 2 * REUSE_BYTES),
        "every iteration gets the memory of the one before");
     diag("an iteration: threshold 0 %" PRIu64 " ns, 1 GiB %" PRIu64 " ns: %.1f times as fast; reserved %" PRIu64 " MiB",
          without.ns, with.ns, with.ns != 0 ? (double)without.ns / (double)with.ns : 0, with.reserved / MIB);

@@ -65,6 +65,6 @@ gpu_summary_is(const char *trace, const struct gpu_summary *wanted, unsigned lay
         right = found < layers && summary_layer_is(layer, &wanted[found]) && right;
         found++;
     }
-    if (!ok(right && found == layers, "%s", sentence))
+    if (!ok(all_of(right, found == layers), "%s", sentence))
         diag("%s", json);
 }

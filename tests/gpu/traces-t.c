@@ -81,10 +81,10 @@ test_nested(void)
                                                " WHERE kind = 'driver'") > 0,
        "the upper one has the base's figures where it alone asks for them");
     is_i64(sql_number(scratch("samples-inner.db"), "SELECT count(*) FROM pool_sample"), 0, "the lower one has none");
-    ok(trace_is_whole(scratch("below-outer.db")) && trace_is_whole(scratch("below-inner.db")) &&
-           trace_is_whole(scratch("above-outer.db")) && trace_is_whole(scratch("above-inner.db")) &&
-           trace_is_whole(scratch("both-outer.db")) && trace_is_whole(scratch("both-inner.db")) &&
-           trace_is_whole(scratch("samples-outer.db")) && trace_is_whole(scratch("samples-inner.db")),
+    ok(all_of(trace_is_whole(scratch("below-outer.db")), trace_is_whole(scratch("below-inner.db")),
+              trace_is_whole(scratch("above-outer.db")), trace_is_whole(scratch("above-inner.db")),
+              trace_is_whole(scratch("both-outer.db")), trace_is_whole(scratch("both-inner.db")),
+              trace_is_whole(scratch("samples-outer.db")), trace_is_whole(scratch("samples-inner.db"))),
        "all are whole");
 }
 
@@ -104,7 +104,7 @@ test_branched(void)
     use(stack, 8192, PAIRS);
     tide_resource_release(stack);
     upper = (unsigned)sql_number(outer, "SELECT max(layer_id) FROM allocation");
-    ok(trace_is_whole(outer) && trace_is_whole(inner), "two traces over branches are whole");
+    ok(all_of(trace_is_whole(outer), trace_is_whole(inner)), "two traces over branches are whole");
     is_i64(followed(inner, 1, 4096), PAIRS, "that of a branch has the calls of the branch");
     is_i64(calls(inner), 2 * PAIRS, "and no other");
     is_i64(followed(outer, lower, 4096), PAIRS, "the other one has them, too, with the lower of its logs");
@@ -137,7 +137,7 @@ test_memory(bool first)
     }
     tide_resource_release(first ? all : own);
     tide_resource_release(first ? own : all);
-    ok(trace_is_whole(memory) && trace_is_whole(other), "a trace of all memory and one of calls are whole");
+    ok(all_of(trace_is_whole(memory), trace_is_whole(other)), "a trace of all memory and one of calls are whole");
     is_string(sql_text(memory, "SELECT value FROM meta WHERE key = 'cupti'"), "memory", "one says that it has memory");
     is_string(sql_text(other, "SELECT value FROM meta WHERE key = 'cupti'"), "calls", "the other the calls");
     is_i64(followed(memory, 1, 4096), PAIRS, "the first has the calls of its own stack");
@@ -165,7 +165,8 @@ test_memory_over(bool above)
 
     use(stack, 4096, PAIRS);
     tide_resource_release(stack);
-    ok(trace_is_whole(outer) && trace_is_whole(inner), "one of all memory %s one of calls", above ? "over" : "below");
+    ok(all_of(trace_is_whole(outer), trace_is_whole(inner)), "one of all memory %s one of calls",
+       above ? "over" : "below");
     is_i64(followed(outer, 1, 4096), PAIRS, "the upper one has its calls");
     is_i64(calls(outer), 2 * PAIRS, "once");
     is_i64(followed(inner, 1, 4096), PAIRS, "and the lower one");
@@ -213,7 +214,7 @@ test_threads(void)
         pthread_join(threads[i], NULL);
     for (unsigned i = 0; i < 2; i++)
         tide_resource_release(thread_stacks[i]);
-    ok(trace_is_whole(paths[0]) && trace_is_whole(paths[1]), "two threads in turn use the stacks of two traces");
+    ok(all_of(trace_is_whole(paths[0]), trace_is_whole(paths[1])), "two threads in turn use the stacks of two traces");
     for (unsigned i = 0; i < 2; i++) {
         is_i64(followed(paths[i], 1, 4096), PAIRS, "a trace has the calls of the first thread");
         is_i64(followed(paths[i], 1, 8192), PAIRS, "and of the second one");
