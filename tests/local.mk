@@ -9,6 +9,9 @@ EXTRA_DIST += \
 	tests/data/multistream_sort.csv.gz \
 	tests/data/nsys.sql \
 	tests/data/pytorch.json \
+	tests/mutate \
+	tests/mutations \
+	tests/symbols.txt \
 	tests/tap.h \
 	tests/tap.sh
 

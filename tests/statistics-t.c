@@ -192,6 +192,13 @@ visit_pop(void *context)
 }
 
 static void
+visit_push_twice(void *context)
+{
+    push(context);
+    push(context);
+}
+
+static void
 visit_pop_and_push(void *context)
 {
     pop(context);
@@ -297,6 +304,26 @@ check_refused_across_levels(void)
     pop(scene.statistics);
     figures_are(read_all(scene.statistics), 10, 2, 2, 2, "and the ones around them are as before");
     is_u64(scene.upstream->live_count, 2, "and upstream still has both buffers");
+    tide_resource_release(scene.statistics);
+}
+
+#define REFUSED_TWICE_TESTS 4
+
+/* Two pushes have come in between: the counters that the bytes came off are no longer those next around. */
+static void
+check_refused_across_two_levels(void)
+{
+    struct scene scene;
+
+    scene_open(&scene, 2);
+    scene.gate->deallocate_status = TIDE_EDRIVER;
+    scene.gate->before_deallocate = visit_push_twice;
+    give(scene.statistics, scene.buffers[0], 10);
+    figures_are(read_all(scene.statistics), 10, 0, 0, 0, "refused after two pushes: the innermost figures stay at 0");
+    figures_are(pop(scene.statistics), 10, 0, 0, 0, "the pop of the second push returns figures of 0");
+    figures_are(pop(scene.statistics), 10, 0, 0, 0,
+                "the pop of the first push returns figures of 0: nothing was put back to them");
+    figures_are(read_all(scene.statistics), 10, 2, 2, 2, "the bytes are back in the figures from before both pushes");
     tide_resource_release(scene.statistics);
 }
 
@@ -719,7 +746,8 @@ int
 main(void)
 {
     plan(BASE_COUNT * (CONTRACT_TESTS + COUNTING_TESTS + NESTING_TESTS + THREADS_TESTS + PEAK_TESTS) +
-         INTERLEAVING_TESTS + REFUSED_TESTS + FORK_TESTS + TAG_TESTS + TAG_THREADS_TESTS + TAG_USE_TESTS + USE_TESTS);
+         INTERLEAVING_TESTS + REFUSED_TESTS + REFUSED_TWICE_TESTS + FORK_TESTS + TAG_TESTS + TAG_THREADS_TESTS +
+         TAG_USE_TESTS + USE_TESTS);
     for (size_t i = 0; i < BASE_COUNT; i++) {
         const struct contract contract = { .name = "statistics",
                                            .create = contract_create,
@@ -735,6 +763,7 @@ main(void)
     }
     check_interleaving();
     check_refused_across_levels();
+    check_refused_across_two_levels();
     check_fork();
     check_tags();
     check_tags_of_threads();
