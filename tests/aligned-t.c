@@ -55,7 +55,7 @@ check_alignment(void)
     ok(all_of(tide_deallocate(aligned, b, 100, 4096, 0) == TIDE_OK, tide_deallocate(aligned, a, 100, 256, 0) == TIDE_OK,
               tide_deallocate(aligned, d, 1, MIB, 0) == TIDE_OK, tide_deallocate(aligned, c, 100, 4096, 7) == TIDE_OK,
               upstream->last_stream == 7),
-       "all go back");
+       "blocks of large alignments all go back");
     ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "just as they were given");
     ok(all_of(tide_deallocate(aligned, b, 100, 4096, 0) == TIDE_EPOINTER, upstream->deallocate_calls == 4),
        "a second time they are not known");
@@ -78,7 +78,7 @@ check_alignment(void)
     ok(all_of(tide_deallocate(aligned, a, 1000, 1, 0) == TIDE_OK, tide_deallocate(aligned, b, 1001, 1, 0) == TIDE_OK,
               tide_deallocate(aligned, c, 1001, 2 * MIB, 0) == TIDE_OK,
               tide_deallocate(aligned, d, 10, 8 * KIB, 0) == TIDE_OK),
-       "all go back");
+       "small blocks of large alignments all go back");
     ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "just as they were given");
     tide_resource_release(aligned);
 }
@@ -114,7 +114,7 @@ check_failures(void)
               upstream->live_count == 0),
        "memory that is misaligned goes back");
     is_string(tide_error_text(), "aligned: upstream gave 0x7010, expected a multiple of 256", "and the text says so");
-    ok(tide_allocate(aligned, 1, KIB, 0, &pointer) == TIDE_OK, "the next is good");
+    ok(tide_allocate(aligned, 1, KIB, 0, &pointer) == TIDE_OK, "the allocation after a refused one succeeds");
     upstream->fail_deallocate = 1;
     ok(all_of(tide_deallocate(aligned, pointer, 1, KIB, 0) == TIDE_EDRIVER,
               tide_deallocate(aligned, pointer, 1, KIB, 0) == TIDE_OK, upstream->live_count == 0),
@@ -153,7 +153,7 @@ check_reuse(void)
     ok(all_of(tide_deallocate(between, pointer, 10, KIB, 0) == TIDE_OK, between_pointer == pointer),
        "an address that comes back during its free is another's");
     ok(all_of(tide_deallocate(between, between_pointer, 10, KIB, 0) == TIDE_OK, upstream->live_count == 0),
-       "who can free it");
+       "the thread that an address came back to can free it");
     tide_resource_release(between);
 }
 

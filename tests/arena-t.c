@@ -236,7 +236,7 @@ check_create(void)
     ok(all_of(tide_arena_create(base, &options, &arena) == TIDE_EINVAL, arena == NULL),
        "a size that overflows is refused");
     ok(all_of(tide_arena_create(NULL, NULL, &arena) == TIDE_EINVAL, tide_arena_create(base, NULL, NULL) == TIDE_EINVAL),
-       "so is NULL");
+       "an arena without upstream, or without a place for it, is refused");
     options.size_bytes = 1;
     ok(all_of(tide_arena_create(base, &options, &arena) == TIDE_OK, try_take(arena, 1) == NULL),
        "a size too small for anything serves nothing");

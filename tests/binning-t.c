@@ -115,7 +115,7 @@ check_routes(void)
     scene_open(&scene, limits, 3);
     is_i64(scene_serves(&scene, 1), 0, "a byte goes to the smallest bin");
     is_i64(scene_serves(&scene, 255), 0, "a byte under a limit goes to its bin");
-    is_i64(scene_serves(&scene, 256), 0, "the limit too");
+    is_i64(scene_serves(&scene, 256), 0, "a request of exactly the limit goes to its bin");
     is_i64(scene_serves(&scene, 257), 1, "a byte over it goes to the next bin");
     is_i64(scene_serves(&scene, 1000), 1, "limits need not be powers of two");
     is_i64(scene_serves(&scene, 1001), 2, "a byte over one of those goes to the next bin");
@@ -191,9 +191,9 @@ check_shape(void)
        "then the bins by size");
     ok(all_of(scene.binning->ops->upstream_at(scene.binning, 2, &edge) == TIDE_OK,
               edge.resource == &scene.upstreams[1]->base, edge.limit_bytes == 200),
-       "to the largest");
+       "behind the bins by size stands the upstream for the largest");
     ok(all_of(scene.binning->ops->upstream_at(scene.binning, 3, &edge) == TIDE_EINVAL, edge.resource == NULL),
-       "and no more");
+       "behind the upstream for the largest there is none");
     for (size_t i = 0; i < 3; i++) {
         scene.upstreams[i]->destroyed = &destroyed[i];
         tide_resource_release(&scene.upstreams[i]->base);
@@ -313,7 +313,7 @@ check_add(void)
         abort();
     take(binning, 50, &blocks[0]);
     take(binning, 0, &nothing[0]);
-    ok(tide_binning_add(binning, 1000, &upstreams[2]->base) == TIDE_OK, "a bin is added");
+    ok(tide_binning_add(binning, 1000, &upstreams[2]->base) == TIDE_OK, "a bin is added to a layer that was shared");
     take(binning, 50, &blocks[1]);
     take(binning, 0, &nothing[1]);
     is_u64(upstreams[2]->live_bytes, 50, "it takes over its sizes");
@@ -333,7 +333,7 @@ check_add(void)
     ok(all_of(tide_binning_add(binning, 100, &upstreams[2]->base) == TIDE_EINVAL,
               tide_binning_add(binning, 4096, &upstreams[2]->base) == TIDE_EINVAL),
        "two bins of one limit are refused");
-    has_words(tide_error_text(), "two bins of up to 4 KiB", "in words");
+    has_words(tide_error_text(), "two bins of up to 4 KiB", "the refusal of two bins of one limit names the limit");
     ok(all_of(tide_binning_add(binning, 0, &upstreams[2]->base) == TIDE_EINVAL,
               tide_binning_add(binning, 1, NULL) == TIDE_EINVAL, tide_binning_add(NULL, 1, binning) == TIDE_EINVAL,
               tide_binning_add(&upstreams[0]->base, 1, binning) == TIDE_EINVAL),
@@ -349,11 +349,12 @@ check_add(void)
        "one of a bin that was added, too, at the second attempt if need be");
     ok(all_of(give(binning, blocks[2], 50) == TIDE_OK, give(binning, blocks[3], 500) == TIDE_OK,
               give(binning, blocks[4], 2000) == TIDE_OK),
-       "and all others");
+       "all other blocks are freed where they were allocated");
     for (int i = 0; i < 3; i++)
         give(binning, nothing[i], 0);
     is_u64(upstreams[1]->deallocate_calls, 3, "0 bytes are freed where they were counted");
-    is_u64(upstreams[2]->deallocate_calls + upstreams[3]->deallocate_calls, 6, "each");
+    is_u64(upstreams[2]->deallocate_calls + upstreams[3]->deallocate_calls, 6,
+           "each bin was asked to free its own blocks");
     for (int i = 0; i < 4; i++)
         tide_resource_release(&upstreams[i]->base);
     ok(all_of(!destroyed[0], !destroyed[1], !destroyed[2], !destroyed[3]), "it holds on to the bins");
@@ -462,7 +463,8 @@ check_text(void)
               "binning(256={fixed(256)}, 4KiB={fixed(4KiB, preallocate=2)}) | sim",
               "bins with their own layers are described as they were written");
     is_string(described("binning(4KiB={statistics | fixed(4KiB)}, 256={fixed(256)}) | limit(1GiB) | host"),
-              "binning(256={fixed(256)}, 4KiB={statistics | fixed(4KiB)}) | limit(1GiB) | host", "by size");
+              "binning(256={fixed(256)}, 4KiB={statistics | fixed(4KiB)}) | limit(1GiB) | host",
+              "bins by size are described as they were written");
     is_string(described("binning(256..1KiB) | sim"),
               "binning(256={fixed(256)}, 512={fixed(512)}, 1KiB={fixed(1KiB)}) | sim", "a range as its bins");
     is_string(described("binning(256..512, 1MiB={fixed(1MiB)}) | sim"),

@@ -96,7 +96,7 @@ test_bounds(void)
     model.supply.crowd = 1;
     is_u64(kept_of_many(), 8, "twice that once threads have waited often");
     model.supply.crowd = 2;
-    is_u64(kept_of_many(), 16, "twice that again");
+    is_u64(kept_of_many(), 16, "twice as much again stays when threads wait again");
     model.supply.crowd = TIDEI_CHUNK_HEAP_CROWD_MOST;
     is_u64(kept_of_many(), 24, "and so on, up to the bound of each thread");
     tidei_cache_gather(&model.cache);
@@ -155,7 +155,7 @@ test_crowd(void)
     model.supply.entered = TIDEI_CHUNK_HEAP_ENTERED - 1;
     model.supply.waited = TIDEI_CHUNK_HEAP_WAITED - 1;
     enter(true);
-    ok(model.supply.crowd == 1 && model.supply.entered == 0 && model.supply.waited == 0, "one in eight is");
+    ok(model.supply.crowd == 1 && model.supply.entered == 0 && model.supply.waited == 0, "one in eight is a crowd");
     end();
 }
 

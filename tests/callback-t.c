@@ -96,11 +96,11 @@ check_calls(void)
     ok(all_of(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_OK, upstream->last_bytes == 100,
               upstream->last_alignment == 64, upstream->last_stream == 3),
        "the function gets what is asked for");
-    is_u64(figure(callback, TIDE_QUERY_BYTES_USED), 100, "which counts");
+    is_u64(figure(callback, TIDE_QUERY_BYTES_USED), 100, "what the function reports as used counts");
     application.status = TIDE_ECAPACITY;
     ok(all_of(tide_allocate(callback, 100, 64, 3, &other) == TIDE_ECAPACITY, other == NULL),
        "its failure is told, with NULL");
-    is_string(tide_error_text(), "application: no more", "and in its words");
+    is_string(tide_error_text(), "application: no more", "the failure of an allocation has the function's words");
     ok(tide_deallocate(callback, pointer, 100, 64, 4) == TIDE_ECAPACITY, "so is that of the other one");
     is_u64(figure(callback, TIDE_QUERY_BYTES_USED), 100, "and nothing has changed");
     application.status = TIDE_OK;
@@ -119,13 +119,14 @@ check_calls(void)
     application.answer = &application;
     ok(all_of(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_EUPSTREAM, pointer == NULL),
        "NULL with success is a failure");
-    has_words(tide_error_text(), "returned NULL, and no failure, for 100 B", "in words");
+    has_words(tide_error_text(), "returned NULL, and no failure, for 100 B",
+              "the failure of NULL with success says so");
     application.answer = (void *)0x7020;
     ok(all_of(tide_allocate(callback, 100, 64, 3, &pointer) == TIDE_EUPSTREAM, pointer == NULL,
               application.freed == (void *)0x7020, figure(callback, TIDE_QUERY_BYTES_USED) == 0),
        "memory of another alignment goes back");
     is_string(tide_error_text(), "callback: the function returned 0x7020, expected a multiple of 64",
-              "with words, too");
+              "the refusal of another alignment names the pointer");
     ok(all_of(tide_allocate(callback, 100, 32, 3, &pointer) == TIDE_OK, pointer == (void *)0x7020),
        "and is good for less");
     tide_resource_release(callback);
@@ -154,7 +155,7 @@ check_figures(void)
     ok(all_of(tide_order(callback, 1, 2) == TIDE_OK, application.earlier == 1, application.later == 2),
        "and streams are the application's to order");
     application.status = TIDE_EDRIVER;
-    ok(tide_order(callback, 1, 2) == TIDE_EDRIVER, "who may fail");
+    ok(tide_order(callback, 1, 2) == TIDE_EDRIVER, "ordering streams fails where the application's function fails");
     tide_resource_release(callback);
     callback = make((struct tide_callback_options){ .destroy = application_destroy }, &application);
     tide_resource_release(tide_resource_retain(callback));

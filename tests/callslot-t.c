@@ -53,7 +53,7 @@ test_alone(void)
     bool all = true;
 
     is_string(taken(), "", "a log that waits has no call at first");
-    ok(tidei_call_capture_waits(slot, &sessions[0]) && !tidei_call_capture_waits(slot, &sessions[1]),
+    ok(all_of(tidei_call_capture_waits(slot, &sessions[0]), !tidei_call_capture_waits(slot, &sessions[1])),
        "it waits for its own trace");
     for (unsigned i = 1; i <= TIDEI_CALLS_MOST; i++)
         all = add(i) && all;
@@ -61,7 +61,7 @@ test_alone(void)
     ok(!add(99), "and no more than that");
     is_string(taken(), "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16", "it has them all, in their order");
     tidei_call_capture_disarm(slot);
-    ok(slot->armed == 0 && slot->count == 0 && !tidei_call_capture_waits(slot, &sessions[0]), "then nobody waits");
+    ok(all_of(slot->armed == 0, slot->count == 0, !tidei_call_capture_waits(slot, &sessions[0])), "then nobody waits");
 }
 
 #define NESTED_TESTS 12
@@ -83,8 +83,8 @@ test_nested(void)
     tidei_call_capture_arm(&fronts[2], false);
     add(4);
     is_string(taken(), "4", "a third trace has one");
-    ok(tidei_call_capture_waits(slot, &sessions[0]) && tidei_call_capture_waits(slot, &sessions[1]) &&
-           tidei_call_capture_waits(slot, &sessions[2]),
+    ok(all_of(tidei_call_capture_waits(slot, &sessions[0]), tidei_call_capture_waits(slot, &sessions[1]),
+              tidei_call_capture_waits(slot, &sessions[2])),
        "three wait");
     tidei_call_capture_disarm(slot);
     ok(!tidei_call_capture_waits(slot, &sessions[2]), "then two");
@@ -92,7 +92,7 @@ test_nested(void)
     tidei_call_capture_disarm(slot);
     is_string(taken(), "1 2 4", "but the first trace has each but once");
     tidei_call_capture_disarm(slot);
-    ok(slot->armed == 0 && slot->count == 0, "nothing is left");
+    ok(all_of(slot->armed == 0, slot->count == 0), "nothing is left");
 
     tidei_call_capture_arm(&fronts[0], false);
     tidei_call_capture_arm(&fronts[0], false);
@@ -106,7 +106,7 @@ test_nested(void)
     is_string(taken(), "7", "what was before does not count any more");
     tidei_call_capture_forget();
     tidei_call_capture_disarm(slot);
-    ok(slot->armed == 0 && slot->count == 0 && slot->more == NULL, "a slot can be forgotten while a log waits");
+    ok(all_of(slot->armed == 0, slot->count == 0, slot->more == NULL), "a slot can be forgotten while a log waits");
 }
 
 #define DEEP_TESTS 3
@@ -172,10 +172,10 @@ test_joined(void)
 
     is_u64(atomic_load(&ring.open), slot->first.start | 1, "a call that ends opens the record of its event");
     record = event(begin);
-    ok(record->ticks == slot->first.end && record->duration_ticks == slot->first.end - begin,
+    ok(all_of(record->ticks == slot->first.end, record->duration_ticks == slot->first.end - begin),
        "which ends with the call");
-    ok(record->call_function == 1 && record->text_records == 0 &&
-           (record->call_span & UINT16_MAX) == slot->first.end - slot->first.start,
+    ok(all_of(record->call_function == 1, record->text_records == 0,
+              (record->call_span & UINT16_MAX) == slot->first.end - slot->first.start),
        "and has it within");
     ok(is_closed(), "then the record is closed");
     tidei_call_capture_disarm(slot);
@@ -187,7 +187,7 @@ test_joined(void)
     add(tidei_clock_ticks(true));
     before = tidei_clock_ticks(true);
     record = event(begin);
-    ok(record->ticks >= before && record->text_records == 2 && is_closed(), "and the event has an end of its own");
+    ok(all_of(record->ticks >= before, record->text_records == 2, is_closed()), "and the event has an end of its own");
     tidei_call_capture_disarm(slot);
 
     tidei_call_capture_arm(&fronts[0], true);
@@ -195,13 +195,13 @@ test_joined(void)
     tidei_producer_sample(&fronts[0], 1, 2, 3);
     ok(is_closed(), "so does what is recorded in between");
     before = tidei_clock_ticks(true);
-    ok(event(begin)->ticks >= before && is_closed(), "and the event comes later");
+    ok(all_of(event(begin)->ticks >= before, is_closed()), "and the event comes later");
     tidei_call_capture_disarm(slot);
 
     tidei_call_capture_arm(&fronts[0], true);
     begin = tidei_clock_ticks(true);
     record = event(begin);
-    ok(record->call_function == 0 && record->text_records == 0 && is_closed(), "an event without a call has none");
+    ok(all_of(record->call_function == 0, record->text_records == 0, is_closed()), "an event without a call has none");
     tidei_call_capture_disarm(slot);
 
     tidei_call_capture_arm(&fronts[0], true);

@@ -275,7 +275,7 @@ check_numbers(void)
 
     ok(all_of(tidei_callstack_get(0) == NULL, tidei_callstack_get(UINT32_MAX) == NULL),
        "a number that is none has no stack");
-    is_string(tidei_callstack_brief(0, text, sizeof(text)), "?", "nor a name");
+    is_string(tidei_callstack_brief(0, text, sizeof(text)), "?", "call stack 0 has a question mark as its name");
     ok(all_of(tidei_callstack_options("t", TIDE_CALLSTACK_MOST + 1, TIDE_UNWIND_AUTO) == TIDE_EINVAL,
               tidei_callstack_options("t", 1, (enum tide_unwind)7) == TIDE_EINVAL),
        "more frames than can be, or an unknown way, are refused");

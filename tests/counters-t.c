@@ -526,7 +526,7 @@ check_last_byte(void)
     pthread_barrier_destroy(&barrier);
     is_u64(wrong, 0, "with room for all, nobody is refused");
     is_u64(differ, 0, "sixteen threads fill a limit to the last byte");
-    is_u64(more, 0, "and get no more");
+    is_u64(more, 0, "threads get no more than a full limit allows");
 
     limit = limit_over(base, LAST_BYTES, 0);
     pthread_barrier_init(&barrier, NULL, THREADS + 1);

@@ -204,7 +204,7 @@ test_devices(void)
        "events without a number are never the same, and rows are in the order of time");
     tidei_device_events_written(devices);
     tidei_device_events_run(devices, &timeline, 400);
-    is_u64(row_count(devices), 0, "it still waits");
+    is_u64(row_count(devices), 0, "a row that was written is not there again");
     tidei_device_events_add_own(devices, &own);
     tidei_device_events_run(devices, &timeline, 500);
     rows = tidei_device_events_rows(devices, &count);
@@ -253,7 +253,7 @@ test_devices(void)
     tidei_device_events_run(devices, &timeline, 1100);
     rows = tidei_device_events_rows(devices, &count);
     ok(all_of(count == 1, rows[0].function == NULL), "nor is a release that of a call that allocates");
-    is_u64(tidei_device_events_dropped(devices), 0, "nothing was lost");
+    is_u64(tidei_device_events_dropped(devices), 0, "no event of the device was dropped");
     tidei_device_events_free(devices);
 }
 
@@ -297,7 +297,7 @@ test_activity(void)
     memory.memoryPoolConfig.utilizedSize = 16;
     ok(all_of(tidei_activity_parse(&memory, 17, &event), event.pool == TIDEI_DEVICE_POOL_LOCAL,
               event.pool_address == 0x2000, event.pool_bytes == 32, event.pool_used_bytes == 16, event.pool_pid == 0),
-       "with one");
+       "a release of memory with a pool names it");
     ok(all_of(tidei_activity_parse(&memory, 16, &event), event.pool_bytes == 32, event.pool_used_bytes == UINT64_MAX),
        "an older CUPTI does not say what is used of it");
     memory.memoryPoolConfig.memoryPoolType = CUPTI_ACTIVITY_MEMORY_POOL_TYPE_IMPORTED;

@@ -137,7 +137,7 @@ test_contexts(void)
     fake.pushes = 0;
     ok(tide_allocate(driver, MIB, 256, 0, &pointer) == TIDE_OK && pointer != NULL,
        "a thread without a context allocates on stream 0");
-    ok(tide_deallocate(driver, pointer, MIB, 256, 0) == TIDE_OK, "and frees there");
+    ok(tide_deallocate(driver, pointer, MIB, 256, 0) == TIDE_OK, "a thread without a context frees on stream 0");
     ok(fake.current == NULL && fake.depth == 0, "no context is left behind on that thread");
     is_i64(fake.pushes, 2, "each of the two calls made the primary context current once");
     ok(tide_allocate(driver, MIB, 256, (tide_stream)&stream, &pointer) == TIDE_OK && fake.stream == &stream,
@@ -170,15 +170,16 @@ test_allocate(void)
     is_u64(fake.properties.maxSize, 64 * MIB, "the pool is created with the maximum");
     ok(tide_allocate(driver, MIB, 512, 0, &pointer) == TIDE_EINVAL && pointer == NULL,
        "an alignment of 512 is refused");
-    ok(tide_allocate(driver, 0, 256, 0, &pointer) == TIDE_OK && pointer == NULL, "0 bytes are NULL");
+    ok(tide_allocate(driver, 0, 256, 0, &pointer) == TIDE_OK && pointer == NULL, "0 bytes are allocated as NULL");
     ok(tide_deallocate(driver, NULL, 0, 256, 0) == TIDE_OK, "which may be freed");
     ok(tide_deallocate(driver, NULL, 1, 256, 0) == TIDE_EPOINTER, "NULL of 1 byte is no allocation");
     ok(tide_allocate(driver, SIZE_MAX, 256, 0, &pointer) == TIDE_ECAPACITY && pointer == NULL,
        "a request past the device's memory is refused");
     is_i64(fake.allocations, 0, "none of these has reached the driver");
     ok(tide_allocate(driver, 48 * MIB, 256, 0, &pointer) == TIDE_OK, "48 MiB of 64 are allocated");
-    ok(tide_query(driver, TIDE_QUERY_BYTES_USED, &figure) == TIDE_OK && figure == 48 * MIB, "they are used");
-    ok(tide_query(driver, TIDE_QUERY_BYTES_RESERVED, &figure) == TIDE_OK && figure == 64 * MIB, "64 are reserved");
+    ok(tide_query(driver, TIDE_QUERY_BYTES_USED, &figure) == TIDE_OK && figure == 48 * MIB, "48 MiB are in use");
+    ok(tide_query(driver, TIDE_QUERY_BYTES_RESERVED, &figure) == TIDE_OK && figure == 64 * MIB,
+       "64 MiB are reserved for 48 MiB in use");
     ok(tide_trim(driver, MIB) == TIDE_OK && fake.trimmed_to_bytes == MIB, "the pool is trimmed to a size");
     fake.trim_needs_context = true;
     ok(tide_trim(driver, 2 * MIB) == TIDE_OK && fake.trimmed_to_bytes == 2 * MIB && fake.current == NULL,
@@ -197,7 +198,8 @@ test_allocate(void)
     fake.fail = "cuMemAllocFromPoolAsync";
     fake.result = CUDA_ERROR_LAUNCH_FAILED;
     ok(tide_allocate(driver, MIB, 256, 0, &pointer) == TIDE_EDRIVER && pointer == NULL, "another error is a driver's");
-    is_string(tide_error_text(), "driver: cuMemAllocFromPoolAsync: CUDA_ERROR_LAUNCH_FAILED (719)", "and is named");
+    is_string(tide_error_text(), "driver: cuMemAllocFromPoolAsync: CUDA_ERROR_LAUNCH_FAILED (719)",
+              "an error of the driver is named in the text");
     tide_resource_release(driver);
 }
 
@@ -249,7 +251,7 @@ test_order(void)
     fake.fail = "cuStreamWaitEvent";
     fake.result = CUDA_ERROR_LAUNCH_FAILED;
     ok(tide_order(driver, (tide_stream)&first, (tide_stream)&second) == TIDE_EDRIVER, "a failed wait is told");
-    has_words(tide_error_text(), "cuStreamWaitEvent: CUDA_ERROR_LAUNCH_FAILED", "and named");
+    has_words(tide_error_text(), "cuStreamWaitEvent: CUDA_ERROR_LAUNCH_FAILED", "a failed wait is named in the text");
     fake_driver.event_record = NULL;
     ok(tide_order(driver, (tide_stream)&first, (tide_stream)&second) == TIDE_EUNSUPPORTED,
        "without events there is no order");
@@ -271,13 +273,15 @@ test_order_all(void)
     fake.current = &own;
     ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_OK && fake.primary.synchronized == 2 && own.synchronized == 1,
        "and in the application's own context that is current");
-    ok(fake.current == &own && fake.depth == 0 && fake.events_created == 0, "which stays so");
+    ok(fake.current == &own && fake.depth == 0 && fake.events_created == 0,
+       "the application's context stays the current one");
     fake.fail = "cuCtxSynchronize";
     fake.result = CUDA_ERROR_LAUNCH_FAILED;
     ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_EDRIVER && fake.depth == 0, "work that has failed there is told");
     fake.current = NULL;
     ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_EDRIVER && fake.depth == 0, "and in the primary context");
-    is_string(tide_error_text(), "driver: cuCtxSynchronize: CUDA_ERROR_LAUNCH_FAILED (719)", "by its name");
+    is_string(tide_error_text(), "driver: cuCtxSynchronize: CUDA_ERROR_LAUNCH_FAILED (719)",
+              "the failure of a synchronize names the function");
     fake.result = CUDA_ERROR_DEINITIALIZED;
     ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_OK, "after the driver has gone there is nothing to wait for");
     ok(tide_order(driver, 0, TIDE_STREAM_ALL) == TIDE_EINVAL, "all streams cannot be made to wait");
@@ -419,7 +423,8 @@ main(void)
 
     plan(3);
     ok(tide_driver_create(NULL, &driver) == TIDE_EUNSUPPORTED && driver == NULL, "without CUDA there is no driver");
-    is_string(tide_error_text(), "driver: this build has no CUDA (configure found no cuda.h)", "the text says so");
+    is_string(tide_error_text(), "driver: this build has no CUDA (configure found no cuda.h)",
+              "the text says that this build has no CUDA");
     ok(tide_driver_create(&options, &driver) == TIDE_EINVAL, "options are checked all the same");
     return done();
 }

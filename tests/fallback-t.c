@@ -74,14 +74,14 @@ check_ways(void)
        "the first is asked first");
     ok(all_of(take(fallback, 600, &b) == TIDE_OK, first->live_bytes == 600, second->live_bytes == 600),
        "what it has no room for the second serves");
-    is_u64(served(fallback), 1, "which counts");
+    is_u64(served(fallback), 1, "what the second served counts as served");
     ok(all_of(take(fallback, 600, &c) == TIDE_ECAPACITY, c == NULL), "what neither has room for fails, with NULL");
     is_string(tide_error_text(),
               "fallback: upstream: 600 bytes exceed its capacity; then upstream: 600 bytes exceed its capacity",
               "with the words of both");
     ok(all_of(give(fallback, b, 600) == TIDE_OK, second->live_bytes == 0, first->live_bytes == 600),
        "a free finds its way");
-    ok(all_of(give(fallback, a, 600) == TIDE_OK, first->live_bytes == 0), "to either");
+    ok(all_of(give(fallback, a, 600) == TIDE_OK, first->live_bytes == 0), "a free finds its way to the first resource");
     ok(all_of(take(fallback, 600, &a) == TIDE_OK, first->live_bytes == 600), "then the first has room again");
     ok(all_of(give(fallback, b, 600) == TIDE_EPOINTER, first->wrong_frees == 1, second->wrong_frees == 0),
        "what is out of neither is none of the first's");
@@ -104,7 +104,8 @@ check_ways(void)
     ok(all_of(give(fallback, a, 10) == TIDE_EDRIVER, give(fallback, a, 10) == TIDE_OK, second->live_count == 0),
        "what the second does not take back can be freed again");
     ok(all_of(first->wrong_frees == 0, second->wrong_frees == 0, first->live_count == 0), "and nothing is lost");
-    ok(all_of(give(fallback, a, 10) == TIDE_EPOINTER, first->wrong_frees == 1), "but not twice");
+    ok(all_of(give(fallback, a, 10) == TIDE_EPOINTER, first->wrong_frees == 1),
+       "a second free of the same pointer is refused");
     tide_resource_release(fallback);
 
     make_two(&first, &second);
@@ -157,7 +158,7 @@ check_shape(void)
     ok(all_of(tide_order(fallback, TIDE_STREAM_ALL, 4) == TIDE_EDRIVER, second->order_all_calls == 1),
        "also where one fails, which is told");
     ok(all_of(tide_trim(fallback, 5) == TIDE_OK, first->last_keep_bytes == 5, second->last_keep_bytes == 5),
-       "both are trimmed");
+       "a trim reaches both resources");
     tide_resource_release(fallback);
     ok(all_of(gone[0], gone[1]), "it goes with both");
 

@@ -65,12 +65,12 @@ check_choice(void)
     is_string(pattern(fault, 8, 6), "..x...", "the third of all fails, with NULL, and no other");
     ok(all_of(upstream->allocate_calls == 5, upstream->live_count == 0), "and never reaches what is below");
     ok(all_of(tide_fault_read(fault, &counts) == TIDE_OK, counts.counted == 6, counts.planted == 1),
-       "all were counted");
+       "the layer has counted all allocations, and the failures that it planted");
     is_string(tide_error_text(), "fault: planted failure of request 3 (8 B): chosen by nth", "the text says why");
     ok(tide_fault_restart(fault, 1) == TIDE_OK, "it can begin again");
-    is_string(pattern(fault, 8, 3), "x..", "with another one");
+    is_string(pattern(fault, 8, 3), "x..", "the pattern begins again with another number");
     tide_fault_restart(fault, 0);
-    is_string(pattern(fault, 8, 3), "...", "or none");
+    is_string(pattern(fault, 8, 3), "...", "the pattern begins again without any failure");
     tide_resource_release(fault);
 
     fault = make((struct tide_fault_options){ .every = 3, .nth = 4, .status = TIDE_EDRIVER }, NULL);

@@ -170,7 +170,7 @@ check_wrong_frees(void)
        "a wrong size is noticed of another thread's block");
     ok(tide_deallocate(fixed, pointer, 100, 256, 0) == TIDE_OK, "which is freed with the right one");
     elsewhere(give_all, &other);
-    ok(other.status == TIDE_EPOINTER, "once");
+    ok(other.status == TIDE_EPOINTER, "another thread that frees the block again is refused");
     ok(tide_deallocate(fixed, pointer, 100, 256, 0) == TIDE_EPOINTER, "whoever comes second");
     ok(all_of(figure(fixed, TIDE_QUERY_BYTES_USED) == 0, figure(fixed, TIDE_QUERY_BYTES_RESERVED) == BLOCK),
        "and the figures stay");
@@ -238,7 +238,7 @@ check_shared(void)
     }
     tide_trim(fixed, 0);
     ok(all_of(figure(fixed, TIDE_QUERY_BYTES_USED) == 0, upstream->live_count == 0, upstream->wrong_frees == 0),
-       "and all go back");
+       "all blocks go back to upstream");
     tide_resource_release(fixed);
     tide_resource_release(&upstream->base);
 }

@@ -84,7 +84,8 @@ check_no_end(void)
     tide_message_sink_set(NULL, NULL);
     ok(all_of(upstream->deallocate_calls == 0, upstream->live_count == 2),
        "where streams cannot be waited for, nothing goes back that might be in use");
-    is_string(warning, "fixed: 2 blocks of 1 KiB stay with upstream, not ordered behind their use", "and it says so");
+    is_string(warning, "fixed: 2 blocks of 1 KiB stay with upstream, not ordered behind their use",
+              "the warning names the blocks that stay with upstream");
     tide_resource_release(&upstream->base);
 }
 
@@ -147,7 +148,7 @@ check_pressure(void)
     ok(all_of(take(fixed, 3) == b, give(fixed, b, 3) == TIDE_OK), "and each block still lies on its stream");
     gate->order_all_status = TIDE_OK;
     ok(all_of(take(fixed, 2) != NULL, upstream->deallocate_calls == 2), "with it all of it goes back");
-    is_u64(upstream->order_all_calls, 1, "behind one order");
+    is_u64(upstream->order_all_calls, 1, "all streams are waited for once");
     tide_resource_release(fixed);
     is_u64(upstream->gone_named, 0, "and the stream that is gone is not named");
     tide_resource_release(&upstream->base);

@@ -69,7 +69,8 @@ check_blocks(const struct base_maker *base)
        "the base's refusal is passed on");
     ok(all_of(tide_allocate(fixed, BLOCK + 1, 256, 0, &third) == TIDE_EINVAL, third == NULL),
        "no more than a block is given");
-    is_string(tide_error_text(), "fixed: 1025 B request exceeds 1024 B block", "and it says so");
+    is_string(tide_error_text(), "fixed: 1025 B request exceeds 1024 B block",
+              "the refusal of more than a block names both sizes");
     ok(tide_allocate(fixed, 1, 512, 0, &third) == TIDE_EINVAL, "no block lies at a multiple of 512");
     ok(all_of(take(fixed, 0, 0) == NULL, give(fixed, NULL, 0, 0) == TIDE_OK), "0 bytes take no block");
     give(fixed, first, 1, 0);
@@ -100,7 +101,8 @@ check_streams(void)
     ok(take(fixed, 10, 1) == a, "each stream its own");
     is_u64(upstream->order_calls, 0, "and waits for nobody");
     ok(take(fixed, 10, 7) == b, "a stream without gets another one's");
-    ok(all_of(upstream->order_calls == 1, upstream->last_earlier == 2, upstream->last_later == 7), "behind its work");
+    ok(all_of(upstream->order_calls == 1, upstream->last_earlier == 2, upstream->last_later == 7),
+       "a stream that gets another stream's block is ordered behind it");
     is_u64(upstream->allocate_calls, 3, "upstream was asked for no more");
     take(fixed, 10, 7);
     is_u64(upstream->allocate_calls, 4, "but where nothing is idle");
@@ -139,7 +141,7 @@ check_many_streams(void)
     for (size_t i = MANY_STREAMS; i-- > 0;)
         same += take(fixed, 1, (tide_stream)0x7f0000000000 + i * 4096) == pointers[i];
     is_u64(same, MANY_STREAMS, "each of a thousand streams finds its own again");
-    is_u64(upstream->order_calls, 0, "without waiting");
+    is_u64(upstream->order_calls, 0, "a stream that finds its own block waits for none");
     is_u64(upstream->allocate_calls, MANY_STREAMS, "and without a new block");
     tide_resource_release(fixed);
 }
@@ -289,7 +291,8 @@ check_wrong_frees(void)
     ok(give(fixed, &upstream, 1, 0) == TIDE_EPOINTER, "before the first block every pointer is unknown");
     pointer = take(fixed, 100, 0);
     ok(give(fixed, &upstream, 100, 0) == TIDE_EPOINTER, "a pointer from elsewhere is refused");
-    has_words(tide_error_text(), "none of its blocks", "and it says so");
+    has_words(tide_error_text(), "none of its blocks",
+              "the refusal of a pointer from elsewhere says that it is no block");
     ok(give(fixed, pointer + 256, 100, 0) == TIDE_EPOINTER, "so is one into a block");
     ok(give(fixed, NULL, 100, 0) == TIDE_EPOINTER, "and NULL with a size");
     ok(all_of(give(fixed, pointer, 101, 0) == TIDE_EMISMATCH, give(fixed, pointer, 0, 0) == TIDE_EMISMATCH),
@@ -299,7 +302,8 @@ check_wrong_frees(void)
     is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), 100, "all of which changes nothing");
     ok(all_of(give(fixed, pointer, 100, 0) == TIDE_OK, give(fixed, pointer, 100, 0) == TIDE_EPOINTER),
        "a second free is refused");
-    has_words(tide_error_text(), "given back before", "and it says so");
+    has_words(tide_error_text(), "given back before",
+              "the refusal of a second free says that it was given back before");
     is_u64(upstream->deallocate_calls, 0, "upstream hears of none of it");
     tide_resource_release(fixed);
 }
@@ -544,7 +548,7 @@ check_use(void)
     ok(tide_fixed_create(base, &options, NULL) == TIDE_EINVAL, "there is none without a place for it");
     ok(tide_fixed_create(base, &none, &fixed) == TIDE_EINVAL, "blocks have a byte at least");
     ok(tide_fixed_create(base, NULL, &fixed) == TIDE_EINVAL, "so that options are needed");
-    ok(tide_fixed_create(base, &unset, &fixed) == TIDE_EINVAL, "with their size");
+    ok(tide_fixed_create(base, &unset, &fixed) == TIDE_EINVAL, "options without a block size are refused");
     ok(tide_fixed_create(base, &options, &fixed) == TIDE_OK, "then there is one");
     fixed->ops->describe(fixed, &description);
     is_string(text, "256KiB, preallocate=8", "it describes itself as stack text reads it");

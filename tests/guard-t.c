@@ -75,7 +75,8 @@ check_freed(void)
               figure(guard, TIDE_QUERY_BYTES_RESERVED) == 1200 + 3 * 32),
        "freed blocks are held");
     ok(give(guard, a, 400, 16) == TIDE_EPOINTER, "and cannot be freed again");
-    has_words(tide_error_text(), "which was given back before", "as the text says");
+    has_words(tide_error_text(), "which was given back before",
+              "the refusal of a second free says that it was given back before");
     a[399] = 1;
     ok(all_of(tide_guard_check(guard, NULL) == TIDE_EDAMAGED, damages[0].place == TIDE_GUARD_FREED,
               damages[0].block == a, damages[0].offset == 399, damages[0].changed_bytes == 1),
@@ -163,11 +164,12 @@ check_failures(void)
     ok(all_of(give(guard, block, 100, 16) == TIDE_EDRIVER, tide_guard_check(guard, NULL) == TIDE_EDRIVER),
        "where the device cannot be waited for nothing is freed");
     gate->order_all_status = TIDE_OK;
-    ok(give(guard, block, 100, 16) == TIDE_OK, "but can be later");
+    ok(give(guard, block, 100, 16) == TIDE_OK, "once the device can be waited for the block is freed");
     gate->deallocate_status = TIDE_EDRIVER;
     ok(all_of(tide_trim(guard, 0) == TIDE_OK, figure(guard, TIDE_QUERY_BYTES_RESERVED) == 132),
        "what upstream does not take back is held again");
-    ok(all_of(tide_trim(guard, 0) == TIDE_OK, figure(guard, TIDE_QUERY_BYTES_RESERVED) == 0), "and leaves later");
+    ok(all_of(tide_trim(guard, 0) == TIDE_OK, figure(guard, TIDE_QUERY_BYTES_RESERVED) == 0),
+       "a trim gives the block that was held back to upstream");
     block = take(guard, 5000, 16);
     gate->deallocate_status = TIDE_EDRIVER;
     ok(all_of(give(guard, block, 5000, 16) == TIDE_EDRIVER, give(guard, block, 5000, 16) == TIDE_OK),
@@ -199,7 +201,7 @@ check_bad_input(void)
     ok(all_of(tide_guard_create(NULL, NULL, &guard) == TIDE_EINVAL,
               tide_guard_create(&upstream->base, NULL, NULL) == TIDE_EINVAL,
               tide_guard_check(NULL, NULL) == TIDE_EINVAL, tide_guard_check(&upstream->base, NULL) == TIDE_EINVAL),
-       "nor of NULL");
+       "a guard without upstream, or without a place for it, is refused");
     tide_resource_release(&upstream->base);
 }
 

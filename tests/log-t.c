@@ -92,7 +92,7 @@ test_options(void)
            "the smallest ring and backlog");
     is_i64(tide_stack_parse("log(x.db, ring=64KiB, clock=sundial) | sim", &log), TIDE_ESYNTAX,
            "stack text names the clocks there are");
-    has_words(tide_error_text(), "auto, tsc or monotonic", "in its message");
+    has_words(tide_error_text(), "auto, tsc or monotonic", "the refusal of an unknown clock names those there are");
 }
 
 static void
@@ -103,7 +103,8 @@ test_without_a_trace(void)
     ok(tide_log_create(sim, NULL, &log) == TIDE_OK, "a log without a path");
     give(log, take(log, 1), 1);
     is_i64(tide_log_flush(log), TIDE_EINVAL, "has nothing to flush");
-    has_words(tide_error_text(), "no trace: none above it has a path", "and says so");
+    has_words(tide_error_text(), "no trace: none above it has a path",
+              "the refusal of a flush without a trace says why");
     is_i64(tide_log_flush(sim), TIDE_EINVAL, "what is no log neither");
     tide_resource_release(log);
 }
@@ -118,9 +119,9 @@ test_existing(void)
     tide_resource_release(log);
     is_i64(create_at(path), TIDE_EEXIST, "an existing trace is not overwritten");
     has_words(tide_error_text(), "overwrite=true replaces it", "and the message says what would");
-    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 1, "it is as it was");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 1, "the trace that was refused keeps its allocation");
     is_i64(create((struct tide_log_options){ .path = path, .overwrite = true }), TIDE_OK, "overwrite=true replaces it");
-    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 0, "it is a new one");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 0, "a trace with overwrite=true is a new one");
     write_file(text, "not a trace, but somebody's notes, which are longer than the hundred bytes that SQLite's header"
                      " has in each of its files");
     is_i64(create((struct tide_log_options){ .path = text, .overwrite = true }), TIDE_EEXIST,
@@ -128,15 +129,15 @@ test_existing(void)
     has_words(tide_error_text(), "is no trace", "and the message says why");
     write_file(text, "short notes");
     is_i64(create((struct tide_log_options){ .path = text, .overwrite = true }), TIDE_EEXIST, "a short file neither");
-    ok(holds(text, "short notes"), "it is as it was");
+    ok(holds(text, "short notes"), "a short file that was refused keeps its text");
     write_file(rings, "somebody's notes about rings");
     is_i64(create_at(scratch("new.db")), TIDE_EEXIST, "nor is a file that has the name of the ring file");
     has_words(tide_error_text(), "is no ring file", "and the message says why");
-    ok(holds(rings, "somebody's notes about rings"), "it is as it was");
+    ok(holds(rings, "somebody's notes about rings"), "the file beside the trace keeps its text");
     unlink(rings);
     mkfifo(rings, 0600);
-    is_i64(create_at(scratch("new.db")), TIDE_EEXIST, "nor a pipe there");
-    ok(access(rings, F_OK) == 0, "it is as it was");
+    is_i64(create_at(scratch("new.db")), TIDE_EEXIST, "a pipe beside a new trace is not replaced");
+    ok(access(rings, F_OK) == 0, "the pipe beside the trace is still there");
     unlink(rings);
     write_file(rings, "");
     is_i64(create_at(scratch("new.db")), TIDE_OK, "one that a killed process has begun and not filled goes");
@@ -198,7 +199,7 @@ test_unwritable(void)
     int status;
 
     is_i64(create_at(scratch("no-such-folder/t.db")), TIDE_EIO, "a folder that is not there");
-    has_words(tide_error_text(), "No such file or directory", "is named");
+    has_words(tide_error_text(), "No such file or directory", "the failure names the missing folder");
     mkdir(scratch("shut"), 0555);
     status = in_child(create_as_nobody, (void *)scratch("shut/t.db"));
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
@@ -236,7 +237,7 @@ test_again_in_this_process(void)
     give(log, take(log, 9), 9);
     is_i64(tide_log_flush(log), TIDE_OK, "the trace goes on");
     tide_resource_release(log);
-    ok(trace_is_whole(path), "and is whole");
+    ok(trace_is_whole(path), "the trace that went on is whole");
 }
 
 /* The only file in the folder that begins with `prefix` is `name`. */
@@ -320,7 +321,7 @@ test_unbuildable(void)
     is_u64(left, 0, "with nothing beside it");
     is_i64(build("log(%1$s/x.db, overwrite=true) | log(%2$s, overwrite=true) | sim", scratch("nowhere"), lower, ""),
            TIDE_EIO, "nor does a folder that is not there cost it");
-    is_i64(sql_number(lower, "SELECT count(*) FROM layer"), 4, "it is as it was");
+    is_i64(sql_number(lower, "SELECT count(*) FROM layer"), 4, "the lower trace keeps its layers");
     tide_resource_release(stack_of("fixed(1KiB, preallocate=3) | log(%s, overwrite=true) | sim", lower));
     is_i64(sql_number(lower, "SELECT count(*) FROM allocation"), 3, "a stack that can be built replaces it");
     ok(trace_is_whole(lower) && scratch_count("lower.db") == 1, "and has in it what was allocated meanwhile");

@@ -54,7 +54,7 @@ check_bump(void)
     second = take(monotonic, 1, 1, 1);
     third = take(monotonic, 256, 256, 1);
     ok(all_of(second == first + 100, third == first + 256), "blocks stand one behind the other, aligned");
-    is_u64(upstream->last_bytes, CHUNK, "in one chunk");
+    is_u64(upstream->last_bytes, CHUNK, "all blocks lie in one chunk");
     is_u64(figure(monotonic, TIDE_QUERY_BYTES_USED), 357, "what was asked for is used");
     is_u64(figure(monotonic, TIDE_QUERY_BYTES_RESERVED), CHUNK, "a chunk is reserved");
     is_u64(figure(monotonic, TIDE_QUERY_LARGEST_FREE), CHUNK - 512, "the rest of it is free");
@@ -110,7 +110,7 @@ check_reset(void)
     ok(all_of(tide_monotonic_reset(&upstream->base, 0) == TIDE_EINVAL, tide_monotonic_reset(NULL, 0) == TIDE_EINVAL),
        "nothing else can be reset");
     tide_resource_release(monotonic);
-    is_u64(upstream->live_count, 0, "all goes back");
+    is_u64(upstream->live_count, 0, "all chunks go back");
     tide_resource_release(&upstream->base);
 }
 
@@ -128,7 +128,7 @@ check_streams(void)
        "another stream waits for that of the chunk");
     take(monotonic, 8, 8, 2);
     take(monotonic, 8, 8, 1);
-    is_u64(upstream->order_calls, 1, "once");
+    is_u64(upstream->order_calls, 1, "the other stream is ordered behind the chunk's once");
     for (tide_stream stream = 3; stream < 30; stream++)
         take(monotonic, 8, 8, stream);
     is_u64(upstream->order_calls, 28, "each of many streams");
@@ -137,7 +137,7 @@ check_streams(void)
     is_u64(upstream->order_calls, 28, "the stream of a reset need not wait");
     take(monotonic, 8, 8, 2);
     ok(all_of(upstream->order_calls == 29, upstream->last_earlier == 5), "the others wait for it");
-    ok(upstream->allocate_calls == 1, "all in one chunk");
+    ok(upstream->allocate_calls == 1, "all threads are served from one chunk");
     tide_resource_release(monotonic);
     tide_resource_release(&upstream->base);
 }
@@ -166,7 +166,7 @@ check_failures(void)
     upstream->chosen_count = 1;
     ok(all_of(tide_allocate(monotonic, 1, 1, 0, &pointer) == TIDE_EUPSTREAM, pointer == NULL),
        "a chunk that is not aligned is refused");
-    is_u64(upstream->live_count, 0, "and given back");
+    is_u64(upstream->live_count, 0, "the chunk that is not aligned is given back");
     is_u64(figure(monotonic, TIDE_QUERY_BYTES_RESERVED), 0, "so that nothing is left of these");
     pointer = take(monotonic, 1, 1, 0);
     ok(pointer != NULL, "the next request has its memory");

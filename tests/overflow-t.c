@@ -176,7 +176,7 @@ test_pressure(uint64_t seed)
     is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free"), 0, "no free is left over");
     is_i64(sql_number(path, "SELECT count(*) FROM mark"), 0, "none has another size than its allocation");
     is_i64(sql_number(path, "SELECT value FROM meta WHERE key = 'complete'"), 1, "the trace is complete");
-    ok(trace_is_sound(path), "and sound");
+    ok(trace_is_sound(path), "the complete trace is sound");
     free(run);
 }
 
@@ -210,7 +210,8 @@ test_refused(void)
     give(log, nothing, 0);
     tide_resource_release(log);
     is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free"), 0, "leaves the right one dropped");
-    is_i64(sql_number(path, "SELECT sum(events) FROM loss WHERE reason = 'dropped free'"), 3, "all are counted");
+    is_i64(sql_number(path, "SELECT sum(events) FROM loss WHERE reason = 'dropped free'"), 3,
+           "all dropped frees are counted");
     is_i64(sql_number(path, "SELECT (SELECT count(*) FROM allocation) + sum(events) FROM loss WHERE"
                             " reason = 'dropped allocation'"),
            74, "with what a thread has dropped that lives to the end");

@@ -234,7 +234,8 @@ check_no_end(void)
     tide_resource_release(pool);
     tide_message_sink_set(NULL, NULL);
     is_u64(upstream->deallocate_calls, 0, "where streams cannot be waited for, nothing goes back");
-    is_string(warning, "pool: 2 MiB in 1 chunks stay with upstream, not ordered behind their use", "and it says so");
+    is_string(warning, "pool: 2 MiB in 1 chunks stay with upstream, not ordered behind their use",
+              "the warning names the chunks that stay with upstream");
     tide_resource_release(&upstream->base);
 }
 

@@ -57,7 +57,7 @@ check_merging(void)
         blocks[i] = take(pool, 8 * MIB);
     ok(all_of(upstream->allocate_calls == 1, upstream->last_bytes == 64 * MIB),
        "blocks are cut from one chunk of a step");
-    is_u64(query(pool, TIDE_QUERY_LARGEST_FREE), 0, "which they fill");
+    is_u64(query(pool, TIDE_QUERY_LARGEST_FREE), 0, "the blocks fill the chunk");
     for (size_t i = 0; i < 8; i++)
         give(pool, blocks[(i * 5) % 8], 8 * MIB);
     ok(all_of(query(pool, TIDE_QUERY_LARGEST_FREE) == 64 * MIB, query(pool, TIDE_QUERY_FREE_BLOCKS) == 1),
@@ -122,7 +122,7 @@ check_growth(void)
     second = take(pool, 24 * MIB);
     third = take(pool, 3 * MIB);
     ok(all_of(second != NULL, third != NULL, upstream->live_bytes == 68 * MIB), "what is left serves what it can");
-    ok(take(pool, 4 * MIB) == NULL, "and no more");
+    ok(take(pool, 4 * MIB) == NULL, "what is left serves no more than it holds");
     give(pool, third, 3 * MIB);
     third = take(pool, 6 * MIB);
     ok(all_of(third != NULL, upstream->live_bytes == 70 * MIB), "what is free goes back before a request fails");
@@ -132,7 +132,7 @@ check_growth(void)
     first = take(pool, 70 * MIB);
     ok(all_of(first != NULL, upstream->live_bytes == 70 * MIB), "all of it where that is needed");
     ok(all_of(take(pool, 1) == NULL, give(pool, first, 70 * MIB) == TIDE_OK), "nothing is left then");
-    ok(take(pool, 1) != NULL, "but afterwards");
+    ok(take(pool, 1) != NULL, "after a free there is room again");
     tide_resource_release(pool);
     tide_resource_release(&upstream->base);
 }
@@ -152,7 +152,7 @@ check_keeping(void)
     second = take(pool, 20 * MIB);
     give(pool, first, 10 * MIB);
     give(pool, second, 20 * MIB);
-    is_u64(upstream->live_bytes, 38 * MIB, "free chunks stay");
+    is_u64(upstream->live_bytes, 38 * MIB, "free chunks stay with the pool below its threshold");
     first = take(pool, 30 * MIB);
     ok(all_of(first != NULL, upstream->live_bytes == 38 * MIB),
        "until they make room, so that no more than ever is reserved");
@@ -182,7 +182,7 @@ check_keeping(void)
     give(pool, second, 10 * MIB);
     is_u64(upstream->live_bytes, 16 * MIB, "over the threshold a chunk goes as soon as it is free");
     give(pool, first, 16 * MIB);
-    is_u64(upstream->live_bytes, 16 * MIB, "below it stays");
+    is_u64(upstream->live_bytes, 16 * MIB, "a chunk that is free below the threshold stays");
     tide_resource_release(pool);
     tide_resource_release(&upstream->base);
 }
@@ -241,7 +241,7 @@ check_bad_upstream(void)
     chosen[0] = NULL;
     upstream->chosen = chosen;
     upstream->chosen_count = 1;
-    ok(tide_allocate(pool, 2 * MIB, 256, 0, &pointer) == TIDE_EUPSTREAM, "and NULL");
+    ok(tide_allocate(pool, 2 * MIB, 256, 0, &pointer) == TIDE_EUPSTREAM, "NULL from upstream is refused, too");
     ok(all_of(give(pool, first, 2 * MIB) == TIDE_OK, take(pool, 2 * MIB) == first), "the blocks are unharmed");
     is_u64(query(pool, TIDE_QUERY_BYTES_RESERVED), 2 * MIB, "what was refused does not count");
     upstream->fail_allocate = 1;
@@ -294,7 +294,7 @@ check_create(void)
     ok(fine, "sizes that overflow, contradict each other or are not aligned are refused, with the reason");
     ok(all_of(tide_pool_create(NULL, NULL, &pool) == TIDE_EINVAL, pool == NULL,
               tide_pool_create(&upstream->base, NULL, NULL) == TIDE_EINVAL),
-       "so is NULL");
+       "a pool without upstream, or without a place for it, is refused");
     upstream->fail_allocate = 1;
     ok(tide_pool_create(&upstream->base,
                         &(struct tide_pool_options){ .struct_size = sizeof(bad[0]), .initial_bytes = MIB },
@@ -340,7 +340,7 @@ check_alignment(void)
         wrong += (uintptr_t)pointers[i] % ((size_t)1 << i % 24) != 0 || (uintptr_t)pointers[i] % 4096 != 0;
     }
     ok(all_of(misses == 0, wrong == 0), "every address is a multiple of what was asked, and of the pool's alignment");
-    is_u64(query(pool, TIDE_QUERY_ALIGNMENT), 4096, "which it tells");
+    is_u64(query(pool, TIDE_QUERY_ALIGNMENT), 4096, "the pool tells the alignment of its blocks");
     for (unsigned i = 0; i < 40; i++)
         misses += tide_deallocate(pool, pointers[i], 100 + 999 * i, (size_t)1 << i % 24, 0) != TIDE_OK;
     tide_trim(pool, 0);

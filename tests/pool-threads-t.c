@@ -59,7 +59,7 @@ check_caches(void)
     is_u64(query(holder.pool, TIDE_QUERY_BYTES_CACHED), 4 * MIB, "a thread keeps what it has freed");
     ok(all_of(query(holder.pool, TIDE_QUERY_BYTES_USED) == 0, query(holder.pool, TIDE_QUERY_LARGEST_FREE) == HELD_BYTES,
               query(holder.pool, TIDE_QUERY_FREE_BLOCKS) == HELD),
-       "which is free");
+       "what a thread keeps counts as free");
     block = take(holder.pool, 4 * MIB);
     ok(all_of(block != NULL, query(holder.pool, TIDE_QUERY_BYTES_CACHED) == 0),
        "another thread gets it before it fails");

@@ -65,7 +65,7 @@ test_fork(void)
                              " WHERE layer_id = 1"),
               "10:1 20", "nothing of the child is in the parent's trace");
     is_i64(sql_number(path, "SELECT count(*) FROM mark"), 0, "not its mark either");
-    ok(trace_is_whole(path), "which is whole");
+    ok(trace_is_whole(path), "the parent's trace is whole after the fork");
 }
 
 static int
@@ -111,9 +111,10 @@ test_fork_own(void)
     is_string(sql_text(own, "SELECT group_concat(layer_id || ':' || size, ' ') FROM allocation"),
               "3:100 1:100 3:200 1:200", "the child's own trace has the child's, at each log");
     is_string(sql_text(own, "SELECT group_concat(layer_id || kind || ifnull(upstream_layer_id, ''), ' ') FROM layer"),
-              "1log2 2statistics3 3log4 4host", "with the layers");
+              "1log2 2statistics3 3log4 4host", "the child's trace has the layers of the stack");
     is_string(sql_text(own, "SELECT value FROM meta WHERE key = 'stack'"),
-              sql_text(path, "SELECT value FROM meta WHERE key = 'stack'"), "and the stack");
+              sql_text(path, "SELECT value FROM meta WHERE key = 'stack'"),
+              "the child's trace has the text of the stack");
     is_string(sql_text(own, "SELECT group_concat(size || ':' || name, ' ') FROM allocation JOIN tag USING (tag_id)"
                             " WHERE layer_id = 1"),
               "100:inner 200:outer", "and the tags, also those of before the fork");
@@ -122,8 +123,8 @@ test_fork_own(void)
     is_i64(sql_number(own, "SELECT value FROM meta WHERE key = 'pid'"), pid, "meta.pid is the child's");
     is_i64(sql_number(own, "SELECT os_tid FROM thread"), pid, "and so is its thread");
     ok(sql_number(own, "SELECT max(used_bytes) FROM pool_sample") >= 200, "pools are sampled there, too");
-    is_i64(sql_number(own, "SELECT value FROM meta WHERE key = 'complete'"), 1, "it is complete");
-    ok(all_of(trace_is_sound(own), trace_is_whole(path)), "both are sound");
+    is_i64(sql_number(own, "SELECT value FROM meta WHERE key = 'complete'"), 1, "the child's trace is complete");
+    ok(all_of(trace_is_sound(own), trace_is_whole(path)), "the traces of parent and child are sound");
 }
 
 struct storm {
@@ -202,7 +203,7 @@ storm_of(const char *pattern, const char *options, bool own, const char *sentenc
                             " reason = 'dropped allocation')"),
            (int64_t)atomic_load(&storm.pairs), "the parent's trace has the parent's calls, all and no others");
     sound = trace_is_sound(path) && sql_number(path, "SELECT count(*) FROM allocation WHERE size <> 64") == 0;
-    ok(sound, "and is sound");
+    ok(sound, "the parent's trace is sound");
 }
 
 static int
@@ -254,12 +255,12 @@ test_exec_and_spawn(void)
         _exit(1);
     }
     waitpid(pid, &status, 0);
-    ok(left_well(status), "fork and exec");
+    ok(left_well(status), "a child of fork and exec ends well");
     take(stack, 3);
     status = posix_spawn(&pid, "/bin/true", NULL, NULL, arguments, environ);
     if (status == 0)
         waitpid(pid, &status, 0);
-    ok(left_well(status), "posix_spawn");
+    ok(left_well(status), "a child of posix_spawn ends well");
     take(stack, 4);
     pid = vfork();
     if (pid == 0) {
@@ -267,11 +268,11 @@ test_exec_and_spawn(void)
         _exit(1);
     }
     waitpid(pid, &status, 0);
-    ok(left_well(status), "vfork and exec");
+    ok(left_well(status), "a child of vfork and exec ends well");
     take(stack, 5);
     tide_resource_release(stack);
     is_string(sql_text(path, "SELECT group_concat(size) FROM allocation"), "1,3,4,5", "leave the trace alone");
-    ok(trace_is_whole(path), "which is whole");
+    ok(trace_is_whole(path), "the trace is whole after children of all kinds");
 }
 
 struct end_case {
@@ -344,7 +345,8 @@ test_ends(void)
         ok(all_of(trace_is_whole(path), sql_number(path, "SELECT count(*) FROM allocation") == 1001,
                   sql_number(path, "SELECT count(*) FROM live") == 1, scratch_count("end-") == i + 1),
            "it is whole and one file");
-        ok(all_of(tide_trace_recover(path, &recovery) == TIDE_OK, recovery.state == TIDE_TRACE_CLOSED), "and closed");
+        ok(all_of(tide_trace_recover(path, &recovery) == TIDE_OK, recovery.state == TIDE_TRACE_CLOSED),
+           "the trace is known to be closed");
     }
 }
 
@@ -394,7 +396,7 @@ test_two_processes(void)
         _exit(WIFEXITED(status) && WEXITSTATUS(status) == 2 ? 0 : 1);
     }
     waitpid(pid, &status, 0);
-    ok(left_well(status), "for all others");
+    ok(left_well(status), "no child's child holds the trace of the first process");
     take(stack, 2);
     tide_resource_release(stack);
     is_string(sql_text(path, "SELECT group_concat(size) FROM allocation"), "1,2", "the first one was not disturbed");
@@ -452,7 +454,7 @@ test_recover_at_once(void)
     }
     ok(all_of(recovered == 1, failed == 0), "of four threads that recover a trace at once, one does");
     is_i64(sql_number(path, "SELECT count(free_ns) FROM allocation"), 100000, "everything is there once");
-    ok(trace_is_whole(path), "and whole");
+    ok(trace_is_whole(path), "the recovered trace is whole");
 }
 
 static void
@@ -552,7 +554,7 @@ test_two_lives(void)
 
     ok(left_well(in_child(leave_two_lives, (void *)path)), "a process leaves two lives of one address");
     ok(all_of(tide_trace_recover(path, &found) == TIDE_OK, found.state == TIDE_TRACE_RECOVERED, found.events >= 2),
-       "and their frees");
+       "both lives and their frees are recovered");
     is_i64(sql_number(path, "SELECT count(*) FROM allocation a JOIN allocation b ON b.allocation_id = 2"
                             " WHERE a.allocation_id = 1 AND a.free_ns < b.alloc_ns AND b.free_ns > b.alloc_ns"),
            1, "each ends with its own");

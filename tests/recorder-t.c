@@ -52,7 +52,7 @@ test_one_stack(void)
               "a failure keeps its status, alignment and stream");
     is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM live"), 2, "what was not freed is live at both layers");
     is_u64((uint64_t)sql_number(path, "SELECT address FROM live WHERE layer_id = 1"), (uintptr_t)second,
-           "with its address");
+           "the live allocation has its address");
     ok(trace_is_whole(path), "the trace is whole");
 }
 
@@ -69,20 +69,22 @@ test_meta(void)
     tide_resource_release(stack);
     is_u64((uint64_t)meta_number(path, "format_version"), 1, "meta.format_version");
     ok((uint64_t)meta_number(path, "start_unix_ns") / 1000000000 - before <= 60, "meta.start_unix_ns is now");
-    is_u64((uint64_t)meta_number(path, "complete"), 1, "meta.complete");
-    is_u64((uint64_t)meta_number(path, "pid"), (uint64_t)getpid(), "meta.pid");
-    is_string(meta_text(path, "hostname"), host, "meta.hostname");
-    has_words(meta_text(path, "command"), "recorder-t", "meta.command");
-    is_string(meta_text(path, "stack"), sql_text(path, "SELECT 'log(%s) | sim'", path), "meta.stack");
+    is_u64((uint64_t)meta_number(path, "complete"), 1, "meta.complete is 1");
+    is_u64((uint64_t)meta_number(path, "pid"), (uint64_t)getpid(), "meta.pid is this process");
+    is_string(meta_text(path, "hostname"), host, "meta.hostname is this host");
+    has_words(meta_text(path, "command"), "recorder-t", "meta.command is this command");
+    is_string(meta_text(path, "stack"), sql_text(path, "SELECT 'log(%s) | sim'", path),
+              "meta.stack is the stack's text");
     ok(strcmp(meta_text(path, "clock"), "tsc") == 0 || strcmp(meta_text(path, "clock"), "monotonic") == 0,
-       "meta.clock");
-    has_words(meta_text(path, "versions"), tide_version(), "meta.versions");
-    is_string(meta_text(path, "ended"), "closed", "meta.ended");
+       "meta.clock is one of the two clocks");
+    has_words(meta_text(path, "versions"), tide_version(), "meta.versions has the library's version");
+    is_string(meta_text(path, "ended"), "closed", "meta.ended is closed");
     ok(meta_number(path, "end_ns") >= sql_number(path, "SELECT max(free_ns) FROM allocation"),
        "meta.end_ns lies behind the last event");
-    is_u64((uint64_t)meta_number(path, "ring_waits"), 0, "meta.ring_waits");
+    is_u64((uint64_t)meta_number(path, "ring_waits"), 0, "meta.ring_waits is 0");
     is_u64((uint64_t)meta_number(path, "late_records"), 0, "meta.late_records");
-    is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM meta WHERE key = 'failure'"), 0, "no meta.failure");
+    is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM meta WHERE key = 'failure'"), 0,
+           "a trace without a failure has no meta.failure");
 }
 
 static void
@@ -179,7 +181,7 @@ test_shared_layers(void)
     is_u64((uint64_t)sql_number(path, "SELECT upstream_layer_id FROM layer WHERE layer_id = 4"), 2,
            "and is the upstream of both");
     is_string(sql_text(other, "SELECT group_concat(size) FROM allocation"), "30", "another trace has its own part");
-    ok(all_of(trace_is_whole(path), trace_is_whole(other)), "both are whole");
+    ok(all_of(trace_is_whole(path), trace_is_whole(other)), "both traces of the process are whole");
 }
 
 struct crowd {
@@ -230,7 +232,8 @@ test_threads(void)
     is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM (SELECT size, lag(size) OVER (PARTITION BY alloc_thread_id"
                                       " ORDER BY allocation_id) AS before FROM allocation) WHERE size <> before + 8"),
            0, "in each thread's order, each on one thread");
-    is_u64((uint64_t)sql_number(path, "SELECT count(DISTINCT alloc_thread_id) FROM allocation"), 8, "on 8 threads");
+    is_u64((uint64_t)sql_number(path, "SELECT count(DISTINCT alloc_thread_id) FROM allocation"), 8,
+           "the events of 8 threads are on 8 threads");
     ok(trace_is_whole(path), "the trace is whole");
 }
 
@@ -339,7 +342,7 @@ test_odd_frees(void)
     is_u64((uint64_t)sql_number(path, "SELECT address FROM unmatched_free"), (uintptr_t)&elsewhere,
            "the unknown pointer is an unmatched free");
     is_u64((uint64_t)sql_number(path, "SELECT handle FROM unmatched_free JOIN stream USING (stream_id)"), 3,
-           "with its stream");
+           "the unmatched free has its stream");
     is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM allocation WHERE free_ns IS NOT NULL"), 2,
            "a refused free ends no life, the right one and the wrongly sized do");
 }
@@ -376,7 +379,7 @@ test_visible(void)
 
     for (size_t i = 0; i < 50; i++) {
         pointers[i] = take(stack, 1000);
-        ok(tide_log_flush(stack) == TIDE_OK, "flush");
+        ok(tide_log_flush(stack) == TIDE_OK, "a flush succeeds");
         if (sql_number(path, "SELECT count(*) FROM allocation") != (int64_t)i + 1)
             count = -1;
         if (i == 10)
@@ -447,7 +450,7 @@ test_tags_and_marks(void)
     char name[300], mark[2000];
     pthread_t thread;
 
-    ok(all_of(tide_tag_push(NULL) == TIDE_EINVAL, tide_tag_push("") == TIDE_EINVAL), "a tag has a name");
+    ok(all_of(tide_tag_push(NULL) == TIDE_EINVAL, tide_tag_push("") == TIDE_EINVAL), "a tag without a name is refused");
     tide_tag_pop();
     tide_tag_push("step");
     take(stack, 1);

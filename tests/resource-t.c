@@ -72,7 +72,7 @@ check_init(void)
     is_i64(refused, 9, "an empty slot is refused, whichever it is");
     ok(all_of(tide_resource_init(NULL, &through_ops, NULL) == TIDE_EINVAL,
               tide_resource_init(&self, NULL, NULL) == TIDE_EINVAL),
-       "NULL is refused");
+       "a resource without a place, or without operations, is refused");
     ok(memcmp(&self, &untouched, sizeof(self)) == 0, "what is refused is not touched");
 }
 
@@ -97,7 +97,8 @@ check_door(void)
     is_string(tide_error_text(), "upstream: TIDE_STREAM_ALL cannot be made to wait", "and the text says so");
     ok(all_of(tide_query(NULL, TIDE_QUERY_CAPACITY, &figure) == TIDE_EINVAL, figure == 0), "NULL knows no figure");
     ok(tide_query(base, TIDE_QUERY_CAPACITY, NULL) == TIDE_EINVAL, "a figure needs a place");
-    ok(all_of(tide_query(base, TIDE_QUERY_CAPACITY, &figure) == TIDE_EUNSUPPORTED, figure == 0), "no capacity is 0");
+    ok(all_of(tide_query(base, TIDE_QUERY_CAPACITY, &figure) == TIDE_EUNSUPPORTED, figure == 0),
+       "a base without a capacity answers 0");
     is_string(tide_error_text(), "upstream: knows no capacity", "and the text names the figure");
     is_u64(upstream->allocate_calls + upstream->deallocate_calls + upstream->order_calls, 0, "none of it came through");
     is_string(tide_resource_name(NULL), "", "NULL has an empty name");

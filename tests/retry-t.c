@@ -67,7 +67,8 @@ check_trim(void)
     upstream->fail_status = TIDE_ELIMIT;
     pointer = &pointer;
     ok(all_of(take(retry, 10, &pointer) == TIDE_ELIMIT, pointer == NULL), "a third time it has failed, with NULL");
-    is_string(tide_error_text(), "retry: upstream: told to fail (asked 3 times)", "in words");
+    is_string(tide_error_text(), "retry: upstream: told to fail (asked 3 times)",
+              "the failure says how often upstream was asked");
     ok(all_of(tide_retry_read(retry, &counts) == TIDE_OK, counts.failed == 4, counts.served == 3),
        "and all is counted");
     upstream->fail_allocate = 1;
@@ -144,7 +145,8 @@ check_function(void)
     ok(upstream->trim_calls == 0, "nothing is trimmed then");
     ok(all_of(take(retry, 3000, &cache.block) == TIDE_ECAPACITY, cache.last_retry == 2),
        "it ends where the function says so");
-    has_words(tide_error_text(), "(asked 2 times)", "which shows");
+    has_words(tide_error_text(), "(asked 2 times)",
+              "the failure after the function's end says how often upstream was asked");
     cache.most = 100;
     ok(all_of(take(retry, 3000, &cache.block) == TIDE_ECAPACITY, cache.last_retry == 5), "or after so many times");
     ok(all_of(give(retry, pointer, 2000) == TIDE_OK, upstream->live_count == 0), "and nothing is lost");

@@ -154,7 +154,7 @@ test_period(void)
        "what is asked while a transaction is under way waits for the next");
     tidei_sampler_written(sampler);
     ok(all_of(tidei_sampler_has(sampler), tidei_sampler_take(sampler, &count)->used_bytes == 5, count == 1),
-       "where it is");
+       "the sample waits where it is");
     tidei_sampler_written(sampler);
     told_set(6, 5);
     tidei_sampler_unwatch(sampler, &told.base);

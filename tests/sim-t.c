@@ -102,7 +102,7 @@ check_pointers(void)
     ok(tide_deallocate(sim, inner + 256, 744, 256, 0) == TIDE_EPOINTER, "an address inside is unknown");
     ok(tide_deallocate(sim, inner + 1024, 1000, 256, 0) == TIDE_EPOINTER, "the address behind is unknown");
     ok(tide_deallocate(sim, inner + (UINT64_C(1) << 50), 1000, 256, 0) == TIDE_EPOINTER, "one far behind is unknown");
-    ok(tide_deallocate(sim, NULL, 1000, 256, 0) == TIDE_EPOINTER, "NULL is unknown");
+    ok(tide_deallocate(sim, NULL, 1000, 256, 0) == TIDE_EPOINTER, "a free of NULL with a size is refused");
     ok(tide_deallocate(sim, (void *)UINTPTR_MAX, 1000, 256, 0) == TIDE_EPOINTER, "the last address is unknown");
     ok(tide_deallocate(sim, &pointer, 1000, 256, 0) == TIDE_EPOINTER, "a stack address is unknown");
     is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 1000, "none of this has freed anything");

@@ -217,7 +217,7 @@ main(void)
     ok(peak_of(path, &rows, &frees) == (int64_t)(THREADS * (BIG + (LAPS - 1) * 1000) + THREADS * (THREADS - 1) / 2),
        "the peak is right to the byte");
     is_i64(rows, pairs, "every allocation is there");
-    is_i64(frees, pairs, "and every free");
+    is_i64(frees, pairs, "every free is there");
     is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free") + sql_number(path, "SELECT count(*) FROM loss"), 0,
            "nothing is left over or lost");
     is_string(sql_text(path, "PRAGMA integrity_check"), "ok", "the file is in order");

@@ -504,7 +504,7 @@ check_interface(void)
        "without TIDEMARK_STACK the default is made");
     ok(tide_describe(stack, text, sizeof(text), &needed) == TIDE_OK && needed == strlen("plain | ground"),
        "a short buffer gets the length that is needed");
-    is_string(text, "plain |", "and what fits");
+    is_string(text, "plain |", "a short buffer has as much of the text as fits");
     ok(tide_describe(stack, NULL, 0, &needed) == TIDE_OK && needed == strlen("plain | ground"),
        "no buffer gets the length, too");
     ok(tide_describe(NULL, text, sizeof(text), &needed) == TIDE_EINVAL && needed == 0 && text[0] == '\0',

@@ -255,9 +255,10 @@ check_interleaving(void)
 
     scene.upstream->fail_allocate = 1;
     scene.gate->before_allocate = visit_read;
-    ok(tide_allocate(scene.statistics, 10, 256, 0, &pointer) == TIDE_ECAPACITY, "upstream refuses");
+    ok(tide_allocate(scene.statistics, 10, 256, 0, &pointer) == TIDE_ECAPACITY,
+       "upstream refuses the allocation that is counted");
     figures_are(visited, 10, 2, 3, 4, "an attempt that fails shows at no moment");
-    figures_are(read_all(scene.statistics), 10, 2, 3, 4, "nor afterwards");
+    figures_are(read_all(scene.statistics), 10, 2, 3, 4, "a failed attempt does not show afterwards either");
     tide_resource_release(scene.statistics);
 
     scene_open(&scene, 2);
@@ -617,7 +618,7 @@ check_tags(void)
               "a line for each path");
     ok(all_of(tide_statistics_report_text(statistics, text, 20, &needed) == TIDE_OK, needed > 300, strlen(text) == 19,
               tide_statistics_report_text(statistics, NULL, 0, &needed) == TIDE_OK, needed > 300),
-       "which may be cut");
+       "a text of lines may be cut to the buffer");
     tide_resource_release(statistics);
 }
 
@@ -681,7 +682,7 @@ check_tags_of_threads(void)
     tide_statistics_report(statistics, count_lines, &lines);
     is_i64(lines.right, THREADS * 200, "every tag of every thread has its line");
     is_i64(lines.all.bytes.total, THREADS * (200 * 5 + 7), "the tag around them the sum");
-    is_i64(lines.all.bytes.current, THREADS * 7, "and what is left");
+    is_i64(lines.all.bytes.current, THREADS * 7, "the tag around them has what is left of all threads");
     for (unsigned i = 0; i < THREADS; i++)
         give(statistics, taggers[i].left, 7);
     tide_statistics_report(statistics, count_lines, &lines);
@@ -698,9 +699,9 @@ check_tags_use(void)
     char text[100];
 
     ok(tide_statistics_report(plain, report_add, NULL) == TIDE_EINVAL, "without counters by tag there is no report");
-    has_words(tide_error_text(), "expected tags=true", "as the text says");
+    has_words(tide_error_text(), "expected tags=true", "the refusal of a report names the missing option");
     ok(all_of(tide_statistics_report_text(plain, text, sizeof(text), NULL) == TIDE_EINVAL, text[0] == '\0'),
-       "nor one in text");
+       "the refusal of a report in text leaves an empty text");
     tide_resource_release(plain);
     ok(all_of(tide_stack_parse("statistics(tags) | sim", &stack) == TIDE_OK,
               tide_statistics_report(stack, NULL, NULL) == TIDE_EINVAL,

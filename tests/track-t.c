@@ -158,7 +158,7 @@ check_report(const struct base_maker *base)
        "with its size, alignment, stream and thread");
     ok(all_of(strcmp(blocks.tags[0], "train/forward") == 0, strcmp(blocks.tags[1], "") == 0,
               strcmp(blocks.tags[2], "train") == 0),
-       "and its tag");
+       "a block in the report has its tag");
     ok(all_of(blocks.seen[0].callstack != 0, blocks.seen[0].callstack != blocks.seen[1].callstack),
        "and its call stack");
     if (names_are_known())
@@ -171,7 +171,7 @@ check_report(const struct base_maker *base)
               strstr(text, ", tag train/forward\n    ") != NULL),
        "a text has as many as were asked for, with their frames");
     ok(all_of(tide_track_report_text(track, 9, text, 20, &needed) == TIDE_OK, needed > 100, strlen(text) == 19),
-       "which may be cut");
+       "a text of blocks may be cut to the buffer");
     give_in_a_function(track, small, 100);
     give_in_a_function(track, large, 5000);
     give_in_a_function(track, middle, 700);
@@ -221,12 +221,13 @@ check_wrong(void)
     has_words(tide_error_text(), "; allocated as 1024 B by ", "and that of the allocation");
     is_u64(tide_deallocate(track, pointer, 1024, 64, 7), TIDE_EMISMATCH, "so is one of another alignment");
     is_u64(tide_deallocate(track, (char *)pointer + 8, 1024, 256, 7), TIDE_EPOINTER, "and of a pointer within");
-    has_words(tide_error_text(), "was not allocated here", "as its text says");
+    has_words(tide_error_text(), "was not allocated here",
+              "the refusal of an unknown pointer says that it was not allocated here");
     ok(all_of(upstream->deallocate_calls == calls, report_of(track).count == 1, upstream->live_count == 1),
        "none of it has come upstream, and the block lives on");
     is_u64(give_in_a_function(track, pointer, 1024), TIDE_OK, "until it is freed as it should be");
     is_u64(give_in_another(track, pointer, 1024), TIDE_EPOINTER, "a double free is refused");
-    has_words(tide_error_text(), "double free of 0x", "and called so");
+    has_words(tide_error_text(), "double free of 0x", "the refusal of a double free says so");
     ok(all_of(strstr(tide_error_text(), "(1 KiB): allocated by ") != NULL,
               strstr(tide_error_text(), "; freed by ") != NULL, strstr(tide_error_text(), "; again by ") != NULL),
        "with who allocated it, who freed it first, and who now");
@@ -279,10 +280,12 @@ check_upstream(void)
     pointer = take_in_a_function(track, 32);
     ok(all_of(tide_allocate(track, 32, 256, 0, &again) == TIDE_EPOINTER, again == NULL),
        "an address that upstream gives out twice is refused");
-    has_words(tide_error_text(), "track: upstream gave out 0x10000 to ", "with who has it");
+    has_words(tide_error_text(), "track: upstream gave out 0x10000 to ",
+              "the failure of an address given out twice names the address");
     ok(all_of(tide_allocate(track, 4096, 256, 0, &again) == TIDE_EUPSTREAM, again == NULL),
        "NULL with success is a failure");
-    has_words(tide_error_text(), "track: upstream gave NULL for 4 KiB", "with whose it is");
+    has_words(tide_error_text(), "track: upstream gave NULL for 4 KiB",
+              "the failure of NULL with success names the size");
     is_u64(tide_deallocate(track, NULL, 0, 256, 0), TIDE_EPOINTER, "it is no allocation of 0 bytes");
     ok(all_of(give_in_a_function(track, pointer, 32) == TIDE_OK, upstream->wrong_frees == 0),
        "the first one's is unharmed");
@@ -320,7 +323,7 @@ check_trace(void)
               "wrong_size,double_free,unknown_pointer", "each misuse is a row");
     is_string(sql_text(path, "SELECT size || ' ' || alignment || ' ' || known_size || ' ' || known_alignment"
                              " FROM misuse WHERE kind = 'wrong_size'"),
-              "100 256 1024 256", "with the sizes");
+              "100 256 1024 256", "a row of misuse has the sizes of both");
     is_i64(sql_number(path, "SELECT address FROM misuse WHERE kind = 'unknown_pointer' AND alloc_callstack_id IS NULL"
                             " AND known_size IS NULL AND free_os_tid IS NULL"),
            16, "an unknown pointer has nothing that is known");
@@ -335,7 +338,8 @@ check_trace(void)
               "a double free names the stack of its allocation");
     is_string(misuse_stack(path, "double_free", "free_callstack_id"), "give_in_a_function check_trace",
               "that of the first free");
-    is_string(misuse_stack(path, "double_free", "callstack_id"), "give_in_another check_trace", "and the one now");
+    is_string(misuse_stack(path, "double_free", "callstack_id"), "give_in_another check_trace",
+              "a double free names the stack of the second free");
     is_string(misuse_stack(path, "wrong_size", "alloc_callstack_id"), "take_in_a_function check_trace",
               "so does a wrong size");
 }
@@ -365,7 +369,8 @@ check_use(void)
        "stack text reads back");
     ok(tide_track_report(stack, NULL, NULL) == TIDE_EINVAL, "a report needs a function");
     tide_resource_release(stack);
-    ok(tide_stack_parse("track(callstack=129) | sim", &stack) == TIDE_ESYNTAX, "and has bounds");
+    ok(tide_stack_parse("track(callstack=129) | sim", &stack) == TIDE_ESYNTAX,
+       "a call stack that is too deep is refused in stack text");
 }
 
 struct worker {
@@ -426,7 +431,7 @@ check_threads(void)
     is_u64(report_of(track).count, 0, "and nothing is left of it");
     for (int i = 0; i < MANY; i++)
         many[i] = take_in_a_function(track, 8);
-    is_u64(report_of(track).count, MANY, "tables grow");
+    is_u64(report_of(track).count, MANY, "the report of many blocks has them all");
     for (int i = 0; i < MANY; i++)
         give_in_a_function(track, many[i], 8);
     free(many);

@@ -50,8 +50,8 @@ check_many(const char *name, uint64_t (*address)(uint64_t n), size_t count)
 
     ok(put_all(table, address, count, TIDEI_TRACK_FINE) == count, "%zu %s addresses are taken up", count, name);
     is_u64(put_all(table, address, count, TIDEI_TRACK_LIVE), count, "each of them is known to be live");
-    is_u64(listed(table), count, "and is listed");
-    is_u64(take_all(table, address, count, TIDEI_TRACK_FINE), count, "and comes back");
+    is_u64(listed(table), count, "each of them is listed");
+    is_u64(take_all(table, address, count, TIDEI_TRACK_FINE), count, "each of them comes back on its free");
     ok(all_of(take_all(table, address, count, TIDEI_TRACK_FREED_BEFORE) == count, listed(table) == 0),
        "and is known to have been freed, as nothing else has needed its place");
     tidei_track_table_destroy(table);

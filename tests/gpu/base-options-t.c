@@ -183,7 +183,7 @@ test_options(void)
     ok(all_of(tide_driver_reset_highs(base) == TIDE_EINVAL, tide_driver_export(base, &fd) == TIDE_EINVAL, fd == -1,
               tide_driver_access_get(base, 0, &access) == TIDE_EINVAL, tide_driver_reset_highs(NULL) == TIDE_EINVAL),
        "an adaptor is no driver");
-    has_words(tide_error_text(), "driver: 'NULL' is none", "which is said");
+    has_words(tide_error_text(), "driver: 'NULL' is none", "the refusal of an adaptor in place of a driver says so");
     ok(tide_driver_reset_highs(find_layer(base, "driver")) == TIDE_OK, "what it ends in is one");
     tide_resource_release(base);
 }
@@ -228,7 +228,7 @@ test_fallback(void)
     stack = gpu_stack("limit(1GiB) | driver(fallback=cuda, release_threshold=all)");
     ok(find_layer(stack, "cuda") != NULL, "driver(fallback=cuda) takes it");
     ok(all_of(stack != NULL, gpu_allocates(stack, MIB, NULL, &block), gpu_frees(stack, block, MIB, NULL)),
-       "and that works");
+       "memory of the fallback is allocated and freed");
     tide_resource_release(stack);
     ok(tide_stack_parse("driver(fallback=cuda, maximum=1GiB)", &stack) == TIDE_EUNSUPPORTED,
        "but not where more was asked for");
@@ -260,7 +260,7 @@ test_kept(void)
     gpu.mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
     gpu.mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &policy);
     is_u64(threshold, 7 * MIB, "the default pool gets the threshold");
-    is_i64(policy, 0, "and the policy");
+    is_i64(policy, 0, "the default pool gets the policy");
     tide_resource_release(stack);
     gpu.mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
     gpu.mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &policy);

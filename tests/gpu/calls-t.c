@@ -81,7 +81,7 @@ test_threads(void)
                             " AND function = iif(is_free, 'cuMemFreeAsync', 'cuMemAllocFromPoolAsync')"),
            2 * wanted, "and there is no other");
     is_i64(calls_apart(path), 0, "each within the interval of its event, on its thread");
-    is_i64(sql_number(path, "SELECT value FROM meta WHERE key = 'late_records'"), 0, "none came late");
+    is_i64(sql_number(path, "SELECT value FROM meta WHERE key = 'late_records'"), 0, "no record came late");
 }
 
 #define PINNED_TESTS 2
@@ -175,7 +175,7 @@ test_context(void)
     is_string(sql_text(path, "SELECT group_concat(function || iif(result = 0, '', ' fails')) FROM"
                              " (SELECT * FROM driver_call WHERE NOT is_free ORDER BY start_ns)"),
               "cuMemAllocFromPoolAsync fails,cuMemAllocFromPoolAsync", "both calls of its event are there");
-    is_i64(calls_apart(path), 0, "within it");
+    is_i64(calls_apart(path), 0, "each call lies within its event");
 }
 
 /*

@@ -183,7 +183,7 @@ test_pointers(void)
     is_result(CU(cuMemFreeAsync)(address + 4096, NULL), CUDA_ERROR_INVALID_VALUE, "an address inside is no block");
     is_result(CU(cuMemFreeAsync)(0, NULL), CUDA_SUCCESS, "0 may be freed");
     is_result(CU(cuMemAllocFromPoolAsync)(&other, 0, pool, NULL), CUDA_SUCCESS, "0 bytes may be allocated");
-    ok(other == 0, "and are 0");
+    ok(other == 0, "an allocation of 0 bytes gives address 0");
     is_result(CU(cuMemAllocFromPoolAsync)(&other, 33 * MIB, pool, NULL), CUDA_ERROR_OUT_OF_MEMORY,
               "more than the maximum is refused");
     is_result(CU(cuMemFreeAsync)(address, NULL), CUDA_SUCCESS, "a block is freed");

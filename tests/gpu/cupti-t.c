@@ -124,7 +124,7 @@ test_memory(void)
     is_i64(sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'allocation' AND %s", by), 2,
            "what passed the stack by is there, once for each time, with its function and thread");
     is_i64(sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'release' AND %s", by), 2,
-           "and its releases");
+           "the releases of the pool are there, once for each time");
     is_i64(sql_number(path, "SELECT count(*) FROM driver_call WHERE allocation_id IS NULL AND correlation IN"
                             " (SELECT correlation FROM device_event WHERE bytes = 12345)"),
            4, "the calls are there, too");
@@ -153,7 +153,7 @@ test_memory(void)
     is_i64(sql_number(path,
                       "SELECT count(*) FROM CUDA_GPU_MEMORY_POOL_EVENTS AS e"
                       " JOIN ENUM_CUDA_MEMPOOL_OPER AS o ON o.id = e.operationType WHERE o.label = 'Destroyed'") >= 1,
-           1, "and pools");
+           1, "the pools' events are there with their operation's name");
     ok(sql_number(path, "SELECT count(*) FROM pool_sample") >= 6,
        "samples=every has the pool's figures after each event");
 }
@@ -186,7 +186,8 @@ test_versions(void)
         return;
     }
     is_i64(run(scene_versions, path), 0, "an older CUPTI drops records");
-    is_i64(sql_number(path, "SELECT events FROM loss WHERE reason = 'record dropped by CUPTI'"), 3, "they are counted");
+    is_i64(sql_number(path, "SELECT events FROM loss WHERE reason = 'record dropped by CUPTI'"), 3,
+           "the records that CUPTI dropped are counted as lost");
     is_i64(sql_number(path, "SELECT count(*) FROM driver_call") + sql_number(path, "SELECT count(*) FROM device_event"
                                                                                    " WHERE pool_used_bytes > 0"),
            20 + 17, "all calls and all other events are there");
@@ -318,8 +319,10 @@ test_ends(void)
                          OUTSIDE) >= 2,
               sql_number(path, "SELECT count(*) FROM driver_call WHERE allocation_id IS NULL") >= 2),
        "what passed the stack by alone between two flushes, too");
-    ok(all_of(tide_trace_recover(path, &recovery) == TIDE_OK, trace_is_sound(path)), "and be recovered");
-    is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE free_ns IS NOT NULL"), 200, "no event is lost");
+    ok(all_of(tide_trace_recover(path, &recovery) == TIDE_OK, trace_is_sound(path)),
+       "what was left of a killed process is recovered");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE free_ns IS NOT NULL"), 200,
+           "no event of a killed process is lost");
     is_i64(sql_number(path, "SELECT count(*) FROM driver_call WHERE allocation_id IS NOT NULL"), 400,
            "and none of their calls");
     has_words(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "when the process was killed",
@@ -484,12 +487,12 @@ test_others(void)
     is_i64(run(scene_two, path), 0, "a process has two traces, and then a third");
     ok(all_of(trace_is_whole(scratch("two.db.1")), trace_is_whole(scratch("two.db.2")),
               trace_is_whole(scratch("two.db.3"))),
-       "all are whole");
+       "the three traces of the process are whole");
     is_i64(sql_number(scratch("two.db.1"), "SELECT count(*) FROM driver_call"), 2, "the first has its own calls");
     is_i64(sql_number(scratch("two.db.2"), "SELECT count(*) FROM driver_call WHERE allocation_id IS NOT NULL"), 4,
            "the second has its own");
     is_i64(sql_number(scratch("two.db.2"), "SELECT count(*) FROM device_event WHERE bytes IN (4096, 8192)"), 6,
-           "and all memory");
+           "the second trace has all events of memory");
     ok(sql_number(scratch("two.db.3"), "SELECT count(*) FROM driver_call JOIN allocation USING (allocation_id)"
                                        " WHERE status <> 0 AND result <> 0") >= 1,
        "a call that failed is there with its result");

@@ -134,7 +134,7 @@ test_create(void)
 
     ok(all_of(tide_driver_create(&options, &driver) == TIDE_EINVAL, driver == NULL),
        "a device past the last is refused");
-    has_words(tide_error_text(), "driver: no device ", "the text says so");
+    has_words(tide_error_text(), "driver: no device ", "the refusal of a device past the last says so");
     options = (struct tide_driver_options){ TIDE_OPTIONS(options), .use_default_pool = true, .maximum_bytes = MIB };
     ok(tide_driver_create(&options, &driver) == TIDE_EINVAL, "a maximum for the default pool is refused");
     driver = driver_new(NULL);
@@ -162,7 +162,7 @@ test_allocate(void)
     diag("reserved for 100 MiB: %" PRIu64 " MiB", figure(driver, TIDE_QUERY_BYTES_RESERVED) / MIB);
     ok(all_of(tide_allocate(driver, MIB, 512, 0, &none) == TIDE_EINVAL, none == NULL),
        "an alignment of 512 is refused");
-    ok(frees(driver, pointer, 100 * MIB, 0), "they are freed");
+    ok(frees(driver, pointer, 100 * MIB, 0), "the 100 MiB are freed");
     is_u64(figure(driver, TIDE_QUERY_BYTES_USED), 0, "nothing is used then");
     ok(all_of(tide_allocate(driver, SIZE_MAX, 256, 0, &none) == TIDE_ECAPACITY, none == NULL), "SIZE_MAX is refused");
     ok(all_of(tide_allocate(driver, figure(driver, TIDE_QUERY_CAPACITY), 256, 0, &none) == TIDE_ECAPACITY,
@@ -272,7 +272,7 @@ test_default_pool(void)
     gpu.mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &during);
     ok(allocates(driver, 8 * MIB, 0, &pointer), "the default pool allocates");
     is_u64(figure(driver, TIDE_QUERY_BYTES_USED), 8 * MIB, "8 MiB of it are used");
-    ok(frees(driver, pointer, 8 * MIB, 0), "and frees");
+    ok(frees(driver, pointer, 8 * MIB, 0), "the 8 MiB are freed");
     is_u64(during, 256 * MIB, "its threshold is the one asked for");
     tide_resource_release(driver);
     gpu.mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &after);

@@ -60,14 +60,14 @@ test_guard(struct gpu_work *work, const char *text)
               damage_count == 2),
        "when it is freed in the kernel's stream, one before it is, too");
     ok(gpu_frees(guard, block, MIB, work->first), "freed again it goes");
-    ok(all_of(tide_guard_check(guard, &found) == TIDE_OK, found == 0), "and is held");
+    ok(all_of(tide_guard_check(guard, &found) == TIDE_OK, found == 0), "a block that is held shows no damage");
     gpu_fill(&work->kernels, work->second, (char *)block + 400, 1, 1);
     ok(all_of(tide_guard_check(guard, &found) == TIDE_EDAMAGED, damage.place == TIDE_GUARD_FREED, damage.offset == 400),
        "a kernel that writes to it then is found");
     damage_count = 0;
     ok(all_of(tide_trim(guard, 0) == TIDE_OK, damage_count == 1), "also when it leaves");
     ok(all_of(gpu_figure(guard, TIDE_QUERY_BYTES_USED) == 0, tide_guard_check(guard, &found) == TIDE_OK),
-       "then all is well");
+       "once all is freed nothing is used and nothing is damaged");
     ok(all_of(tide_allocate(guard, 100, 256, (tide_stream)work->second, &block) == TIDE_OK,
               tide_deallocate(guard, block, 100, 256, (tide_stream)work->second) == TIDE_OK),
        "also on another stream");
@@ -121,7 +121,7 @@ test_prefetch(struct gpu_work *work)
             right += words[i] == 5;
         is_u64(right, WORDS, "where a kernel writes and the host reads");
         ok(all_of(gpu_frees(stack, block, MIB, work->first), gpu_frees(stack, small, 100, work->first)),
-           "and are freed");
+           "blocks that a kernel wrote and the host read are freed");
         tide_resource_release(stack);
         stack = gpu_stack("prefetch(to=host) | managed(preferred=host)");
         ok(all_of(stack != NULL, gpu_allocates(stack, MIB, work->first, &block),
@@ -135,9 +135,9 @@ test_prefetch(struct gpu_work *work)
     stack = NULL;
     ok(all_of(tide_stack_parse("prefetch | driver", &stack) == TIDE_EUNSUPPORTED, stack == NULL),
        "nor can the device's");
-    ok(tide_stack_parse("prefetch | sim", &stack) == TIDE_EUNSUPPORTED, "nor what is none");
+    ok(tide_stack_parse("prefetch | sim", &stack) == TIDE_EUNSUPPORTED, "prefetch over addresses alone is refused");
     is_string(tide_error_text(), "stack text, column 1: prefetch: the layers below have no managed memory",
-              "as the text says");
+              "the refusal of prefetch names the missing memory");
 }
 
 static struct tide_resource *

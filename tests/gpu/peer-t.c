@@ -43,7 +43,7 @@ test_alone(void)
 
     is_i64(access_of(driver, 0), TIDE_DRIVER_READ_WRITE, "a device has access to its own pool");
     ok(tide_driver_access_set(driver, 0, TIDE_DRIVER_NO_ACCESS, &former) != TIDE_OK, "which cannot be taken from it");
-    is_i64(access_of(driver, 0), TIDE_DRIVER_READ_WRITE, "and has not been");
+    is_i64(access_of(driver, 0), TIDE_DRIVER_READ_WRITE, "the access of the pool's own device has not been taken");
     ok(all_of(tide_driver_access_set(driver, gpu.devices, TIDE_DRIVER_READ_WRITE, &former) == TIDE_EINVAL,
               former == TIDE_DRIVER_NO_ACCESS),
        "access for a device past the last is refused");
@@ -79,20 +79,20 @@ test_peer(struct gpu_work *near, struct gpu_work *far)
               gpu.stream_synchronize(near->first) == CUDA_SUCCESS),
        "device 0 fills memory of its pool");
     is_i64(access_of(driver, 1), TIDE_DRIVER_NO_ACCESS, "device 1 has no access to it");
-    ok(touch(far, block) != CUDA_SUCCESS, "and is refused");
+    ok(touch(far, block) != CUDA_SUCCESS, "a kernel of device 1 that touches the memory is refused");
     ok(all_of(access_set(driver, 1, TIDE_DRIVER_READ_WRITE, &former), former == TIDE_DRIVER_NO_ACCESS),
        "device 1 is given access, and had none");
-    is_i64(access_of(driver, 1), TIDE_DRIVER_READ_WRITE, "it has access");
+    is_i64(access_of(driver, 1), TIDE_DRIVER_READ_WRITE, "device 1 has access to the pool");
     gpu.context_set(far->context);
     ok(gpu_add(&far->kernels, far->first, block, WORDS, 4), "a kernel on device 1 adds to the memory");
     is_u64(gpu_count_wrong(&far->kernels, far->first, block, WORDS, 5), 0, "device 1 reads what both have written");
     gpu.context_set(near->context);
-    is_u64(gpu_count_wrong(&near->kernels, near->first, block, WORDS, 5), 0, "so does device 0");
+    is_u64(gpu_count_wrong(&near->kernels, near->first, block, WORDS, 5), 0, "device 0 reads what both have written");
     gpu.context_set(far->context);
     ok(all_of(gpu_allocates(driver, MIB, far->first, &second), gpu_fill(&far->kernels, far->first, second, WORDS, 6),
               gpu_count_wrong(&far->kernels, far->first, second, WORDS, 6) == 0),
        "device 1 allocates from that pool on a stream of its own, and writes");
-    ok(gpu_frees(driver, second, MIB, far->first), "and frees there");
+    ok(gpu_frees(driver, second, MIB, far->first), "device 1 frees what it has allocated from the pool");
     gpu.stream_synchronize(far->first);
     ok(all_of(access_set(driver, 1, former, NULL), access_of(driver, 1) == TIDE_DRIVER_NO_ACCESS),
        "access is taken back");
@@ -239,7 +239,7 @@ test_unreached(void)
               "the text has both, and the driver's error");
     ok(tide_error_driver() != CUDA_SUCCESS, "whose number is kept");
     is_i64(access_of(driver, 1), TIDE_DRIVER_NO_ACCESS, "nothing has changed");
-    ok(gpu_frees(stack, block, MIB, NULL), "the pool goes on");
+    ok(gpu_frees(stack, block, MIB, NULL), "a block of the pool is freed as before");
     tide_resource_release(stack);
     ok(trace_is_whole(trace), "and its trace is whole");
 }

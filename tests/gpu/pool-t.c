@@ -43,7 +43,7 @@ test_properties(struct gpu_work *work)
     ok(all_of(gpu_allocates(driver, MIB, work->first, &block), gpu_fill(&work->kernels, work->first, block, WORDS, 3),
               gpu_count_wrong(&work->kernels, work->first, block, WORDS, 3) == 0),
        "memory of it works");
-    ok(gpu_frees(driver, block, MIB, work->first), "and is freed");
+    ok(gpu_frees(driver, block, MIB, work->first), "memory of a pool with properties is freed");
     tide_resource_release(driver);
 }
 
@@ -59,12 +59,12 @@ test_figures(struct gpu_work *work)
     void *small = NULL;
 
     ok(gpu_allocates(driver, 100 * MIB, work->first, &block), "100 MiB are allocated");
-    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED), 100 * MIB, "100 MiB are used");
+    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED), 100 * MIB, "the figures say that 100 MiB are used");
     reserved = gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED);
     ok(all_of(reserved >= 100 * MIB, reserved <= 164 * MIB), "and little more reserved");
     ok(all_of(gpu_frees(driver, block, 100 * MIB, work->first), gpu.stream_synchronize(work->first) == CUDA_SUCCESS),
        "they are freed, and the stream synchronized");
-    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED), 0, "nothing is used");
+    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED), 0, "the figures say that nothing is used after the synchronize");
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED), reserved, "all stays reserved");
     ok(all_of(trims(driver, 50 * MIB), gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) < reserved,
               gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) > 0),
@@ -75,8 +75,8 @@ test_figures(struct gpu_work *work)
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED_HIGH), 100 * MIB, "the high of the used bytes is remembered");
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED_HIGH), reserved, "so is that of the reserved bytes");
     gpu_allocates(driver, 4096, work->first, &small);
-    ok(tide_driver_reset_highs(driver) == TIDE_OK, "both are reset");
-    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED_HIGH), 4096, "to what is used");
+    ok(tide_driver_reset_highs(driver) == TIDE_OK, "both highest figures are reset");
+    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED_HIGH), 4096, "a reset takes the highest figure to what is used");
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED_HIGH), gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED),
            "and to what is reserved");
     trims(driver, 0);
@@ -107,7 +107,7 @@ test_default(struct gpu_work *work)
     is_u64(used, 8 * MIB, "the driver counts both");
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED), used, "so does the stack");
     ok(all_of(gpu_frees(driver, block, 3 * MIB, work->first), gpu.mem_free_async(own, work->first) == CUDA_SUCCESS),
-       "both free");
+       "the stack and the application free what they have of the default pool");
     gpu.stream_synchronize(work->first);
     tide_resource_release(driver);
 }

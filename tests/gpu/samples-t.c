@@ -103,7 +103,7 @@ test_devices(struct gpu_work *work)
     is_string(sql_text(path, "SELECT json_extract(value, '$[0].name') FROM meta WHERE key = 'devices'"), name,
               "the trace has the name of the GPU");
     is_i64(sql_number(path, "SELECT json_extract(value, '$[0].total_bytes') FROM meta WHERE key = 'devices'"),
-           (int64_t)total_bytes, "and its memory");
+           (int64_t)total_bytes, "the trace has the memory of the GPU");
     is_i64(sql_number(path, "SELECT json_array_length(value) FROM meta WHERE key = 'devices'"), gpu.devices,
            "it has all GPUs that there are");
     stack = gpu_stack("log(%s) | host", other);

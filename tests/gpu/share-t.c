@@ -240,7 +240,7 @@ test_share(struct gpu_work *work, const char *cupti)
         freed = gpu_frees(stack, blocks[i], share_bytes[i], work->first) && freed;
     ok(freed, "the blocks are freed");
     gpu.stream_synchronize(work->first);
-    is_u64(gpu_figure(stack, TIDE_QUERY_BYTES_USED), 0, "and none is left");
+    is_u64(gpu_figure(stack, TIDE_QUERY_BYTES_USED), 0, "the figures say that none of the blocks is left");
     tide_resource_release(stack);
     ok(all_of(trace_is_whole(exported), trace_is_whole(imported)), "the traces of both are whole");
     is_i64(sql_number(imported, "SELECT count(*) FROM allocation WHERE status = 0 AND free_ns IS NOT NULL"), BLOCKS,
@@ -268,7 +268,8 @@ test_bad(struct gpu_work *work)
        "a descriptor that is no pool is refused");
     has_words(tide_error_text(), "CUDA_ERROR_", "the text has the driver's error");
     diag("%s", tide_error_text());
-    ok(all_of(tide_driver_import(-1, NULL, &imported) != TIDE_OK, imported == NULL), "so is -1");
+    ok(all_of(tide_driver_import(-1, NULL, &imported) != TIDE_OK, imported == NULL),
+       "the import of the descriptor -1 is refused");
     diag("%s", tide_error_text());
     ok(all_of(tide_driver_export(plain, &fd) == TIDE_EINVAL, fd == -1), "a pool without a handle is not handed over");
     diag("%s", tide_error_text());

@@ -58,7 +58,7 @@ test_figures(void)
     ok(tide_allocate(stack, 48 * MIB, 256, 0, &first) == TIDE_OK, "48 MiB of a limit of 64 are allocated");
     ok(all_of(tide_allocate(stack, 32 * MIB, 256, 0, &second) == TIDE_ELIMIT, second == NULL), "32 more are refused");
     ok(all_of(tide_allocate(stack, SIZE_MAX, 256, 0, &second) != TIDE_OK, second == NULL), "SIZE_MAX is refused");
-    ok(tide_deallocate(stack, first, 48 * MIB, 256, 0) == TIDE_OK, "they are freed");
+    ok(tide_deallocate(stack, first, 48 * MIB, 256, 0) == TIDE_OK, "the 48 MiB are freed");
     ok(all_of(tide_statistics_read(stack, &figures) == TIDE_OK, figures.bytes.current == 0,
               figures.bytes.peak == (int64_t)(48 * MIB), figures.count.total == 1),
        "what was refused is not counted");
@@ -67,7 +67,7 @@ test_figures(void)
     ok(all_of(tide_allocate(stack, 100 * MIB, 256, 0, &second) == TIDE_ECAPACITY, second == NULL),
        "what the driver refuses is told through the stack");
     ok(all_of(tide_statistics_read(stack, &figures) == TIDE_OK, figures.bytes.current == 0, figures.count.total == 0),
-       "and not counted");
+       "what the driver refuses is not counted");
     tide_resource_release(stack);
 }
 

@@ -66,16 +66,16 @@ test_nested(void)
 {
     nest("below", "", ", cupti=off");
     is_i64(followed(scratch("below-outer.db"), 1, 4096), PAIRS, "a trace has its calls over a log that wants none");
-    is_i64(calls(scratch("below-outer.db")), 2 * PAIRS, "and no other");
-    is_i64(calls(scratch("below-inner.db")), 0, "which gets none");
+    is_i64(calls(scratch("below-outer.db")), 2 * PAIRS, "the trace above has each call once");
+    is_i64(calls(scratch("below-inner.db")), 0, "the trace below, which wants no calls, has none");
     nest("above", ", cupti=off", "");
     is_i64(calls(scratch("above-outer.db")), 0, "nor does one above a log that has them");
     is_i64(followed(scratch("above-inner.db"), 1, 4096), PAIRS, "which has its own");
     nest("both", "", "");
     is_i64(followed(scratch("both-outer.db"), 1, 4096), PAIRS, "where both want the calls the upper one has them");
-    is_i64(calls(scratch("both-outer.db")), 2 * PAIRS, "once");
+    is_i64(calls(scratch("both-outer.db")), 2 * PAIRS, "the upper trace has each call once");
     is_i64(followed(scratch("both-inner.db"), 1, 4096), PAIRS, "and so has the lower one");
-    is_i64(calls(scratch("both-inner.db")), 2 * PAIRS, "once");
+    is_i64(calls(scratch("both-inner.db")), 2 * PAIRS, "the lower trace has each call once");
     nest("samples", ", samples=every, cupti=off", ", samples=off");
     ok(sql_number(scratch("samples-outer.db"), "SELECT count(*) FROM pool_sample AS s JOIN layer USING (layer_id)"
                                                " WHERE kind = 'driver'") > 0,
@@ -85,7 +85,7 @@ test_nested(void)
               trace_is_whole(scratch("above-outer.db")), trace_is_whole(scratch("above-inner.db")),
               trace_is_whole(scratch("both-outer.db")), trace_is_whole(scratch("both-inner.db")),
               trace_is_whole(scratch("samples-outer.db")), trace_is_whole(scratch("samples-inner.db"))),
-       "all are whole");
+       "all traces of logs over each other are whole");
 }
 
 #define BRANCHED_TESTS 7
@@ -106,7 +106,7 @@ test_branched(void)
     upper = (unsigned)sql_number(outer, "SELECT max(layer_id) FROM allocation");
     ok(all_of(trace_is_whole(outer), trace_is_whole(inner)), "two traces over branches are whole");
     is_i64(followed(inner, 1, 4096), PAIRS, "that of a branch has the calls of the branch");
-    is_i64(calls(inner), 2 * PAIRS, "and no other");
+    is_i64(calls(inner), 2 * PAIRS, "the trace of a branch has no call of another one");
     is_i64(followed(outer, lower, 4096), PAIRS, "the other one has them, too, with the lower of its logs");
     is_i64(followed(outer, upper, 4096), 0, "and not with the upper one");
     is_i64(followed(outer, upper, 8192), PAIRS, "which has those of the other branch");
@@ -149,7 +149,7 @@ test_memory(bool first)
                               " AND function IS NOT NULL AND os_tid IS NOT NULL"),
            2 * PAIRS, "that of the other stack without");
     is_i64(followed(other, 1, 8192), PAIRS, "the second has its own calls");
-    is_i64(calls(other), 2 * PAIRS, "and no other");
+    is_i64(calls(other), 2 * PAIRS, "the second trace has no call of the first one");
 }
 
 #define MEMORY_OVER_TESTS 8
@@ -168,9 +168,9 @@ test_memory_over(bool above)
     ok(all_of(trace_is_whole(outer), trace_is_whole(inner)), "one of all memory %s one of calls",
        above ? "over" : "below");
     is_i64(followed(outer, 1, 4096), PAIRS, "the upper one has its calls");
-    is_i64(calls(outer), 2 * PAIRS, "once");
+    is_i64(calls(outer), 2 * PAIRS, "the upper trace of both has each call once");
     is_i64(followed(inner, 1, 4096), PAIRS, "and the lower one");
-    is_i64(calls(inner), 2 * PAIRS, "once");
+    is_i64(calls(inner), 2 * PAIRS, "the lower trace of both has each call once");
     is_i64(sql_number(memory, "SELECT count(*) FROM driver_call WHERE allocation_id IS NULL"), 0,
            "no call is said to have passed no log");
     is_i64(sql_number(memory, "SELECT count(*) FROM device_event WHERE bytes = 4096 AND allocation_id IS NOT NULL"
