@@ -85,14 +85,14 @@ test_nested(void)
     is_string(taken(), "4", "a third trace has one");
     ok(all_of(tidei_call_capture_waits(slot, &sessions[0]), tidei_call_capture_waits(slot, &sessions[1]),
               tidei_call_capture_waits(slot, &sessions[2])),
-       "three wait");
+       "three traces wait for the calls");
     tidei_call_capture_disarm(slot);
-    ok(!tidei_call_capture_waits(slot, &sessions[2]), "then two");
+    ok(!tidei_call_capture_waits(slot, &sessions[2]), "the third trace waits no longer once it is disarmed");
     is_string(taken(), "2 3 4", "the call stays for those around");
     tidei_call_capture_disarm(slot);
     is_string(taken(), "1 2 4", "but the first trace has each but once");
     tidei_call_capture_disarm(slot);
-    ok(all_of(slot->armed == 0, slot->count == 0), "nothing is left");
+    ok(all_of(slot->armed == 0, slot->count == 0), "no call and no trace that waits is left");
 
     tidei_call_capture_arm(&fronts[0], false);
     tidei_call_capture_arm(&fronts[0], false);
@@ -125,7 +125,7 @@ test_deep(void)
     is_string(taken(), "1", "but the last one that is known");
     while (slot->armed != (TIDEI_CALL_WITHIN | 1))
         tidei_call_capture_disarm(slot);
-    is_string(taken(), "1", "and the first");
+    is_string(taken(), "1", "the first log of very many has its calls, too");
     tidei_call_capture_disarm(slot);
 }
 
@@ -211,7 +211,7 @@ test_joined(void)
     atomic_store(&ring.tail, fronts[0].tail);
     event(begin);
     ok(is_closed(), "an event that is dropped leaves nothing open");
-    is_u64(atomic_load(&ring.dropped_allocs), 1, "and is counted");
+    is_u64(atomic_load(&ring.dropped_allocs), 1, "the event that was dropped is counted");
     tidei_call_capture_disarm(slot);
 }
 

@@ -53,7 +53,7 @@ check_bound(const struct base_maker *base)
     diag("the bound over %s", base->name);
     ok(all_of(take(limit, 4 * MIB, &first) == TIDE_OK, take(limit, 4 * MIB, &second) == TIDE_OK),
        "4 + 4 of 10 MiB pass");
-    is_u64(limit_used(limit), 8 * MIB, "and count");
+    is_u64(limit_used(limit), 8 * MIB, "8 MiB count as used");
     ok(all_of(take(limit, 3 * MIB, &third) == TIDE_ELIMIT, third == NULL), "3 MiB more are refused, with NULL");
     is_string(tide_error_text(), "limit: 3 MiB request exceeds 10 MiB limit (8 MiB in use)", "in words and numbers");
     is_u64(limit_used(limit), 8 * MIB, "the counter stays at 8 MiB");
@@ -61,7 +61,7 @@ check_bound(const struct base_maker *base)
     is_u64(limit_used(limit), 8 * MIB, "with the counter unchanged");
     ok(all_of(take(limit, SIZE_MAX - 256 * KIB, &third) != TIDE_OK, third == NULL), "SIZE_MAX - 256 KiB is refused");
     is_u64(limit_used(limit), 8 * MIB, "with the counter unchanged");
-    ok(give(limit, first, 4 * MIB) == TIDE_OK, "4 MiB are freed");
+    ok(give(limit, first, 4 * MIB) == TIDE_OK, "4 MiB are freed with their size");
     ok(take(limit, 6 * MIB + 1, &third) == TIDE_ELIMIT, "then 6 MiB and a byte are refused");
     ok(take(limit, 6 * MIB, &first) == TIDE_OK, "and exactly 6 MiB pass");
     is_u64(limit_used(limit), 10 * MIB, "which is all of it");
@@ -96,7 +96,7 @@ check_rounding(const struct base_maker *base)
     ok(all_of(take(limit, 257, &second) == TIDE_ELIMIT, limit_used(limit) == 256),
        "257 bytes count 512, and are refused");
     ok(all_of(take(limit, 256, &second) == TIDE_OK, limit_used(limit) == 512), "256 bytes count 256");
-    ok(all_of(take(limit, 0, &third) == TIDE_OK, limit_used(limit) == 512), "0 bytes count 0");
+    ok(all_of(take(limit, 0, &third) == TIDE_OK, limit_used(limit) == 512), "0 bytes count as none");
     ok(all_of(give(limit, first, 1) == TIDE_OK, limit_used(limit) == 256), "a byte freed gives 256 back");
     ok(all_of(take(limit, SIZE_MAX, &third) == TIDE_EOVERFLOW, third == NULL, limit_used(limit) == 256),
        "SIZE_MAX overflows, and is refused");
@@ -155,7 +155,7 @@ check_upstream(void)
     ok(give(limit, pointer, 60) == TIDE_OK, "a deallocation passes");
     is_u64(visited_used, 60, "upstream is asked before the bytes are given back");
     ok(visited_status == TIDE_ELIMIT, "nobody gets them before upstream has returned");
-    is_u64(limit_used(limit), 0, "then they are");
+    is_u64(limit_used(limit), 0, "the bytes are free once upstream has returned");
     gate->before_allocate = visit_take;
     ok(all_of(take(limit, 60, &pointer) == TIDE_OK, visited_status == TIDE_ELIMIT),
        "a request that does not fit beside one on its way is refused");
@@ -163,7 +163,8 @@ check_upstream(void)
     ok(all_of(give(limit, pointer, 59) == TIDE_EMISMATCH, limit_used(limit) == 60), "a wrong size changes nothing");
     ok(all_of(give(limit, pointer, 61) == TIDE_EMISMATCH, limit_used(limit) == 60),
        "more than is outstanding even less");
-    has_words(tide_error_text(), "61 B given back with 60 B outstanding", "and it says so");
+    has_words(tide_error_text(), "61 B given back with 60 B outstanding",
+              "the refusal of a free of too much names both sizes");
     give(limit, pointer, 60);
     ok(all_of(tide_order(limit, 3, 4) == TIDE_OK, upstream->last_earlier == 3, upstream->last_later == 4),
        "streams are ordered below");
@@ -278,7 +279,7 @@ check_threads(const struct base_maker *base)
     ok(all_of(highest > 0, highest <= 10 * MIB), "the sum that anybody sees never passes the limit");
     is_u64(limit_used(limit), 0, "nothing is left in use");
     tide_query(limit, TIDE_QUERY_BYTES_USED, &highest);
-    is_u64(highest, 0, "nor below");
+    is_u64(highest, 0, "no thread sees more than 0 bytes in use afterwards");
     tide_resource_release(limit);
 }
 
@@ -350,7 +351,7 @@ check_counted(void)
     pthread_barrier_destroy(&full);
     is_u64(wrong, 0, "in a crowd at the limit everything that was let through is taken back");
     is_u64(upstream->peak_bytes, 3200, "upstream reaches the limit to the byte, and no further");
-    ok(all_of(upstream->live_count == 0, limit_used(limit) == 0), "nothing is left");
+    ok(all_of(upstream->live_count == 0, limit_used(limit) == 0), "nothing is left in use or with upstream");
     tide_resource_release(limit);
 }
 
@@ -369,16 +370,17 @@ check_count(void)
     tide_resource_release(&upstream->base);
     ok(all_of(take(limit, 100, &first) == TIDE_OK, take(limit, 0, &second) == TIDE_OK),
        "two allocations pass, one of 0 bytes");
-    ok(limit_used_count(limit) == 2, "and count");
+    ok(limit_used_count(limit) == 2, "both allocations count");
     ok(all_of(take(limit, 0, &third) == TIDE_ELIMIT, third == NULL), "a third is refused, with NULL");
-    is_string(tide_error_text(), "limit: one more allocation exceeds the limit of 2", "in words");
+    is_string(tide_error_text(), "limit: one more allocation exceeds the limit of 2",
+              "the refusal of one allocation too many names the limit");
     ok(all_of(give(limit, second, 0) == TIDE_OK, take(limit, MIB, &third) == TIDE_OK),
        "one back lets one pass, however large");
     upstream->fail_deallocate = 1;
     ok(all_of(give(limit, first, 100) == TIDE_EDRIVER, take(limit, 1, &second) == TIDE_ELIMIT),
        "what upstream does not take back still counts");
-    ok(all_of(give(limit, first, 100) == TIDE_OK, give(limit, third, MIB) == TIDE_OK), "both are freed");
-    ok(limit_used_count(limit) == 0, "and none is left");
+    ok(all_of(give(limit, first, 100) == TIDE_OK, give(limit, third, MIB) == TIDE_OK), "both allocations are freed");
+    ok(limit_used_count(limit) == 0, "no allocation is left in the count");
     tide_resource_release(limit);
 }
 
@@ -465,7 +467,8 @@ check_soft(void)
     tide_message_sink_set(hear, NULL);
     take(limit, 61, &third);
     tide_message_sink_set(NULL, NULL);
-    is_string(warned_text, "limit: 61 B in use pass the soft limit of 60 B", "in words");
+    is_string(warned_text, "limit: 61 B in use pass the soft limit of 60 B",
+              "the message of a soft limit names both sizes");
     tide_resource_release(limit);
     tide_resource_release(&upstream->base);
 }
@@ -560,12 +563,12 @@ check_budget(void)
     ok(all_of(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL, refused == NULL),
        "a budget has one size");
     has_words(tide_error_text(), "budget 'one' was made with limit=100, and is wanted with limit=200 here",
-              "as the text says");
+              "the refusal of a budget of another size names both sizes");
     options.limit_bytes = 100;
     options.limit_count = 5;
-    ok(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL, "and one count");
+    ok(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL, "a budget has one count");
     options.budget = "";
-    ok(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL, "and a name");
+    ok(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL, "a budget without a name is refused");
     give(limits[1], pointer, 60);
     give(limits[1], other, 40);
     tide_resource_release(limits[1]);
@@ -603,8 +606,8 @@ check_text(void)
     is_string(described("limit(50%, soft=25%) | sim(capacity=4GiB)"), "limit(2GiB, soft=1GiB) | sim(capacity=4GiB)",
               "a soft limit may be a share");
     has_words(described("limit(alignment=1) | sim"), "argument 'limit' is missing, expected a size such as 4GiB",
-              "but not nothing");
-    has_words(described("limit(count=0) | sim"), "'0' is too small", "nor a count of 0");
+              "a limit without bytes and count is refused");
+    has_words(described("limit(count=0) | sim"), "'0' is too small", "a count of 0 is refused");
     has_words(described("limit(1GiB, soft=2GiB) | sim"), "soft limit of 2 GiB over the limit of 1 GiB",
               "nor a soft limit over the limit");
 }
