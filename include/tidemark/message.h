@@ -61,8 +61,8 @@ enum tide_severity {
 typedef void (*tide_message_function)(void *context, enum tide_severity severity, const char *text);
 
 /*
- * Set the message sink: a function that is told what happens outside of any call, such as a recording that ends because
- * the disk is full. The library never prints; without a sink such messages are dropped. NULL removes the sink.
+ * Have `function`, the sink, called with what happens outside of any call, such as a recording that ends because the
+ * disk is full. The library never prints; without a sink such messages are dropped. NULL removes the sink.
  *
  * `context` is borrowed until another sink is set. The function may be called from any thread, also from the library's
  * own, and by several threads at once. It must not call the library. When tide_message_sink_set returns, the former
