@@ -16,7 +16,7 @@ struct command {
     const char *help;                 /* what is said after the options, for --help; "" where that is all */
     const struct option_def *options; /* those of options.h, of its own; NULL: it parses its arguments itself */
     unsigned common;                  /* OPTIONS_*: which of the common options it takes besides */
-    void (*list)(void);               /* prints for --help what the command chooses from; NULL: nothing */
+    void (*list)(void);               /* prints for --help what `help` announces; NULL: nothing */
 
     /* Further tables of its own options, by number from 0; NULL behind the last. NULL: there are none. */
     const struct option_def *(*more_options)(size_t place);

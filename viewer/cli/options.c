@@ -280,9 +280,9 @@ command_help(const struct command *command)
 {
     printf("Usage: tidemark %s %s\n%s.\n\n", command->name, command->arguments, command->purpose);
     options_help(command);
+    fputs(command->help, stdout);
     if (command->list != NULL)
         command->list();
-    fputs(command->help, stdout);
     return output_finish(COMMAND_FINE);
 }
 
