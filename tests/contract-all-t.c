@@ -1,6 +1,6 @@
 /*
- * Every adaptor of the table of kinds over an upstream that fails, delays and gives out chosen addresses: the contract, no failure that loses
- * anything, no address that harms. Bases have their own tests; what needs a GPU is in tests/gpu.
+ * Every adaptor of the table of kinds over an upstream that fails, delays and gives out chosen addresses: the contract,
+ * no failure that loses anything, no address that harms. Bases have their own tests; what needs a GPU is in tests/gpu.
  */
 #include <pthread.h>
 #include <string.h>
