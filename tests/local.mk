@@ -455,6 +455,29 @@ tests_piece_map_t_LDADD = -lpthread
 TESTS += tests/piece-map-t
 THREADED_TESTS += tests/piece-map-t
 
+check_PROGRAMS += tests/fork-t
+tests_fork_t_SOURCES = tests/fork-t.c src/sync/fork.c
+tests_fork_t_CPPFLAGS = $(AM_CPPFLAGS)
+tests_fork_t_LDADD = -lpthread
+TESTS += tests/fork-t
+
+check_PROGRAMS += tests/thread-t
+tests_thread_t_SOURCES = tests/thread-t.c
+tests_thread_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
+tests_thread_t_LDADD = libtidemark-test.la
+TESTS += tests/thread-t
+THREADED_TESTS += tests/thread-t
+
+# A module with -rpath is a shared object, also where nothing installs it.
+check_LTLIBRARIES += tests/libstatic-tls.la
+tests_libstatic_tls_la_SOURCES = tests/static-tls.c
+tests_libstatic_tls_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
+check_PROGRAMS += tests/dlopen-t
+tests_dlopen_t_SOURCES = tests/dlopen-t.c
+tests_dlopen_t_CPPFLAGS = $(AM_CPPFLAGS) -DDLOPEN_BUILD='"$(abs_top_builddir)"'
+tests_dlopen_t_LDADD = -ldl -lpthread
+TESTS += tests/dlopen-t
+
 check_PROGRAMS += tests/slots-t
 tests_slots_t_SOURCES = tests/slots-t.c src/sync/slots.c $(lock_test)
 tests_slots_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
