@@ -11,7 +11,6 @@ EXTRA_DIST += \
 	tests/data/pytorch.json \
 	tests/mutate \
 	tests/mutations \
-	tests/symbols.txt \
 	tests/tap.h \
 	tests/tap.sh
 
