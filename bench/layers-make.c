@@ -134,7 +134,7 @@ make_fallback(unsigned threads)
 static struct tide_resource *
 make_full_fallback(unsigned threads)
 {
-    const struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = 0 };
+    const struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = 1 };
     struct tide_resource *base = bench_nothing(), *second = bench_addresses(), *limit, *fallback;
     enum tide_status status = tide_limit_create(base, &options, &limit);
 

@@ -89,8 +89,8 @@ main(void)
                               'a' + TIDEI_FORK_SINK, '\0' };
     const char reverse[] = { 'a' + TIDEI_FORK_SINK, 'a' + TIDEI_FORK_LOCKS, 'a' + TIDEI_FORK_TAGS,
                              'a' + TIDEI_FORK_RECOVERY, '\0' };
-    const char in_child[] = { 'a' + TIDEI_FORK_RECOVERY, 'a' + TIDEI_FORK_SINK, 'a' + TIDEI_FORK_LOCKS,
-                              'a' + TIDEI_FORK_TAGS, 'a' + TIDEI_FORK_RECOVERY, '\0' };
+    const char in_child[] = { 'a' + TIDEI_FORK_RECOVERY, 'a' + TIDEI_FORK_SINK,     'a' + TIDEI_FORK_LOCKS,
+                              'a' + TIDEI_FORK_TAGS,     'a' + TIDEI_FORK_RECOVERY, '\0' };
     pid_t child;
 
     plan(4);
