@@ -14,8 +14,8 @@ int answer_run(const struct command *self, int argc, char **argv, void *own,
                int (*analyse)(struct view *view, struct report *report, const void *own));
 
 /*
- * Where `status` is COMMAND_FINE or COMMAND_FINDING: say what the trace lacks, and print the report. Free the report and
- * close the view in any case. Returns the exit status.
+ * Where `status` is COMMAND_FINE or COMMAND_FINDING: say what the trace lacks, and print the report. Free the report
+ * and close the view in any case. Returns the exit status.
  */
 int answer_finish(struct view *view, struct report *report, int status);
 
