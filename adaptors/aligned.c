@@ -2,19 +2,19 @@
  * aligned: larger alignments than upstream gives.
  *
  * Usage: aligned([ALIGNMENT] [, above=SIZE])
- *     ALIGNMENT  power of two, of every request; as each asks for unless given
- *     above      requests of no more than SIZE get what they ask for alone
+ *     ALIGNMENT  smallest alignment of every request, a power of two; each request's own unless given
+ *     above      requests of up to SIZE keep their own alignment
  *
- * Example: what is over a megabyte begins at a multiple of 2 MiB, as large pages do:
+ * Example: requests over 1 MiB are aligned to 2 MiB, the size of large pages:
  *     aligned(2MiB, above=1MiB) | driver
  *
- * What needs no more than 256 bytes passes as it is. The rest takes as much more from upstream as the alignment may
- * cost, and how far its address was moved is noted by address.
+ * Requests that need an alignment of 256 bytes or less go to upstream unchanged. For the others the layer requests as
+ * many more bytes as the alignment may cost. A table by address notes how far each address was moved.
  *
  * LIMITATIONS
- *  - The bytes that an alignment may cost are taken for each block; over a pool of large blocks they are small.
- *  - A size or alignment given back that needs another alignment than the allocation's goes to upstream as it is;
- *    layers that know their pointers notice.
+ *  - Each block takes the extra bytes of its alignment. Over a pool of large blocks these are few.
+ *  - A deallocation whose size or alignment asks for another alignment than the allocation's goes to upstream
+ *    unchanged. Layers that know their pointers detect it.
  */
 #include <tidemark/aligned.h>
 

@@ -1,21 +1,20 @@
 /*
- * arena: give each thread memory of its own to cut blocks out of, for blocks that live for long beside others that do
- * not.
+ * arena: give each thread its own memory to cut blocks out of, for programs that mix long-lived and short-lived blocks.
  *
  * Usage: arena([size=SIZE])
- *     size    the most that is reserved at a time; no bound unless given
+ *     size    the most memory that is reserved at a time; no bound unless given
  *
  * Example: a server whose threads keep some results and drop the others:
  *     log(trace.db) | arena(size=75%) | driver
  *
- * Two stages of src/suballoc/chunk-heap.h: one gets chunks from upstream, and is what the arenas above it have for an
- * upstream. An arena is a heap with a lock that is biased to the thread that came first; a block that another thread
- * frees is looked for in all of them.
+ * It has two stages, both of them chunk heaps (src/suballoc/chunk-heap.h). One shared heap gets chunks from upstream.
+ * It is the upstream of the arenas. The lock of an arena is biased to the thread that came first. A block that another
+ * thread frees is searched for in all arenas.
  *
  * LIMITATIONS
- *  - As `pool` about streams that go, requests that do not span two chunks, and rounding.
- *  - Which arena a thread has is by the order in which threads come; with more threads than processors some share one.
- *  - A request that fails asks all arenas, which takes time for each of them.
+ *  - What `pool` says about destroyed streams, rounding, and requests that do not span two chunks holds here, too.
+ *  - Arenas are assigned in the order in which threads come. With more threads than processors some threads share one.
+ *  - A request that fails has tried all arenas, which takes time for each of them.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * callback: an application's two functions as a resource.
+ * callback: a resource made of two functions of the application.
  *
  * Usage: tide_callback_create with the functions; stack text has no name for them.
  *
@@ -7,11 +7,11 @@
  *     struct tide_callback_options options = { TIDE_OPTIONS(options), .allocate = mine_get, .deallocate = mine_put };
  *     tide_callback_create(&options, &base);
  *
- * What the functions return is checked, since it is the application's: an address that is NULL, or of another alignment
- * than was asked for, is an error and no memory.
+ * The layer checks the addresses that the functions return: one that is NULL, or less aligned than requested, makes the
+ * request fail.
  *
  * LIMITATIONS
- *  - It does not know its pointers; the functions may.
+ *  - The layer does not detect wrong pointers; the functions may.
  */
 #include <tidemark/callback.h>
 

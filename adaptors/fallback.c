@@ -1,19 +1,19 @@
 /*
- * fallback: what the first resource cannot serve, the second does.
+ * fallback: try a second resource where the first one cannot serve a request.
  *
  * Usage: fallback({STACK} [, any])
- *     STACK  asked first; it has a base of its own, or ends in the layer that follows
- *     any    go on after any failure, not only for want of memory
+ *     STACK  the first resource; it has a base of its own, or ends in the layer that follows
+ *     any    fall back after any failure, not only for lack of memory
  *
- * Example: memory of the device as long as there is some, then managed memory, which may exceed it:
+ * Example: use device memory while there is some, then managed memory, which may exceed it:
  *     fallback({driver(maximum=60GiB)}) | managed
  *
- * The second is the layer that follows. What it has served is noted by address, in tables by parts of the address; a
- * deallocation where nothing of that part is out costs one look at a counter.
+ * The second resource is the layer that follows. Tables by ranges of addresses note the blocks that it has served. A
+ * deallocation costs one read of a counter where none of these blocks is in its range.
  *
  * LIMITATIONS
  *  - Two resources that hand out the same addresses, such as two `sim` bases, cannot be told apart.
- *  - A device that is out of memory may take long to say so, each time: a limit in STACK says so at once.
+ *  - A device that is out of memory may take long to refuse, each time. A `limit` in STACK refuses at once.
  *  - Figures: see include/tidemark/fallback.h.
  */
 #include <tidemark/fallback.h>

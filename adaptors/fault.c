@@ -1,23 +1,23 @@
 /*
- * fault: make chosen allocations fail, so that tests can prove what a program does then.
+ * fault: make chosen allocations fail, so that tests can show how a program copes.
  *
  * Usage: fault(nth=N, every=N, probability=P, seed=N, above=SIZE, after_bytes=SIZE, status=STATUS)
- *     above, after_bytes  count requests of more than that size alone, and only once so much was handed out in all
- *     nth, every          of those counted, from 1: fail that one, and each of so many
- *     probability, seed   fail each with that chance, 0.01 or 1%; the same ones each time that the seed is the same
- *     status              what they return: capacity (unless given), limit, nomem or driver
+ *     above, after_bytes  count only requests of more than SIZE bytes, and only after SIZE bytes were handed out in all
+ *     nth, every          fail the Nth counted request (from 1), and every Nth one
+ *     probability, seed   fail each with that chance, 0.01 or 1%; the same seed fails the same requests
+ *     status              the status that they return: capacity (unless given), limit, nomem or driver
  *
  * Example: one in a thousand requests of more than a megabyte fails:
  *     fault(probability=0.1%, seed=7, above=1MiB) | driver
  *
- * Without nth, every and probability all that are counted fail. The chance is a hash of seed and number: it does not
- * depend on who asks, or when.
+ * Without nth, every and probability, all counted requests fail. The chance is a hash of the seed and the request's
+ * number, so it does not depend on the thread or on the time.
  *
  * LIMITATIONS
- *  - Which request has which number depends on the order in which threads come; that so many of them fail does not,
- *    but for after_bytes, which counts what upstream has served by then.
+ *  - Threads race for the numbers of requests, so which request fails may differ between runs. How many fail does not,
+ *    except with after_bytes, which counts the bytes that upstream has served so far.
  *  - Deallocations never fail.
- *  - Threads share its counters: it is a layer for tests, not for measurements.
+ *  - Threads share the counters: the layer is for tests, not for measurements.
  */
 #include <tidemark/fault.h>
 

@@ -1,4 +1,6 @@
-/* The one table of all kinds of layers, and stacks from text of them: the only place that knows them all. */
+/*
+ * The one table of all kinds of layers, and the functions that create stacks from text. No other file knows all kinds.
+ */
 #include <tidemark/stack.h>
 
 #include "src/stack/build.h"

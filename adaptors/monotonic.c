@@ -2,19 +2,20 @@
  * monotonic: hand out memory by moving a pointer, and take it back all at once.
  *
  * Usage: monotonic([SIZE])
- *     SIZE  of the chunks taken from upstream, 32 MiB unless said otherwise
+ *     SIZE  of the chunks taken from upstream; 32 MiB unless given
  *
- * Example: what one step of a program needs, gone with tide_monotonic_reset at its end:
+ * Example: the memory of one step of a program, released with tide_monotonic_reset at its end:
  *     monotonic(256MiB) | driver
  *
- * Blocks stand one behind the other in a chunk; where the rest of one is too small, the next is begun. A request that
- * is larger than a chunk gets one of its own. After a reset the chunks are filled again in the same order.
+ * Blocks follow each other in a chunk. Where the rest of a chunk is too small for a request, the next chunk is used. A
+ * request larger than a chunk gets a chunk of its own. After a reset the chunks are filled again in the same order.
  *
  * LIMITATIONS
- *  - Freeing a block frees nothing: it is only counted, so that what is outstanding can be asked for.
- *  - A pointer is known by its chunk alone: freeing one twice is noticed only where more bytes come back than are out.
- *  - A chunk's stream, on which it was taken or reset, must live until it is reset again or released.
- *  - TIDE_QUERY_BYTES_USED is what was asked for and not yet freed, TIDE_QUERY_BYTES_RESERVED all chunks.
+ *  - Freeing a block releases no memory. It is only counted, so that the bytes outstanding can be queried.
+ *  - Deallocation knows only the chunk of a pointer. It detects a double free only when a chunk gets back more bytes
+ *    than it has outstanding.
+ *  - The stream on which a chunk was taken or last reset must live until the chunk is reset again or released.
+ *  - TIDE_QUERY_BYTES_USED is the bytes requested and not yet freed, TIDE_QUERY_BYTES_RESERVED those of all chunks.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -2,12 +2,12 @@
  * pool: take big chunks from upstream and serve requests with blocks of them, in the order of streams.
  *
  * Usage: pool([initial=SIZE, maximum=SIZE, growth=SIZE, release_threshold=SIZE, alignment=SIZE, cache=SIZE])
- *     initial            one chunk that is taken at once and kept; none unless asked for
- *     maximum            the most that is reserved at a time; no bound unless given
- *     growth             the least that upstream is asked for at a time; 2 MiB unless given
- *     release_threshold  chunks that become free go back while more than this is reserved; unless given, they are kept
- *                        until the pool would have to reserve more than ever
- *     alignment          power of two that every address and size is a multiple of; 256 unless given
+ *     initial            size of a chunk that is taken at creation and kept; none unless given
+ *     maximum            the most memory that is reserved at a time; no bound unless given
+ *     growth             the least memory that is requested from upstream at a time; 2 MiB unless given
+ *     release_threshold  free chunks are returned while more than this is reserved; unless given, they are kept until
+ *                        the pool would have to reserve more than it ever has
+ *     alignment          every address and size is a multiple of this power of two; 256 unless given
  *     cache              upper bound of each thread's cache; 64 MiB unless given, 0 for none. A thread may always cache
  *                        4 MiB; beyond that all caches together stay below 1/64 of the reserved memory (1/4 while
  *                        threads often wait for each other)
@@ -15,21 +15,21 @@
  * Example: a training program that shares the card with another one:
  *     log(trace.db) | pool(initial=1GiB, maximum=20GiB) | driver
  *
- * The thread that frees a small block keeps it for its own next request on that stream; the others go to a heap with a
- * lock, where free neighbours merge. src/suballoc/heap.h says where a request goes, src/suballoc/chunk-heap.h how
- * chunks come and go, src/suballoc/cache.h what threads keep.
+ * A thread caches the small blocks that it frees for its own next requests on the same stream. All other blocks go to a
+ * heap with a lock, which merges free neighbours. src/suballoc/heap.h says how the heap chooses a block,
+ * src/suballoc/chunk-heap.h when chunks are taken and returned, src/suballoc/cache.h what threads cache.
  *
- * A block that another stream gets is ordered behind its last use by tide_order then, not when it is freed, and not at
- * all where that stream has waited since.
+ * When a block moves to another stream, tide_order orders it behind its last use at that moment, not when it is freed.
+ * No order is needed where that stream has waited since.
  *
  * LIMITATIONS
- *  - A stream on which blocks were freed must live until they are taken again, as another stream that takes one over is
- *    ordered behind it; or the application calls tide_order(stack, TIDE_STREAM_ALL, 0) when it destroys streams.
- *  - Chunks from upstream are not merged, also where they touch: a request does not span two.
- *  - Requests of up to 1 MiB are rounded up by a sixteenth at most, or by a third where the thread has kept a block of
- *    about that size.
- *  - A request fails although there are bytes enough for it where they do not lie together.
- *  - What another layer over the same upstream is refused gives nothing back here.
+ *  - A stream on which blocks were freed must live until they are taken again, because another stream that takes one is
+ *    ordered behind it. Else the application calls tide_order(stack, TIDE_STREAM_ALL, 0) when it destroys streams.
+ *  - Chunks from upstream are not merged, even where they touch: a request does not span two.
+ *  - Requests of up to 1 MiB are rounded up by a sixteenth at most, or by a third where the thread's cache has a block
+ *    of about that size.
+ *  - Fragmentation: a request fails where enough bytes are free but not contiguous.
+ *  - A request of another layer that upstream refuses does not make the pool release memory.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,17 +1,17 @@
 /*
- * prefetch: move managed memory to where it is to be used when it is allocated.
+ * prefetch: on allocation, move managed memory to the place where it will be used.
  *
  * Usage: prefetch(to=device|host, above=SIZE)
- *     to     where: the device of the memory below unless given
- *     above  requests of no more than SIZE are left where they are
+ *     to     the place; the device of the memory below unless given
+ *     above  requests of up to SIZE are not moved
  *
- * Example: large blocks are on the device before the first kernel looks for them there:
+ * Example: large blocks are on the device before the first kernel needs them there:
  *     prefetch(above=64KiB) | managed
  *
  * LIMITATIONS
- *  - Only memory that is managed can be moved; over a pool of large blocks each block is moved whenever it is handed
- *    out, which costs little where it is there already.
- *  - It is the driver's to keep the memory there; managed(preferred=device) asks for that.
+ *  - Only managed memory can be moved. Over a pool of large blocks each block is moved whenever it is handed out, which
+ *    costs little where it is there already.
+ *  - The driver may move the memory away again; managed(preferred=device) asks it not to.
  */
 #include <tidemark/prefetch.h>
 

@@ -1,20 +1,20 @@
 /*
- * retry: where upstream has no memory, have some made free and ask again.
+ * retry: where upstream has no memory, release idle memory and try again.
  *
  * Usage: retry([COUNT] [, any])
- *     COUNT  how often upstream is asked again, from 1 to 1000; 2 unless given
- *     any    after any failure, not only for want of memory
+ *     COUNT  how often the request is repeated, from 1 to 1000; 2 unless given
+ *     any    after any failure, not only for lack of memory
  *
- * Example: before a request fails, the pool gives back what it holds, and the device is waited for:
+ * Example: before a request fails, the pool returns its idle chunks, and the host waits for the device:
  *     retry | pool(maximum=8GiB) | driver
  *
- * Stack text has what stands below trimmed; an application's own function can empty its caches instead
- * (tide_retry_create).
+ * From stack text, the layer trims the layers below it. With tide_retry_create it can call a function of the
+ * application instead, which may empty the application's caches.
  *
  * LIMITATIONS
- *  - A trim gives back what is idle; it moves nothing, and does not free what the application holds.
- *  - The wait for the device, from the second time on, blocks the host until all its work is done, and spoils a capture
- *    that is under way: a program that captures asks for one more try alone.
+ *  - A trim returns idle memory. It moves nothing, and does not free blocks that the application holds.
+ *  - From the second attempt on the layer waits for the device. That blocks the host until all work is done, and
+ *    invalidates a capture that is under way: a program that captures should use COUNT 1.
  */
 #include <tidemark/retry.h>
 

@@ -5,23 +5,23 @@
  *     LIMIT={STACK}      requests of up to LIMIT go through STACK, which ends in the layer that follows binning
  *     SMALLEST..LARGEST  a bin of `fixed` blocks for each power of two from SMALLEST to LARGEST
  *
- * Example: blocks of three sizes for what is small and frequent, the driver for the rest:
+ * Example: blocks of three sizes for small and frequent requests, the driver for the rest:
  *     binning(256KiB={fixed(256KiB)}, 1MiB..2MiB) | driver
  *
- * The bin is found by the size alone, at deallocation as at allocation, so that nothing is kept for an allocation.
- * Requests of 0 bytes go to the smallest bin; without bins, everything goes to the layer that follows.
+ * The size alone selects the bin, at deallocation as at allocation, so the layer stores nothing for each allocation.
+ * Requests of 0 bytes go to the smallest bin. Without bins, everything goes to the layer that follows.
  *
- * Bins that are added later (tide_binning_add) take over sizes of which other blocks are still out. What they give out
- * is noted by address, so that the rest finds its way to where it came from.
+ * A bin that is added later (tide_binning_add) serves sizes of which blocks of other bins are still outstanding. The
+ * layer notes the addresses of the new bin's blocks, so that each deallocation reaches the resource that served it.
  *
  * LIMITATIONS
- *  - A size given back that belongs into another bin goes to that one; `fixed` bins notice.
- *  - A bin's failure is the request's: no larger bin is tried. An alignment over 256 bytes fails in a `fixed` bin.
- *  - Figures are those of the layer that follows: for it all the blocks of a bin are in use.
- *  - Streams are ordered through the layer that follows, which must serve the same device; behind TIDE_STREAM_ALL
- *    through every bin, too, so that those which keep blocks forget their streams.
- *  - Bins that are added later cost a short lock for each call that they serve. A trace that is being recorded lists
- *    the bins that were there when it began.
+ *  - A deallocation with a wrong size that belongs to another bin goes to that bin; `fixed` bins detect it.
+ *  - Where a bin fails, the request fails: no larger bin is tried. An alignment over 256 bytes fails in a `fixed` bin.
+ *  - Figures are those of the layer that follows, for which all blocks of a bin are in use.
+ *  - Streams are ordered through the layer that follows, which must serve the same device. An order behind
+ *    TIDE_STREAM_ALL also goes through every bin, so that bins which keep blocks forget their streams.
+ *  - A bin that is added later costs a short lock for each call that it serves. A trace that is being recorded lists
+ *    only the bins that existed when it began.
  */
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -3,31 +3,32 @@
  *
  * Usage: fixed(SIZE [, preallocate=COUNT])
  *     SIZE         of every block
- *     preallocate  blocks to take from upstream at once, on stream 0; none unless asked for
+ *     preallocate  number of blocks to take from upstream at creation, on stream 0; none unless given
  *
  * Example: requests of 128 to 256 KiB reuse each other's blocks instead of calling the driver:
  *     binning(256KiB={fixed(256KiB, preallocate=8)}) | driver
  *
- * A request takes a block that was freed on its own stream; else one that was freed on another stream, behind
- * tide_order; else a new one from upstream; of the first two those that its own thread has allocated before are looked
- * for first. Where upstream refuses, all idle blocks go back to it, and it is asked
- * once more. No block is ever touched: what is known of them lies on the host.
+ * A request takes a block that was freed on its own stream; else one that was freed on another stream, ordered by
+ * tide_order; else a new one from upstream. Among the idle blocks it prefers those that its own thread allocated
+ * before. Where upstream refuses, the layer returns all its idle blocks and asks once more. It never touches the memory
+ * of a block: its records lie on the host.
  *
- * Blocks go back on stream 0, once that waits for all streams: those that they were freed on may be destroyed. That
- * blocks the host until the device is done, but comes only where streams cannot be ordered, and at the end.
+ * Blocks are returned on stream 0, after that has waited for all streams, because the streams on which they were freed
+ * may have been destroyed. The wait blocks the host until the device is done, but happens only where streams cannot be
+ * ordered, and at the end.
  *
- * It knows its pointers: one that it did not give out, or that was freed before, is TIDE_EPOINTER, a size or
- * alignment other than the allocation's TIDE_EMISMATCH.
+ * The layer knows its pointers. A deallocation returns TIDE_EPOINTER for a pointer that the layer did not hand out or
+ * that was freed before, and TIDE_EMISMATCH for another size or alignment than the allocation's.
  *
  * LIMITATIONS
- *  - Idle blocks go back under pressure in this layer only: what another layer over the same upstream is refused does
- *    not free them.
- *  - A stream on which blocks were freed must live until they are taken again, as another stream that takes one over
- *    is ordered behind it; or the application calls tide_order(stack, TIDE_STREAM_ALL, 0) when it destroys streams.
- *  - Where the order behind all streams fails at the end, the blocks stay with upstream, and a warning says so.
+ *  - Only a refusal in this layer makes it return idle blocks. A request of another layer that the same upstream
+ *    refuses does not.
+ *  - A stream on which blocks were freed must live until they are taken again, because another stream that takes one is
+ *    ordered behind it. Else the application calls tide_order(stack, TIDE_STREAM_ALL, 0) when it destroys streams.
+ *  - Where the final order behind all streams fails, the blocks stay with upstream, and a warning says so.
  *  - Requests of 0 bytes get NULL and take no block.
- *  - TIDE_QUERY_BYTES_USED is what was asked for, TIDE_QUERY_BYTES_RESERVED all blocks; it knows no
- *    highs of them. Other figures are upstream's.
+ *  - TIDE_QUERY_BYTES_USED is the bytes requested, TIDE_QUERY_BYTES_RESERVED those of all blocks. Their peaks are not
+ *    counted. Other figures are upstream's.
  */
 #include <stdlib.h>
 #include <string.h>

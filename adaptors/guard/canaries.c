@@ -1,4 +1,4 @@
-/* Writes canaries and patterns, and looks whether they are whole. */
+/* Writes canaries and fill patterns, and checks whether they are intact. */
 #include "config.h"
 
 #include <inttypes.h>

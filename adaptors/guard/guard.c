@@ -1,24 +1,26 @@
 /*
- * guard: find what writes past the ends of its memory, or into memory that was freed.
+ * guard: detect writes past the ends of a block, and into freed memory.
  *
  * Usage: guard(canary=SIZE, hold=SIZE)
  *     canary  bytes before and behind each block that nobody may write to; a power of two, 256 unless given
- *     hold    bytes of freed blocks that are kept, full of a pattern, to see who writes to them; 16 MiB unless given
+ *     hold    bytes of freed blocks that are kept, filled with a pattern, to detect writes; 16 MiB unless given
  *
- * Example: what has changed is told when a block is freed, and in the message sink:
+ * Example: damage is reported when a block is freed, and to the message sink:
  *     guard(hold=1GiB) | driver
  *
- * The canaries are filled when a block is handed out and looked at when it is freed; a freed block is looked at when it
- * leaves. tide_guard_check looks at all of them. On a device both happen in the order of the call's stream.
+ * The canaries are written when a block is handed out and checked when it is freed. A freed block is checked when it is
+ * given back to upstream. tide_guard_check checks all blocks at once. On a device, writes and checks follow the order
+ * of the call's stream.
  *
  * LIMITATIONS
- *  - Writes that miss the canaries, and reads, are not found; compute-sanitizer finds those, and is slower.
- *  - A deallocation on a device waits for its stream, so that what runs beside other work does not any more.
- *  - In a stream that is captured into a graph nothing is looked at, and what is freed there is not held. Memory that
- *    the host looks at itself, as that of pinned and managed, is not to be freed while any stream is captured.
- *  - Each block takes two canaries more, and the first one up to its alignment: the layers below see these sizes.
- *  - TIDE_QUERY_BYTES_USED is what was asked for, TIDE_QUERY_BYTES_RESERVED with canaries and freed blocks; it knows no
- *    highs of them.
+ *  - Reads, and writes beyond the canaries, are not detected; compute-sanitizer detects those, and is slower.
+ *  - A deallocation on a device waits for its stream, so work that used to overlap may no longer do so.
+ *  - While a stream is captured into a graph, nothing is checked, and blocks freed in it are not held. Memory that the
+ *    host checks itself (pinned, managed) must not be freed while any stream is captured.
+ *  - Each block takes two canaries more, the first one enlarged to the block's alignment. The layers below see these
+ *    sizes.
+ *  - TIDE_QUERY_BYTES_USED is the bytes requested, TIDE_QUERY_BYTES_RESERVED includes canaries and freed blocks. Their
+ *    peaks are not counted.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Blocks with room around them, handed out or held. */
+/* Blocks that have canaries around them, handed out or held after their free. */
 #include "adaptors/guard/watched-blocks.h"
 
 #include "src/resource/resource.h"

@@ -1,28 +1,29 @@
 /*
- * limit: refuse what would take the bytes or the allocations outstanding past a bound.
+ * limit: refuse requests that would take the bytes or the number of allocations outstanding past a bound.
  *
  * Usage: limit(BYTES [, alignment=256] [, count=N] [, soft=BYTES] [, budget=NAME])
- *     BYTES      the bound: 4GiB, or a share of the device's memory such as 25%; may be left out beside a count
- *     alignment  power of two that each request counts rounded up to; 256 unless said otherwise, 1 counts the bytes
+ *     BYTES      the bound: 4GiB, or a share of the device's memory such as 25%; optional where count is given
+ *     alignment  power of two that each request counts rounded up to; 256 unless given, 1 counts the bytes
  *                requested
  *     count      the most allocations outstanding
  *     soft       a warning when the bytes outstanding pass this
- *     budget     limits with the same name count together, whichever stack they are in
+ *     budget     limits with the same name share one account, whichever stack they are in
  *
- * Example: what runs below never holds more than 4 GiB of the device at once, as a program on a smaller card would:
+ * Example: the program never holds more than 4 GiB of the device at once, as if it ran on a smaller card:
  *     log(trace.db) | limit(4GiB) | driver
  *
- * A request reserves its bytes in one step that takes place only where they fit. So no request is refused because of
- * another one that was refused, and the bytes outstanding below never pass the bound at any moment: they are reserved
- * before upstream is called, and given back once upstream has taken the memory back. The account, which threads keep
- * apart from each other until the bound is near, is src/account/ledger.h's.
+ * A request reserves its bytes in one atomic step, which happens only where they fit. So a refused request never causes
+ * the refusal of another one. Bytes are reserved before upstream is called and given back after upstream has taken the
+ * memory back. So the bytes outstanding below never pass the bound at any moment. src/account/ledger.h keeps the
+ * account; threads count apart from each other until the bound is near.
  *
  * LIMITATIONS
- *  - A deallocation gives its bytes back only when upstream's has returned. Until then another thread may be refused,
- *    though the memory is about to be free; the other order would let it reach upstream before the memory is back.
- *  - Order matters: over a pool the limit bounds what is requested, under one what the pool holds.
- *  - Rounding is a count, not a request: upstream gets the size that was asked for.
- *  - Above the soft limit threads share one counter, so that every crossing is seen: then they are slower.
+ *  - A deallocation gives its bytes back only after upstream's has returned. Until then another thread may be refused,
+ *    though the memory is about to be free. The other order would let that thread reach upstream before the memory is
+ *    free.
+ *  - Order matters: over a pool the limit bounds the bytes requested, below a pool it bounds the pool's chunks.
+ *  - Rounding affects only the count: upstream gets the size that was requested.
+ *  - Above the soft limit threads share one counter, so that every crossing is seen, and are slower.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,23 +1,25 @@
 /*
- * log: record what passes through into an SQLite trace.
+ * log: record all calls that pass through into an SQLite trace.
  *
  * Usage: log(PATH, overwrite=false, clock=auto|tsc|monotonic, overflow=wait|drop, cupti=auto|calls|memory|off,
- * samples=auto|every|off, ring=1MiB, backlog=128MiB, callstack=0, unwind=auto|fp|dwarf), or log without a path below
- * another: it records into the trace of the one above, with call stacks or without, as it says itself.
+ * samples=auto|every|off, ring=1MiB, backlog=128MiB, callstack=0, unwind=auto|fp|dwarf). A log below another one may
+ * have no path: it records into the trace of the log above, with its own setting of callstack.
  *
  * Example: log(trace.db) | statistics | limit(4GiB) | log | driver
  *
- * The life of an allocation in the trace begins when its call has returned and ends when the call that frees it
- * begins: exactly as long as the caller may use it, and two lives of one address never overlap. Over layers that do
- * next to nothing but pass a call on, the end of the one call of the driver is that of the event: a reading of the
- * clock less.
+ * In the trace, an allocation lives from the return of its call to the begin of the call that frees it. That is exactly
+ * as long as the caller may use it, so two lives of one address never overlap. Over layers that do next to nothing but
+ * pass a call on, the end of the driver's one call serves as the end of the event, which saves one reading of the
+ * clock.
  *
- * A second log of the same path, in the stack or in another one of the process, records into the same trace, with the
- * options that it was opened with.
+ * A second log of the same path, in this stack or in another one of the process, records into the same trace, with the
+ * options with which it was opened.
  *
- * LIMITATIONS: It records what passes through at its place in the stack: above `limit` the requests that are refused
- * too, below it those that reach upstream. Must not be called from a signal handler. At most 65,535 layers in one
- * trace.
+ * LIMITATIONS
+ *  - It records the calls at its place in the stack: above `limit` also the refused requests, below it only those that
+ *    reach upstream.
+ *  - It must not be called from a signal handler.
+ *  - One trace has at most 65,535 layers.
  */
 #include "config.h"
 

@@ -1,4 +1,4 @@
-/* Opens the trace of a log: numbers the layers below it, has the logs among them join, and the bases watched. */
+/* Opens the trace of a log: numbers the layers below it, attaches the logs among them, and watches the bases. */
 #include "config.h"
 
 #include <pthread.h>

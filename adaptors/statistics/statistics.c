@@ -1,27 +1,27 @@
 /*
- * statistics: count how much is outstanding, how much at most, and how much in all.
+ * statistics: count the bytes and allocations outstanding, their peaks and their totals.
  *
  * Usage: statistics [(tags)]
- *     tags  count by tag, too: how much did each part of the program allocate
+ *     tags  also count for each tag: how much did each part of the program allocate
  *
- * Example: what one phase of a program needs on top of what stands already:
+ * Example: the memory that one phase of a program needs beyond what is already allocated:
  *     tide_statistics_push(statistics, NULL);
  *     phase();
  *     tide_statistics_pop(statistics, &phase_statistics);
  *
- * An allocation counts once upstream has succeeded, and comes off before upstream takes it back. So a failed attempt
- * never shows, and `current` is never more than what upstream has outstanding: over a limit, a peak never passes it.
+ * An allocation is added after upstream has succeeded, and subtracted before upstream takes it back. So a failed
+ * attempt never shows, and `current` never exceeds what upstream has outstanding: the peak over a limit never passes
+ * that limit.
  *
- * Every call counts at one moment between its begin and its end, bytes and allocation at the same; the figures are
- * those of the order of these moments. That threads count apart from each other, and the peak is still exact, is
- * src/account/ledger.h's work.
+ * Every call takes effect at one moment between its begin and its end, in bytes and number at once. The figures follow
+ * the order of these moments. src/account/ledger.h lets threads count apart from each other and keeps the peak exact.
  *
  * LIMITATIONS
  *  - Push and pop nest for the whole resource, not for each thread.
- *  - Bytes are as requested; what alignment, bins and pools add is seen by another `statistics` below them.
- *  - It knows no pointers: a wrong size given back is not noticed here.
+ *  - Bytes are as requested. A second `statistics` further down counts what alignment, bins and pools add.
+ *  - It knows no pointers: it does not detect a deallocation with a wrong size.
  *  - Reading, push and pop stop all threads for some microseconds.
- *  - Counters by tag are for hundreds of tags: a thread that goes through thousands of them looks for its part of each.
+ *  - Counters by tag are for hundreds of tags: a thread that uses thousands has to search for its part of each.
  */
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* Keeps what `track` knows of addresses. */
+/* The table of live blocks of `track`, by address. */
 #include "config.h"
 
 #include <stdatomic.h>

@@ -1,23 +1,24 @@
 /*
- * track: know every block that is outstanding, and refuse frees that are wrong.
+ * track: know every block that is outstanding, and refuse wrong frees.
  *
  * Usage: track [(callstack=DEPTH, unwind=auto|fp|dwarf)]
  *     callstack  frames of the call stack that is kept with each block; none unless given
- *     unwind     how it is taken
+ *     unwind     how the call stack is unwound
  *
- * Example: what a program has not freed, and from where it was allocated:
+ * Example: list the blocks that a program has not freed, with the call stacks of their allocations:
  *     tide_stack_parse("track(callstack=16) | driver", &memory);
  *     run();
  *     tide_track_report_text(memory, 10, text, sizeof(text), NULL);
  *
- * A block is known once upstream has given it, and forgotten before upstream takes it back: its address may come again
- * on another thread at once. A free that is wrong never reaches upstream, and the block that it names lives on.
+ * A block enters the table after upstream has returned it, and leaves it before upstream takes it back, because another
+ * thread may get its address at once. A wrong free never reaches upstream, and the block that it names stays live.
  *
  * LIMITATIONS
- *  - A wrong free is noticed where it passes through: place it above the layers that it is to protect.
- *  - An address that was freed, given out again and then freed once more by its first owner is no double free here.
+ *  - A wrong free is detected where it passes through: place this layer above those that it is to protect.
+ *  - Where an address was freed, handed out again and then freed once more by its first owner, no double free is
+ *    detected.
  *  - Of allocations of 0 bytes, which have no address, only the number is kept.
- *  - Not from a signal handler. Call stacks of code without frame pointers cost microseconds each.
+ *  - It must not be called from a signal handler. Call stacks of code without frame pointers cost microseconds each.
  */
 #include "config.h"
 
