@@ -1,9 +1,9 @@
-/* What threads keep of the pieces that they free; see cache.h. */
+/* Caches of freed pieces, one for each thread; see cache.h. */
 #include "src/suballoc/cache.h"
 
 static void cache_leave(struct tidei_slots *slots, struct tidei_slot *slot);
 
-/* A size that is kept at all has room for a few pieces. */
+/* Even the largest cached size leaves room for this many pieces. */
 uint64_t
 tidei_cache_class_bytes(uint64_t most_bytes, uint64_t granule)
 {
@@ -33,8 +33,8 @@ tidei_cache_fini(struct tidei_cache *cache)
 }
 
 /*
- * Free what lies in a bin behind the first `keep` pieces. With the chunk heap's lock: so nobody who has closed the
- * slots and then takes the lock finds a piece that is in neither.
+ * Free the pieces of a bin behind the first `keep` ones. The caller holds the chunk heap's lock, so a thread that has
+ * closed the slots and then takes the lock finds every piece in a bin or in the heap.
  */
 static void
 bin_free(struct tidei_cache *cache, struct tidei_cache_slot *slot, struct tidei_cache_stream *own,
@@ -56,7 +56,9 @@ bin_free(struct tidei_cache *cache, struct tidei_cache_slot *slot, struct tidei_
     }
 }
 
-/* All of a stream's pieces, or the older half of each bin; none where the host has no memory to note the stream. */
+/*
+ * Free all of a stream's pieces, or the older half of each bin; none where the host has no memory to note the stream.
+ */
 static void
 stream_free(struct tidei_cache *cache, struct tidei_cache_slot *slot, struct tidei_cache_stream *own, bool half)
 {
@@ -72,7 +74,7 @@ stream_free(struct tidei_cache *cache, struct tidei_cache_slot *slot, struct tid
     }
 }
 
-/* Free all that a slot holds, and forget its streams. With the lock. */
+/* Free all pieces of a slot, and forget its streams. The caller holds the lock. */
 static void
 slot_free(struct tidei_cache *cache, struct tidei_cache_slot *slot)
 {
@@ -86,7 +88,7 @@ slot_free(struct tidei_cache *cache, struct tidei_cache_slot *slot)
     slot->stream_count = kept;
 }
 
-/* The thread has ended: its count of bytes in use stays where it is, and goes on with the next thread. */
+/* The thread has ended. Its count of bytes in use stays in the slot, and the next thread continues it. */
 static void
 cache_leave(struct tidei_slots *slots, struct tidei_slot *slot)
 {
@@ -100,7 +102,7 @@ cache_leave(struct tidei_slots *slots, struct tidei_slot *slot)
     tidei_lock_release(&cache->chunk_heap->lock);
 }
 
-/* What a thread may keep as things are. With the lock. */
+/* The current upper bound of a thread's cache. The caller holds the lock. */
 static uint64_t
 cache_share(const struct tidei_cache *cache)
 {
@@ -135,7 +137,7 @@ tidei_cache_gather(struct tidei_cache *cache)
     tidei_slots_resume(&cache->slots);
 }
 
-/* Bytes of the largest piece that a slot holds. */
+/* The bytes of the largest piece that a slot holds. */
 static uint64_t
 slot_largest(const struct tidei_cache_slot *slot)
 {
@@ -178,7 +180,10 @@ tidei_cache_open(struct tidei_cache *cache)
     tidei_slots_resume(&cache->slots);
 }
 
-/* A full bin's older half; else the older halves of all; else all of it, so that there is room for another stream. */
+/*
+ * Make room: free a full bin's older half; else the older halves of all bins; else all pieces, so that another stream
+ * has room.
+ */
 static void
 slot_make_room(struct tidei_cache *cache, struct tidei_cache_slot *slot, unsigned size_class, tide_stream stream)
 {
@@ -199,7 +204,7 @@ slot_make_room(struct tidei_cache *cache, struct tidei_cache_slot *slot, unsigne
         bin_free(cache, slot, own, &own->bins[size_class], TIDEI_CACHE_DEPTH / 2, number);
 }
 
-/* Keep the piece, in the place of others where the bound wants it; false where there is no room nevertheless. */
+/* Keep the piece, and free others for it if the bound requires that; false where there is no room nevertheless. */
 static bool
 slot_keep(struct tidei_cache *cache, struct tidei_cache_slot *slot, struct tidei_piece *piece, tide_stream stream)
 {
@@ -217,7 +222,9 @@ cache_keep_instead(struct tidei_cache *cache, struct tidei_piece *piece, tide_st
     struct tidei_cache_slot *slot;
     bool kept = false;
 
-    /* The lock first: inside nobody waits. This thread has its slot already, so that enter takes no mutex. */
+    /*
+     * The lock comes first, because a thread inside its slot must not wait. The slot exists, so enter takes no mutex.
+     */
     tidei_chunk_heap_enter(cache->chunk_heap);
     slot = (struct tidei_cache_slot *)tidei_slot_enter(&cache->slots);
     if (slot != NULL) {

@@ -1,13 +1,12 @@
 /*
- * What each thread keeps of the small pieces that it frees, by stream and size class, for its own next requests: the
- * common pair of calls touches nothing that another thread writes.
+ * Caches of small freed pieces: each thread keeps some, by stream and size class, for its own next requests. An
+ * allocation and a free that the cache serves write no memory that other threads write.
  *
- * A thread keeps a bounded number of bytes, more of a large pool than of a small one: with many blocks live there is
- * more to be freed before the next request of that size. How many of each size are freed before as many are asked for
- * is a matter of chance: with N blocks live of a class some square root of N. Where threads wait for the chunk heap's
- * lock they keep more and more, until they wait no longer. What a thread keeps is freed into the chunk heap in halves
- * where there is too much of it, and as a whole where it ends, where the chunk heap gathers before a request fails, and
- * before the streams that it was freed on may go.
+ * A thread's cache has an upper bound, which is larger for a large pool: with many live blocks, more pieces of a size
+ * are freed before the next request of that size. Frees run ahead of requests by chance: with N live blocks of a class
+ * by about the square root of N. While threads wait for the chunk heap's lock, the bound rises until they no longer
+ * wait. A cache over its bound frees half of its pieces into the chunk heap. It frees all of them when its thread ends,
+ * when the chunk heap gathers before a request fails, and before the streams that they were freed on may be destroyed.
  */
 #ifndef TIDEI_CACHE_H
 #define TIDEI_CACHE_H
@@ -16,28 +15,30 @@
 #include "src/sync/slots.h"
 
 /*
- * Size classes that are cached, from the smallest on: up to 256 KiB where a granule is 256 bytes. Larger ones
- * cost less than the work on what is in them, and cut up a heap that they are kept from.
+ * Size classes that are cached, from the smallest on: up to 256 KiB with granules of 256 bytes. Larger blocks cost
+ * little beside the work on their contents, and without them in the heap it would fragment.
  */
 #define TIDEI_CACHE_CLASSES 113
-/* Granules of the largest of them; see tidei_class_of. */
+/* Granules of the largest cached class; see tidei_class_of. */
 #define TIDEI_CACHE_LARGEST UINT64_C(1024)
-/* Classes above that of a request that it may have a piece of: a quarter of the size, as an octave has 16 of them. */
+/*
+ * A request may take a piece from this many classes above its own: a quarter more bytes, as an octave has 16 classes.
+ */
 #define TIDEI_CACHE_NEAR 4
-/* Streams that a thread has pieces of at a time. */
+/* Streams of which one cache holds pieces at a time. */
 #define TIDEI_CACHE_STREAMS 8
-/* Pieces of one class and stream. */
+/* Pieces of one class and stream in a cache. */
 #define TIDEI_CACHE_DEPTH 64
 /*
- * What a thread may keep of any pool, and the part of what is reserved that all threads may keep of a large one, and
- * that of one whose lock threads wait for: see tidei_chunk_heap_enter.
+ * A thread may always cache LEAST_BYTES. Beyond that, all caches together may hold 1/SHARE of the reserved memory, or
+ * 1/CROWDED_SHARE while threads wait for the lock: see tidei_chunk_heap_enter.
  */
 #define TIDEI_CACHE_LEAST_BYTES   (UINT64_C(4) << 20)
 #define TIDEI_CACHE_SHARE         64
 #define TIDEI_CACHE_CROWDED_SHARE 4
 
 struct tidei_cache_bin {
-    struct tidei_piece *first; /* the one that was freed last; linked by next */
+    struct tidei_piece *first; /* last freed first; linked by next */
     uint32_t count;
 };
 
@@ -51,32 +52,32 @@ struct tidei_cache_stream {
 struct tidei_cache_slot {
     struct tidei_slot slot;
     uint32_t stream_count;
-    uint64_t most_bytes; /* that it keeps; 0: the thread has freed nothing so far */
-    int64_t used_bytes;  /* as asked for: handed out here, less what was taken back here */
-    uint64_t bytes;      /* of the pieces in the bins */
-    uint64_t count;      /* of these */
+    uint64_t most_bytes; /* upper bound of `bytes`; 0: the thread has freed nothing so far */
+    int64_t used_bytes;  /* as requested: handed out here, less taken back here */
+    uint64_t bytes;      /* of all pieces in the bins */
+    uint64_t count;      /* pieces in the bins */
     struct tidei_cache_stream streams[TIDEI_CACHE_STREAMS];
 };
 
 struct tidei_cache {
     struct tidei_slots slots;
     struct tidei_chunk_heap *chunk_heap; /* borrowed */
-    uint64_t most_bytes;                 /* of each thread */
-    uint64_t largest_bytes;              /* of a piece that is kept */
-    uint64_t threads;                    /* that have freed anything; guarded by the chunk heap's lock */
+    uint64_t most_bytes;                 /* upper bound of one thread's cache */
+    uint64_t largest_bytes;              /* largest piece that is cached */
+    uint64_t threads;                    /* that have freed a block; guarded by the chunk heap's lock */
     unsigned granule_log2;
 };
 
-/* The largest piece that is kept where each thread may keep `most_bytes`; 0: none. */
+/* The size of the largest piece that is cached where each thread may keep `most_bytes`; 0: none. */
 uint64_t tidei_cache_class_bytes(uint64_t most_bytes, uint64_t granule);
 
-/* The chunk heap is there. `most_bytes` below a granule: nothing is kept. */
+/* `chunk_heap` must be initialized. Nothing is cached where `most_bytes` is below a granule. */
 void tidei_cache_init(struct tidei_cache *cache, struct tidei_chunk_heap *chunk_heap, uint64_t most_bytes);
 
-/* What the bins hold is forgotten: the chunk heap goes, too. */
+/* Forget the pieces in the bins: the chunk heap is destroyed, too. */
 void tidei_cache_fini(struct tidei_cache *cache);
 
-/* Free what all threads keep into the chunk_heap. */
+/* Free the pieces of all caches into the chunk heap. */
 void tidei_cache_gather(struct tidei_cache *cache);
 
 /* Sums over all slots. */
@@ -84,24 +85,21 @@ struct tidei_cache_sums {
     int64_t used_bytes;
     uint64_t bytes;
     uint64_t count;
-    uint64_t largest; /* bytes of one piece */
+    uint64_t largest; /* bytes of the largest piece */
 };
 
-/*
- * Keep all threads off their slots and the chunk heap's lock, and sum up all slots. Until tidei_cache_open.
- */
+/* Block all threads from their slots and the chunk heap's lock until tidei_cache_open, and sum up all slots. */
 void tidei_cache_close(struct tidei_cache *cache, struct tidei_cache_sums *out);
 void tidei_cache_open(struct tidei_cache *cache);
 
 /*
- * The slow side of tidei_cache_give, for what it has TAKEN: free others to make room for the piece where caches keep
- * its like, else free it itself. On failure it is live again.
- * Errors: TIDE_ENOMEM.
+ * The slow path of tidei_cache_give, for a piece that it has TAKEN. If pieces of this size are cached, free others to
+ * make room for it; else free the piece itself. On failure the piece is live again. Errors: TIDE_ENOMEM.
  */
 enum tide_status tidei_cache_put(struct tidei_cache *cache, struct tidei_piece *piece, size_t bytes, size_t alignment,
                                  tide_stream stream);
 
-/* This thread's bins of a stream; NULL where it has none. Inside the slot. */
+/* This thread's bins of a stream; NULL where it has none. The caller is inside the slot. */
 static inline struct tidei_cache_stream *
 tidei_cache_find(struct tidei_cache_slot *slot, tide_stream stream)
 {
@@ -112,7 +110,7 @@ tidei_cache_find(struct tidei_cache_slot *slot, tide_stream stream)
     return NULL;
 }
 
-/* The class of a request; TIDEI_CACHE_CLASSES or more where no cache has pieces for it. */
+/* The class of a request; TIDEI_CACHE_CLASSES or more where such requests are not cached. */
 static inline unsigned
 tidei_cache_class(const struct tidei_cache *cache, size_t bytes, size_t alignment)
 {
@@ -124,9 +122,9 @@ tidei_cache_class(const struct tidei_cache *cache, size_t bytes, size_t alignmen
 }
 
 /*
- * This thread's bin for a class: that one, or where it is empty one of the next, whose pieces are larger by a quarter
- * at most. A thread with a hundred blocks has one or two pieces of a class: of 100 requests 17 would have to take the
- * chunk heap's lock otherwise, where it is a quarter of one now, and threads would wait for each other.
+ * This thread's bin for a class. Where that is empty, one of the next classes, whose pieces are at most a quarter
+ * larger. A thread with a hundred blocks has one or two pieces of a class. Without the next classes, 17 of 100 requests
+ * would take the chunk heap's lock, where now a quarter of one does, and threads would wait for each other.
  */
 static inline struct tidei_cache_bin *
 tidei_cache_bin_near(struct tidei_cache_stream *own, unsigned size_class)
@@ -140,7 +138,7 @@ tidei_cache_bin_near(struct tidei_cache_stream *own, unsigned size_class)
     return NULL;
 }
 
-/* A block for the request into *out, where this thread has one. Wait-free. */
+/* Take a block for the request from this thread's cache; false where it has none. Wait-free. */
 static inline bool
 tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
@@ -173,7 +171,7 @@ tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide
     return bin != NULL;
 }
 
-/* This thread's bins of a stream, where it has room for a piece of theirs; inside the slot. */
+/* This thread's bins of a stream; NULL where there is no room for the piece. The caller is inside the slot. */
 static inline struct tidei_cache_stream *
 tidei_cache_room(struct tidei_cache_slot *slot, const struct tidei_piece *piece, tide_stream stream)
 {
@@ -192,7 +190,7 @@ tidei_cache_room(struct tidei_cache_slot *slot, const struct tidei_piece *piece,
     return own;
 }
 
-/* Keep a piece that is CACHED, where there is room; inside the slot. */
+/* Keep a CACHED piece; false where there is no room. The caller is inside the slot. */
 static inline bool
 tidei_cache_keep(struct tidei_cache_slot *slot, struct tidei_piece *piece, tide_stream stream)
 {
@@ -211,16 +209,16 @@ tidei_cache_keep(struct tidei_cache_slot *slot, struct tidei_piece *piece, tide_
     return true;
 }
 
-/* What came of an attempt to free a block. */
+/* The result of an attempt to free a block. */
 enum tidei_cache_given {
     TIDEI_CACHE_KEPT,
-    TIDEI_CACHE_TAKEN,  /* it is CACHED, and in no bin: to be freed with tidei_cache_put */
-    TIDEI_CACHE_NOT_IT, /* nothing has changed */
+    TIDEI_CACHE_TAKEN,  /* CACHED, but in no bin: free it with tidei_cache_put */
+    TIDEI_CACHE_NOT_IT, /* another block's piece; nothing has changed */
 };
 
 /*
- * Take back a block with these bytes and this alignment, where `piece` is it, and keep it where there is room. Nothing
- * but what is atomic is read of a piece before it is taken: another thread may be making it another one. Wait-free.
+ * Take back a block of this size and alignment if `piece` is that block, and keep it if there is room. Only the piece's
+ * atomic fields may be read before it is claimed, because another thread may be reusing the struct. Wait-free.
  */
 static inline enum tidei_cache_given
 tidei_cache_give(struct tidei_cache *cache, struct tidei_piece *piece, void *pointer, size_t bytes, size_t alignment,

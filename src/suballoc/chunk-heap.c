@@ -1,8 +1,6 @@
 /*
- * Hands out pieces of a heap under a lock, and gets its chunks from upstream; see chunk-heap.h.
- *
- * A static function that asks upstream for something is called with the lock, releases it meanwhile and has it again
- * on return.
+ * Hands out pieces of a heap under a lock, and gets its chunks from upstream; see chunk-heap.h. A static function that
+ * calls upstream is called with the lock held. It releases the lock for the call, and holds it again on return.
  */
 #include "src/suballoc/chunk-heap.h"
 
@@ -44,11 +42,11 @@ tidei_chunk_heap_forget_crowd(struct tidei_chunk_heap *chunk_heap)
     chunk_heap->entered = chunk_heap->waited = chunk_heap->crowd = 0;
 }
 
-/* The order of streams. */
+/* Stream order. */
 
 /*
- * Make stream `later` wait for all streams that the piece was freed on. Where that fails, the piece keeps its freed
- * runs, and does not belong to the stream.
+ * Make stream `later` wait for all streams on which the piece was freed. On failure the piece keeps its freed runs, and
+ * does not belong to `later`.
  */
 static enum tide_status
 chunk_heap_wait(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, uint32_t later)
@@ -77,8 +75,8 @@ chunk_heap_wait(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, 
 }
 
 /*
- * Make the request's stream wait for a piece that the heap has given for it. Where that fails the piece goes back, and
- * the result is NULL.
+ * Make the request's stream wait for the piece that the heap has given it. On failure the piece goes back, and the
+ * result is NULL.
  */
 static struct tidei_piece *
 chunk_heap_take_over(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece,
@@ -103,7 +101,7 @@ chunk_heap_take(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_req
     return chunk_heap_take_over(chunk_heap, tidei_heap_take(&chunk_heap->heap, request), request);
 }
 
-/* Chunks: how they come from upstream, and go back. */
+/* Chunks: taking them from upstream and returning them. */
 
 static void
 chunk_heap_unreserve(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
@@ -113,7 +111,8 @@ chunk_heap_unreserve(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 }
 
 /*
- * Count a chunk that has come, or with a negative number one that has gone. With the lock, which is why it is no sum.
+ * Add the bytes of a chunk that has arrived, or subtract (a negative number) those of one that was returned. The caller
+ * holds the lock, so no atomic addition is needed.
  */
 static void
 chunk_heap_hold(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
@@ -125,8 +124,8 @@ chunk_heap_hold(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 }
 
 /*
- * In the child of a fork() the threads that were calling upstream do not exist, and nobody is to wait for them. Chunks
- * that they were asking for never come, and chunks that they were about to give back are lost. Keeps the lock.
+ * In the child of a fork() the threads that were calling upstream do not exist, and nobody may wait for them. Chunks
+ * that they were requesting never arrive, and chunks that they were about to return are lost. Keeps the lock.
  */
 static void
 chunk_heap_note_fork(struct tidei_chunk_heap *chunk_heap)
@@ -145,7 +144,7 @@ chunk_heap_note_fork(struct tidei_chunk_heap *chunk_heap)
     atomic_store_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed);
 }
 
-/* What upstream cannot have meant: nothing that is ours may be touched by it. With the lock. */
+/* Reject a chunk from upstream that is invalid or overlaps this heap's memory. The caller holds the lock. */
 static enum tide_status
 chunk_heap_check_chunk(struct tidei_chunk_heap *chunk_heap, void *pointer, uint64_t bytes)
 {
@@ -164,8 +163,8 @@ chunk_heap_check_chunk(struct tidei_chunk_heap *chunk_heap, void *pointer, uint6
 }
 
 /*
- * Get a chunk of just these bytes with one call of upstream. A chunk that cannot be used goes back, unless that would
- * give away memory of this heap.
+ * Get a chunk of exactly this size with one call to upstream. A chunk that cannot be used is returned, unless that
+ * would free memory of this heap.
  */
 static enum tide_status
 chunk_heap_chunk_new(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream, bool keep)
@@ -206,7 +205,7 @@ chunk_heap_chunk_new(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
     return status;
 }
 
-/* Whether it is what other threads are asking upstream for that leaves no room below the maximum. With the lock. */
+/* Whether only the requests of other threads to upstream leave no room below the maximum. The caller holds the lock. */
 static bool
 chunk_heap_is_crowded(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 {
@@ -217,8 +216,8 @@ chunk_heap_is_crowded(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 }
 
 /*
- * Get a chunk of just these bytes, if that stays within the maximum, and count it. On failure *crowded says that the
- * room is only taken by what other threads are asking upstream for.
+ * Get a chunk of exactly this size, if that stays within the maximum, and count it. On failure *crowded says whether
+ * only other threads' requests to upstream take the room.
  */
 static enum tide_status
 chunk_heap_chunk_add(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream, bool keep, bool *crowded)
@@ -258,7 +257,7 @@ tidei_chunk_heap_begin(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
     return status;
 }
 
-/* The stream of the latest freed run: the one that need not wait for the most. */
+/* The stream of the latest freed run: ordering all others before it needs the fewest waits. */
 static uint32_t
 chunk_stream(const struct tidei_heap_chunk *chunk)
 {
@@ -271,7 +270,7 @@ chunk_stream(const struct tidei_heap_chunk *chunk)
     return latest->stream;
 }
 
-/* Give a chunk that is out of the heap back, behind the work of all streams that it was freed on. */
+/* Return a chunk that is out of the heap, ordered behind all streams on which it was freed. */
 static enum tide_status
 chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_chunk *chunk)
 {
@@ -292,8 +291,8 @@ chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, const struct tidei_
 }
 
 /*
- * Give the chunk that has been free for longest back to upstream, of those with no more than `most_bytes`; with `all`,
- * also the first one. False where there is none, or where it could not be given back, and is there as before.
+ * Return to upstream the chunk that has been free for longest, among those of at most `most_bytes`; with `all`, also
+ * the first one. False where there is none, or where returning failed and left it in the heap.
  */
 static bool
 chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes)
@@ -321,7 +320,7 @@ chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t mo
     return true;
 }
 
-/* Give free chunks back, as far as there are any, so that a new one of `bytes` does not raise the peak of them all. */
+/* Return free chunks, as far as there are any, so that a new one of `bytes` does not raise the peak. */
 static void
 chunk_heap_make_room(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 {
@@ -347,8 +346,8 @@ tidei_chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap)
 }
 
 /*
- * Wait until the chunks that are on their way to upstream have arrived or are back, and until `asking` of the threads
- * that ask upstream have their answers. A thread that itself asks upstream, or gives back to it, never waits here.
+ * Wait until the chunks that are being returned have arrived or are back, and until `asking` of the threads that call
+ * upstream have their answers. A thread that itself requests or returns a chunk never waits here.
  */
 static void
 chunk_heap_await_all(struct tidei_chunk_heap *chunk_heap, uint32_t asking)
@@ -364,7 +363,7 @@ chunk_heap_await_all(struct tidei_chunk_heap *chunk_heap, uint32_t asking)
     }
 }
 
-/* Where nothing fits: which size of chunk to ask upstream for, and what to do first. */
+/* Where nothing fits: choosing the size of a new chunk, and what to free first. */
 
 static uint64_t
 round_up(uint64_t bytes, uint64_t unit)
@@ -372,7 +371,7 @@ round_up(uint64_t bytes, uint64_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
-/* Let another thread have its answer from upstream, or give it a chunk back. With the lock, but not throughout. */
+/* Let one other thread finish its call to upstream. The lock is held at entry and return, but not in between. */
 static void
 chunk_heap_await(struct tidei_chunk_heap *chunk_heap)
 {
@@ -385,14 +384,14 @@ chunk_heap_await(struct tidei_chunk_heap *chunk_heap)
     } while (chunk_heap->asking > 0 && chunk_heap->answered + chunk_heap->returned == before);
 }
 
-/* What a request needs of a chunk, wherever that begins. */
+/* The bytes that a request needs in a chunk, whatever the chunk's address. */
 static uint64_t
 chunk_heap_least(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
 {
     return request->bytes + request->alignment - chunk_heap->options.granule;
 }
 
-/* What the policy wants a chunk for the request to have. */
+/* The size that the policy chooses for a new chunk for the request. */
 static uint64_t
 chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
 {
@@ -407,8 +406,8 @@ chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct tidei_
 }
 
 /*
- * A chunk for the request, of these bytes, or of half of that again and again where upstream refuses, but no less than
- * the request needs. *crowded says of a refusal that it is for the time being.
+ * Get a chunk for the request, of `bytes`, then of half as much again and again where upstream refuses, but no less
+ * than the request needs. *crowded says whether a refusal is temporary.
  */
 static enum tide_status
 chunk_heap_chunk_for(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request, uint64_t bytes,
@@ -426,7 +425,7 @@ chunk_heap_chunk_for(struct tidei_chunk_heap *chunk_heap, const struct tidei_hea
     }
 }
 
-/* Whatever fits, however it is cut: of the chunk that has just been added, or not. *out is NULL where nothing does. */
+/* Take any free piece that fits, from the newest chunk only or from all. *out is NULL where none fits. */
 static enum tide_status
 chunk_heap_take_hard(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
                      struct tidei_piece **out)
@@ -442,8 +441,8 @@ chunk_heap_take_hard(struct tidei_chunk_heap *chunk_heap, const struct tidei_hea
 }
 
 /*
- * The same with a chunk that has just been added for the request: out of that one alone where what fits best is memory
- * of another stream that the request's cannot be made to wait for.
+ * The same after a chunk was added for the request. Only that chunk is used where the best fit is memory of another
+ * stream that the request's stream cannot be made to wait for.
  */
 static enum tide_status
 chunk_heap_take_added(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
@@ -459,7 +458,7 @@ chunk_heap_take_added(struct tidei_chunk_heap *chunk_heap, const struct tidei_he
     return TIDE_OK;
 }
 
-/* Have what is in front of the chunk heap be freed here. With the lock, but not throughout. */
+/* Have the caches free their pieces into this heap. The lock is held at entry and return, but not in between. */
 static void
 chunk_heap_gather(struct tidei_chunk_heap *chunk_heap)
 {
@@ -469,11 +468,13 @@ chunk_heap_gather(struct tidei_chunk_heap *chunk_heap)
 }
 
 /*
- * Upstream has refused: use what is free however it is cut, with what caches held; else give all of it back, and ask
- * again. All over again where others have given something back, or have got a chunk that they need a part of, or keep
- * the maximum's last bytes for one that they ask for. Upstream may have refused because it was about to give the rest
- * to another thread: what becomes of those that ask is waited for, but that they ask is no reason to ask again, or
- * threads that are refused would keep each other at it.
+ * Upstream has refused: use any free memory, including the caches' pieces. Else return all of it, and request again.
+ * Repeat where other threads have returned something, or have got a chunk that may serve this request, or hold the last
+ * bytes below the maximum for a chunk that they are requesting.
+ *
+ * Upstream may have refused because it was about to give the rest to another thread. So wait for the answers of threads
+ * that are requesting. That they are requesting is no reason to repeat, or refused threads would keep each other
+ * repeating.
  */
 static enum tide_status
 chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
@@ -508,7 +509,7 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
     return refused;
 }
 
-/* A piece for a request that nothing fits so far: ask upstream. The caller holds the request's stream. */
+/* Serve a request that no free piece fits: call upstream. The caller holds the request's stream. */
 static enum tide_status
 chunk_heap_grow(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request, struct tidei_piece **out)
 {
@@ -517,7 +518,7 @@ chunk_heap_grow(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_req
 
     chunk_heap_note_fork(chunk_heap);
     do {
-        /* At the maximum a region, or a chunk of its own, may be too much for what fits somewhere else. */
+        /* At the maximum, a region or a chunk of its own may be too much for a request that fits somewhere else. */
         if (chunk_heap->options.maximum_bytes - chunk_heap_reserved(chunk_heap) < request->bytes) {
             status = chunk_heap_take_hard(chunk_heap, request, out);
             if (status != TIDE_OK || *out != NULL)
@@ -536,7 +537,7 @@ chunk_heap_grow(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_req
     return chunk_heap_press(chunk_heap, request, out);
 }
 
-/* The same without asking upstream. TIDE_ECAPACITY where nothing fits. */
+/* The same without calling upstream. TIDE_ECAPACITY where nothing fits. */
 static enum tide_status
 chunk_heap_press_free(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
                       struct tidei_piece **out)
@@ -552,7 +553,7 @@ chunk_heap_press_free(struct tidei_chunk_heap *chunk_heap, const struct tidei_he
 
 /* Pieces in and out. */
 
-/* Note what the piece is out for. With the lock. */
+/* Record the request that the piece serves. The caller holds the lock. */
 static void
 chunk_heap_hand_out(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, size_t bytes, size_t alignment)
 {
@@ -563,7 +564,7 @@ chunk_heap_hand_out(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *pie
     tidei_piece_set_word(piece, tidei_piece_live(bytes, alignment));
 }
 
-/* What the request needs of the heap; with the lock. */
+/* Translate the request for the heap. The caller holds the lock. */
 static enum tide_status
 chunk_heap_request(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment, tide_stream stream,
                    struct tidei_heap_request *out)
@@ -578,7 +579,7 @@ chunk_heap_request(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t ali
     return out->stream != TIDEI_STREAM_NONE ? TIDE_OK : chunk_heap_no_memory(chunk_heap);
 }
 
-/* A piece for the request; what is to be done where none fits holds its stream meanwhile. */
+/* A piece for the request. The slow path holds the request's stream meanwhile. */
 static enum tide_status
 chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment, tide_stream stream,
                     enum tide_status (*grow)(struct tidei_chunk_heap *chunk_heap,
@@ -619,7 +620,7 @@ tidei_chunk_heap_allocate_free(struct tidei_chunk_heap *chunk_heap, size_t bytes
     return chunk_heap_allocate(chunk_heap, bytes, alignment, stream, chunk_heap_press_free, out);
 }
 
-/* What `pointer` is when it cannot be freed; `piece` where it is one that is out. With the lock. */
+/* Report why `pointer` cannot be freed; `piece` is the piece that is out there, or NULL. The caller holds the lock. */
 static enum tide_status
 chunk_heap_refuse(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, void *pointer, size_t bytes,
                   size_t alignment)
@@ -701,7 +702,10 @@ tidei_chunk_heap_put(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *pi
     return status;
 }
 
-/* Before the order, which says nothing of work that is submitted, and then freed behind, while it waits. */
+/*
+ * Take the epoch before the order: the order does not cover work that is submitted, and memory freed behind it,
+ * meanwhile.
+ */
 uint64_t
 tidei_chunk_heap_order_begin(struct tidei_chunk_heap *chunk_heap)
 {
@@ -749,11 +753,14 @@ tidei_chunk_heap_release(struct tidei_chunk_heap *chunk_heap)
     tidei_lock_acquire(&chunk_heap->lock);
     while (chunk_heap_return_one(chunk_heap, true, UINT64_MAX))
         ;
-    chunk_heap_await_all(chunk_heap, 0); /* who releases arenas may be asking for one of them */
+    chunk_heap_await_all(chunk_heap, 0); /* a thread that releases arenas may be requesting for one of them */
     tidei_lock_release(&chunk_heap->lock);
 }
 
-/* What may go so that `keep_bytes` stay, whatever else is on its way to upstream. With the lock. */
+/*
+ * The bytes that may be returned so that `keep_bytes` stay, apart from chunks being returned. The caller holds the
+ * lock.
+ */
 static uint64_t
 chunk_heap_above(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
 {
@@ -779,14 +786,14 @@ tidei_chunk_heap_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
 
     if (chunk_heap_reserved(chunk_heap) <= keep_bytes)
         return TIDE_OK;
-    /* Streams that memory was freed on may be gone: no call may name one. */
+    /* Streams on which memory was freed may be destroyed: no call may name one. */
     status = tidei_chunk_heap_order_all(chunk_heap);
     if (status == TIDE_OK)
         tidei_chunk_heap_shrink(chunk_heap, keep_bytes);
     return status;
 }
 
-/* The most that chunks can have in all: what this layer may reserve, or upstream has. */
+/* Upper bound of all chunks together: this layer's maximum, or upstream's capacity. */
 static uint64_t
 chunk_heap_most(const struct tidei_chunk_heap *chunk_heap)
 {
@@ -818,8 +825,9 @@ tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource 
 }
 
 /*
- * Also what is out: it is upstream's, and nobody may use it from now on. Without order it stays there: that it is lost
- * does less harm than that somebody else gets it while the device still works on it.
+ * Returns chunks with live pieces, too: their memory is upstream's, and nobody may use it from now on. Where ordering
+ * fails the chunks are leaked, which does less harm than giving them to another user while the device still works on
+ * them.
  */
 void
 tidei_chunk_heap_fini(struct tidei_chunk_heap *chunk_heap)

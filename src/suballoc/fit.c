@@ -1,10 +1,10 @@
 /* Finds free pieces by size; see fit.h. */
 #include "src/suballoc/fit.h"
 
-/* Pieces of a class that are tried where some of them are too small. */
+/* Pieces of a request's own class that are tried, as some of them may be too small. */
 #define CLASS_TRIES 8
 
-/* The digits below the highest one, the first of them on the left. */
+/* The digits of the size below the highest one, shifted to the left end of the word. */
 static uint64_t
 tree_digits(uint64_t granules)
 {
@@ -13,9 +13,7 @@ tree_digits(uint64_t granules)
     return octave == 0 ? 0 : granules << (64 - octave);
 }
 
-/*
- * A piece that is in the tree has a parent, or is a root; one that hangs in a ring beside it has itself for a parent.
- */
+/* Whether a piece is a node. A node has a parent, or is a root; a piece in a node's ring has itself for a parent. */
 static bool
 tree_is_ringed(const struct tidei_piece *piece)
 {
@@ -56,7 +54,7 @@ tidei_tree_add(struct tidei_tree *tree, struct tidei_piece *piece, unsigned gran
     tree->octaves |= UINT64_C(1) << octave;
 }
 
-/* Where the tree points to a node. */
+/* The tree's pointer to a node. */
 static struct tidei_piece **
 tree_place(struct tidei_tree *tree, struct tidei_piece *node, unsigned octave)
 {
@@ -67,7 +65,7 @@ tree_place(struct tidei_tree *tree, struct tidei_piece *node, unsigned octave)
     return &parent->fit.child[parent->fit.child[1] == node];
 }
 
-/* Have `other` take the node's place, children included. */
+/* Put `other` in the node's place, with its children. */
 static void
 tree_replace(struct tidei_tree *tree, struct tidei_piece *node, struct tidei_piece *other, unsigned octave)
 {
@@ -80,7 +78,7 @@ tree_replace(struct tidei_tree *tree, struct tidei_piece *node, struct tidei_pie
     }
 }
 
-/* A node without children below `node`, which may be itself. */
+/* A leaf below `node`, or `node` itself. */
 static struct tidei_piece *
 tree_leaf(struct tidei_piece *node)
 {
@@ -104,7 +102,7 @@ tidei_tree_remove(struct tidei_tree *tree, struct tidei_piece *piece, unsigned g
         tree_replace(tree, piece, next, octave);
         return;
     }
-    /* Any node below has the digits that lead here: a leaf can take its place. */
+    /* Any node below has the digits that lead here, so a leaf can take its place. */
     leaf = tree_leaf(piece);
     *tree_place(tree, leaf, octave) = NULL;
     if (leaf != piece)
@@ -113,7 +111,7 @@ tidei_tree_remove(struct tidei_tree *tree, struct tidei_piece *piece, unsigned g
         tree->octaves &= ~(UINT64_C(1) << octave);
 }
 
-/* The smallest node below `node`, or itself: smaller ones lie on the left where both sides are there. */
+/* The smallest node in the tree under `node`: smaller ones lie on the left where there are both sides. */
 static struct tidei_piece *
 tree_smallest(struct tidei_piece *node)
 {
@@ -127,8 +125,8 @@ tree_smallest(struct tidei_piece *node)
 }
 
 /*
- * The smallest of at least `bytes` within one octave. The way down follows the digits of the size; what lies to the
- * right of it is larger throughout, and the last such branch has the smallest of these.
+ * The smallest piece of at least `bytes` within one octave. The path follows the digits of the size. All pieces to the
+ * right of the path are larger; the last branch to the right has the smallest of them.
  */
 static struct tidei_piece *
 tree_find_within(struct tidei_piece *node, uint64_t bytes, uint64_t digits)
@@ -167,7 +165,7 @@ tidei_tree_find(const struct tidei_tree *tree, uint64_t bytes, unsigned granule_
             return NULL;
         best = tree_smallest(tree->roots[octave + 1 + (unsigned)__builtin_ctzll(larger)]);
     }
-    return best->next; /* of the ring, so that the node stays where it is */
+    return best->next; /* from the ring, so that the node stays in the tree */
 }
 
 struct tidei_piece *
@@ -234,7 +232,7 @@ tidei_classes_remove(struct tidei_classes *classes, struct tidei_piece *piece, u
         classes->levels &= ~(UINT64_C(1) << class / TIDEI_FIT_STEPS);
 }
 
-/* The first piece of the first class from `class` on that has any. */
+/* The first piece of the first non-empty class from `class` on. */
 static struct tidei_piece *
 classes_from(const struct tidei_classes *classes, unsigned class)
 {

@@ -1,8 +1,8 @@
 /*
- * Finds free pieces by size: a tree that knows the smallest piece of at least a size, and classes that take constant
- * time and know one of about the right size.
+ * Finds free pieces by size: a tree finds the smallest piece of at least a size; classes find in constant time one of
+ * about the right size.
  *
- * Sizes are counted in granules, the least that a pool hands out. No locks: the caller has one.
+ * Sizes are counted in granules, the smallest unit that a pool hands out. No locks: the caller holds one.
  */
 #ifndef TIDEI_FIT_H
 #define TIDEI_FIT_H
@@ -12,26 +12,26 @@
 #define TIDEI_FIT_OCTAVES 48
 
 /*
- * Exact: for each power of two a tree by the digits of the size below its highest one; pieces of one size hang in a
- * ring at one node. A step for each digit at most, so logarithmic in the size, whatever their number.
+ * Exact search. Each power of two has a tree by the binary digits of the size below the highest one. Pieces of one size
+ * form a ring at one node. A search takes at most one step for each digit, however many pieces there are.
  */
 struct tidei_tree {
-    uint64_t octaves; /* a bit for each root that is there */
+    uint64_t octaves; /* a bit for each root that exists */
     struct tidei_piece *roots[TIDEI_FIT_OCTAVES];
 };
 
 void tidei_tree_add(struct tidei_tree *tree, struct tidei_piece *piece, unsigned granule_log2);
 void tidei_tree_remove(struct tidei_tree *tree, struct tidei_piece *piece, unsigned granule_log2);
 
-/* The smallest piece of at least `bytes`, one of those that were added last where several are; NULL where none is. */
+/* The smallest piece of at least `bytes`, among equals one of those added last; NULL where there is none. */
 struct tidei_piece *tidei_tree_find(const struct tidei_tree *tree, uint64_t bytes, unsigned granule_log2);
 
-/* The largest piece; NULL where none is. */
+/* The largest piece; NULL where there is none. */
 struct tidei_piece *tidei_tree_largest(const struct tidei_tree *tree);
 
 /*
- * Two levels: powers of two, each cut into 16 classes. A piece lies in the class that its size is not below; a class
- * that begins at a size or above it holds nothing smaller.
+ * Two levels: powers of two, each cut into 16 classes. A class holds the pieces from its size up to the next class's.
+ * So a class that begins at or above a size holds no smaller piece.
  */
 #define TIDEI_FIT_STEPS_LOG2 4u
 #define TIDEI_FIT_STEPS      (1u << TIDEI_FIT_STEPS_LOG2)
@@ -50,7 +50,7 @@ tidei_log2(uint64_t value)
     return 63u - (unsigned)__builtin_clzll(value);
 }
 
-/* The class that `granules` (not 0) is not below. */
+/* The class of a piece of `granules` (not 0): the last one that does not begin above it. */
 static inline unsigned
 tidei_class_of(uint64_t granules)
 {
@@ -62,7 +62,7 @@ tidei_class_of(uint64_t granules)
     return (exponent << TIDEI_FIT_STEPS_LOG2) + (unsigned)(granules >> exponent);
 }
 
-/* Granules up to where a class begins: what each piece of one class is cut to. */
+/* Round up to the size at which a class begins; each piece of one class is cut to that size. */
 static inline uint64_t
 tidei_class_round_up(uint64_t granules)
 {
@@ -82,11 +82,14 @@ void tidei_classes_add(struct tidei_classes *classes, struct tidei_piece *piece,
 void tidei_classes_remove(struct tidei_classes *classes, struct tidei_piece *piece, unsigned granule_log2,
                           enum tidei_links links);
 
-/* A piece of at least `bytes`, out of the smallest class where one is found in constant time; NULL where none is. */
+/*
+ * A piece of at least `bytes`, from its own class where a few tries find one, else from the next class that has any;
+ * NULL where there is none.
+ */
 struct tidei_piece *tidei_classes_find(const struct tidei_classes *classes, uint64_t bytes, unsigned granule_log2,
                                        enum tidei_links links);
 
-/* The largest piece; NULL where none is. Takes time for each piece of its class. TIDEI_LINKS_FIT alone. */
+/* The largest piece; NULL where there is none. Takes time for each piece of its class. TIDEI_LINKS_FIT only. */
 struct tidei_piece *tidei_classes_largest(const struct tidei_classes *classes);
 
 #endif

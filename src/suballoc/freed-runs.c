@@ -30,7 +30,6 @@ tidei_freed_runs_free(struct tidei_freed_run_slab *slab, struct tidei_freed_runs
     list->last = NULL;
 }
 
-/* Put `more` behind `list`; where both meet on one stream they are one freed run, as late as the later one. */
 void
 tidei_freed_runs_join(struct tidei_freed_run_slab *slab, struct tidei_freed_runs *list, struct tidei_freed_runs *more)
 {

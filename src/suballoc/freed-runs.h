@@ -1,4 +1,7 @@
-/* Lists of freed runs: which stream each byte of free memory was freed on, and when. No locks: the caller has one. */
+/*
+ * Lists of freed runs: the stream on which each byte of free memory was freed, and when. No locks: the caller holds
+ * one.
+ */
 #ifndef TIDEI_SUBALLOC_FREED_RUNS_H
 #define TIDEI_SUBALLOC_FREED_RUNS_H
 
@@ -34,7 +37,7 @@ void tidei_freed_runs_join(struct tidei_freed_run_slab *slab, struct tidei_freed
 void tidei_freed_runs_move_last(struct tidei_freed_run_slab *slab, struct tidei_freed_runs *from, uint64_t bytes,
                                 struct tidei_freed_runs *to);
 
-/* Have the runs that were freed up to `epoch` belong to `stream`, as if they had been freed now. */
+/* Assign the runs that were freed up to `epoch` to `stream`, as if they had been freed now. */
 void tidei_freed_runs_settle(struct tidei_freed_run_slab *slab, struct tidei_freed_runs *list, uint64_t epoch,
                              uint32_t stream);
 

@@ -6,21 +6,21 @@
 
 #include "src/tables/grow.h"
 
-/* Regions of the first size that the most bytes of all chunks have room for. */
+/* The bound of all chunks must have room for this many regions of the first size. */
 #define HEAP_REGIONS_LEAST 16
-/* Small pieces that a region has room for. */
+/* A region has room for at least this many small pieces. */
 #define HEAP_REGION_PIECES 4
 
-/* What one call may need: a region and a piece on either side in chunk and region, and their freed_runs. */
+/* Host memory that one call may need: a region and a piece on either side in chunk and region, and their freed runs. */
 #define HEAP_PIECES     6
 #define HEAP_FREED_RUNS 8
 #define HEAP_SPANS      2
 
 /* A free chunk is cut for a request that leaves less than a quarter of the request's size. */
 #define HEAP_CUT_MOST(bytes) ((bytes) + (bytes) / 4)
-/* A piece of the own stream is preferred where it is no larger than that, of what fits best. */
+/* A piece of the request's own stream is preferred up to this size, given the size of the best fit. */
 #define HEAP_OWN_MOST(bytes) ((bytes) + (bytes) / 4)
-/* Free chunks of one size that are looked at for one of the own stream. */
+/* Free chunks of one size that are searched for one of the request's stream. */
 #define HEAP_RING_TRIES 8
 
 static void
@@ -83,11 +83,11 @@ tidei_heap_round(const struct tidei_heap *heap, uint64_t bytes, enum tidei_zone 
 static uint64_t
 piece_state(const struct tidei_piece *piece)
 {
-    /* Relaxed: the states that are asked for here change with the lock alone. */
+    /* Relaxed: the states tested here change only under the lock. */
     return atomic_load_explicit(&piece->word, memory_order_relaxed) & TIDEI_PIECE_STATE;
 }
 
-/* Of a piece that is a region. */
+/* The span of a piece that is a region. */
 static struct tidei_piece *
 region_first(const struct tidei_piece *piece)
 {
@@ -116,7 +116,7 @@ piece_is_whole(const struct tidei_piece *piece)
     return piece->before == NULL && piece->after == NULL;
 }
 
-/* A chunk that is free and may go. */
+/* Whether a chunk is free and may be returned. */
 static bool
 piece_is_chunk(const struct tidei_piece *piece)
 {
@@ -148,7 +148,7 @@ span_list_remove(struct tidei_heap *heap, struct tidei_span *span)
         heap->newest = span->older;
 }
 
-/* Have a free piece be found. */
+/* Enter a free piece into the indexes. */
 static void
 index_add(struct tidei_heap *heap, struct tidei_piece *piece)
 {
@@ -189,7 +189,7 @@ index_remove(struct tidei_heap *heap, struct tidei_piece *piece)
                          TIDEI_LINKS_OWN);
 }
 
-/* Merge `right` into `left`, its neighbour; both are in no index. */
+/* Merge `right` into `left`, its neighbour; neither is in an index. */
 static void
 piece_merge(struct tidei_heap *heap, struct tidei_piece *left, struct tidei_piece *right)
 {
@@ -219,7 +219,7 @@ region_end(struct tidei_heap *heap, struct tidei_span *region)
 
 static bool heap_put_runs(struct tidei_heap *heap, struct tidei_piece *piece);
 
-/* Give the region that is kept, where there is one, back to its chunk. */
+/* Return the idle region, if any, to its chunk. */
 static void
 region_release(struct tidei_heap *heap)
 {
@@ -236,8 +236,8 @@ region_release(struct tidei_heap *heap)
 }
 
 /*
- * Free a piece that has its freed runs, with all that touches it. One free region is kept, so that a small request does
- * not make and end one again and again. True where a chunk became free.
+ * Free a piece that has its freed runs, and merge it with its free neighbours. One free region is kept, so that a
+ * single small request does not create and destroy one again and again. True where a chunk became free.
  */
 static bool
 heap_put_runs(struct tidei_heap *heap, struct tidei_piece *piece)
@@ -278,11 +278,11 @@ tidei_heap_put_back(struct tidei_heap *heap, struct tidei_piece *piece)
     return heap_put_runs(heap, piece);
 }
 
-/* The one freed run of a piece that was out says from now on that the piece is freed now, on `stream`. */
+/* Set the one freed run of a piece that was out: the piece is freed now, on `stream`. */
 static void
 heap_run_own(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream)
 {
-    /* The one that was kept for this, which held no stream. */
+    /* Kept for this moment; it holds no stream yet. */
     struct tidei_freed_run *freed_run = piece->freed_runs.first;
 
     freed_run->bytes = piece->bytes;
@@ -298,7 +298,7 @@ tidei_heap_put(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stre
     return tidei_heap_put_back(heap, piece);
 }
 
-/* Taking: where the pieces for requests come from, and which streams they have to wait for. */
+/* Taking pieces for requests, and the streams that they have to wait for. */
 
 static void
 piece_link_after(struct tidei_piece *piece, struct tidei_piece *other)
@@ -310,7 +310,7 @@ piece_link_after(struct tidei_piece *piece, struct tidei_piece *other)
     piece->after = other;
 }
 
-/* Take the bytes from `offset` out of a free piece that is in no index, and leave what is before and behind free. */
+/* Cut the bytes at `offset` out of a free piece that is in no index; the rest before and behind stays free. */
 static void
 piece_cut(struct tidei_heap *heap, struct tidei_piece **cut, uint64_t offset, uint64_t bytes)
 {
@@ -331,21 +331,21 @@ piece_cut(struct tidei_heap *heap, struct tidei_piece **cut, uint64_t offset, ui
         piece_link_after(piece, other);
         *cut = other;
     }
-    /* Now that the neighbours are known: a chunk is free only where its piece is whole. */
+    /* Only now that the neighbours are linked: a chunk counts as free only where its piece is whole. */
     if (offset > 0)
         index_add(heap, piece);
     if (behind > 0)
         index_add(heap, (*cut)->after);
 }
 
-/* What a free piece has to have so that the request fits wherever it begins. */
+/* The size of a free piece that fits the request whatever the piece's address. */
 static uint64_t
 request_need(const struct tidei_heap *heap, const struct tidei_heap_request *request)
 {
     return request->bytes + request->alignment - (UINT64_C(1) << heap->granule_log2);
 }
 
-/* One of the own stream in place of `best`, where it is not much larger. */
+/* A piece of the request's own stream in place of `best`, where it is not much larger. */
 static struct tidei_piece *
 heap_prefer_own(struct tidei_heap *heap, const struct tidei_heap_request *request, enum tidei_zone zone,
                 struct tidei_piece *best)
@@ -359,7 +359,7 @@ heap_prefer_own(struct tidei_heap *heap, const struct tidei_heap_request *reques
     return own != NULL && own->bytes <= HEAP_OWN_MOST(best->bytes) ? own : best;
 }
 
-/* A chunk that is free, of the own stream where several have the size. */
+/* A free chunk; among several of one size, one of the request's stream. */
 static struct tidei_piece *
 heap_find_chunk(struct tidei_heap *heap, const struct tidei_heap_request *request)
 {
@@ -396,8 +396,8 @@ heap_find_small(struct tidei_heap *heap, const struct tidei_heap_request *reques
 }
 
 /*
- * Take the request's bytes out of a free piece: the first ones, or the last where those are of the request's stream
- * and the first are not. It is MOVING, and in no table.
+ * Cut the request's bytes out of a free piece: the first ones, or the last where only those are of the request's
+ * stream. The result is MOVING, and in no table.
  */
 static struct tidei_piece *
 heap_take_from(struct tidei_heap *heap, struct tidei_piece *piece, const struct tidei_heap_request *request)
@@ -428,7 +428,7 @@ tidei_heap_region_bytes(const struct tidei_heap *heap)
     return bytes < TIDEI_HEAP_REGION_MOST ? UINT64_C(1) << tidei_log2(bytes) : TIDEI_HEAP_REGION_MOST;
 }
 
-/* A new region, free, with the freed runs of the memory that it takes. */
+/* Create a free region, with the freed runs of the memory that it takes. */
 static struct tidei_piece *
 heap_region_new(struct tidei_heap *heap, const struct tidei_heap_request *request)
 {
@@ -456,7 +456,7 @@ heap_region_new(struct tidei_heap *heap, const struct tidei_heap_request *reques
     return piece;
 }
 
-/* A free piece that the request fits into. */
+/* Find a free piece that fits the request. */
 static struct tidei_piece *
 heap_find(struct tidei_heap *heap, const struct tidei_heap_request *request)
 {
@@ -519,7 +519,7 @@ tidei_heap_wait(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t lat
             return true;
         }
     }
-    /* One is kept for when the piece is freed, so that this needs no memory; it holds no stream till then. */
+    /* Keep one run for the piece's free, which then needs no host memory; it holds no stream till then. */
     rest.first = list->first->next;
     tidei_freed_runs_free(&heap->freed_runs, &rest);
     list->first->next = NULL;
@@ -542,7 +542,7 @@ tidei_heap_waited(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t l
     }
 }
 
-/* Chunks: how they come and go, and what is found in them by its address. */
+/* Chunks: adding and taking them, and finding pieces in them by address. */
 
 /* The first chunk that ends behind `address`. */
 static size_t

@@ -5,7 +5,9 @@
 
 #define MAP_FIRST_BUCKETS_LOG2 9
 
-/* Pieces for two buckets, at most: for one in thirty of them there is no room where it belongs. */
+/*
+ * The table grows at this many pieces for two buckets. At this load one piece in thirty does not fit in its own bucket.
+ */
 #define MAP_LOAD_OF_TWO 7
 
 #define BUCKET_BEHIND_ONE  (UINT64_C(1) << TIDEI_BUCKET_BEHIND_SHIFT)
@@ -27,14 +29,14 @@ table_new(unsigned buckets_log2)
     return NULL;
 }
 
-/* Relaxed, here and below: only the holder of the lock writes, and this is it. */
+/* Relaxed, here and below: only the holder of the lock writes, and this thread holds it. */
 static uint64_t
 bucket_tags(const struct tidei_piece_bucket *bucket)
 {
     return atomic_load_explicit(&bucket->tags, memory_order_relaxed);
 }
 
-/* The number before its tag: who sees the tag sees the number. */
+/* Store the number before its tag, so that a thread that sees the tag sees the number. */
 static void
 bucket_put(struct tidei_piece_bucket *bucket, uint32_t number, unsigned place, uint64_t tag)
 {
@@ -44,7 +46,10 @@ bucket_put(struct tidei_piece_bucket *bucket, uint32_t number, unsigned place, u
     atomic_store_explicit(&bucket->tags, tags, memory_order_release); /* pairs as in tidei_piece_map_find */
 }
 
-/* One more lies behind, or one less; a count that was at its most once is nobody's word for how many there are. */
+/*
+ * Count one more, or one less, of the bucket's pieces in later buckets. A count that has reached its maximum stays
+ * there, because it no longer is exact.
+ */
 static void
 bucket_count(struct tidei_piece_bucket *bucket, bool more)
 {
@@ -53,7 +58,7 @@ bucket_count(struct tidei_piece_bucket *bucket, bool more)
     if (tidei_bucket_behind(tags) == BUCKET_BEHIND_MOST)
         return;
     tags = more ? tags + BUCKET_BEHIND_ONE : tags - BUCKET_BEHIND_ONE;
-    /* Release, as in bucket_put: whoever sees this word in place of that one sees the numbers, too. */
+    /* Release, as in bucket_put: a thread that sees this word instead of that one sees the numbers, too. */
     atomic_store_explicit(&bucket->tags, tags, memory_order_release);
 }
 
@@ -136,7 +141,7 @@ bucket_number(const struct tidei_piece_bucket *bucket, unsigned place)
     return atomic_load_explicit(&bucket->numbers[place], memory_order_relaxed);
 }
 
-/* The place of a piece in the bucket, where it is there; else TIDEI_BUCKET_PIECES. */
+/* The place of a piece in the bucket; TIDEI_BUCKET_PIECES where it is not there. */
 static unsigned
 bucket_find(const struct tidei_piece_bucket *bucket, const struct tidei_piece *piece, uint64_t wanted)
 {

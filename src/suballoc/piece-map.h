@@ -1,14 +1,14 @@
 /*
- * Pieces that are out, by their addresses: a hash table of buckets of half a cache line each, with the numbers of six
- * pieces, and a byte of the hash of each of them, its tag. One comparison of all tags says which may be the one.
+ * Finds the pieces that are out by address. A hash table has buckets of half a cache line, each with the numbers of six
+ * pieces and one tag for each, a byte of its hash. One comparison of all tags yields the candidates.
  *
- * Why so dense: with 100,000 blocks that are freed in random order neither a block's bucket nor what is known of it is
- * in a cache that is near. What is known of 100,000 blocks never is; the table is, with 1 MiB for them of the 2 MiB
- * that a core's second cache has today. Slots with addresses and pointers to pieces took 4 MiB: a pair of a random free
- * and a new block took 204 ns, and 156 since (the lower quarter of 21 runs in turns, other work beside them).
+ * Why so dense: when 100,000 blocks are freed in random order, each free misses the caches for its bucket and for its
+ * piece. The pieces of 100,000 blocks fit into no near cache. The table does: it takes 1 MiB of the 2 MiB of today's
+ * second-level caches. Slots with addresses and pointers to pieces took 4 MiB, and a random free with an allocation
+ * took 204 ns; it takes 156 ns now (lower quartile of 21 alternating runs, with other work on the machine).
  *
- * Who has the lock changes it; anybody looks things up. Tables that have become too small stay until the end, as
- * somebody may be reading them; together they are smaller than the one in use.
+ * The holder of the lock changes the table; any thread looks up. A replaced table stays until the end, because another
+ * thread may be reading it. All replaced tables together are smaller than the one in use.
  */
 #ifndef TIDEI_PIECE_MAP_H
 #define TIDEI_PIECE_MAP_H
@@ -19,15 +19,15 @@
 #define TIDEI_BUCKET_PIECES 6
 
 struct tidei_piece_bucket {
-    /* A byte for each piece, 0: none. Above them, the number of pieces that belong here and lie behind. */
+    /* One byte for each piece, 0: none. The upper 16 bits count pieces of this bucket that lie in later ones. */
     _Alignas(32) _Atomic uint64_t tags;
-    _Atomic uint32_t numbers[TIDEI_BUCKET_PIECES]; /* of the pieces, in their store */
+    _Atomic uint32_t numbers[TIDEI_BUCKET_PIECES]; /* of the pieces, in their slab */
 };
 
 struct tidei_piece_table {
-    struct tidei_piece_table *smaller;  /* owns; what was in use before */
+    struct tidei_piece_table *smaller;  /* owns; the table that this one replaced */
     size_t mask;                        /* buckets - 1 */
-    unsigned shift;                     /* what is left of a hash is the bucket */
+    unsigned shift;                     /* hash >> shift is the bucket */
     struct tidei_piece_bucket *buckets; /* owns */
 };
 
@@ -40,7 +40,7 @@ struct tidei_piece_map {
 enum tide_status tidei_piece_map_init(struct tidei_piece_map *map, const struct tidei_slab *pieces);
 void tidei_piece_map_fini(struct tidei_piece_map *map);
 
-/* Make room for one more; false where the host has no memory. */
+/* Reserve room for one more piece; false where the host has no memory. */
 bool tidei_piece_map_reserve(struct tidei_piece_map *map);
 void tidei_piece_map_add(struct tidei_piece_map *map, struct tidei_piece *piece);
 void tidei_piece_map_remove(struct tidei_piece_map *map, const struct tidei_piece *piece);
@@ -55,28 +55,31 @@ tidei_piece_hash(uintptr_t address)
 #define TIDEI_BUCKET_ONES         UINT64_C(0x010101010101)
 #define TIDEI_BUCKET_HIGHS        UINT64_C(0x808080808080)
 
-/* A tag, never 0, in the place of each piece. */
+/* The tag of a hash (never 0), repeated in all six bytes. */
 static inline uint64_t
 tidei_bucket_tags_of(uint64_t hash)
 {
     return ((hash >> 32 & 0x7f) | 0x80) * TIDEI_BUCKET_ONES;
 }
 
-/* The highest bit of each byte of `tags` that is 0; above the lowest of them there may be more, of bytes that are 1. */
+/*
+ * Set the highest bit of each byte of `tags` that is 0. Bytes above the lowest such one may be set in error if they are
+ * 1.
+ */
 static inline uint64_t
 tidei_bucket_zeros(uint64_t tags)
 {
     return (tags - TIDEI_BUCKET_ONES) & ~tags & TIDEI_BUCKET_HIGHS;
 }
 
-/* The place in a bucket that such a bit stands for. */
+/* The place of the lowest such bit in the bucket. */
 static inline unsigned
 tidei_bucket_place(uint64_t bits)
 {
     return (unsigned)__builtin_ctzll(bits) / 8;
 }
 
-/* Pieces that belong into a bucket with these tags, and lie behind it; 65535 stand for as many or more. */
+/* How many pieces of a bucket with these tags lie in later buckets; 65535 means that many or more. */
 static inline uint64_t
 tidei_bucket_behind(uint64_t tags)
 {
@@ -92,9 +95,9 @@ tidei_bucket_piece(const struct tidei_piece_map *map, const struct tidei_piece_b
 }
 
 /*
- * The piece that is out at `pointer`, or NULL. Without the lock it finds what is out all the while, wherever others
- * change the table, but may also find what is none any more: look again with the lock before anybody is told.
- * Wait-free.
+ * The piece that is out at `pointer`, or NULL. Without the lock, it always finds a piece that stays out during the
+ * call, whatever other threads change. It may also find one that has just been freed: look again with the lock before
+ * reporting an error. Wait-free.
  */
 static inline struct tidei_piece *
 tidei_piece_map_find(const struct tidei_piece_map *map, const void *pointer)

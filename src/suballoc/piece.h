@@ -1,9 +1,10 @@
 /*
- * What is known of every piece that chunks of memory are cut into. All of it lies on the host: the memory itself may
- * lie on a device.
+ * The records of the pieces that chunks of memory are cut into. They lie on the host, because the memory itself may lie
+ * on a device.
  *
- * A piece is out (with somebody, or idle in a thread's cache) or free; free pieces that touch are one. The pieces of a
- * span follow each other without gaps. A piece that is out is found by its address, also without a lock.
+ * A piece is either out (with the application, or idle in a thread's cache) or free. Free neighbours are always merged.
+ * The pieces of a span follow each other without gaps. A piece that is out is found by its address, even without a
+ * lock.
  */
 #ifndef TIDEI_PIECE_H
 #define TIDEI_PIECE_H
@@ -16,37 +17,37 @@
 #include <tidemark/resource.h>
 
 /*
- * The state of a piece in one word, so that who frees it checks and takes it in one step:
+ * The state of a piece in one word, so that a free checks and claims the piece in one atomic step:
  *     bits  0 to  1   TIDEI_PIECE_*
- *     bits  2 to  7   the exponent of the alignment that was asked for, while LIVE
- *     bits  8 to 15   a number that changes when the struct becomes another piece
- *     bits 16 to 63   the bytes that were asked for, while LIVE
+ *     bits  2 to  7   while LIVE: the exponent of the alignment requested
+ *     bits  8 to 15   a number that changes when the struct is reused for another piece
+ *     bits 16 to 63   while LIVE: the bytes requested
  */
-#define TIDEI_PIECE_FREE   UINT64_C(0) /* or no piece at all */
-#define TIDEI_PIECE_LIVE   UINT64_C(1) /* with the application */
-#define TIDEI_PIECE_CACHED UINT64_C(2) /* in a thread's cache, or on its way there */
-#define TIDEI_PIECE_MOVING UINT64_C(3) /* on its way between the others */
+#define TIDEI_PIECE_FREE   UINT64_C(0) /* or an unused struct */
+#define TIDEI_PIECE_LIVE   UINT64_C(1) /* held by the application */
+#define TIDEI_PIECE_CACHED UINT64_C(2) /* in a thread's cache, or about to be */
+#define TIDEI_PIECE_MOVING UINT64_C(3) /* between two of the other states */
 #define TIDEI_PIECE_STATE  UINT64_C(3)
 
 #define TIDEI_PIECE_NUMBER     UINT64_C(0xff00)
 #define TIDEI_PIECE_NUMBER_ONE UINT64_C(0x0100)
 
-/* The most bytes of a piece, or of a request. */
+/* The most bytes of a piece, and of a request. */
 #define TIDEI_PIECE_BYTES_MAX ((UINT64_C(1) << 48) - 1)
 
-/* The size class of a piece that no cache takes. */
+/* The size class of a piece that is never cached. */
 #define TIDEI_PIECE_NO_CLASS UINT16_MAX
-/* That of one which is cut into others; see heap.h. */
+/* The size class of a piece that is a region; see heap.h. */
 #define TIDEI_PIECE_REGION (UINT16_MAX - 1)
 
 /*
- * A freed run of free memory that was freed on one stream: another stream has to wait for that one first. A free piece
- * is a list of them, in the order of their addresses; each piece that is out has one, for when it is freed.
+ * A freed run is free memory that was freed on one stream: another stream has to wait for that one first. A free piece
+ * has a list of them in address order. Each piece that is out keeps one for its free.
  */
 struct tidei_freed_run {
     uint64_t bytes;
-    uint64_t epoch;  /* of the heap when it was freed */
-    uint32_t stream; /* its number in the heap */
+    uint64_t epoch;  /* the heap's epoch when it was freed */
+    uint32_t stream; /* the stream's number in the heap */
     struct tidei_freed_run *next, *before;
 };
 
@@ -55,15 +56,15 @@ struct tidei_freed_runs {
 };
 
 /*
- * The links of a free piece in the tree of all sizes, or in a list of one class: what is `next` is of the same size or
- * class. `next` stands in the piece, as caches have it, too.
+ * The links of a free piece in the tree of all sizes, or in the list of one class. `next`, a piece of the same size or
+ * class, stands in struct tidei_piece, because caches use it, too.
  */
 struct tidei_fit {
     struct tidei_piece *before;
-    struct tidei_piece *parent, *child[2]; /* the tree only */
+    struct tidei_piece *parent, *child[2]; /* used only in the tree */
 };
 
-/* Those in the index of its stream. */
+/* The links of a free piece in the index of its stream. */
 struct tidei_own {
     struct tidei_piece *next, *before;
 };
@@ -71,17 +72,17 @@ struct tidei_own {
 struct tidei_span;
 
 /*
- * Two lines, so that no two threads' pieces share one, nor a pair of lines that is fetched together. The first has all
- * that caches use.
+ * 128 bytes, so that two pieces share neither a cache line nor a pair of lines that is fetched together. The first line
+ * has all fields that caches use.
  */
 struct tidei_piece {
     _Atomic uint64_t word;
-    _Atomic uintptr_t address; /* relaxed: what is out has been, and stays, at one */
+    _Atomic uintptr_t address; /* relaxed: constant while the piece is out */
     uint64_t bytes;
-    struct tidei_piece *next;           /* while free: as in `fit`; while CACHED: of the same bin */
-    uint32_t number;                    /* of the struct, in its slab; written once */
-    uint16_t size_class;                /* while out: that caches know it by */
-    uint16_t own_stream;                /* while free: whose index it is in */
+    struct tidei_piece *next;           /* while free: belongs to `fit`; while CACHED: next of the bin */
+    uint32_t number;                    /* of this struct in its slab; written once */
+    uint16_t size_class;                /* while out: the class for caches */
+    uint16_t own_stream;                /* while free: the stream whose index it is in */
     struct tidei_piece *before, *after; /* neighbours in the span */
     struct tidei_span *span;            /* borrowed */
     struct tidei_fit fit;               /* while free */
@@ -97,14 +98,17 @@ tidei_piece_address(const struct tidei_piece *piece)
     return atomic_load_explicit(&piece->address, memory_order_relaxed);
 }
 
-/* All of the word but the number. */
+/* Set the word, and keep its number. */
 static inline void
 tidei_piece_set_word(struct tidei_piece *piece, uint64_t word)
 {
-    /* Relaxed: only who has the piece writes the word. */
+    /* Relaxed: only the holder of the piece writes the word. */
     uint64_t number = atomic_load_explicit(&piece->word, memory_order_relaxed) & TIDEI_PIECE_NUMBER;
 
-    /* Release: who finds the piece without the lock sees the rest. Pairs with the acquire in tidei_piece_claim. */
+    /*
+     * Release: a thread that finds the piece without the lock sees the rest. Pairs with the acquire in
+     * tidei_piece_claim.
+     */
     atomic_store_explicit(&piece->word, number | word, memory_order_release);
 }
 
@@ -114,7 +118,7 @@ tidei_piece_set_state(struct tidei_piece *piece, uint64_t state)
     tidei_piece_set_word(piece, state);
 }
 
-/* The word of a piece that is out for that request, without its number. */
+/* The word of a piece that is LIVE for this request, without its number. */
 static inline uint64_t
 tidei_piece_live(size_t bytes, size_t alignment)
 {
@@ -122,9 +126,9 @@ tidei_piece_live(size_t bytes, size_t alignment)
 }
 
 /*
- * Take the piece at `pointer` that is in the state that `word` says for one's own, in `state`; false where it is not
- * there, or not in that state, or somebody else is faster. The number in the word tells whether it is still the piece
- * whose address was read.
+ * Claim the piece at `pointer`: change its word from `word` to `state`. False where the piece is not at that address,
+ * has another word, or another thread claims it first. The number in the word ensures that it is still the piece whose
+ * address was read.
  */
 static inline bool
 tidei_piece_claim(struct tidei_piece *piece, const void *pointer, uint64_t word, uint64_t state)

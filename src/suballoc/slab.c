@@ -1,4 +1,4 @@
-/* Stores structs; see slab.h. */
+/* A slab of structs; see slab.h. */
 #include "src/suballoc/slab.h"
 
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #define STORE_FIRST_BYTES ((size_t)64 << 10)
 
 /*
- * From this size on memory is of huge pages, where the kernel has them: with 100,000 blocks that are freed in random
- * order every one of them costs misses of the TLB beside those of the caches.
+ * Memory of this size or more uses huge pages, where the kernel has them. When 100,000 blocks are freed in random
+ * order, each access would cost a TLB miss beside the cache misses.
  */
 #define STORE_HUGE_BYTES TIDEI_SLAB_SEGMENT_BYTES
 
@@ -40,14 +40,16 @@ tidei_slab_fini(struct tidei_slab *slab)
     free(slab->segments);
 }
 
-/* The link of an unused item lies in its last word: the first of a piece may still be read by who looks for another. */
+/*
+ * The link of an unused item lies in its last word, because another thread may still read the first words of a piece.
+ */
 static void **
 slab_next(const struct tidei_slab *slab, void *item)
 {
     return (void **)(void *)((char *)item + slab->item_bytes - sizeof(void *));
 }
 
-/* Segments double until they are huge pages. */
+/* Segments double in size until they are huge pages. */
 static bool
 slab_grow(struct tidei_slab *slab)
 {

@@ -1,4 +1,4 @@
-/* Numbers the streams that memory was freed on, and knows which has waited for which; see streams.h. */
+/* Numbers the streams on which memory was freed, and records which has waited for which; see streams.h. */
 #include "src/suballoc/streams.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ tidei_streams_fini(struct tidei_streams *streams)
     tidei_map_free(&streams->numbers);
 }
 
-/* Take the number of a stream that no memory was freed on any more. */
+/* Reuse the number of a stream that has no freed memory any more. */
 static bool
 streams_recycle(struct tidei_streams *streams, tide_stream handle, uint32_t *out)
 {
@@ -33,7 +33,7 @@ streams_recycle(struct tidei_streams *streams, tide_stream handle, uint32_t *out
     if (i == streams->count)
         return false;
     tidei_map_take(&streams->numbers, streams->streams[i]->handle, 0, &same);
-    tidei_map_add(&streams->numbers, handle, 0, i); /* there is room: that of the one before */
+    tidei_map_add(&streams->numbers, handle, 0, i); /* there is room: that of the replaced entry */
     streams->streams[i]->handle = handle;
     streams->streams[i]->blank = 0;
     for (uint32_t other = 0; i < TIDEI_STREAMS_KNOWN && other < TIDEI_STREAMS_KNOWN; other++) {
@@ -53,7 +53,7 @@ tidei_streams_number(struct tidei_streams *streams, tide_stream handle)
 
     if (known != NULL)
         return *known;
-    /* A program that goes on making streams has few of them at a time. */
+    /* Programs that keep creating streams have few of them at a time. */
     if (streams->count >= TIDEI_STREAMS_KNOWN && streams_recycle(streams, handle, &number))
         return number;
     if (streams->count == TIDEI_STREAMS_MOST || !tidei_grow(&streams->streams, &streams->capacity, streams->count, 1))
