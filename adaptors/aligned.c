@@ -25,10 +25,10 @@
 struct aligned {
     struct tide_resource base;
     struct tide_aligned_options options;
-    struct tidei_address_shards *moved; /* owned; by how many times 256 bytes, and one more */
+    struct tidei_address_shards *moved; /* owned; (distance moved / 256) + 1, by address */
 };
 
-/* The alignment that is to be seen to; 0 where upstream does it all. */
+/* The alignment that this layer must provide; 0 where upstream provides it. */
 static inline size_t
 aligned_for(const struct aligned *aligned, size_t bytes, size_t alignment)
 {
@@ -38,7 +38,7 @@ aligned_for(const struct aligned *aligned, size_t bytes, size_t alignment)
     return bytes != 0 && alignment > TIDE_DEFAULT_ALIGNMENT ? alignment : 0;
 }
 
-/* What upstream is asked for what it can do itself. */
+/* Upstream's alignment for requests that upstream serves alone. */
 static inline size_t
 aligned_least(const struct aligned *aligned, size_t alignment)
 {
@@ -47,7 +47,7 @@ aligned_least(const struct aligned *aligned, size_t alignment)
     return alignment < TIDE_DEFAULT_ALIGNMENT ? alignment : TIDE_DEFAULT_ALIGNMENT;
 }
 
-/* Place the block in what upstream gave; *out is NULL where it does not fit. */
+/* Place the block in upstream's memory; *out is NULL where it does not fit. */
 static enum tide_status
 aligned_place(struct aligned *aligned, void *given, size_t alignment, void **out)
 {
@@ -105,7 +105,7 @@ aligned_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tid
     return tidei_allocate(self->upstream, bytes, aligned_least(aligned, alignment), stream, out);
 }
 
-/* Forgotten before upstream is called: the address may come back on another thread at once. */
+/* Removes the entry before upstream is called, because another thread may get the address at once. */
 static enum tide_status
 aligned_deallocate_moved(struct aligned *aligned, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
@@ -116,7 +116,7 @@ aligned_deallocate_moved(struct aligned *aligned, void *pointer, size_t bytes, s
         return tide_error_set(TIDE_EPOINTER, "aligned: %p given back, which is none of its blocks", pointer);
     status = tidei_deallocate(aligned->base.upstream, (char *)pointer - (moved - 1) * TIDE_DEFAULT_ALIGNMENT,
                               bytes + alignment - TIDE_DEFAULT_ALIGNMENT, TIDE_DEFAULT_ALIGNMENT, stream);
-    /* There is room, unless others have taken it meanwhile: then the address is lost. */
+    /* There is room, unless others have taken it meanwhile: then the distance is lost. */
     if (status != TIDE_OK && !tidei_address_shards_put(aligned->moved, pointer, moved))
         tidei_message(TIDE_ERROR, "aligned: no host memory to note an address again that upstream did not take back");
     return status;
@@ -133,7 +133,7 @@ aligned_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size
     return tidei_deallocate(self->upstream, pointer, bytes, aligned_least(aligned, alignment), stream);
 }
 
-/* Moved blocks have the alignment that was asked for, and no other of upstream's. */
+/* Moved blocks have the alignment requested, whatever upstream's is. */
 static enum tide_status
 aligned_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
@@ -158,7 +158,7 @@ aligned_check(void *options, size_t *fault)
     if (wanted->above_bytes != 0 && wanted->alignment_bytes == 0)
         return tide_error_set(TIDE_EINVAL, "aligned: no alignment for requests over %s",
                               tidei_size_text(wanted->above_bytes));
-    if (wanted->above_bytes == 0 && wanted->alignment_bytes == 1) /* that asks for nothing */
+    if (wanted->above_bytes == 0 && wanted->alignment_bytes == 1) /* no larger alignment is requested */
         wanted->alignment_bytes = 0;
     return TIDE_OK;
 }

@@ -30,22 +30,24 @@
 
 #define ARENA_COUNT_MOST  64
 #define ARENA_BLOCK_BYTES (UINT64_C(8) << 20)
-/* Blocks that a size has room for, down to chunks of the least size; and requests that a block has. */
+/*
+ * The bound `size` has room for this many blocks, unless chunks get too small; a block has room for this many requests.
+ */
 #define ARENA_BLOCKS   64
 #define ARENA_REQUESTS 4
 
 /*
- * A chunk heap as a resource: the upstream of all arenas. They ask for and free only what a chunk heap can serve, so
- * that nothing is checked twice.
+ * A chunk heap as a resource: the upstream of all arenas. Arenas request and free only what a chunk heap can serve, so
+ * nothing is checked twice.
  */
 struct shared_heap {
     struct tide_resource base;
     struct tidei_chunk_heap chunk_heap; /* over the same upstream */
-    uint64_t capacity_bytes;            /* what it says to whom it serves */
-    void *context;                      /* borrowed; for `gather` of the options */
+    uint64_t capacity_bytes;            /* the capacity that it reports to the arenas */
+    void *context;                      /* borrowed; used by `gather` */
 };
 
-/* The one that has this chunk_heap. */
+/* The shared heap that embeds this chunk heap. */
 static struct shared_heap *
 shared_heap_of(struct tidei_chunk_heap *chunk_heap)
 {
@@ -88,7 +90,7 @@ shared_heap_destroy(struct tide_resource *self)
 
 static const struct tide_resource_ops shared_heap_ops = {
     .version = TIDE_RESOURCE_OPS_VERSION,
-    .name = "arena", /* whose part it is */
+    .name = "arena", /* the layer that it is a part of */
     .allocate = shared_heap_allocate,
     .deallocate = shared_heap_deallocate,
     .order = tide_pass_order,
@@ -99,7 +101,7 @@ static const struct tide_resource_ops shared_heap_ops = {
     .destroy = shared_heap_destroy,
 };
 
-/* With one reference in base, for the caller. Errors: TIDE_ENOMEM, with the error text set. */
+/* Create it with one reference, the caller's. Errors: TIDE_ENOMEM, with the error text set. */
 static enum tide_status
 shared_heap_create(struct tide_resource *upstream, const struct tidei_chunk_heap_options *options,
                    uint64_t capacity_bytes, void *context, struct shared_heap **out)
@@ -127,19 +129,19 @@ shared_heap_create(struct tide_resource *upstream, const struct tidei_chunk_heap
 
 struct arena {
     struct tide_resource base;
-    struct tidei_slots slots; /* which arena a thread has */
-    _Atomic uint32_t next;    /* the next thread's; written once by each */
+    struct tidei_slots slots; /* the arena of each thread */
+    _Atomic uint32_t next;    /* the next thread's arena; written once by each thread */
     uint32_t count;           /* arenas for threads */
     struct tide_arena_options options;
-    uint64_t block_bytes; /* what an arena takes at a time */
+    uint64_t block_bytes; /* the bytes that an arena takes at a time */
     struct shared_heap *shared_heap;
-    struct tidei_chunk_heap **arenas; /* owns; [count] is that of large requests */
+    struct tidei_chunk_heap **arenas; /* owns; [count] serves large requests */
 };
 
 /* A thread's part. */
 struct arena_thread {
     struct tidei_slot slot;
-    uint32_t arena; /* its number and 1; 0 at first */
+    uint32_t arena; /* its number plus 1; 0 at first */
 };
 
 static void
@@ -151,14 +153,14 @@ arena_gather(struct tidei_chunk_heap *chunk_heap)
         tidei_chunk_heap_release(arena->arenas[i]);
 }
 
-/* Nothing is in front of an arena. */
+/* An arena has no caches above it. */
 static void
 arena_gather_nothing(struct tidei_chunk_heap *chunk_heap)
 {
     (void)chunk_heap;
 }
 
-/* The number of this thread's arena; 0 where its part is closed. */
+/* The number of this thread's arena; 0 where its slot is closed. */
 static uint32_t
 arena_number(struct arena *arena)
 {
@@ -175,11 +177,11 @@ arena_number(struct arena *arena)
     return number;
 }
 
-/* All figures at one moment. */
+/* Figures of one moment. */
 struct arena_figures {
     uint64_t used_bytes, reserved_bytes, reserved_peak_bytes;
-    uint64_t cached_bytes; /* free, in arenas */
-    uint64_t free_bytes;   /* in arenas, or in none */
+    uint64_t cached_bytes; /* free bytes in arenas */
+    uint64_t free_bytes;   /* free bytes, in arenas or in the shared heap */
     uint64_t largest_free_bytes;
     uint64_t free_blocks;
 };
@@ -195,7 +197,7 @@ figures_add(struct arena_figures *figures, const struct tidei_chunk_heap *chunk_
         figures->largest_free_bytes = largest;
 }
 
-/* The newest lock first, as fork() takes them, and as who holds one may take an older one. */
+/* The newest lock first, as fork() takes them: a thread that holds one may only take an older one. */
 static void
 arena_read(struct arena *arena, struct arena_figures *out)
 {
@@ -219,7 +221,7 @@ arena_read(struct arena *arena, struct arena_figures *out)
         tidei_lock_release(&arena->arenas[i]->lock);
 }
 
-/* Tell the traces how things stood when a request failed; its error stays as it is. */
+/* Record the arenas' state in traces when a request fails; keeps the thread's error. */
 static void
 arena_mark(struct arena *arena, size_t bytes)
 {
@@ -243,8 +245,8 @@ arena_mark(struct arena *arena, size_t bytes)
 }
 
 /*
- * The request's arena has nothing, and gets nothing: another one may have room within what it uses. None of them asks
- * for more: what they all get it from has just refused, and would go to any length again, at each arena below that one.
+ * The request's arena has no memory, and gets none: another arena may have room within its chunks. None of them
+ * requests more, because the shared heap has just refused, and would repeat all its attempts for each arena.
  */
 static __attribute__((noinline)) enum tide_status
 arena_allocate_hard(struct arena *arena, uint32_t number, size_t bytes, size_t alignment, tide_stream stream,
@@ -291,8 +293,8 @@ arena_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
 }
 
 /*
- * The arena that has the pointer. A look without locks finds it, unless it is no block: then the locks tell whether it
- * lies in one. Any one where none has it.
+ * The arena that has the pointer. A lookup without locks finds every block. For a pointer that is no block, a search
+ * with the locks tells which arena's memory contains it; any arena where none does.
  */
 static struct tidei_chunk_heap *
 arena_owner(struct arena *arena, uint32_t number, const void *pointer)
@@ -321,7 +323,7 @@ arena_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
                                        stream);
 }
 
-/* Wait for all streams once: what all arenas, and none, have free is free on stream 0 afterwards. */
+/* Wait for all streams once: all free memory, in arenas or in the shared heap, is free on stream 0 afterwards. */
 static enum tide_status
 arena_order_all(struct arena *arena)
 {
@@ -343,7 +345,7 @@ arena_order_all(struct arena *arena)
     return status;
 }
 
-/* An order of stream 0 behind all is the application's word that streams may go. */
+/* The application orders stream 0 behind all streams to say that streams may be destroyed. */
 static enum tide_status
 arena_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
@@ -360,7 +362,7 @@ arena_trim(struct tide_resource *self, uint64_t keep_bytes)
 
     /* Relaxed: a number, no data behind it. */
     if (atomic_load_explicit(&arena->shared_heap->chunk_heap.held, memory_order_relaxed) > keep_bytes) {
-        /* Streams that memory was freed on may be gone: no call may name one. */
+        /* Streams on which memory was freed may be destroyed: no call may name one. */
         status = arena_order_all(arena);
         for (uint32_t i = 0; i <= arena->count && status == TIDE_OK; i++)
             tidei_chunk_heap_release(arena->arenas[i]);
@@ -390,7 +392,7 @@ arena_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
         *out = TIDE_DEFAULT_ALIGNMENT;
         return TIDE_OK;
     case TIDE_QUERY_BYTES_USED_HIGH:
-        return tide_base_query(self, what, out); /* upstream's is of chunks */
+        return tide_base_query(self, what, out); /* upstream's figure is about chunks */
     case TIDE_QUERY_BYTES_USED:
     case TIDE_QUERY_BYTES_RESERVED:
     case TIDE_QUERY_BYTES_RESERVED_HIGH:
@@ -411,7 +413,7 @@ arena_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     return TIDE_OK;
 }
 
-/* The capacity has arenas make regions that a block has room for: they are small beside 16 of it. */
+/* The capacity makes arenas choose regions that fit into a block: regions are small beside 16 blocks. */
 static enum tide_status
 arena_source_new(struct arena *arena, struct tide_resource *upstream)
 {
@@ -427,7 +429,7 @@ arena_source_new(struct arena *arena, struct tide_resource *upstream)
     return shared_heap_create(upstream, &options, 16 * arena->block_bytes, arena, &arena->shared_heap);
 }
 
-/* One arena; that of large requests gives back at once what is free. */
+/* Create one arena; the one for large requests returns free chunks at once. */
 static enum tide_status
 arenas_add(struct arena *arena, uint32_t number)
 {
@@ -462,7 +464,7 @@ arena_block_bytes(uint64_t size_bytes)
     return bytes;
 }
 
-/* What there is of an arena: all of it, or as far as its creation came. */
+/* Destroy an arena, or the part of it that a failed creation has left. */
 static void
 arena_free(struct arena *arena)
 {

@@ -18,7 +18,10 @@
 #include "src/resource/kind.h"
 #include "src/sync/slots.h"
 
-/* What one thread has allocated less what it has freed; below 0 for one that frees what others allocate. */
+/*
+ * The bytes that one thread has allocated less those that it has freed; negative for a thread that frees others'
+ * blocks.
+ */
 struct callback_part {
     struct tidei_slot part; /* first */
     int64_t used_bytes;
@@ -28,10 +31,10 @@ struct callback {
     struct tide_resource base;
     struct tide_callback_options options;
     struct tidei_slots slots;
-    _Atomic int64_t used_bytes; /* of threads that found their part closed, or have none */
+    _Atomic int64_t used_bytes; /* of threads whose slot is closed or missing */
 };
 
-/* Where each thread counts for itself no line is shared: one counter cost 16 threads a microsecond a pair. */
+/* Each thread counts for itself, so that no cache line is shared: one counter cost 16 threads a microsecond a pair. */
 static void
 callback_count(struct callback *callback, int64_t bytes)
 {
@@ -45,7 +48,7 @@ callback_count(struct callback *callback, int64_t bytes)
     tidei_slot_leave(&part->part);
 }
 
-/* Of all threads at one moment: while the parts are closed, one counter has what changes. */
+/* The sum of all threads at one moment: while their slots are closed, one counter gets all changes. */
 static uint64_t
 callback_used_bytes(struct callback *callback)
 {
@@ -59,7 +62,7 @@ callback_used_bytes(struct callback *callback)
     return (uint64_t)used_bytes;
 }
 
-/* Requests of 0 bytes and those that no address space has are answered here: functions need not think of them. */
+/* Answers requests of 0 bytes and impossibly large ones here, so that the functions need not handle them. */
 static enum tide_status
 callback_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
@@ -100,7 +103,7 @@ callback_deallocate(struct tide_resource *self, void *pointer, size_t bytes, siz
         return TIDE_OK;
     if (pointer == NULL || bytes == 0)
         return tide_error_set(TIDE_EPOINTER, "callback: %p of %zu B is nothing that was given out", pointer, bytes);
-    /* Before the function, after which the memory may be another's: no sum ever counts it twice. */
+    /* Before the function, after which another thread may get the memory: no sum counts it twice. */
     callback_count(callback, -(int64_t)bytes);
     status = callback->options.deallocate(callback->options.context, pointer, bytes, alignment, stream);
     if (status != TIDE_OK)
@@ -179,7 +182,7 @@ callback_init(struct tide_resource *self, size_t *fault)
     return TIDE_OK;
 }
 
-/* In no table of kinds: an application's functions have no stack text. */
+/* Not in the table of kinds: an application's functions have no stack text. */
 static const struct tidei_kind callback_kind = {
     .ops = {
         .version = TIDE_RESOURCE_OPS_VERSION,

@@ -24,11 +24,11 @@
 #include "src/resource/resource.h"
 
 struct fallback {
-    struct tide_resource base;   /* its upstream is the second */
+    struct tide_resource base;   /* its upstream is the second resource */
     struct tide_resource *first; /* holds a reference */
-    bool joined;                 /* the first ends in the second */
+    bool joined;                 /* the first resource ends in the second */
     struct tide_fallback_options options;
-    struct tidei_address_shards *noted; /* owned; addresses of the second */
+    struct tidei_address_shards *noted; /* owned; addresses of the second resource's blocks */
 };
 
 static bool
@@ -37,7 +37,7 @@ fallback_wanted(const struct fallback *fallback, enum tide_status status)
     return fallback->options.any || status == TIDE_ECAPACITY || status == TIDE_ELIMIT;
 }
 
-/* The first has failed, and said why. */
+/* The first resource has failed, and set the error text. */
 static __attribute__((noinline)) enum tide_status
 fallback_allocate_second(struct fallback *fallback, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
@@ -51,7 +51,7 @@ fallback_allocate_second(struct fallback *fallback, size_t bytes, size_t alignme
         *out = NULL;
         return tide_error_set(status, "fallback: %s; then %s", error.text, tide_error_text());
     }
-    /* Before it can be freed. */
+    /* Before the block can be freed. */
     if (tidei_address_shards_put(fallback->noted, *out, 1))
         return TIDE_OK;
     tidei_deallocate(second, *out, bytes, alignment, stream);
@@ -80,7 +80,7 @@ fallback_deallocate_second(struct fallback *fallback, void *pointer, size_t byte
     return status;
 }
 
-/* Forgotten before the second is called: the address may come back at once, also from the first. */
+/* Removes the address before the second resource is called, because either resource may hand it out again at once. */
 static enum tide_status
 fallback_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
@@ -91,7 +91,7 @@ fallback_deallocate(struct tide_resource *self, void *pointer, size_t bytes, siz
     return tidei_deallocate(fallback->first, pointer, bytes, alignment, stream);
 }
 
-/* Both are ordered even where one fails, whose status it is then. */
+/* Orders both resources even where one fails, and returns the failure. */
 static enum tide_status
 fallback_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
@@ -104,7 +104,7 @@ fallback_order(struct tide_resource *self, tide_stream earlier, tide_stream late
     return status != TIDE_OK ? status : second;
 }
 
-/* The second last: what the first gives back to it may go further. */
+/* The second resource comes last, because the first may return memory to it. */
 static enum tide_status
 fallback_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
@@ -115,7 +115,7 @@ fallback_trim(struct tide_resource *self, uint64_t keep_bytes)
     return status != TIDE_OK ? status : second;
 }
 
-/* The figure of both from that of each; false where it is none. */
+/* Combine the figures of both resources; false where a query cannot be combined. */
 static bool
 fallback_join(enum tide_query what, uint64_t first, uint64_t second, uint64_t *out)
 {
@@ -135,7 +135,7 @@ fallback_join(enum tide_query what, uint64_t first, uint64_t second, uint64_t *o
     case TIDE_QUERY_HOST_ACCESS:
     case TIDE_QUERY_STREAM_ORDERED:
     case TIDE_QUERY_ALIGNMENT:
-        return true; /* the lesser of both */
+        return true; /* the smaller of both */
     case TIDE_QUERY_DEVICE:
         return first == second;
     default:
@@ -243,7 +243,7 @@ const struct tidei_kind tidei_fallback_kind = {
     .create_text = fallback_from_text,
 };
 
-/* Whether `second` stands below `first`, on the way of what no other layer serves. */
+/* Whether `second` stands below `first`, along the upstreams of index 0. */
 static bool
 fallback_reaches(struct tide_resource *first, const struct tide_resource *second)
 {

@@ -29,14 +29,14 @@
 struct fault {
     struct tide_resource base;
     _Atomic uint64_t nth;
-    _Atomic uint64_t counted; /* requests that could be chosen */
+    _Atomic uint64_t counted; /* requests that match above and after_bytes */
     _Atomic uint64_t planted;
-    _Atomic uint64_t served_bytes; /* of all successful requests, where after_bytes asks for them */
-    uint64_t billionths;           /* of the probability */
+    _Atomic uint64_t served_bytes; /* of all successful requests; counted only for after_bytes */
+    uint64_t billionths;           /* the probability */
     struct tide_fault_options options;
 };
 
-/* CUDA_ERROR_UNKNOWN, what a planted TIDE_EDRIVER says that the driver has returned. */
+/* CUDA_ERROR_UNKNOWN: the driver error of a planted TIDE_EDRIVER. */
 #define FAULT_DRIVER_RESULT 999
 
 /* The finalizer of splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */
@@ -57,7 +57,7 @@ fault_by_chance(const struct fault *fault, uint64_t number)
            fault->billionths;
 }
 
-/* Which argument has chosen the request; NULL where none has. All atomics relaxed: counters, which order nothing. */
+/* The argument that has chosen the request; NULL for none. All atomics are relaxed: counters, which order nothing. */
 static const char *
 fault_chosen_by(const struct fault *fault, uint64_t number)
 {
@@ -144,7 +144,7 @@ fault_init(struct tide_resource *self, size_t *fault_of)
     return TIDE_OK;
 }
 
-/* With what it was started again with. */
+/* Restarts the counters with the same options. */
 static void
 fault_describe(struct tide_resource *self, struct tide_text *text)
 {

@@ -27,14 +27,14 @@
 #include "src/resource/resource.h"
 #include "src/tables/grow.h"
 
-/* Streams that wait for the chunk's own already; of more, each block is ordered. */
+/* Streams of a chunk that are known to wait for its own. Beyond these, each block is ordered. */
 #define MONOTONIC_STREAMS 8
 
 struct monotonic_chunk {
     uintptr_t address;
     size_t bytes;
-    size_t filled;      /* up to here blocks stand */
-    size_t alignment;   /* as asked of upstream */
+    size_t filled;      /* bytes in use, from the chunk's begin */
+    size_t alignment;   /* as requested from upstream */
     tide_stream stream; /* on which it was taken, or reset */
     tide_stream ordered[MONOTONIC_STREAMS];
     unsigned ordered_count;
@@ -43,17 +43,17 @@ struct monotonic_chunk {
 struct monotonic {
     struct tide_resource base; /* first */
     struct tide_monotonic_options options;
-    struct tidei_lock lock;         /* guards what follows; never held over a call of upstream */
-    struct monotonic_chunk *chunks; /* owns; in the order of their filling */
+    struct tidei_lock lock;         /* guards the fields below; never held over a call of upstream */
+    struct monotonic_chunk *chunks; /* owns; in the order in which they are filled */
     size_t count;
-    size_t travelling; /* chunks on their way from and to upstream, for which there is room */
+    size_t travelling; /* chunks being taken or returned; `chunks` has room for them */
     size_t capacity;
-    size_t current; /* the first chunk that may have room; those behind it are empty, but for single blocks */
+    size_t current; /* the first chunk that may have room; later ones are empty, except for single large blocks */
     uint64_t used_bytes;
     uint64_t reserved_bytes;
 };
 
-/* Where a block of `bytes` would stand in a chunk; false where it has no room. */
+/* The offset of a block of `bytes` in a chunk; false where the chunk has no room. */
 static bool
 monotonic_place(const struct monotonic_chunk *chunk, size_t bytes, size_t alignment, uintptr_t *out)
 {
@@ -65,14 +65,14 @@ monotonic_place(const struct monotonic_chunk *chunk, size_t bytes, size_t alignm
     return address - chunk->address <= chunk->bytes && bytes <= chunk->bytes - (address - chunk->address);
 }
 
-/* The chunk that a block goes into, and where; NULL where none has room. With `lock` held. */
+/* The chunk, and the offset in it, for a block; NULL where none has room. The caller holds `lock`. */
 static struct monotonic_chunk *
 monotonic_find(struct monotonic *self, size_t bytes, size_t alignment, uintptr_t *out)
 {
     for (size_t i = self->current; i < self->count; i++) {
         if (!monotonic_place(&self->chunks[i], bytes, alignment, out))
             continue;
-        /* A block too large for the usual chunk leaves that one the current one. */
+        /* A block larger than the usual chunk does not change the current chunk. */
         if (bytes <= self->options.chunk_bytes)
             self->current = i;
         return &self->chunks[i];
@@ -80,7 +80,7 @@ monotonic_find(struct monotonic *self, size_t bytes, size_t alignment, uintptr_t
     return NULL;
 }
 
-/* Whether `stream` has to wait for the chunk's; it is noted as one that does. With `lock` held. */
+/* Whether `stream` has to wait for the chunk's; if so, it is noted as waiting. The caller holds `lock`. */
 static bool
 monotonic_must_order(struct monotonic_chunk *chunk, tide_stream stream)
 {
@@ -93,7 +93,7 @@ monotonic_must_order(struct monotonic_chunk *chunk, tide_stream stream)
     return true;
 }
 
-/* The chunk at `address` has been waited for by `stream`; it may be another chunk's address by now. */
+/* Note that `stream` waits for the chunk at `address`, which may be another chunk's address by now. */
 static void
 monotonic_note_order(struct monotonic *self, uintptr_t address, tide_stream chunk_stream, tide_stream stream)
 {
@@ -108,7 +108,7 @@ monotonic_note_order(struct monotonic *self, uintptr_t address, tide_stream chun
     tidei_lock_release(&self->lock);
 }
 
-/* A block out of the chunks that are there; *found is false where none has room. */
+/* Allocate from the existing chunks; *found is false where none has room. */
 static enum tide_status
 monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stream stream, void **out, bool *found)
 {
@@ -139,7 +139,7 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
         monotonic_note_order(self, chunk_address, chunk_stream, stream);
         return TIDE_OK;
     }
-    /* Its place is lost until the reset; nobody has it. */
+    /* The block's bytes are lost until the reset; nobody has them. */
     tidei_lock_acquire(&self->lock);
     self->used_bytes -= bytes;
     tidei_lock_release(&self->lock);
@@ -147,7 +147,7 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     return status;
 }
 
-/* Room for one more chunk, which travels from now on; false where the host has no memory for it. */
+/* Reserve room for one more chunk in `chunks`; false where the host has no memory for it. */
 static bool
 monotonic_reserve(struct monotonic *self)
 {
@@ -160,7 +160,7 @@ monotonic_reserve(struct monotonic *self)
     return room;
 }
 
-/* A chunk that has arrived. With `lock` held. */
+/* Enter a chunk that has arrived. The caller holds `lock`. */
 static void
 monotonic_add(struct monotonic *self, const struct monotonic_chunk *chunk)
 {
@@ -168,7 +168,7 @@ monotonic_add(struct monotonic *self, const struct monotonic_chunk *chunk)
     self->reserved_bytes += chunk->bytes;
 }
 
-/* Whether a chunk's memory is another one's already. With `lock` held. */
+/* Whether a chunk overlaps an existing one. The caller holds `lock`. */
 static bool
 monotonic_overlaps(const struct monotonic *self, const struct monotonic_chunk *chunk)
 {
@@ -182,7 +182,7 @@ monotonic_overlaps(const struct monotonic *self, const struct monotonic_chunk *c
     return false;
 }
 
-/* A chunk as upstream gives it; what upstream cannot have meant goes back, and is none. */
+/* Get a chunk from upstream; an invalid one is returned, and reported as an error. */
 static enum tide_status
 monotonic_take_from_upstream(struct monotonic *self, struct monotonic_chunk *chunk)
 {
@@ -201,7 +201,7 @@ monotonic_take_from_upstream(struct monotonic *self, struct monotonic_chunk *chu
                           tide_resource_name(upstream), pointer, tidei_size_text(chunk->alignment));
 }
 
-/* One more chunk in which the request has room. Threads that find none at once take one each; all are used. */
+/* Get a chunk in which the request has room. Threads that need one at the same time get one each; all are used. */
 static enum tide_status
 monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stream stream)
 {
@@ -228,7 +228,7 @@ monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
             monotonic_add(self, &chunk);
     }
     tidei_lock_release(&self->lock);
-    /* To give it back would give away what is here. */
+    /* Returning it would free memory that is in use here. */
     if (overlaps)
         return tide_error_set(TIDE_EUPSTREAM, "monotonic: %s gave out %p, which it gave before",
                               tide_resource_name(self->base.upstream), (void *)chunk.address);
@@ -255,7 +255,7 @@ monotonic_allocate(struct tide_resource *resource, size_t bytes, size_t alignmen
     }
 }
 
-/* Whether a block of `bytes` at `address` may stand in one of the chunks. With `lock` held. */
+/* Whether a block of `bytes` at `address` may lie in one of the chunks. The caller holds `lock`. */
 static bool
 monotonic_owns(const struct monotonic *self, uintptr_t address, size_t bytes)
 {
@@ -293,7 +293,7 @@ monotonic_deallocate(struct tide_resource *resource, void *pointer, size_t bytes
     return TIDE_OK;
 }
 
-/* The last chunk where nothing stands in it, on its way; false where there is none, or what is to be kept needs it. */
+/* Take out the last chunk, if it is empty; false where there is none, or the bytes to be kept need it. */
 static bool
 monotonic_take_empty(struct monotonic *self, uint64_t keep_bytes, struct monotonic_chunk *out)
 {
@@ -315,7 +315,7 @@ monotonic_take_empty(struct monotonic *self, uint64_t keep_bytes, struct monoton
     return taken;
 }
 
-/* A chunk goes back on stream 0, which waits for all: the streams that it was used on may be gone. */
+/* Return a chunk on stream 0, which waits for all streams, because the chunk's streams may be destroyed. */
 static enum tide_status
 monotonic_trim(struct tide_resource *resource, uint64_t keep_bytes)
 {
@@ -345,7 +345,7 @@ monotonic_query(struct tide_resource *resource, enum tide_query what, uint64_t *
     switch (what) {
     case TIDE_QUERY_BYTES_USED_HIGH:
     case TIDE_QUERY_BYTES_RESERVED_HIGH:
-        return tide_base_query(resource, what, out); /* upstream's would be of other bytes */
+        return tide_base_query(resource, what, out); /* upstream's figures are about other bytes */
     case TIDE_QUERY_BYTES_USED:
     case TIDE_QUERY_BYTES_RESERVED:
     case TIDE_QUERY_LARGEST_FREE:
@@ -368,7 +368,7 @@ monotonic_query(struct tide_resource *resource, enum tide_query what, uint64_t *
     return TIDE_OK;
 }
 
-/* Also what is still out goes; without order it stays with upstream, as in `fixed`. */
+/* Returns chunks with live blocks, too. Where ordering fails, chunks are leaked, as in `fixed`. */
 static void
 monotonic_fini(struct tide_resource *resource)
 {

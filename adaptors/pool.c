@@ -39,10 +39,10 @@
 #include "src/resource/kind.h"
 #include "src/suballoc/cache.h"
 
-/* The cache comes first: where `struct pool` begins is known to it. */
+/* The cache comes first: its address leads to the pool's. */
 struct pool {
     struct tide_resource base;
-    struct tide_pool_options options; /* as they are meant: no field is a default */
+    struct tide_pool_options options; /* with the defaults applied */
     struct tidei_cache cache;
     _Alignas(128) struct tidei_chunk_heap chunk_heap;
 };
@@ -111,7 +111,7 @@ pool_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t 
     return pool_deallocate_shared(pool, pointer, bytes, alignment, stream);
 }
 
-/* An order of stream 0 behind all is the application's word that streams may go. */
+/* The application orders stream 0 behind all streams to say that streams may be destroyed. */
 static enum tide_status
 pool_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
@@ -180,7 +180,7 @@ pool_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     case TIDE_QUERY_FREE_BLOCKS:
         break;
     case TIDE_QUERY_BYTES_USED_HIGH:
-        return tide_base_query(self, what, out); /* upstream's is of chunks */
+        return tide_base_query(self, what, out); /* upstream's figure is about chunks */
     case TIDE_QUERY_ALIGNMENT:
         *out = pool->options.alignment;
         return TIDE_OK;
@@ -253,7 +253,7 @@ pool_init(struct tide_resource *self, size_t *fault)
     (void)fault;
     if (status != TIDE_OK)
         return status;
-    /* A cache of 1 B keeps nothing. */
+    /* A cache of 1 B caches nothing. */
     tidei_cache_init(&pool->cache, &pool->chunk_heap, pool->options.cache_bytes != 0 ? pool->options.cache_bytes : 1);
     if (pool->options.initial_bytes != 0)
         status = tidei_chunk_heap_begin(&pool->chunk_heap, pool->options.initial_bytes);
@@ -275,7 +275,7 @@ pool_fini(struct tide_resource *self)
 
 extern const struct tidei_kind tidei_pool_kind;
 
-/* A share of the device's memory is rounded down to what the pool can cut. */
+/* A share of the device's memory is rounded down to the pool's granule. */
 static enum tide_status
 pool_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
 {

@@ -61,7 +61,7 @@ prefetch_allocate(struct tide_resource *self, size_t bytes, size_t alignment, ti
     return status;
 }
 
-/* Only managed memory is of a device, and the host's as well; what else there is cuMemPrefetchAsync refuses. */
+/* Only managed memory belongs to a device and to the host at once. cuMemPrefetchAsync refuses all other memory. */
 static enum tide_status
 prefetch_device_of(struct tide_resource *upstream, int *out)
 {

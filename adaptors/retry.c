@@ -28,7 +28,7 @@ struct retry {
     _Atomic uint64_t served;
 };
 
-/* The default: what is below is trimmed. That this fails, too, is no news: upstream is asked anyway. */
+/* The default: trim the layers below. A failure of the trim is ignored: upstream is tried anyway. */
 static bool
 retry_trim(void *context, size_t bytes, unsigned retry, enum tide_status status)
 {
@@ -56,7 +56,7 @@ retry_call(const struct retry *retry, size_t bytes, unsigned number, enum tide_s
     return retry_trim(retry->base.upstream, bytes, number, status);
 }
 
-/* Upstream has failed with `status`, whose words are set. */
+/* Upstream has failed with `status`; the error text is set. */
 static __attribute__((noinline)) enum tide_status
 retry_again(struct retry *retry, size_t bytes, size_t alignment, tide_stream stream, enum tide_status status,
             void **out)
@@ -64,7 +64,7 @@ retry_again(struct retry *retry, size_t bytes, size_t alignment, tide_stream str
     struct tidei_error error;
     unsigned number = 1;
 
-    /* relaxed: figures, which order nothing */
+    /* relaxed: only figures, which order nothing */
     atomic_fetch_add_explicit(&retry->failed, 1, memory_order_relaxed);
     tidei_error_save(&error);
     for (; number <= retry->options.retries && retry_wanted(retry, status); number++) {
@@ -142,7 +142,7 @@ tide_retry_read(struct tide_resource *resource, struct tide_retry_figures *out)
         return status;
     if (resource == NULL || resource->ops != &tidei_retry_kind.ops)
         return tide_error_set(TIDE_EINVAL, "retry: not a retry resource");
-    /* In this order, so that no more are served than have failed. */
+    /* In this order, so that `served` never exceeds `failed`. */
     figures.served = atomic_load_explicit(&retry->served, memory_order_relaxed);
     figures.failed = atomic_load_explicit(&retry->failed, memory_order_relaxed);
     tidei_figures_copy(out, &figures, sizeof(figures));

@@ -35,18 +35,18 @@
 #include "src/sync/lock.h"
 #include "src/resource/resource.h"
 
-#define RANGE_MOST 64 /* bins of a range: powers of two of 64 bits */
+#define RANGE_MOST 64 /* powers of two in 64 bits */
 
-/* Where a size goes. */
+/* The resource that serves a range of sizes. */
 struct bin_route {
     struct tide_resource *resource;
-    uint32_t added; /* the number of a bin that was added later, from 1; 0: it was there from the beginning */
+    uint32_t added; /* from 1, the number of a bin that was added later; 0: it is one of the first bins */
 };
 
 /*
- * `slot_count` slots, a power of two: the bins by size, then the layer that follows for what is left, the last one
- * included. The limits lie by themselves, so that a search through 16 bins reads two cache lines. Never changed: a bin
- * that is added makes a new table, and the ones before stay for whoever reads them.
+ * `slot_count` slots, a power of two: the bins by size, then the layer that follows in all slots that are left, at
+ * least one. The limits are stored apart from the routes, so that a search through 16 bins reads two cache lines. A
+ * table never changes: adding a bin makes a new one, and old tables stay for threads that are reading them.
  */
 struct bin_table {
     struct bin_table *before; /* owned */
@@ -57,8 +57,8 @@ struct bin_table {
 };
 
 /*
- * The number of limits under `bytes` is the slot to take, as the last limit is UINT64_MAX. Each round halves what is
- * left without a branch to predict, for sizes come in no order.
+ * The slot's index is the number of limits below `bytes`; the last limit is UINT64_MAX. Each round halves the range
+ * without a branch, because sizes come in no order that a branch predictor could learn.
  */
 static inline const struct bin_route *
 bin_route(const struct bin_table *table, uint64_t bytes)
@@ -72,14 +72,15 @@ bin_route(const struct bin_table *table, uint64_t bytes)
 
 struct binning {
     struct tide_resource base;
-    _Atomic(struct bin_table *) table;        /* owned; written with the lock */
-    struct bin_table *first;                  /* the one of the beginning; borrowed */
-    struct tidei_lock lock;                   /* for those that add bins */
-    uint32_t added;                           /* bins so far, guarded by the lock */
-    struct tidei_address_shards *_Atomic out; /* owned; what bins that were added have given out, with their number */
+    _Atomic(struct bin_table *) table; /* owned; written under the lock */
+    struct bin_table *first;           /* the first table; borrowed */
+    struct tidei_lock lock;            /* held by threads that add bins */
+    uint32_t added;                    /* number of bins added, guarded by the lock */
+    struct tidei_address_shards
+        *_Atomic out; /* owned; addresses that added bins have handed out, with the bin's number */
 };
 
-/* The bin that was added with that number; it is in every table since. */
+/* The added bin with this number; every later table has it. */
 static struct tide_resource *
 bin_added(const struct bin_table *table, uint32_t added)
 {
@@ -90,7 +91,7 @@ bin_added(const struct bin_table *table, uint32_t added)
     return table->routes[slot].resource;
 }
 
-/* The table and all before it, with their references. */
+/* Free the table and all earlier ones, with their references. */
 static void
 bin_table_free(struct bin_table *table)
 {
@@ -105,8 +106,8 @@ bin_table_free(struct bin_table *table)
 }
 
 /*
- * A table for `count` bins, which are to be set; the slots behind them go to `upstream` (borrowed). NULL, with the
- * error text set, where there is no host memory.
+ * A table for `count` bins, which the caller fills in; the slots behind them go to `upstream` (borrowed). NULL, with
+ * the error text set, where the host has no memory.
  */
 static struct bin_table *
 bin_table_new(size_t count, struct tide_resource *upstream)
@@ -149,7 +150,7 @@ bin_table_has(const struct bin_table *table, uint64_t limit_bytes)
     return slot < table->bin_count;
 }
 
-/* A table that has the bins of `now`, which it owns, and one more; NULL as above. */
+/* A table with the bins of `now`, which it owns, and one more; NULL as above. */
 static struct bin_table *
 bin_table_grow(struct bin_table *now, uint64_t limit_bytes, struct tide_resource *resource, uint32_t added)
 {
@@ -181,7 +182,7 @@ binning_out(struct binning *binning)
     return atomic_load_explicit(&binning->out, memory_order_relaxed); /* relaxed: written before the table's release */
 }
 
-/* Through a bin that was added: note what it gives out. */
+/* Allocate from an added bin, and note the address. */
 static __attribute__((noinline)) enum tide_status
 binning_allocate_noted(struct binning *binning, const struct bin_route *route, size_t bytes, size_t alignment,
                        tide_stream stream, void **out)
@@ -206,7 +207,10 @@ binning_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tid
     return tidei_allocate(route->resource, bytes, alignment, stream, out);
 }
 
-/* Sizes that a bin has taken over: back to where the address came from. Forgotten before that bin is asked. */
+/*
+ * Sizes that an added bin has taken over: free the block where its address came from. The address is removed before
+ * that resource is called.
+ */
 static __attribute__((noinline)) enum tide_status
 binning_deallocate_noted(struct binning *binning, const struct bin_table *table, void *pointer, size_t bytes,
                          size_t alignment, tide_stream stream)
@@ -215,7 +219,7 @@ binning_deallocate_noted(struct binning *binning, const struct bin_table *table,
     struct tide_resource *bin = added != 0 ? bin_added(table, added) : bin_route(binning->first, bytes)->resource;
     enum tide_status status = tidei_deallocate(bin, pointer, bytes, alignment, stream);
 
-    /* There is room, unless others have taken it meanwhile: then the address is lost to its bin. */
+    /* There is room, unless others have taken it meanwhile: then the block's bin is forgotten. */
     if (status != TIDE_OK && added != 0 && !tidei_address_shards_put(binning_out(binning), pointer, added))
         tidei_message(TIDE_ERROR, "binning: no host memory to note an address again that its bin did not take back");
     return status;
@@ -233,7 +237,7 @@ binning_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size
     return tidei_deallocate(route->resource, pointer, bytes, alignment, stream);
 }
 
-/* All are ordered even where one fails, whose status it is then. */
+/* Orders all resources even where one fails, and returns the failure. */
 static enum tide_status
 binning_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
@@ -250,7 +254,7 @@ binning_order(struct tide_resource *self, tide_stream earlier, tide_stream later
     return status;
 }
 
-/* Upstream last: what the bins give back to it may go further. */
+/* Upstream comes last, because the bins may return memory to it. */
 static enum tide_status
 binning_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
@@ -269,7 +273,9 @@ binning_trim(struct tide_resource *self, uint64_t keep_bytes)
     return status != TIDE_OK ? status : upstream_status;
 }
 
-/* An alignment is that of all, a largest request that of the layer that follows or of a larger bin. */
+/*
+ * The alignment is the one that all provide. The largest request is that of the layer that follows, or of a larger bin.
+ */
 static enum tide_status
 binning_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
@@ -316,7 +322,7 @@ binning_upstream_at(struct tide_resource *self, size_t index, struct tide_upstre
         return tide_pass_upstream_at(self, 0, out);
     *out = (struct tide_upstream){ 0 };
     if (index > table->bin_count)
-        return TIDE_EINVAL; /* where every walk ends: as in tide_pass_upstream_at */
+        return TIDE_EINVAL; /* the end of every walk, as in tide_pass_upstream_at */
     *out = (struct tide_upstream){ table->routes[index - 1].resource, table->limits[index - 1] };
     return TIDE_OK;
 }
@@ -333,17 +339,17 @@ binning_fini(struct tide_resource *self)
 
 extern const struct tidei_kind tidei_binning_kind;
 
-/* The bins of a new resource, as they are given: in any order, some as a range of powers of two. */
+/* The bins of a new resource, as given: in any order, some as ranges of powers of two. */
 struct bin_list {
     struct tide_upstream *bins; /* owned; holds a reference to each resource */
     size_t count;
 };
 
-/* An empty list with room for `single` bins and as many `ranges`. Errors: TIDE_ENOMEM; the text is set. */
+/* Create an empty list with room for `single` bins and `ranges` ranges. Errors: TIDE_ENOMEM; the text is set. */
 static enum tide_status
 bins_init(struct bin_list *list, size_t single, size_t ranges)
 {
-    /* One more, so that none at all is no allocation of 0 bytes; and no sum that wraps round. */
+    /* One more, so that an empty list is no allocation of 0 bytes. The bounds keep the sum from overflowing. */
     bool possible = single < SIZE_MAX / 2 && ranges < SIZE_MAX / (4 * RANGE_MOST);
 
     list->count = 0;
@@ -353,7 +359,7 @@ bins_init(struct bin_list *list, size_t single, size_t ranges)
     return TIDE_OK;
 }
 
-/* Also after a failure of init. */
+/* May be called after a failure of init. */
 static void
 bins_fini(struct bin_list *list)
 {
@@ -362,7 +368,7 @@ bins_fini(struct bin_list *list)
     free(list->bins);
 }
 
-/* There is room. The bin may have no resource, which the check finds. */
+/* Room is reserved. A bin without a resource is found by the later check. */
 static void
 bins_add(struct bin_list *list, const struct tide_upstream *bin)
 {
@@ -371,8 +377,8 @@ bins_add(struct bin_list *list, const struct tide_upstream *bin)
 }
 
 /*
- * A `fixed` bin over `upstream` for each power of two from `smallest` to `largest`; there is room. Errors: TIDE_EINVAL
- * (not powers of two that rise), those of fixed.
+ * Add a `fixed` bin over `upstream` for each power of two from `smallest` to `largest`; room is reserved. Errors:
+ * TIDE_EINVAL (not powers of two in rising order), those of fixed.
  */
 static enum tide_status
 bins_add_range(struct bin_list *list, struct tide_resource *upstream, uint64_t smallest, uint64_t largest)
@@ -380,7 +386,7 @@ bins_add_range(struct bin_list *list, struct tide_resource *upstream, uint64_t s
     if (!tidei_is_power_of_two(smallest) || !tidei_is_power_of_two(largest) || smallest > largest)
         return tide_error_set(TIDE_EINVAL, "binning: a range of %s to %s, expected powers of two that rise",
                               tidei_size_text(smallest), tidei_size_text(largest));
-    /* From the exponents, as the power after the largest may not exist. */
+    /* Loop over the exponents, because the power after the largest may not fit. */
     for (int exponent = __builtin_ctzll(smallest); exponent <= __builtin_ctzll(largest); exponent++) {
         const struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = (size_t)1 << exponent };
         struct tide_upstream *bin = &list->bins[list->count];
@@ -403,7 +409,7 @@ bins_compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Whether the bin's resource serves all that the bin sends it: one that does not know serves everything. */
+/* Check that the bin's resource can serve the bin's sizes; a resource without a known limit serves all. */
 static enum tide_status
 bin_check(const struct tide_upstream *bin)
 {
@@ -426,7 +432,7 @@ bin_check(const struct tide_upstream *bin)
     return TIDE_OK;
 }
 
-/* Sort and check all. On failure *wrong is the limit of the bin that is not right; else it is 0. */
+/* Sort and check all bins. On failure *wrong is the limit of the wrong bin, or else 0. */
 static enum tide_status
 bins_sort(struct bin_list *list, uint64_t *wrong)
 {
@@ -446,7 +452,7 @@ bins_sort(struct bin_list *list, uint64_t *wrong)
     return status;
 }
 
-/* The resource over bins that are in order. */
+/* Create the resource from sorted bins. */
 static enum tide_status
 binning_new(struct tide_resource *upstream, const struct bin_list *list, struct tide_resource **out)
 {
@@ -495,7 +501,7 @@ binning_from_text(const struct tidei_arguments *arguments, struct tide_resource 
         status = bins_sort(&list, &wrong);
     if (status == TIDE_OK)
         status = binning_new(upstream, &list, out);
-    /* Of two bins of one limit the second, which comes last in the text, is the one too many. */
+    /* Of two bins with one limit, report the second one, which comes last in the text. */
     for (size_t i = 0; status != TIDE_OK && i < arguments->bin_count; i++) {
         if (arguments->bins[i].smallest_bytes <= wrong && wrong <= arguments->bins[i].limit_bytes)
             *arguments->error_column = arguments->bins[i].column;
@@ -557,11 +563,11 @@ tide_binning_create(struct tide_resource *upstream, const struct tide_binning_op
     return status;
 }
 
-/* Add the bin, whose limit no other has: with the lock, so that one is added after the other. */
+/* Add a bin with a new limit. The caller holds the lock, so that only one is added at a time. */
 static enum tide_status
 binning_publish(struct binning *binning, uint64_t limit_bytes, struct tide_resource *resource)
 {
-    struct bin_table *now = atomic_load_explicit(&binning->table, memory_order_relaxed); /* relaxed: has the lock */
+    struct bin_table *now = atomic_load_explicit(&binning->table, memory_order_relaxed); /* relaxed: holds the lock */
     struct bin_table *table;
 
     if (bin_table_has(now, limit_bytes))
@@ -575,7 +581,7 @@ binning_publish(struct binning *binning, uint64_t limit_bytes, struct tide_resou
     return TIDE_OK;
 }
 
-/* The table of what bins that were added give out, made with the first of them; outside of the lock. */
+/* The table of addresses from added bins, created with the first of them; without the lock. */
 static enum tide_status
 binning_make_out(struct binning *binning)
 {
@@ -587,7 +593,7 @@ binning_make_out(struct binning *binning)
     status = tidei_address_shards_create(&made);
     if (status != TIDE_OK)
         return tide_error_set(status, "binning: %s", tide_error_text());
-    /* Release, and acquire for the one that comes second: who publishes a table has seen it. */
+    /* Release for the thread that installs the table, acquire for the one that comes second. */
     if (!atomic_compare_exchange_strong_explicit(&binning->out, &none, made, memory_order_acq_rel,
                                                  memory_order_acquire))
         tidei_address_shards_destroy(made);

@@ -44,7 +44,7 @@
 
 #define SHARDS_MOST 64
 
-/* What a block is taken for. */
+/* The request that a block is taken for. */
 struct block_request {
     size_t bytes; /* not 0 */
     size_t alignment;
@@ -52,43 +52,42 @@ struct block_request {
 };
 
 struct shard {
-    _Alignas(128) struct tidei_lock lock; /* guards what follows */
-    uint64_t used_bytes;                  /* as asked for, outstanding */
-    uint32_t moving;                      /* blocks on their way to another stream */
-    uint32_t travelling;                  /* blocks on their way from and to upstream */
-    struct tidei_blocks blocks;           /* all others, with room for those that travel */
-    _Atomic uint32_t idle;                /* of those; written with the lock, without it a hint */
-    _Atomic bool begun;                   /* a thread has come; never false again */
+    _Alignas(128) struct tidei_lock lock; /* guards the fields below */
+    uint64_t used_bytes;                  /* as requested, outstanding */
+    uint32_t moving;                      /* blocks being moved to another stream */
+    uint32_t travelling;                  /* blocks being taken from or returned to upstream */
+    struct tidei_blocks blocks;           /* all other blocks, with room for those */
+    _Atomic uint32_t idle;                /* idle blocks; written under the lock, only a hint without it */
+    _Atomic bool begun;                   /* a thread has used it; never false again */
 };
 
 /*
- * Blocks of one size from one upstream. Each thread has a table of its own behind a lock, and takes over what is idle
- * in the tables of others before upstream is asked for more.
+ * Blocks of one size from one upstream. Each thread has a table (shard) with a lock. A thread takes over idle blocks of
+ * other threads' shards before it requests more from upstream. A block stays in one shard, whichever thread uses it: a
+ * free puts it back there, so that the thread that took it finds it again.
  *
- * A block is in one table, whoever has it out: a thread that frees it puts it there, so that the thread that took it
- * finds it again. No lock is held over a call of upstream. A thread that holds two of the locks has taken the newer one
- * first, as fork() does. The tables keep room for blocks on their way from and to upstream, so that none can be lost.
- *
- * Progress: all take locks; none waits for upstream but in its own call of it.
+ * No lock is held over a call of upstream. A thread that holds two locks has taken the newer one first, as fork() does.
+ * Shards keep room for blocks that are being taken or returned, so that none can be lost. Progress: all take locks; a
+ * thread waits for upstream only in its own call to it.
  */
 struct shards {
     struct tide_resource *upstream; /* borrowed */
     size_t block_bytes;
-    uint32_t count;        /* a power of two: a division would cost as much as all the rest */
+    uint32_t count;        /* a power of two: a division would cost as much as all the rest of the lookup */
     struct shard shards[]; /* the oldest lock first */
 };
 
 /* A thread's part. */
 struct shards_thread {
-    uint32_t self;  /* from 1 upwards, in the order in which threads come; 0: none yet */
-    uint32_t other; /* where this thread last found another thread's block, of whichever shards: a hint */
+    uint32_t self;  /* its number from 1, in the order in which threads come; 0: none yet */
+    uint32_t other; /* the shard in which this thread last found another thread's block: a hint */
 };
 
 TIDEI_THREAD_PART(shards_thread, fixed, struct shards_thread);
 
-static _Atomic uint32_t shards_threads; /* numbers given out; relaxed: a number */
+static _Atomic uint32_t shards_threads; /* numbers handed out; relaxed: a number */
 
-/* This thread's number; 0 where the host has no memory for its part. */
+/* This thread's number; 0 where the host has no memory for its part of the thread object. */
 static __attribute__((noinline)) uint32_t
 shards_number(void)
 {
@@ -109,13 +108,16 @@ shards_own(struct shards *shards)
     if (__builtin_expect(self == 0, 0))
         self = shards_number();
     shard = &shards->shards[(self - 1) & (shards->count - 1)];
-    /* Relaxed: whoever has a block of this shard, or has seen one go idle, was told by who took it. */
+    /*
+     * Relaxed: a thread that has a block of this shard, or saw one go idle, is ordered behind the thread that took the
+     * block.
+     */
     if (__builtin_expect(!atomic_load_explicit(&shard->begun, memory_order_relaxed), 0))
         atomic_store_explicit(&shard->begun, true, memory_order_relaxed);
     return shard;
 }
 
-/* The shard at `index`; NULL where no thread has come to it, so that none but such a thread is the first to lock it. */
+/* The shard at `index`; NULL where no thread has used it yet, so that its own thread is the first to lock it. */
 static struct shard *
 shards_at(struct shards *shards, uint32_t index)
 {
@@ -124,7 +126,7 @@ shards_at(struct shards *shards, uint32_t index)
     return atomic_load_explicit(&shard->begun, memory_order_relaxed) ? shard : NULL; /* relaxed: as in shards_own */
 }
 
-/* Relaxed, as every access to `idle`: with the lock it is a number of the table, without it a hint. */
+/* Relaxed, as every access to `idle`: under the lock it is exact, without it a hint. */
 static uint32_t
 shard_idle(const struct shard *shard)
 {
@@ -137,7 +139,7 @@ shard_idle_set(struct shard *shard, uint32_t idle)
     atomic_store_explicit(&shard->idle, idle, memory_order_relaxed);
 }
 
-/* With the lock, this and the next ones. */
+/* The caller of this and the next functions holds the lock. */
 static void
 shard_put(struct shard *shard, uint32_t number, tide_stream stream)
 {
@@ -145,7 +147,7 @@ shard_put(struct shard *shard, uint32_t number, tide_stream stream)
     shard_idle_set(shard, shard_idle(shard) + 1);
 }
 
-/* An idle block of that stream, or of any; TIDEI_BLOCK_NONE where there is none. */
+/* An idle block of the stream, or of any; TIDEI_BLOCK_NONE where there is none. */
 static uint32_t
 shard_take(struct shard *shard, tide_stream stream, bool any)
 {
@@ -156,14 +158,14 @@ shard_take(struct shard *shard, tide_stream stream, bool any)
     return number;
 }
 
-/* Room for one more block, beside those that travel. */
+/* Reserve room for one more block, beside those that are being taken or returned. */
 static bool
 shard_reserve(struct shard *shard)
 {
     return tidei_blocks_reserve(&shard->blocks, (uint64_t)shard->blocks.count + shard->travelling + 1);
 }
 
-/* Note what the block is out for. */
+/* Record the request that the block serves. */
 static void *
 shard_hand_out(struct shard *shard, uint32_t number, const struct block_request *request)
 {
@@ -176,7 +178,10 @@ shard_hand_out(struct shard *shard, uint32_t number, const struct block_request 
     return (void *)block->address;
 }
 
-/* A block that is out to nobody for the request, behind where it was freed; else idle again. Not locked throughout. */
+/*
+ * Order a reserved block for the request, behind the stream on which it was freed; on failure it is idle again. The
+ * lock is released meanwhile.
+ */
 static bool
 shard_move(struct shards *shards, struct shard *shard, uint32_t number, const struct block_request *request, void **out)
 {
@@ -186,7 +191,7 @@ shard_move(struct shards *shards, struct shard *shard, uint32_t number, const st
     if (freed_on != request->stream) {
         shard->moving++;
         tidei_lock_release(&shard->lock);
-        /* The block is known to nobody: upstream may take its time. */
+        /* No other thread can get the block: upstream may take its time. */
         status = shards->upstream->ops->order(shards->upstream, freed_on, request->stream);
         tidei_lock_acquire(&shard->lock);
         shard->moving--;
@@ -198,7 +203,7 @@ shard_move(struct shards *shards, struct shard *shard, uint32_t number, const st
     return status == TIDE_OK;
 }
 
-/* Take an idle block over from another shard for the request: from here on it is in the own table. */
+/* Move an idle block of another shard to this thread's own shard, for the request. */
 static bool
 shards_take_over(struct shards *shards, struct shard *own, struct shard *other, bool any,
                  const struct block_request *request, void **out)
@@ -223,7 +228,7 @@ shards_take_over(struct shards *shards, struct shard *own, struct shard *other, 
     return found;
 }
 
-/* The same from whichever shard has one. */
+/* The same from any shard that has one. */
 static bool
 shards_take_over_any(struct shards *shards, struct shard *own, bool any, const struct block_request *request,
                      void **out)
@@ -238,8 +243,8 @@ shards_take_over_any(struct shards *shards, struct shard *own, bool any, const s
 }
 
 /*
- * Put an idle block into *out: one that was freed on the request's stream, else another that the stream is made to wait
- * for. False where there is none, or the stream could not be made to wait.
+ * Put an idle block into *out: one that was freed on the request's stream, else another for which the stream is made to
+ * wait. False where there is none, or ordering failed.
  */
 static bool
 shards_reuse(struct shards *shards, const struct block_request *request, void **out)
@@ -265,7 +270,7 @@ shards_reuse(struct shards *shards, const struct block_request *request, void **
     return found || shards_take_over_any(shards, own, true, request, out);
 }
 
-/* Whether the shard's table has the address, at *number; it is locked then. */
+/* Whether the shard has the address, at *number; then the shard stays locked. */
 static bool
 shard_has(struct shard *shard, const void *pointer, uint32_t *number)
 {
@@ -276,7 +281,7 @@ shard_has(struct shard *shard, const void *pointer, uint32_t *number)
     return *number != TIDEI_BLOCK_NONE;
 }
 
-/* The same in all shards but the own: first where the last one was. */
+/* The same in all shards but this thread's own; the shard of the last hit comes first. */
 static __attribute__((noinline)) struct shard *
 shards_find_other(struct shards *shards, const struct shard *own, const void *pointer, uint32_t *number)
 {
@@ -293,7 +298,7 @@ shards_find_other(struct shards *shards, const struct shard *own, const void *po
     return NULL;
 }
 
-/* The shard whose table has the address, locked, and its number; NULL where none has. */
+/* The shard that has the address, locked, and the block's number; NULL where none has. */
 static struct shard *
 shards_find(struct shards *shards, const void *pointer, uint32_t *number)
 {
@@ -302,7 +307,10 @@ shards_find(struct shards *shards, const void *pointer, uint32_t *number)
     return shard_has(own, pointer, number) ? own : shards_find_other(shards, own, pointer, number);
 }
 
-/* What upstream cannot have meant goes back, unless that would give away what is here. *out is NULL then. */
+/*
+ * Check a block from upstream. An invalid one is returned, unless that would free memory in use here; *out is then
+ * NULL.
+ */
 static enum tide_status
 shards_ask_upstream(struct shards *shards, tide_stream stream, void **out)
 {
@@ -329,9 +337,8 @@ shards_ask_upstream(struct shards *shards, tide_stream stream, void **out)
 }
 
 /*
- * Put a new block from upstream into *out; where the request has 0 bytes, the block becomes idle on the stream instead.
- * Room to note it is made before upstream is asked. On failure *out is NULL.
- * Errors: TIDE_ENOMEM, TIDE_EUPSTREAM, and upstream's.
+ * Put a new block from upstream into *out. For a request of 0 bytes the block becomes idle on the stream instead. Room
+ * for its record is reserved first. On failure *out is NULL. Errors: TIDE_ENOMEM, TIDE_EUPSTREAM, and upstream's.
  */
 static enum tide_status
 shards_grow(struct shards *shards, const struct block_request *request, void **out)
@@ -365,7 +372,7 @@ shards_grow(struct shards *shards, const struct block_request *request, void **o
 }
 
 /*
- * Make a block idle on the request's stream. On failure *was is what it is, `used` being false where no table has it.
+ * Make a block idle on the request's stream. On failure *was is its record; `used` is false where no shard has it.
  * Errors: TIDE_EPOINTER (not out), TIDE_EMISMATCH; without text.
  */
 static enum tide_status
@@ -381,7 +388,7 @@ shards_free(struct shards *shards, const void *pointer, const struct block_reque
         return TIDE_EPOINTER;
     }
     block = &shard->blocks.blocks[number];
-    /* A block of 0 bytes is out, but to nobody: on its way to another stream. */
+    /* A block with 0 bytes is not held by the application: it is being moved to another stream. */
     if (!block->out || block->bytes == 0)
         status = TIDE_EPOINTER;
     else if (block->bytes != request->bytes || block->alignment != request->alignment)
@@ -397,7 +404,7 @@ shards_free(struct shards *shards, const void *pointer, const struct block_reque
     return status;
 }
 
-/* Give an idle block of stream 0 to upstream; where that does not want it, it is idle again. *none: there was none. */
+/* Return an idle block of stream 0 to upstream; where upstream refuses, it is idle again. *none: there was none. */
 static bool
 shards_return_one(struct shards *shards, struct shard *shard, bool *none)
 {
@@ -410,7 +417,7 @@ shards_return_one(struct shards *shards, struct shard *shard, bool *none)
     *none = number == TIDEI_BLOCK_NONE;
     if (!*none) {
         pointer = (void *)shard->blocks.blocks[number].address;
-        /* Before upstream is called: the address may come back on another thread at once. */
+        /* Before upstream is called, because another thread may get the address at once. */
         tidei_blocks_remove(&shard->blocks, number);
         shard->travelling++;
     }
@@ -427,8 +434,8 @@ shards_return_one(struct shards *shards, struct shard *shard, bool *none)
 }
 
 /*
- * Make stream 0 wait for all that was submitted so far, and what is idle be idle there: nobody needs to know any more
- * on which stream a block was freed. The blocks can be taken meanwhile.
+ * Make stream 0 wait for all work submitted so far, and move all idle blocks to stream 0: then no record names the
+ * streams on which they were freed. Blocks can be taken meanwhile.
  */
 static enum tide_status
 shards_settle(struct shards *shards)
@@ -445,7 +452,10 @@ shards_settle(struct shards *shards)
             continue;
         begun |= UINT64_C(1) << i;
         tidei_lock_acquire(&shard->lock);
-        /* Before the order, which says nothing of work that is submitted, and then freed behind, while it waits. */
+        /*
+         * End the epoch before the order: the order does not cover work that is submitted, and blocks freed behind it,
+         * meanwhile.
+         */
         epochs[i] = tidei_blocks_epoch_end(&shard->blocks);
         tidei_lock_release(&shard->lock);
     }
@@ -462,7 +472,7 @@ shards_settle(struct shards *shards)
     return status;
 }
 
-/* At one moment: bytes outstanding, as they were asked for, and blocks. */
+/* Figures of one moment: bytes outstanding as requested, and blocks. */
 static void
 shards_read(struct shards *shards, uint64_t *used_bytes, uint64_t *count)
 {
@@ -486,9 +496,8 @@ shards_read(struct shards *shards, uint64_t *used_bytes, uint64_t *count)
 }
 
 /*
- * Give idle blocks back until no more than `keep` blocks are here. At most as many go as there are now, so that threads
- * which go on freeing do not keep this one here. False where the device cannot be waited for, or upstream does not take
- * a block back.
+ * Return idle blocks until no more than `keep` blocks are here, but at most as many as there are now, so that threads
+ * which go on freeing do not keep this one busy. False where waiting for the device fails, or upstream refuses a block.
  */
 static bool
 shards_give_back(struct shards *shards, uint64_t keep)
@@ -510,12 +519,12 @@ shards_give_back(struct shards *shards, uint64_t keep)
 
         for (; most > 0 && returned && !none; most--)
             returned = shards_return_one(shards, shard, &none);
-        most += none && shard != NULL; /* what was not there does not count */
+        most += none && shard != NULL; /* a block that was not there does not count */
     }
     return returned;
 }
 
-/* Whether blocks are idle, or will be if the stream that is to take them cannot wait. */
+/* Whether blocks are idle, or may become idle because moving them to another stream can fail. */
 static bool
 shards_have_more(struct shards *shards)
 {
@@ -555,9 +564,9 @@ shards_return_all(struct shards *shards, uint64_t count)
 }
 
 /*
- * Give back all blocks, also those that are still out: they are upstream's, and nobody may use them from now on. Where
- * the device cannot be waited for, all blocks stay there, and a warning says so: a lost block does less harm than one
- * that somebody else gets while the device still works on it. NULL is allowed.
+ * Return all blocks, even live ones: they are upstream's, and nobody may use them from now on. Where waiting for the
+ * device fails, all blocks are leaked, and a warning says so. A leak does less harm than giving a block to another user
+ * while the device still works on it. NULL is allowed.
  */
 static void
 shards_destroy(struct shards *shards)
@@ -614,10 +623,10 @@ struct fixed {
 };
 
 /*
- * Upstream has refused: give it back what is idle, and ask again. What others free meanwhile may have come too late to
- * be given back, while others yet have taken what was: then all over again, which ends, as each round leaves a block
- * less here or one more with somebody. Threads may do so at the same time: a block on its way to upstream, which the
- * others do not find, is room for the one that gives it back, or for whoever is faster.
+ * Upstream has refused: return idle blocks to it, and ask again. Blocks that other threads free meanwhile may come too
+ * late to be returned, while others take the room. Then repeat; this ends, as each round leaves one block less here or
+ * one more in use. Several threads may do so at once: a block being returned, which the others do not find, is room for
+ * the thread that returns it, or for whichever is faster.
  */
 static enum tide_status
 fixed_allocate_pressed(struct shards *blocks, const struct block_request *request, void **out)
@@ -656,7 +665,7 @@ fixed_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     return fixed_allocate_pressed(fixed->blocks, &request, out);
 }
 
-/* What `pointer` was when it could not be freed. */
+/* Report why `pointer` could not be freed. */
 static enum tide_status
 fixed_refuse(enum tide_status status, const struct tidei_block *block, void *pointer, size_t bytes, size_t alignment)
 {
@@ -682,7 +691,7 @@ fixed_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
     return status == TIDE_OK ? TIDE_OK : fixed_refuse(status, &was, pointer, bytes, alignment);
 }
 
-/* An order of stream 0 behind all is the application's word that streams may go. */
+/* The application orders stream 0 behind all streams to say that streams may be destroyed. */
 static enum tide_status
 fixed_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
@@ -691,7 +700,7 @@ fixed_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
     return shards_settle(((struct fixed *)self)->blocks);
 }
 
-/* It is no failure of a trim that blocks are kept which the device cannot be waited for, or upstream does not want. */
+/* A trim does not fail where blocks are kept because waiting for the device fails, or upstream refuses them. */
 static enum tide_status
 fixed_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
@@ -712,7 +721,7 @@ fixed_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     uint64_t used_bytes, count;
 
     if (what == TIDE_QUERY_BYTES_USED_HIGH || what == TIDE_QUERY_BYTES_RESERVED_HIGH)
-        return tide_base_query(self, what, out); /* upstream's would be of other bytes */
+        return tide_base_query(self, what, out); /* upstream's figures are about other bytes */
     if (what == TIDE_QUERY_LARGEST_REQUEST) {
         *out = fixed->options.block_bytes;
         return TIDE_OK;
@@ -724,7 +733,7 @@ fixed_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     return TIDE_OK;
 }
 
-/* Take the first blocks. What was taken before a failure goes back when the resource is destroyed. */
+/* Preallocate the first blocks. Those taken before a failure are returned when the resource is destroyed. */
 static enum tide_status
 fixed_preallocate(struct fixed *fixed)
 {
@@ -754,7 +763,7 @@ fixed_init(struct tide_resource *self, size_t *fault)
 
     if (status != TIDE_OK)
         return status;
-    *fault = FIXED_PREALLOCATE; /* should there be no room for them */
+    *fault = FIXED_PREALLOCATE; /* the argument at fault if there is no room */
     status = fixed_preallocate(fixed);
     if (status != TIDE_OK)
         shards_destroy(fixed->blocks);

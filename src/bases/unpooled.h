@@ -1,4 +1,4 @@
-/* What the bases `cuda`, `managed` and `pinned` have in common: one driver call for each allocation, and figures. */
+/* The common part of the bases `cuda`, `managed` and `pinned`: one driver call for each allocation, and figures. */
 #ifndef TIDEI_BASES_UNPOOLED_H
 #define TIDEI_BASES_UNPOOLED_H
 
@@ -9,7 +9,7 @@
 
 struct tidei_unpooled;
 
-/* The two calls that a kind makes; the context is current. *function is the one that failed. */
+/* The two driver calls of a kind, made with the context current. *function is the name of the one that failed. */
 struct tidei_unpooled_calls {
     CUresult (*allocate)(struct tidei_unpooled *self, size_t bytes, void **out, const char **function);
     CUresult (*deallocate)(struct tidei_unpooled *self, void *pointer, const char **function);
@@ -19,21 +19,21 @@ struct tidei_unpooled {
     struct tide_resource base;
     struct tidei_device device;
     const struct tidei_unpooled_calls *calls; /* static */
-    size_t largest_bytes;                     /* no request past it reaches the driver */
-    _Atomic uint64_t used;                    /* bytes outstanding, of all threads */
+    size_t largest_bytes;                     /* larger requests never reach the driver */
+    _Atomic uint64_t used;                    /* bytes outstanding */
     _Atomic uint64_t used_high;
-    struct tidei_lock lock;     /* guards what follows; nothing is called while it is held */
-    struct tidei_blocks blocks; /* what is out */
-    uint32_t freeing;           /* taken out of `blocks`, but maybe put back: the driver has not answered */
+    struct tidei_lock lock;     /* guards the fields below; nothing is called while it is held */
+    struct tidei_blocks blocks; /* live blocks */
+    uint32_t freeing;           /* removed from `blocks`, but may be put back: the driver has not answered */
 };
 
-/* More than any address space has: the driver must not get to round what is near SIZE_MAX. */
+/* Larger than any address space. The driver must not see sizes near SIZE_MAX, which it would round up. */
 #define TIDEI_PLAIN_LARGEST ((size_t)1 << 47)
 
 /*
- * Set up *self, whose head is initialized and whose rest is zero, on the device `ordinal`, the first argument of its
- * kind, which *fault says where there is no such device. On failure there is nothing to close.
- * Errors: those of tidei_device_open.
+ * Initialize *self, whose head is set and whose rest is zero, on the device `ordinal`. Where there is no such device,
+ * *fault is the index of that argument, the first of its kind. On failure there is nothing to close. Errors: those of
+ * tidei_device_open.
  */
 enum tide_status tidei_unpooled_open(struct tidei_unpooled *self, const struct tidei_unpooled_calls *calls, int ordinal,
                                      size_t *fault);
@@ -46,7 +46,7 @@ enum tide_status tidei_unpooled_deallocate(struct tide_resource *self, void *poi
                                            tide_stream stream);
 enum tide_status tidei_unpooled_order(struct tide_resource *self, tide_stream earlier, tide_stream later);
 
-/* What all kinds answer alike: bytes, stream order, alignment, and the device's figures. */
+/* The query operation that all kinds share: bytes, stream order, alignment, and the device's figures. */
 enum tide_status tidei_unpooled_query(struct tide_resource *self, enum tide_query what, uint64_t *out);
 
 #endif

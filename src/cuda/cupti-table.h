@@ -11,8 +11,8 @@
 #include <cupti.h>
 
 /*
- * Every entry point is there, but for those marked optional, which are NULL in an older CUPTI. The order of calls is
- * CUPTI's: subscribe, then all the rest.
+ * Every entry point is set, except that optional ones are NULL with an older CUPTI. CUPTI requires subscribe before all
+ * other calls.
  */
 struct tidei_cupti {
     uint32_t version; /* CUPTI_API_VERSION of the library */
@@ -36,9 +36,9 @@ struct tidei_cupti {
 };
 
 /*
- * The table, loaded at the first call. A CUPTI that the process has already is taken; there is never a second one.
- * Errors: TIDE_EUNSUPPORTED (no library, or one older than 12.0); the text says which.
- * Thread safety: any thread.
+ * The table, loaded by the first call. A CUPTI that the process has loaded already is used; a second one is never
+ * loaded. Errors: TIDE_EUNSUPPORTED (no library, or one older than 12.0); the text says which. Thread safety: any
+ * thread.
  */
 enum tide_status tidei_cupti_get(const struct tidei_cupti **out);
 

@@ -1,4 +1,4 @@
-/* What every base over a CUDA device has: the device, its primary context, and events to order streams with. */
+/* The common part of all bases over a CUDA device: the device, its primary context, and events that order streams. */
 #ifndef TIDEI_CUDA_DEVICE_H
 #define TIDEI_CUDA_DEVICE_H
 
@@ -10,28 +10,26 @@
 
 struct tidei_device {
     const struct tidei_driver *cuda; /* static */
-    const char *subject;             /* static; of messages: "driver", "cuda" */
-    CUcontext context;               /* the device's primary; holds a reference */
+    const char *subject;             /* static; for messages: "driver", "cuda" */
+    CUcontext context;               /* the device's primary context; holds a reference */
     CUdevice handle;
     int ordinal;
     size_t total_bytes;
     struct tidei_driver_events events;
 };
 
-/*
- * Find the device `ordinal` in `cuda`. Errors: TIDE_EINVAL (there is none), TIDE_EDRIVER.
- */
+/* Find the device `ordinal` in `cuda`. Errors: TIDE_EINVAL (no such device), TIDE_EDRIVER. */
 enum tide_status tidei_device_find(const struct tidei_driver *cuda, const char *subject, int ordinal, CUdevice *out);
 
 /*
- * Load the driver where that has not been, find the device and retain its primary context. On failure there is nothing
- * to close. Errors: TIDE_EUNSUPPORTED (no driver), TIDE_EINVAL (no such device), TIDE_EDRIVER, TIDE_ENOMEM.
+ * Load the driver if needed, find the device and retain its primary context. On failure there is nothing to close.
+ * Errors: TIDE_EUNSUPPORTED (no driver), TIDE_EINVAL (no such device), TIDE_EDRIVER, TIDE_ENOMEM.
  */
 enum tide_status tidei_device_open(struct tidei_device *self, const char *subject, int ordinal);
 
 /*
- * Undo it. No result is looked at: at exit the driver may have gone before us, and says so to every call; in a child
- * of fork() it is not called.
+ * Undo tidei_device_open. Results are ignored, because at exit the driver may have shut down first, and then every call
+ * fails. In a child of fork() the driver is not called.
  */
 void tidei_device_close(struct tidei_device *self);
 
@@ -42,12 +40,12 @@ enum tide_status tidei_device_error(const struct tidei_device *self, CUresult re
 enum tide_status tidei_device_lacks(const struct tidei_device *self, const char *function);
 
 /*
- * Give memory of a pool back in the order of `stream`; pointer and bytes as deallocate gets them. Errors: TIDE_EPOINTER
- * (CUDA_ERROR_INVALID_VALUE: no allocation of a pool), TIDE_EDRIVER.
+ * Free memory of a pool in the order of `stream`; `pointer` and `bytes` as in deallocate. Errors: TIDE_EPOINTER
+ * (CUDA_ERROR_INVALID_VALUE: not an allocation of a pool), TIDE_EDRIVER.
  */
 enum tide_status tidei_device_free_async(struct tidei_device *self, void *pointer, size_t bytes, tide_stream stream);
 
-/* What a failed deallocation came to; TIDE_OK where the driver, and all memory with it, has gone before us at exit. */
+/* The status of a failed deallocation. TIDE_OK if the driver has shut down before us at exit, and freed all memory. */
 enum tide_status tidei_device_free_error(const struct tidei_device *self, CUresult result, const void *pointer,
                                          const char *function);
 
@@ -55,8 +53,8 @@ enum tide_status tidei_device_free_error(const struct tidei_device *self, CUresu
 enum tide_status tidei_device_order(struct tidei_device *self, tide_stream earlier, tide_stream later);
 
 /*
- * Figures and capabilities of the device: TIDE_QUERY_DEVICE_FREE to TIDE_QUERY_HOST_POOLS. False for any other; then
- * *status is untouched. *out is 0 on failure.
+ * Answer figures and capabilities of the device: TIDE_QUERY_DEVICE_FREE to TIDE_QUERY_HOST_POOLS. For any other return
+ * false and leave *status unchanged. *out is 0 on failure.
  */
 bool tidei_device_query(struct tidei_device *self, enum tide_query what, uint64_t *out, enum tide_status *status);
 

@@ -1,6 +1,6 @@
 /*
- * The CUDA driver as a table of entry points, filled once from libcuda.so.1 at run time. Nothing else in the
- * library calls the driver, and nothing links against it: one build runs with and without a GPU.
+ * The CUDA driver as a table of entry points, loaded once from libcuda.so.1 at run time. No other part of the library
+ * calls the driver, and nothing links against it: one build runs with and without a GPU.
  */
 #ifndef TIDEI_CUDA_DRIVER_TABLE_H
 #define TIDEI_CUDA_DRIVER_TABLE_H
@@ -15,8 +15,8 @@
 #include "src/resource/resource.h"
 
 /*
- * Named after the driver's functions. A slot is NULL where the driver is too old for it; those up to
- * `context_synchronize` are always filled in a table that tidei_driver_get returns.
+ * Named after the driver's functions. A slot is NULL where the driver is too old for it. Those up to
+ * `context_synchronize` are always set in a table that tidei_driver_get returns.
  */
 struct tidei_driver {
     CUresult(CUDAAPI *init)(unsigned int flags);
@@ -79,23 +79,23 @@ struct tidei_driver {
 };
 
 /*
- * The driver of this machine (static), loaded and initialized by the first call in the process; a failure is kept
- * too, and said again to each caller, with `subject` before it: the base that was asked for.
+ * The driver of this machine (static), loaded and initialized by the first call in the process. A failure is kept, too,
+ * and reported to every caller, prefixed with its `subject`: the base that needs the driver.
  *
- * Errors: TIDE_EUNSUPPORTED: no library, a library without what every driver has, cuInit failed (the text names the
- * error), no device, or a child of fork() whose parent had loaded it. Thread safety: any thread.
+ * Errors: TIDE_EUNSUPPORTED (no library, a library that lacks an entry point of every driver, cuInit failed, no device,
+ * or a child of fork() whose parent had loaded the driver); the text names the error. Thread safety: any thread.
  */
 enum tide_status tidei_driver_get(const char *subject, const struct tidei_driver **out);
 
 /* False in a child of fork() whose parent has loaded the driver: there no call into it is safe. */
 bool tidei_driver_usable(void);
 
-/* Where tidei_driver_fill takes symbols from; NULL for one that is not there. */
+/* Returns the address of `symbol`, or NULL where there is none; used by tidei_driver_fill. */
 typedef void *(*tidei_driver_find)(void *context, const char *symbol);
 
 /*
- * Fill `table` through `find`, initialize the driver and ask for its version and a device. What tidei_driver_get
- * does once the library is open; a test brings symbols of its own. Errors: TIDE_EUNSUPPORTED.
+ * Fill `table` with symbols from `find`, initialize the driver and query its version and a device. tidei_driver_get
+ * calls it once the library is open; tests call it with their own symbols. Errors: TIDE_EUNSUPPORTED.
  */
 enum tide_status tidei_driver_fill(struct tidei_driver *table, tidei_driver_find find, void *context);
 
@@ -103,19 +103,19 @@ enum tide_status tidei_driver_fill(struct tidei_driver *table, tidei_driver_find
 const char *tidei_driver_error_name(const struct tidei_driver *table, CUresult result);
 
 /*
- * Say that `function` came to `result`, keep that as the thread's driver error, and return TIDE_EDRIVER; TIDE_OK for
+ * Report that `function` returned `result`: set the thread's driver error and return TIDE_EDRIVER; TIDE_OK for
  * CUDA_SUCCESS. `subject` is a base: "driver: cuMemPoolCreate: CUDA_ERROR_INVALID_VALUE (1)".
  */
 enum tide_status tidei_driver_error(const struct tidei_driver *table, const char *subject, CUresult result,
                                     const char *function);
 
 /*
- * Where a call came to `result` because the thread has no context, or one that is destroyed: make `context` current
- * and return true; then repeat the call and leave.
+ * If a call returned `result` because the thread has no context, or a destroyed one, make `context` current and return
+ * true. The caller then repeats the call and calls tidei_driver_leave.
  *
- * Asking the driver for the context before each call would cost more than the call's own check. The context does not
- * stay current: the CUDA runtime takes the current context for the thread's choice of a device, so a thread that
- * never chose one would end up on ours.
+ * Querying the context before each call would cost more than the driver's own check. The context must not stay current:
+ * the CUDA runtime takes the current context for the thread's choice of a device, so a thread that never chose one
+ * would end up on ours.
  */
 static inline bool
 tidei_driver_enter(const struct tidei_driver *table, CUresult result, CUcontext context)

@@ -13,7 +13,7 @@
 /* Idle events of one context. */
 struct tidei_driver_events {
     const struct tidei_driver *cuda; /* borrowed */
-    const char *subject;             /* static; of messages */
+    const char *subject;             /* static; for messages */
     CUcontext context;               /* borrowed */
     struct tidei_lock lock;
     size_t count;                      /* under lock */
@@ -28,15 +28,15 @@ void tidei_driver_events_init(struct tidei_driver_events *events, const struct t
 void tidei_driver_events_fini(struct tidei_driver_events *events, bool touch_driver);
 
 /*
- * Have what will be submitted to `later` wait for what `earlier` holds so far. A thread without a context uses that
- * of `events`. Errors: TIDE_EUNSUPPORTED (a driver without events), TIDE_EDRIVER. Thread safety: any thread; a short
+ * Make future work on `later` wait for all work submitted to `earlier` so far. A thread without a context uses that of
+ * `events`. Errors: TIDE_EUNSUPPORTED (a driver without events), TIDE_EDRIVER. Thread safety: any thread; takes a short
  * lock.
  */
 enum tide_status tidei_driver_order(struct tidei_driver_events *events, CUstream earlier, CUstream later);
 
 /*
- * Wait on the host until the context of `events`, and the one that is current, have done all that was submitted to any
- * of their streams, destroyed ones too: no handle is named, as the driver crashes on one that is gone. Errors:
+ * Wait on the host until all work submitted to any stream of the context of `events`, and of the current context, is
+ * done. Destroyed streams are included: no handle is named, because the driver crashes on a destroyed one. Errors:
  * TIDE_EUNSUPPORTED (a child of fork()), TIDE_EDRIVER (also for work that failed). Thread safety: any thread.
  */
 enum tide_status tidei_driver_order_all(struct tidei_driver_events *events);

@@ -1,16 +1,16 @@
-/* The fields of options structs, through the rows of a kind's arguments. */
+/* Reads, checks and completes options structs by the argument rows of a kind. */
 #ifndef TIDEI_RESOURCE_FIELDS_H
 #define TIDEI_RESOURCE_FIELDS_H
 
 #include "src/resource/kind.h"
 
-/* Fill `options` from stack text: the field of an argument that is not given says so. */
+/* Fill `options` from stack text. The field of an argument that is not given is marked as not set. */
 void tidei_fields_read(const struct tidei_kind *kind, const struct tidei_value *values, void *options);
 
-/* Whether each field that is set holds what its row takes. Errors: TIDE_EINVAL; *fault is the row. */
+/* Check that each field that is set has a value that its row allows. Errors: TIDE_EINVAL; *fault is the row. */
 enum tide_status tidei_fields_check(const struct tidei_kind *kind, const void *options, size_t *fault);
 
-/* Put the default in place of each field that is not set, and 0 where that was asked for in other words. */
+/* Replace each field that is not set by its default, and each `zero_value` by 0. */
 void tidei_fields_complete(const struct tidei_kind *kind, void *options);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * How a kind of layer presents itself: one const struct each, in the table of adaptors/kinds.c.
+ * What defines a kind of layer: one const struct each, listed in adaptors/kinds.c.
  *
  * A kind has a row for each argument of its stack text. The row says where the value stands in the kind's options
- * struct, so that the rows alone read the text, check what a program gives, put defaults in place and describe a layer.
- * What depends on more than one argument is checked by the kind itself.
+ * struct. So the rows alone suffice to read the text, check the values of a program, fill in defaults and describe a
+ * layer. The kind itself checks only what depends on more than one argument.
  */
 #ifndef TIDEI_RESOURCE_KIND_H
 #define TIDEI_RESOURCE_KIND_H
@@ -27,25 +27,25 @@ struct tidei_argument {
     bool positional; /* may stand without its key, in table order */
     bool required;
     bool share;                 /* SIZE: a share of the device's memory is allowed; resolved by the parser */
-    bool all;                   /* SIZE: the word all is allowed, which is UINT64_MAX */
-    bool power_of_two;          /* SIZE: nothing else is taken */
-    uint64_t least;             /* SIZE, COUNT, FRACTION: nothing smaller is taken; WORD: 1 where it may not be empty */
-    uint64_t most;              /* SIZE, COUNT: nothing larger is taken; 0: no bound */
-    const char *const *choices; /* CHOICE: ends in NULL */
+    bool all;                   /* SIZE: the word "all" is allowed, and means UINT64_MAX */
+    bool power_of_two;          /* SIZE: only powers of two are allowed */
+    uint64_t least;             /* SIZE, COUNT, FRACTION: lower bound; WORD: 1 where it must not be empty */
+    uint64_t most;              /* SIZE, COUNT: upper bound; 0: none */
+    const char *const *choices; /* CHOICE: the words; ends in NULL */
     const char *expected;       /* for messages: "a size such as 4GiB" */
 
-    /* The field in the options struct: TIDEI_FIELD. Nothing for BIN and STACK. */
+    /* The field in the options struct: set by TIDEI_FIELD. BIN and STACK have none. */
     uint16_t offset;
     uint8_t width;
-    bool is_int; /* the field has a sign, and nothing negative is taken */
+    bool is_int; /* the field is signed; negative values are refused */
     /*
-     * 0 in a field means that the option is not set, which is `default_value`. Where 0 is a value that can be asked
-     * for, the field has `zero_value` for it: TIDE_NONE, or for a FLAG what stands for false. Where `default_value` is
-     * 0, too, as what is not set is left to somebody else, `zero_value` stays in the field.
+     * 0 in a field means that the option is not set: `default_value` applies. Where 0 is a valid value, `zero_value` in
+     * the field stands for it: TIDE_NONE, or for a FLAG the value for false. Where `default_value` is 0, too, because
+     * another part chooses the default, `zero_value` stays in the field.
      */
     uint64_t default_value;
     uint64_t zero_value;
-    const unsigned *choice_values; /* CHOICE: what the field has for each choice; NULL: its index */
+    const unsigned *choice_values; /* CHOICE: the field's value for each choice; NULL: the choice's index */
 };
 
 #define TIDEI_FIELD(options, field)                                                                                    \
@@ -68,7 +68,10 @@ struct tidei_value {
     unsigned column; /* from 1 */
     uint64_t number;
     const char *word;
-    /* SIZE of a base, given as a share: `share` / `share_whole` of what the base alone knows; else share_whole is 0 */
+    /*
+     * SIZE of a base, given as a share: `share` / `share_whole` of a capacity that only the base knows; else
+     * share_whole is 0
+     */
     uint64_t share;
     uint64_t share_whole;
 };
@@ -78,7 +81,7 @@ struct tidei_value {
  * argument.
  */
 struct tidei_bin {
-    uint64_t smallest_bytes; /* of a range; else equal to limit_bytes */
+    uint64_t smallest_bytes; /* of a range; otherwise equal to limit_bytes */
     uint64_t limit_bytes;    /* UINT64_MAX for a STACK */
     struct tide_resource *resource;
     unsigned column;
@@ -90,57 +93,56 @@ struct tidei_arguments {
     struct tidei_value values[TIDEI_MAX_ARGUMENTS]; /* in the order of the kind's table */
     const struct tidei_bin *bins;
     size_t bin_count;
-    unsigned
-        *error_column; /* where a constructor's error stands in the text: the layer, unless it sets an argument's */
+    unsigned *error_column; /* a constructor's error stands at the layer, or at an argument's column */
 };
 
 struct tidei_kind {
-    struct tide_resource_ops ops; /* first: the operations of a layer lead to its kind */
+    struct tide_resource_ops ops; /* first: a layer's `ops` pointer leads to its kind */
     bool is_base;
     const struct tidei_argument *arguments;
     size_t argument_count;
-    size_t options_size; /* of the options struct that is known: all of it, or what stands before `reserved` */
-    /* Options that are not set stay so: the defaults come into place elsewhere, where a trace is opened. */
+    size_t options_size; /* known part of the options struct: all of it, or up to `reserved` */
+    /* Options that are not set stay so: their defaults are applied later, when a trace is opened. */
     bool keeps_unset;
-    /* The layer's struct: TIDEI_KIND_STRUCT. Nothing where this build has no CUDA, and the kind needs it. */
+    /* The layer's struct: set by TIDEI_KIND_STRUCT. 0 where this build has no CUDA and the kind needs it. */
     size_t size;
     size_t alignment;
-    size_t options_offset; /* of its options, as they are meant: with the defaults in place */
+    size_t options_offset; /* of its options, with the defaults applied */
     /*
-     * The key of an argument that a layer may leave to one of the same kind above it, such as the path of a log; the
-     * parser refuses text that gives it in neither. NULL where there is none.
+     * The key of an argument that a layer may take from one of the same kind above it, such as the path of a log. The
+     * parser refuses text in which neither gives it. NULL where there is none.
      */
     const char *inherits;
     /*
-     * Check what the rows cannot, before the defaults are in place; NULL where there is nothing. *fault is the index of
-     * the argument that is to blame, where one is.
+     * Check what the rows cannot, before the defaults are applied; may be NULL. *fault is the index of the argument at
+     * fault, if it is one.
      */
     enum tide_status (*check)(void *options, size_t *fault);
     /*
-     * Set up the rest of a layer, all zeros but for its head and its options; undo that where it fails. NULL where
-     * there is nothing. *fault as for `check`.
+     * Initialize a layer that is all zeros but for its head and its options; on failure undo all of it. May be NULL.
+     * *fault as for `check`.
      */
     enum tide_status (*init)(struct tide_resource *self, size_t *fault);
-    /* Undo what `init` did, before the upstream goes; NULL where that is nothing. For tidei_kind_destroy. */
+    /* Undo `init`, before the reference to upstream is dropped; may be NULL. Called by tidei_kind_destroy. */
     void (*fini)(struct tide_resource *self);
     /*
-     * Create from stack text where the options struct does not say it all, else NULL. `upstream` (borrowed; NULL for a
-     * base). On failure *out is NULL and the error text is set.
+     * Create a layer from stack text whose arguments do not all fit the options struct; else NULL. `upstream` is
+     * borrowed, and NULL for a base. On failure *out is NULL and the error text is set.
      */
     enum tide_status (*create_text)(const struct tidei_arguments *arguments, struct tide_resource *upstream,
                                     struct tide_resource **out);
     /*
-     * The whole stack is there: do for good what is undone where a layer above cannot be built. Called once for each
-     * layer, the lower ones first; NULL where there is nothing to do.
+     * Called once for each layer, the lower ones first, when the whole stack exists: make final what would have been
+     * undone if a layer above had failed. May be NULL.
      */
     void (*complete)(struct tide_resource *resource);
 };
 
-/* A layer's struct has its head, `base`, first and its options in `options`. */
+/* A layer's struct has its head, `base`, first, and its options in `options`. */
 #define TIDEI_KIND_STRUCT(type)                                                                                        \
     .size = sizeof(type), .alignment = _Alignof(type), .options_offset = offsetof(type, options)
 
-/* The kind of a layer whose operations are a kind's. */
+/* The kind of a layer whose operations belong to a kind. */
 static inline const struct tidei_kind *
 tidei_kind_of(const struct tide_resource *resource)
 {
@@ -152,36 +154,44 @@ tidei_kind_of(const struct tide_resource *resource)
 /* All kinds of layers in alphabetical order, from adaptors/kinds.c; ends in NULL. */
 extern const struct tidei_kind *const tidei_kinds[];
 
-/* The kind of that name in a table that ends in NULL; NULL where there is none. */
+/* The kind with this name in a table that ends in NULL; NULL where there is none. */
 const struct tidei_kind *tidei_kind_find(const struct tidei_kind *const *kinds, const char *name);
 
 /*
- * Create a layer of `kind`: what all constructors have in common. `options` (NULL: the defaults) may be those of an
- * older or newer program. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, what the rows and the kind refuse), TIDE_EUNSUPPORTED (a newer program's option, no CUDA),
- * TIDE_ENOMEM, and what the kind's `init` returns.
+ * Create a layer of `kind`; the common part of all constructors. `options` (NULL: the defaults) may be the struct of an
+ * older or newer program. On failure *out is NULL. Errors: TIDE_EINVAL (NULL, or the rows or the kind refuse a value),
+ * TIDE_EUNSUPPORTED (a newer program's option, no CUDA), TIDE_ENOMEM, and those of the kind's `init`.
  */
 enum tide_status tidei_kind_create(const struct tidei_kind *kind, struct tide_resource *upstream, const void *options,
                                    struct tide_resource **out);
 
-/* Its first half: the options as they are meant into *wanted, an options struct of the kind. *out is NULL. */
+/*
+ * The first half of tidei_kind_create: check the options, and write them with the defaults applied to *wanted, an
+ * options struct of the kind. *out is set to NULL.
+ */
 enum tide_status tidei_kind_options(const struct tidei_kind *kind, struct tide_resource *upstream, const void *options,
                                     void *wanted, struct tide_resource **out);
 
-/* From stack text; a failure that an argument is to blame for stands at its column. */
+/* Create a layer from stack text. An error of an argument names its column. */
 enum tide_status tidei_kind_create_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments,
                                         struct tide_resource *upstream, struct tide_resource **out);
 
-/* Its two halves, for a kind's own `create_text`. Words in *options are borrowed from the arguments. */
+/*
+ * The two halves of tidei_kind_create_text, for a kind's own `create_text`. Words in *options are borrowed from the
+ * arguments.
+ */
 void tidei_kind_read_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments, void *options);
 enum tide_status tidei_kind_create_read(const struct tidei_kind *kind, const struct tidei_arguments *arguments,
                                         const void *options, struct tide_resource *upstream,
                                         struct tide_resource **out);
 
-/* The describe operation of a layer whose options say it all: those that differ from their defaults. */
+/* The describe operation of a layer that its options describe fully: prints those that differ from their defaults. */
 void tidei_kind_describe(struct tide_resource *self, struct tide_text *text);
 
-/* The same of any options, as they are meant; `separator` stands before the first, ", " where others came before. */
+/*
+ * The same for any options with the defaults applied. `separator` is printed before the first; ", " where others
+ * precede.
+ */
 void tidei_kind_describe_options(const struct tidei_kind *kind, const void *options, const char *separator,
                                  struct tide_text *text);
 

@@ -1,4 +1,4 @@
-/* What a resource inside the library needs: the contract, forwarders without checks, and arithmetic that may fail. */
+/* What resources need inside the library: calls without checks, checked arithmetic, options and messages. */
 #ifndef TIDEI_RESOURCE_RESOURCE_H
 #define TIDEI_RESOURCE_RESOURCE_H
 
@@ -10,7 +10,7 @@
 #include <tidemark/message.h>
 #include <tidemark/resource.h>
 
-/* Call the operation of `resource` itself: the arguments were checked where the stack was entered. */
+/* Call the operation of `resource` directly: the arguments were checked at the top of the stack. */
 static inline enum tide_status
 tidei_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
@@ -26,8 +26,8 @@ tidei_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, si
 #define TIDEI_RESOURCE_QUICK (UINT64_C(1) << 32)
 
 /*
- * Mark a resource as quick: beside the calls of its upstream, or of the driver where it is a base, it does next to
- * nothing, which takes no lock for long, calls nobody else and never waits. For its constructor.
+ * Mark a resource as quick, in its constructor. Beside calling its upstream (or the driver, for a base) a quick
+ * resource does next to nothing: it holds no lock for long, calls nothing else and never waits.
  */
 static inline void
 tidei_resource_set_quick(struct tide_resource *resource)
@@ -48,7 +48,7 @@ tidei_resource_given_name(const struct tide_resource *resource)
     return (const char *)(uintptr_t)resource->reserved[1];
 }
 
-/* Give a layer that has none a name (copied), before anybody else knows it. Errors: TIDE_ENOMEM. */
+/* Give a layer without a name a name (copied), before any other thread knows the layer. Errors: TIDE_ENOMEM. */
 enum tide_status tidei_resource_set_given_name(struct tide_resource *resource, const char *name);
 
 static inline bool
@@ -57,7 +57,7 @@ tidei_is_power_of_two(uint64_t value)
     return value != 0 && (value & (value - 1)) == 0;
 }
 
-/* Round `bytes` up to `alignment` (power of two) into *out; false where that overflows, and *out is 0. */
+/* Round `bytes` up to `alignment` (power of two) into *out; on overflow return false, with *out 0. */
 static inline bool
 tidei_round_up(uint64_t bytes, uint64_t alignment, uint64_t *out)
 {
@@ -68,10 +68,12 @@ tidei_round_up(uint64_t bytes, uint64_t alignment, uint64_t *out)
 }
 
 /*
- * Add `bytes` to a count of bytes outstanding, unless the sum would pass `most`; *before is the count that was found.
- * Nothing is added where it is refused, not even for a moment, so that an oversized request can make nobody else's
- * fail. The count is all that is shared: relaxed order is enough, since every step is one read-modify-write and what
- * hands the memory itself to another thread orders that. Lock-free.
+ * Add `bytes` to a count of bytes outstanding, unless the sum would pass `most`. *before is the previous count. A
+ * refused addition never changes the count, not even for a moment, so an oversized request cannot make another one
+ * fail.
+ *
+ * Relaxed order is enough: each step is one read-modify-write of the count, which guards no other data, and the
+ * transfer of the memory itself to another thread orders that memory. Lock-free.
  */
 static inline bool
 tidei_bounded_add(_Atomic uint64_t *count, uint64_t bytes, uint64_t most, uint64_t *before)
@@ -86,22 +88,22 @@ tidei_bounded_add(_Atomic uint64_t *count, uint64_t bytes, uint64_t most, uint64
 }
 
 /*
- * Copy a caller's options (the first member is their size) to `out`, which begins with zeros; NULL leaves the zeros.
- * `known_bytes` is how much of the struct this library knows: all of it, or up to the member `reserved` at its end.
- * TIDE_EINVAL where the size is none: smaller than the size member, or unset. TIDE_EUNSUPPORTED where a newer program
- * sets an option past `known_bytes`.
+ * Copy a caller's options, whose first member is their size, to `out`, which is zeroed; NULL leaves the zeros.
+ * `known_bytes` is the part of the struct that this library knows: all of it, or up to the final member `reserved`.
+ * Errors: TIDE_EINVAL (the size is unset, or below that of its own member), TIDE_EUNSUPPORTED (a newer program sets an
+ * option past `known_bytes`).
  */
 enum tide_status tidei_options_copy(const char *subject, const void *options, void *out, size_t known_bytes);
 
 /*
- * Fill a caller's figures (the first member is their size). A function that reads figures first clears them, so that
- * they are zeros on every failure, and then copies its own over them, as much as the caller's struct has room for.
- * Clearing is TIDE_EINVAL where `out` is NULL or its size is none.
+ * Fill a caller's figures, whose first member is their size. A function first clears them, so that they are zero on
+ * every failure, and then copies its own over them, as far as the caller's struct has room. Errors of clearing:
+ * TIDE_EINVAL (`out` is NULL, or its size is invalid).
  */
 enum tide_status tidei_figures_clear(const char *subject, void *out);
 void tidei_figures_copy(void *out, const void *figures, size_t known_bytes);
 
-/* 0 bytes that were asked for, where an option of 0 stands for its default; and back, to a plain number. */
+/* Conversions between plain sizes and options in which 0 means the default, and TIDE_NONE means 0 bytes. */
 static inline uint64_t
 tidei_bytes_or_none(bool given, uint64_t bytes)
 {
@@ -115,23 +117,23 @@ tidei_none_to_zero(uint64_t bytes)
 }
 
 /*
- * Print `bytes` for people into one of a thread's few buffers: "64 MiB", "1.50 GiB", "1000 B". Exact where it has
- * no decimals. For messages only.
+ * Print a readable size into one of the thread's few buffers: "64 MiB", "1.50 GiB", "1000 B". Exact if it has no
+ * decimals. For messages only.
  */
 const char *tidei_size_text(uint64_t bytes);
 
-/* The most bytes of a text that is longer than `most` which end where a character of UTF-8 does. */
+/* The length, at most `most`, at which a longer text can be cut without splitting a UTF-8 character. */
 size_t tidei_utf8_cut(const char *text, size_t most);
 
-/* How much of `text` is kept where there is room for `most` bytes: all of it, or as above. */
+/* The length of `text` that fits into `most` bytes: all of it, or as for tidei_utf8_cut. */
 size_t tidei_utf8_length(const char *text, size_t most);
 
-/* Tell the message sink, where there is one. */
+/* Send a message to the message sink, if there is one. */
 void tidei_message(enum tide_severity severity, const char *format, ...) TIDE_PRINTF(2, 3);
 
 /*
- * This thread's last failure, kept across calls whose own failures are none to the caller: what asks for a figure that
- * a layer may not know, within a call that succeeds.
+ * Saves and restores this thread's last error around inner calls whose failure the caller must not see, such as a query
+ * for a figure that a layer may not know.
  */
 struct tidei_error {
     char text[TIDE_ERROR_TEXT_BYTES];
@@ -140,7 +142,7 @@ struct tidei_error {
 void tidei_error_save(struct tidei_error *error);
 void tidei_error_restore(const struct tidei_error *error);
 
-/* Set this thread's last driver error beside the text that tide_error_set gives. */
+/* Set this thread's last driver error, beside the text of tide_error_set. */
 void tidei_error_driver_set(int result);
 
 #endif

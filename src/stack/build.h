@@ -4,10 +4,10 @@
 
 #include "src/resource/kind.h"
 
-/* tide_stack_parse, of layers that are of `kinds` (ends in NULL). */
+/* tide_stack_parse, with layers of `kinds` (ends in NULL). */
 enum tide_status tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, struct tide_resource **out);
 
-/* tide_stack_from_environment, in the same way. */
+/* tide_stack_from_environment, with layers of `kinds`. */
 enum tide_status tidei_stack_build_environment(const struct tidei_kind *const *kinds, const char *default_text,
                                                struct tide_resource **out);
 

@@ -5,8 +5,8 @@
 #include <tidemark/resource.h>
 
 /*
- * Add the layers from `top` down to, but without, `stop` (NULL: to the base) to `text`, as tide_stack_parse reads them;
- * nothing where they are the same. Follows the upstream of index 0.
+ * Append the layers from `top` down to `stop` (exclusive; NULL: including the base) to `text`, in the syntax of
+ * tide_stack_parse. Appends nothing where `top` is `stop`. Follows the upstream of index 0.
  */
 void tidei_describe_until(struct tide_resource *top, struct tide_resource *stop, struct tide_text *text);
 

@@ -1,4 +1,4 @@
-/* Cuts stack text into words and signs. */
+/* Splits stack text into words and signs. */
 #ifndef TIDEI_STACK_LEX_H
 #define TIDEI_STACK_LEX_H
 
@@ -15,7 +15,7 @@ enum stack_token_type {
     STACK_EQUALS,
     STACK_BRACE_OPEN,
     STACK_BRACE_CLOSE,
-    STACK_UNCLOSED, /* a quote that nothing closes */
+    STACK_UNCLOSED, /* a quote without its end */
 };
 
 struct stack_token {
@@ -28,13 +28,13 @@ struct stack_token {
 struct stack_lexer {
     const char *next; /* borrows the text */
     unsigned column;
-    char *words; /* where the next word goes: room for as many bytes as the text has, and one more */
+    char *words; /* where the next word is stored; the buffer has room for the text's length and one byte */
 };
 
 /* `words` (borrowed) has room for strlen(text) + 1 bytes. */
 void tidei_stack_lex_init(struct stack_lexer *lexer, const char *text, char *words);
 
-/* The next token; STACK_END again and again at the end. */
+/* Return the next token; at the end STACK_END, at every further call, too. */
 struct stack_token tidei_stack_lex(struct stack_lexer *lexer);
 
 #endif

@@ -1,4 +1,4 @@
-/* Stack text, checked and as a tree; nothing is built yet. */
+/* Parses and checks stack text into a tree; builds nothing. */
 #ifndef TIDEI_STACK_PARSE_H
 #define TIDEI_STACK_PARSE_H
 
@@ -22,12 +22,12 @@ struct stack_layer {
     unsigned column;
     const char *name; /* given with `as`; else NULL */
     unsigned name_column;
-    struct stack_layer *named_before; /* another layer of the text that has a name */
+    struct stack_layer *named_before; /* list of the text's layers that have names */
     struct tidei_value values[TIDEI_MAX_ARGUMENTS];
-    struct stack_share shares[TIDEI_MAX_ARGUMENTS]; /* beside the values; whole is 0 where it is none */
+    struct stack_share shares[TIDEI_MAX_ARGUMENTS]; /* one for each value; whole is 0 where it is not a share */
     struct stack_bin *bins;
     size_t bin_count;
-    struct tide_resource *resource; /* borrowed; once it is built, as long as those above it are */
+    struct tide_resource *resource; /* borrowed; set when built, valid as long as the layers above exist */
 };
 
 struct stack_block;
@@ -40,9 +40,8 @@ struct stack_tree {
 };
 
 /*
- * Read and check all of `text`, whose layers are of `kinds` (ends in NULL). *out is to be freed also on failure; it
- * keeps nothing of `text`.
- * Errors: TIDE_ESYNTAX, TIDE_ENOMEM; the text is set.
+ * Read and check all of `text`, whose layers are of `kinds` (ends in NULL). The caller frees *out also on failure. It
+ * keeps no pointer into `text`. Errors: TIDE_ESYNTAX, TIDE_ENOMEM; the text is set.
  */
 enum tide_status tidei_stack_read(const struct tidei_kind *const *kinds, const char *text, struct stack_tree *out);
 

@@ -371,7 +371,10 @@ round_up(uint64_t bytes, uint64_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
-/* Let one other thread finish its call to upstream. The lock is held at entry and return, but not in between. */
+/*
+ * Wait until another thread has its answer from upstream, or has returned a chunk. The lock is held at entry and
+ * return, but not in between.
+ */
 static void
 chunk_heap_await(struct tidei_chunk_heap *chunk_heap)
 {
@@ -425,7 +428,7 @@ chunk_heap_chunk_for(struct tidei_chunk_heap *chunk_heap, const struct tidei_hea
     }
 }
 
-/* Take any free piece that fits, from the newest chunk only or from all. *out is NULL where none fits. */
+/* Take any free piece that fits, however it must be cut. *out is NULL where none fits. */
 static enum tide_status
 chunk_heap_take_hard(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
                      struct tidei_piece **out)

@@ -26,8 +26,8 @@ enum tidei_driver_option {
 };
 
 /*
- * What can be checked without a device, and not by one row alone: options that contradict each other. *fault is the one
- * to blame. Errors: TIDE_EINVAL.
+ * Check without a device what no single row can: options that contradict each other. *fault is the one at fault.
+ * Errors: TIDE_EINVAL.
  */
 enum tide_status tidei_driver_options_check(void *options, size_t *fault);
 

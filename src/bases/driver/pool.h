@@ -1,4 +1,4 @@
-/* The base `driver` as its own files know it. */
+/* The private declarations of the base `driver`. */
 #ifndef TIDEI_BASES_DRIVER_POOL_H
 #define TIDEI_BASES_DRIVER_POOL_H
 
@@ -11,10 +11,10 @@
 /* Every address of a pool is a multiple of this: CUDA Programming Guide, device memory accesses. */
 #define TIDEI_POOL_ALIGNMENT ((size_t)256)
 
-/* The threshold, once as asked for and once more for the initial size, and three policies. */
+/* The release threshold, set once as requested and once more for the initial size, and three reuse policies. */
 #define TIDEI_POOL_SETTINGS 5
 
-/* An attribute that was set, and what it was before. */
+/* A pool attribute that was set, with its previous value. */
 struct driver_setting {
     CUmemPool_attribute attribute;
     uint64_t before;
@@ -24,32 +24,32 @@ struct driver_setting {
 struct driver {
     struct tide_resource base;
     struct tidei_device device;
-    CUmemoryPool pool;       /* owned, but for the default pool */
-    uint64_t capacity_bytes; /* no request past it reaches the driver */
+    CUmemoryPool pool;       /* owned, unless it is the default pool */
+    uint64_t capacity_bytes; /* larger requests never reach the driver */
     struct tide_driver_options options;
     struct driver_setting settings[TIDEI_POOL_SETTINGS]; /* written at creation */
     size_t setting_count;
-    struct tidei_lock access_lock; /* from asking for an access to setting it */
+    struct tidei_lock access_lock; /* held from the query of an access to its change */
 };
 
-/* `resource` as a driver; NULL, and the text set, where it is none. */
+/* `resource` as a driver; NULL, with the text set, where it is another kind. */
 struct driver *tidei_driver_of(struct tide_resource *resource);
 
 /*
- * Make or take the pool that the options ask for, as far as it comes; tidei_mempool_close undoes it. The device is open
- * and its context current. Errors: those of tide_driver_create.
+ * Create or adopt the pool that the options ask for; tidei_mempool_close undoes even a failed attempt. The device is
+ * open and its context current. Errors: those of tide_driver_create.
  */
 enum tide_status tidei_mempool_open(struct driver *self);
 void tidei_mempool_close(struct driver *self);
 
-/* Whether device and driver have pools at all; TIDE_EUNSUPPORTED names the way out. */
+/* Check that device and driver support pools; the text of TIDE_EUNSUPPORTED names an alternative. */
 enum tide_status tidei_mempool_possible(const struct driver *self);
 
-/* An attribute of the pool, from a thread without a context too; *out is 0 on failure. */
+/* Read or set an attribute of the pool, also from a thread without a context; *out is 0 on failure. */
 enum tide_status tidei_mempool_figure(struct driver *self, CUmemPool_attribute attribute, uint64_t *out);
 enum tide_status tidei_mempool_figure_set(struct driver *self, CUmemPool_attribute attribute, uint64_t value);
 
-/* Set the text for a request that found no room. Returns TIDE_ECAPACITY. */
+/* Set the error text for a request that the pool has no room for. Returns TIDE_ECAPACITY. */
 enum tide_status tidei_mempool_refuse(struct driver *self, uint64_t bytes);
 
 #endif

@@ -1,8 +1,8 @@
-/* The driver's numbers for the kinds of handles that a pool is shared by. */
+/* The driver's numbers for the types of handles that share a pool. */
 #ifndef TIDEI_BASES_DRIVER_SHARE_H
 #define TIDEI_BASES_DRIVER_SHARE_H
 
-/* As in enum CUmemAllocationHandleType; the headers of an older CUDA do not name all. */
+/* As in enum CUmemAllocationHandleType; headers of older CUDA versions lack some. */
 #define TIDEI_SHARE_POSIX_FD 1
 #define TIDEI_SHARE_FABRIC   8
 
