@@ -38,7 +38,7 @@ aligned_for(const struct aligned *aligned, size_t bytes, size_t alignment)
     return bytes != 0 && alignment > TIDE_DEFAULT_ALIGNMENT ? alignment : 0;
 }
 
-/* Upstream's alignment for requests that upstream serves alone. */
+/* The alignment that upstream is asked for: it provides at most TIDE_DEFAULT_ALIGNMENT. */
 static inline size_t
 aligned_least(const struct aligned *aligned, size_t alignment)
 {

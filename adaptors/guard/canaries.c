@@ -23,7 +23,7 @@ tidei_canaries_fill(struct tidei_canaries *canaries, const struct tidei_watched_
     return tidei_memory_io_fill(&canaries->touch, block->pointer + block->bytes, CANARY_BYTE, canaries->bytes, stream);
 }
 
-/* A thread's part: how many calls of the function that is told it is within. */
+/* A thread's part of the thread object: the depth of its calls to the guard's function. */
 TIDEI_THREAD_PART(canaries_telling, guard, unsigned);
 
 bool
@@ -41,7 +41,10 @@ canaries_tell(const struct tidei_canaries *canaries, const struct tide_guard_dam
                           : damage->place == TIDE_GUARD_AFTER ? (uint64_t)damage->offset - damage->bytes + 1
                                                               : (uint64_t)damage->offset;
 
-    /* Without its part the thread tells, too: what is damaged matters more than a function that may free and wait. */
+    /*
+     * Without its part the thread calls the function, too: a report of damage matters more than a function that may
+     * free and wait.
+     */
     if (thread != NULL)
         (*canaries_telling(thread))++;
     if (canaries->function != NULL)
@@ -56,7 +59,7 @@ canaries_tell(const struct tidei_canaries *canaries, const struct tide_guard_dam
         (*canaries_telling(thread))--;
 }
 
-/* Add what has changed among `bytes` bytes that were read from `offset` in the block. */
+/* Add the bytes that have changed among the `bytes` bytes that were read from `offset` in the block. */
 static void
 canaries_compare(struct tide_guard_damage *damage, const unsigned char *read, size_t bytes, int64_t offset)
 {
@@ -71,7 +74,7 @@ canaries_compare(struct tide_guard_damage *damage, const unsigned char *read, si
     }
 }
 
-/* Read a part of the block, piece by piece, and compare it. `buffer` has room for a piece. */
+/* Read a part of the block in steps, and compare it. `buffer` has room for one step. */
 static enum tide_status
 canaries_look_at(struct tidei_canaries *canaries, const struct tidei_watched_block *block, enum tide_guard_place place,
                  tide_stream stream, unsigned char *buffer, uint64_t *damaged)

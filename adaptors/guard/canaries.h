@@ -12,35 +12,37 @@
 
 struct tidei_canaries {
     struct tidei_memory_io touch;
-    size_t bytes;                 /* of each */
+    size_t bytes;                 /* of each canary */
     tide_guard_function function; /* NULL: the message sink */
     void *context;                /* borrowed */
 };
 
-/* What is read at once. */
+/* The bytes that one step reads. */
 #define TIDEI_CANARIES_PIECE ((size_t)64 << 10)
 
-/* Room for a piece, to be freed; NULL with the error text set. */
+/* Allocate a buffer for one step, which the caller frees; NULL with the error text set. */
 unsigned char *tidei_canaries_buffer(void);
 
-/* Write both, in the order of the stream. Errors: TIDE_EDRIVER, here and below. */
+/* Write both canaries, in the order of the stream. Errors: TIDE_EDRIVER, here and below. */
 enum tide_status tidei_canaries_fill(struct tidei_canaries *canaries, const struct tidei_watched_block *block,
                                      tide_stream stream);
 
-/* Write the pattern over the block, and wait until it is there. */
+/* Write the pattern over the block, and wait until that is done. */
 enum tide_status tidei_canaries_fill_freed(struct tidei_canaries *canaries, const struct tidei_watched_block *block,
                                            tide_stream stream);
 
 /*
- * Read them, or the pattern, piece by piece into `buffer`, in the order of the stream, which is waited for; add to
- * *damaged how many places have changed, and tell of each.
+ * Read the canaries, or the pattern, in steps into `buffer`, in the order of the stream, and wait for it. Add the
+ * number of changed places to *damaged, and report each.
  */
 enum tide_status tidei_canaries_look(struct tidei_canaries *canaries, const struct tidei_watched_block *block,
                                      tide_stream stream, unsigned char *buffer, uint64_t *damaged);
 enum tide_status tidei_canaries_look_freed(struct tidei_canaries *canaries, const struct tidei_watched_block *block,
                                            tide_stream stream, unsigned char *buffer, uint64_t *damaged);
 
-/* Whether this thread is within the function that is told: it waits for nobody who may wait for it to come back. */
+/*
+ * Whether this thread is inside the guard's function: then it must not wait for threads that may wait for its return.
+ */
 bool tidei_canaries_tells(void);
 
 #endif

@@ -35,7 +35,7 @@
 struct guard {
     struct tide_resource base;
     struct tidei_canaries canaries;
-    struct tidei_watched blocks; /* with canaries as the room around */
+    struct tidei_watched blocks; /* the room around a block is its canaries */
     struct tide_guard_options options;
 };
 
@@ -51,8 +51,8 @@ guard_give(struct guard *guard, const struct tidei_watched_block *block, tide_st
 }
 
 /*
- * Have freed blocks leave, oldest first, until no more than `keep_bytes` are held. All work that was submitted before
- * they were freed is done: they can leave on any stream. One that upstream does not take back is held again.
+ * Give held blocks back to upstream, oldest first, until no more than `keep_bytes` are held. All work submitted before
+ * they were freed is done, so any stream will do. A block that upstream refuses is held again.
  */
 static void
 guard_release(struct guard *guard, uint64_t keep_bytes, tide_stream stream, unsigned char *buffer)
@@ -76,8 +76,8 @@ guard_release(struct guard *guard, uint64_t keep_bytes, tide_stream stream, unsi
 }
 
 /*
- * Upstream has no room. Have all freed blocks leave, wait for those that others give back just now, and hold none that
- * are freed meanwhile: what upstream refuses then there is no room for. True where something has left since `left`.
+ * Upstream has no room: give all held blocks back, wait for those that other threads are giving back, and hold none
+ * that are freed meanwhile. If upstream still refuses, there is no room. True where a block has gone since `left`.
  */
 static bool
 guard_make_room(struct guard *guard, uint64_t left, tide_stream stream)
@@ -139,7 +139,7 @@ guard_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     return status;
 }
 
-/* Look at a block that is given back; TIDE_EDAMAGED, with its canaries new, where they have changed. */
+/* Check a block that is being freed. TIDE_EDAMAGED, with its canaries rewritten, where they have changed. */
 static enum tide_status
 guard_inspect(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream, unsigned char *buffer)
 {
@@ -159,7 +159,7 @@ guard_inspect(struct guard *guard, const struct tidei_watched_block *block, tide
                           tidei_size_text(block->bytes));
 }
 
-/* Fill the block with the pattern and hold it; false where it is to go back now. */
+/* Fill the block with the pattern and hold it; false where it must go back to upstream now. */
 static bool
 guard_keep(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream, unsigned char *buffer)
 {
@@ -226,7 +226,7 @@ guard_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     switch (what) {
     case TIDE_QUERY_BYTES_USED_HIGH:
     case TIDE_QUERY_BYTES_RESERVED_HIGH:
-        return tide_base_query(self, what, out); /* upstream's would be of other bytes */
+        return tide_base_query(self, what, out); /* upstream's figures are about other bytes */
     case TIDE_QUERY_BYTES_USED:
     case TIDE_QUERY_BYTES_RESERVED:
         tidei_watched_read(&guard->blocks, &figures);
@@ -247,7 +247,7 @@ guard_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     }
 }
 
-/* All that is held leaves. What upstream does not take back is lost to everybody: that is told. */
+/* Give all held blocks back. A block that upstream refuses is leaked, with a message. */
 static void
 guard_leave(struct guard *guard)
 {
@@ -343,8 +343,8 @@ tide_guard_create(struct tide_resource *upstream, const struct tide_guard_option
 }
 
 /*
- * One block after the other, each pinned meanwhile, so that others go on. Not those that come behind the order: their
- * canaries may not be there yet.
+ * Check the blocks one by one, each pinned meanwhile, so that other threads go on. Blocks entered after the order are
+ * left out: their canaries may not be written yet.
  */
 static enum tide_status
 guard_check_all(struct guard *guard, unsigned char *buffer, uint64_t *damaged)

@@ -138,7 +138,7 @@ tidei_watched_take(struct tidei_watched *watched, const char *subject, void *poi
     return right ? TIDE_OK : watched_refuse(subject, pointer, bytes, alignment, &block);
 }
 
-/* The block that is held for longest, or that of those that are not pinned; *before is the one before it. */
+/* The block that has been held for longest, or the oldest one that is not pinned; *before is the block before it. */
 static uint32_t
 watched_oldest(const struct tidei_watched *watched, bool pinned_too, uint32_t *before)
 {
@@ -152,7 +152,7 @@ watched_oldest(const struct tidei_watched *watched, bool pinned_too, uint32_t *b
     return number;
 }
 
-/* Out of the list of those held. With the lock, as the one above. */
+/* Unlink a block from the list of held ones. The caller of this and the function above holds the lock. */
 static void
 watched_unlink(struct tidei_watched *watched, uint32_t number, uint32_t before)
 {
@@ -211,9 +211,10 @@ tidei_watched_left(struct tidei_watched *watched)
 }
 
 /*
- * A phase begins only once the one before the last has no blocks any more, so that two counts are enough. What leaves
- * now is of the phase that `began` or of the one before: all of it has settled when two have begun since then, or one
- * has and the count of `began` is 0. Blocks that come later are counted in the new phase, and hold nobody up.
+ * A phase begins only when all blocks of the last phase but one have settled, so two counts are enough. Blocks that are
+ * leaving now belong to the phase `began` or to the one before. All of them have settled when two phases have begun
+ * since, or when one has and the count of `began` is 0. Blocks that leave later are counted in the new phase, and cause
+ * no wait.
  */
 void
 tidei_watched_wait(struct tidei_watched *watched)

@@ -11,38 +11,38 @@
 
 struct tidei_watched {
     size_t around_bytes;        /* room before and behind each block; constant */
-    struct tidei_lock lock;     /* guards what follows */
+    struct tidei_lock lock;     /* guards the fields below */
     struct tidei_blocks blocks; /* out: handed out; not out: held, in a list by `next` */
-    uint32_t oldest, newest;    /* of those held */
-    uint64_t used_bytes;        /* handed out, without the room */
-    uint64_t held_bytes;        /* held, without the room */
-    uint64_t reserved_bytes;    /* all, with the room */
-    uint32_t phase;             /* counts tidei_watched_wait; of those that leave */
-    uint32_t leaving[2];        /* blocks on their way, by the phase in which they were taken out: the last two */
-    uint64_t left;              /* blocks that have gone, ever */
-    uint32_t pressed;           /* threads that want the room of all that is held */
+    uint32_t oldest, newest;    /* of the list of held blocks */
+    uint64_t used_bytes;        /* of blocks handed out, without the room */
+    uint64_t held_bytes;        /* of held blocks, without the room */
+    uint64_t reserved_bytes;    /* of all blocks, with the room */
+    uint32_t phase;             /* the current phase; see tidei_watched_wait */
+    uint32_t leaving[2];        /* leaving blocks, by the phase in which they were taken out: the last two */
+    uint64_t left;              /* blocks that have ever gone to upstream */
+    uint32_t pressed;           /* threads that need all held blocks to leave */
 };
 
-/* A block by itself, also where it stands in no table. */
+/* A copy of a block, even of one that is in no table. */
 struct tidei_watched_block {
     unsigned char *pointer;
     size_t bytes;
     size_t alignment;
-    uint32_t phase; /* while it leaves */
+    uint32_t phase; /* set while it leaves */
 };
 
 /* Errors: TIDE_ENOMEM, with the error text set. */
 void tidei_watched_init(struct tidei_watched *watched, size_t around_bytes);
 void tidei_watched_fini(struct tidei_watched *watched);
 
-/* The room before a block of that alignment: no less than around_bytes. */
+/* The room before a block of this alignment: at least around_bytes. */
 static inline size_t
 tidei_watched_front(const struct tidei_watched *watched, size_t alignment)
 {
     return alignment > watched->around_bytes ? alignment : watched->around_bytes;
 }
 
-/* Bytes with the room before and behind; false where that overflows. */
+/* Add the room before and behind; false where that overflows. */
 static inline bool
 tidei_watched_total(const struct tidei_watched *watched, size_t bytes, size_t alignment, size_t *out)
 {
@@ -53,7 +53,7 @@ tidei_watched_total(const struct tidei_watched *watched, size_t bytes, size_t al
 /* Enter a block, handed out or held. False where host memory is short. */
 bool tidei_watched_add(struct tidei_watched *watched, const struct tidei_watched_block *block, bool held);
 
-/* Enter a freed block to be held, unless a thread wants the room. */
+/* Enter a freed block to be held; false while a thread needs the room. */
 bool tidei_watched_hold(struct tidei_watched *watched, const struct tidei_watched_block *block);
 
 /* Between these two calls no freed block is held: tidei_watched_hold refuses all. */
@@ -61,40 +61,40 @@ void tidei_watched_press(struct tidei_watched *watched);
 void tidei_watched_relax(struct tidei_watched *watched);
 
 /*
- * Take out a block that is handed out with that size and alignment, once it is not pinned. Errors: TIDE_EPOINTER,
+ * Take out a block that is handed out with this size and alignment; waits while it is pinned. Errors: TIDE_EPOINTER,
  * TIDE_EMISMATCH, with the error text set.
  */
 enum tide_status tidei_watched_take(struct tidei_watched *watched, const char *subject, void *pointer, size_t bytes,
                                     size_t alignment, struct tidei_watched_block *out);
 
 /*
- * Take out the block that has been held for longest, once it is not pinned. A thread that has pinned blocks itself
+ * Take out the block that has been held for longest; waits while it is pinned. A thread that has pinned blocks itself
  * calls without `wait`, and gets the oldest one that is not pinned. The block counts as leaving from now on. False
  * where no more than `keep_bytes` are held.
  */
 bool tidei_watched_take_held(struct tidei_watched *watched, uint64_t keep_bytes, bool wait,
                              struct tidei_watched_block *out);
 
-/* The block has gone to upstream, or was entered again: it does not count as leaving any more. */
+/* A leaving block has gone to upstream, or was entered again: it no longer counts as leaving. */
 void tidei_watched_settle(struct tidei_watched *watched, const struct tidei_watched_block *block, bool gone);
 
-/* How many have gone so far. */
+/* How many blocks have gone so far. */
 uint64_t tidei_watched_left(struct tidei_watched *watched);
 
-/* Wait until all that are leaving now have settled; none of them is this thread's. */
+/* Wait until all blocks that are leaving now have settled. The caller must have none of them. */
 void tidei_watched_wait(struct tidei_watched *watched);
 
 struct tidei_watched_figures {
     uint64_t used_bytes, held_bytes, reserved_bytes;
-    uint32_t numbers; /* blocks have numbers below that */
+    uint32_t numbers; /* upper bound of the blocks' numbers */
 };
 void tidei_watched_read(struct tidei_watched *watched, struct tidei_watched_figures *out);
 
-/* End an epoch and return its number: the blocks that are there now were entered in that epoch or before. */
+/* End an epoch and return its number: the present blocks were entered in that epoch or before. */
 uint32_t tidei_watched_epoch_end(struct tidei_watched *watched);
 
 /*
- * Pin the block of that number, and say whether it is held; false where there is none, or one that was entered after
+ * Pin the block of this number, and tell whether it is held; false where there is none, or it was entered after
  * `epoch`.
  */
 bool tidei_watched_pin(struct tidei_watched *watched, uint32_t number, uint32_t epoch, struct tidei_watched_block *out,

@@ -36,18 +36,18 @@
 #include "src/resource/resource.h"
 #include "src/sync/lock.h"
 
-/* What limits count together: those that name the same budget, whichever stack they are in; or one limit alone. */
+/* One account: that of all limits with the same budget name, whichever stack they are in, or of one limit alone. */
 struct budget {
     struct tidei_ledger ledger;
     uint64_t limit_bytes;      /* UINT64_MAX: no bound */
     uint64_t limit_count;      /* UINT64_MAX: no bound */
     uint64_t soft_limit_bytes; /* 0: none */
-    char *name;                /* owned; NULL where it is a single limit's */
-    size_t references;         /* this and next: of those with a name, guarded by the lock of all */
+    char *name;                /* owned; NULL for a single limit's account */
+    size_t references;         /* this and next: for named budgets, guarded by the lock of the list */
     struct budget *next;
 };
 
-/* All budgets that have a name. */
+/* All named budgets. */
 static struct {
     struct tidei_lock lock;
     struct budget *first;
@@ -59,7 +59,7 @@ budgets_prepare(void)
     tidei_lock_init(&budgets.lock);
 }
 
-/* With the lock of all. */
+/* The caller holds the lock of the list. */
 static struct budget *
 budget_find(const char *name)
 {
@@ -78,7 +78,7 @@ budget_free(struct budget *budget)
     free(budget);
 }
 
-/* One that nobody else knows yet, with one reference. */
+/* Create a budget with one reference that no other thread knows yet. */
 static enum tide_status
 budget_new(const struct tide_limit_options *options, struct budget **out)
 {
@@ -104,7 +104,7 @@ budget_new(const struct tide_limit_options *options, struct budget **out)
     return TIDE_OK;
 }
 
-/* What one argument of stack text says: "with count=4", or "without count" where it is `none`. */
+/* Describe one argument in the syntax of stack text: "with count=4", or "without count" where it is `none`. */
 static void
 budget_say(struct tide_text *text, const char *key, uint64_t value, uint64_t none)
 {
@@ -125,7 +125,7 @@ budget_differs(const char *name, const char *key, uint64_t has, uint64_t wanted,
     return tide_error_set(TIDE_EINVAL, "limit: budget '%s' was made %s, and is wanted %s here", name, made, given);
 }
 
-/* One that is there has the bounds that a limit wants to share. */
+/* Check that an existing budget has the bounds of a limit that wants to share it. */
 static enum tide_status
 budget_check(const struct budget *budget, const struct tide_limit_options *options)
 {
@@ -138,7 +138,7 @@ budget_check(const struct budget *budget, const struct tide_limit_options *optio
     return TIDE_OK;
 }
 
-/* Give the reference back. */
+/* Drop the reference. */
 static void
 budget_put(struct budget *budget)
 {
@@ -159,9 +159,9 @@ budget_put(struct budget *budget)
 }
 
 /*
- * The budget that options->budget names, made where there is none; a new one where that is NULL. The other options are
- * as struct budget has them. *out holds a reference; NULL on failure.
- * Errors: TIDE_ENOMEM, TIDE_EINVAL (there is one with other bounds); the text is set.
+ * Find or create the budget that options->budget names; create an unnamed one where that is NULL. The other options are
+ * in the form of struct budget. *out holds a reference; NULL on failure. Errors: TIDE_ENOMEM, TIDE_EINVAL (the existing
+ * one has other bounds); the text is set.
  */
 static enum tide_status
 budget_get(const struct tide_limit_options *options, struct budget **out)
@@ -172,7 +172,7 @@ budget_get(const struct tide_limit_options *options, struct budget **out)
 
     *out = NULL;
     pthread_once(&once, budgets_prepare);
-    /* Made in any case, as nothing is allocated with the lock. */
+    /* Created in any case, because nothing may be allocated under the lock. */
     status = budget_new(options, &made);
     if (status != TIDE_OK || options->budget == NULL) {
         *out = made;
@@ -202,10 +202,10 @@ budget_get(const struct tide_limit_options *options, struct budget **out)
 struct limit {
     struct tide_resource base;
     struct budget *budget;             /* holds a reference */
-    struct tide_limit_options options; /* the name of the budget is the budget's */
+    struct tide_limit_options options; /* the budget's name is owned by the budget */
 };
 
-/* What a request counts, into *counted. */
+/* The bytes that a request counts, into *counted. */
 static enum tide_status
 limit_count(const struct limit *limit, size_t bytes, uint64_t *counted)
 {
@@ -228,7 +228,7 @@ limit_refuse(const struct budget *budget, uint64_t counted, const struct tidei_a
                           (unsigned long long)budget->limit_count);
 }
 
-/* The bytes outstanding have passed the soft limit: nobody holds a lock. */
+/* The bytes outstanding have passed the soft limit. No lock is held here. */
 static void
 limit_warn(const struct limit *limit, uint64_t used_bytes)
 {
@@ -241,7 +241,7 @@ limit_warn(const struct limit *limit, uint64_t used_bytes)
                       tidei_size_text(soft_limit_bytes));
 }
 
-/* What the account had to be asked for. */
+/* The slow path, which must ask the account. */
 static __attribute__((noinline)) enum tide_status
 limit_answered(const struct limit *limit, uint64_t counted, const struct tidei_ledger_answer *answer)
 {
@@ -265,7 +265,7 @@ limit_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     status = limit_count(limit, bytes, &counted);
     if (status != TIDE_OK)
         return status;
-    /* By itself too large: the account, which would have to call in all leases to say no, is not asked. */
+    /* The request alone exceeds the bound: spare the account, which would have to call in all leases to refuse. */
     if (counted > budget->limit_bytes)
         return limit_refuse(budget, counted, NULL);
     if (!tidei_ledger_add(&budget->ledger, counted, &answer)) {
@@ -279,7 +279,7 @@ limit_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     return status;
 }
 
-/* What is outstanding includes this allocation until it is given back, so a size over that is certainly wrong. */
+/* The bytes outstanding include this allocation until it is given back, so a larger size is certainly wrong. */
 static __attribute__((noinline)) enum tide_status
 limit_mismatch(struct budget *budget, uint64_t counted)
 {
@@ -324,7 +324,7 @@ limit_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 
 enum { LIMIT_BYTES, LIMIT_COUNT, LIMIT_SOFT, LIMIT_ALIGNMENT, LIMIT_BUDGET };
 
-/* Text has a bound; a program may set neither. */
+/* Stack text always has a bound; a program may set neither. */
 static void
 limit_describe(struct tide_resource *self, struct tide_text *text)
 {
@@ -357,11 +357,11 @@ limit_init(struct tide_resource *self, size_t *fault)
     struct limit *limit = (struct limit *)self;
     enum tide_status status = budget_get(&limit->options, &limit->budget);
 
-    *fault = LIMIT_BUDGET; /* should it be there with other bounds */
+    *fault = LIMIT_BUDGET; /* the argument at fault if it exists with other bounds */
     if (status != TIDE_OK)
         return status;
     limit->options.budget = limit->budget->name;
-    if (limit->options.soft_limit_bytes == 0) /* an application's function may take its time, and call the driver */
+    if (limit->options.soft_limit_bytes == 0) /* the application's function may take long, and call the driver */
         tidei_resource_set_quick(self);
     return TIDE_OK;
 }

@@ -55,7 +55,7 @@ log_producer(struct log *log, enum tidei_record_kind kind)
     return producer;
 }
 
-/* What is recorded beside an event. Relaxed: from when on, on another thread, does not matter. */
+/* The extra records of an event. Relaxed: it does not matter when another thread sees a change. */
 static inline unsigned
 log_beside(const struct log *log)
 {
@@ -79,7 +79,7 @@ log_sample(struct log *log, struct tidei_producer *producer)
     }
 }
 
-/* An allocation that is recorded; see tidei_producer_ticks for `plain`. */
+/* Record an allocation; see tidei_producer_ticks for `plain`. */
 static inline __attribute__((always_inline)) enum tide_status
 log_allocate_recorded(struct log *log, struct tidei_producer *producer, bool plain, uint32_t callstack, size_t bytes,
                       size_t alignment, tide_stream stream, void **out)
@@ -119,7 +119,7 @@ log_allocate_otherwise(struct log *log, struct tidei_producer *producer, size_t 
 
     if (producer == NULL)
         return tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
-    /* Before the clock is read: it is no part of the call that is recorded. */
+    /* Before the clock is read, because the walk is no part of the recorded call. */
     if (log_beside(log) & LOG_STACKS)
         callstack = tidei_callstack_here(log->options.callstack_depth, log->options.unwind);
     if (log_beside(log) & LOG_CALLS)
@@ -242,7 +242,7 @@ static const char *const log_cuptis[] = { "auto", "calls", "off", "memory", NULL
 static const char *const log_overflows[] = { "wait", "drop", NULL };
 static const char *const log_samples[] = { "auto", "every", "off", NULL };
 
-/* A layer that records into the trace of another has no options but for call stacks. */
+/* A layer that records into another's trace has options only for call stacks. */
 static void
 log_describe(struct tide_resource *self, struct tide_text *text)
 {

@@ -9,7 +9,7 @@
 #include "adaptors/log/log.h"
 #include "src/tables/grow.h"
 
-/* A base that can say what it holds is asked now and then; see the table pool_sample. */
+/* Start sampling a base's figures at intervals, if it has any; see the table pool_sample. */
 static bool
 log_can_watch(struct tide_resource *base)
 {
@@ -24,18 +24,18 @@ struct log_seen {
     uint32_t id;
 };
 
-/* The resources below a log, each once: the walk numbers them as it comes to them. */
+/* The walk over the resources below a log, which numbers each once. */
 struct log_walk {
     struct log *top;
     struct tidei_recorder *recorder;
     struct log_seen *seen;
     size_t count, capacity;
-    uint32_t stack_id;       /* of a stack of before that lies in this one whole; 0: none does */
-    bool is_cuda;            /* a base has the driver allocate */
-    enum tide_status status; /* of the first resource that got no number */
+    uint32_t stack_id;       /* of an earlier stack that this one contains whole; 0: none */
+    bool is_cuda;            /* a base allocates through the driver */
+    enum tide_status status; /* of the first resource that could not be numbered */
 };
 
-/* Two stacks that share a log may both be made at once. */
+/* Two stacks that share a log may be created at once. */
 static pthread_mutex_t log_attach_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void
@@ -50,7 +50,7 @@ log_attach(struct log *log, struct tidei_recorder *recorder, uint32_t layer_id)
     pthread_mutex_unlock(&log_attach_lock);
 }
 
-/* Tell the trace of one layer, once those below it have their numbers. */
+/* Record one layer in the trace, after the layers below it have numbers. */
 static void
 log_define(struct log_walk *walk, struct tide_resource *resource, uint32_t id, uint32_t upstream_id)
 {
@@ -65,8 +65,8 @@ log_define(struct log_walk *walk, struct tide_resource *resource, uint32_t id, u
 }
 
 /*
- * A log that records into this trace already, from a stack of before: it and all below it have their numbers. Where it
- * had opened the trace for that stack, the text of this one says it all: it takes the other's place.
+ * Handle a log that already records into this trace, from an earlier stack: it and all layers below it have numbers. If
+ * it had opened the trace for that stack, this stack's text includes the other's, and replaces it.
  */
 static uint32_t
 log_known(struct log_walk *walk, struct tide_resource *resource)
@@ -76,12 +76,12 @@ log_known(struct log_walk *walk, struct tide_resource *resource)
     if (resource->ops != walk->top->base.ops ||
         atomic_load_explicit(&log->recorder, memory_order_acquire) != walk->recorder)
         return 0;
-    if (walk->stack_id == 0) /* relaxed: whoever has it has it alone */
+    if (walk->stack_id == 0) /* relaxed: its holder has it alone */
         walk->stack_id = atomic_exchange_explicit(&log->stack_id, 0, memory_order_relaxed);
     return log->layer_id;
 }
 
-/* Number a resource and all below it. Returns its number; 0, and walk->status, where that cannot be. */
+/* Number a resource and all below it. Returns its number; on failure 0, and walk->status. */
 static uint32_t
 log_number(struct log_walk *walk, struct tide_resource *resource)
 {
@@ -122,7 +122,7 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
     return id;
 }
 
-/* Have a log ask a base below it after each event. */
+/* Make a log sample a base below it after each event. */
 static void
 log_watch_each(struct log_walk *walk, struct log *log, struct tide_resource *base)
 {
@@ -139,7 +139,7 @@ log_watch_each(struct log_walk *walk, struct log *log, struct tide_resource *bas
     atomic_fetch_or_explicit(&log->beside, LOG_SAMPLES, memory_order_relaxed);
 }
 
-/* Whether a base has the driver allocate: on a device, or pinned memory of the host, which has one behind it. */
+/* Whether a base allocates through the driver: on a device, or pinned host memory, which belongs to a device. */
 static bool
 log_base_is_cuda(struct tide_resource *base)
 {
@@ -149,7 +149,7 @@ log_base_is_cuda(struct tide_resource *base)
            tide_query(base, TIDE_QUERY_DEVICE_TOTAL, &figure) == TIDE_OK;
 }
 
-/* Whether all that takes time in an event of this log is the call of the driver that it makes. */
+/* Whether the driver's call takes nearly all the time of an event of this log. */
 static bool
 log_is_quick(const struct log *log)
 {
@@ -160,7 +160,7 @@ log_is_quick(const struct log *log)
     return true;
 }
 
-/* Have a log record the driver's calls. */
+/* Make a log record the driver's calls. */
 static void
 log_watch_calls(struct log *log)
 {
@@ -168,8 +168,8 @@ log_watch_calls(struct log *log)
 }
 
 /*
- * What is recorded beside the events, for each log of this trace that is the last one above a base: the driver's calls
- * and the GPUs, where it is one of CUDA's memory, and its figures. A log of a stack of before has them already.
+ * Set up the extra records for each log of this trace that is the last one above a base: the driver's calls and the
+ * GPUs, if the base has CUDA memory, and its samples. A log of an earlier stack has them already.
  */
 static void
 log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct log *nearest)
@@ -202,7 +202,7 @@ tidei_log_unwatch(struct tidei_recorder *recorder, struct tide_resource *resourc
         tidei_log_unwatch(recorder, edge.resource);
 }
 
-/* However soon the process is killed, its trace says what was to be had of CUPTI; as it does where this fails. */
+/* The trace says at once which CUPTI records are available, even if the process is killed soon, or this fails. */
 static void
 log_settle(struct tidei_recorder *recorder)
 {

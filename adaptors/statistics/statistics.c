@@ -32,31 +32,31 @@
 #include "src/resource/resource.h"
 #include "adaptors/statistics/tag-counters.h"
 
-/* Counters around the innermost ones, as they stood at the push. */
+/* The outer counters, as they stood at the push. */
 struct level {
     struct tide_statistics_figures figures;
     uint64_t serial;
     struct level *outer; /* owned */
 };
 
-/* The ledger keeps the innermost counters; what follows it is changed between its begin and its end. */
+/* The ledger keeps the innermost counters. The fields behind it change only between the ledger's begin and end. */
 struct statistics {
     struct tide_resource base;
-    struct tidei_ledger ledger; /* its serial: the outermost counters have 0, each push the next one ever */
+    struct tidei_ledger ledger; /* its serial: 0 for the outermost counters, then one more for each push ever */
     struct level *outer;        /* owned */
     uint64_t pushes;
-    struct tidei_tag_counters *by_tag; /* owned; NULL where nobody asked for it */
+    struct tidei_tag_counters *by_tag; /* owned; NULL without `tags` */
     struct tide_statistics_options options;
 };
 
-/* As unsigned: a sum past INT64_MAX, which only addresses without memory reach, wraps instead of being undefined. */
+/* Computed as unsigned: a sum past INT64_MAX, which only addresses without memory reach, wraps and is defined. */
 static int64_t
 counter_sum(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-/* More is outstanding than was counted, and has been all the while. */
+/* Bytes are outstanding that were not counted, and have been all along. */
 static void
 counter_raise(struct tide_counter *counter, int64_t value)
 {
@@ -65,7 +65,7 @@ counter_raise(struct tide_counter *counter, int64_t value)
         counter->peak = counter->current;
 }
 
-/* Fold what was counted inside a push into the counter around it. */
+/* Add the counts of a push to the counters around it. */
 static void
 counter_fold(struct tide_counter *counter, const struct tide_counter *inner)
 {
@@ -97,7 +97,7 @@ statistics_to_ledger(const struct tide_statistics_figures *figures)
     };
 }
 
-/* Have the innermost counters to oneself, and set them. */
+/* Set the innermost counters, with all other threads stopped. */
 static void
 statistics_begin(struct statistics *statistics, struct tide_statistics_figures *out)
 {
@@ -137,9 +137,10 @@ statistics_allocate(struct tide_resource *self, size_t bytes, size_t alignment, 
 }
 
 /*
- * Put back what upstream refused to take: to the counters that it came off, of serial `serial`, or, where these were
- * popped since, to those that they were folded into. The memory was outstanding all the while, so the sum with what
- * came meanwhile is a height that was reached, and may raise the peak; it is nothing new, so the total stays.
+ * Add a block again that upstream refused to take back: to the counters of serial `serial` from which it was
+ * subtracted, or, where these were popped since, to those that include them. The memory was outstanding all along, so
+ * the sum with later allocations is a height that was reached, and may raise the peak. It is no new allocation, so the
+ * total stays.
  */
 static void
 statistics_put_back(struct statistics *statistics, size_t bytes, uint64_t serial)

@@ -12,21 +12,21 @@
 #include "src/trace/ring/producer.h"
 #include "src/context/tag.h"
 
-/* Tags by number: chunk i has 2^(i + CHUNK_BITS) of them, so that none ever moves. */
+/* Counters by tag number: chunk i has 2^(i + CHUNK_BITS) of them, so that none ever moves. */
 #define CHUNK_BITS 6
 #define CHUNKS     (32 - CHUNK_BITS + 1)
 
 struct tag_counter {
     struct tidei_ledger ledger;
-    struct tag_counter *parent; /* borrowed; NULL for what stands in no other tag */
-    uint32_t tag;               /* 0: allocated under none */
+    struct tag_counter *parent; /* borrowed; NULL for an outermost tag */
+    uint32_t tag;               /* 0: no tag */
 };
 
 typedef _Atomic(struct tag_counter *) tag_counter_slot;
 
 struct tidei_tag_counters {
-    _Atomic(tag_counter_slot *) chunks[CHUNKS]; /* owned, and what is in them; set once */
-    struct tidei_address_shards *live;          /* owned; with their tags + 1 */
+    _Atomic(tag_counter_slot *) chunks[CHUNKS]; /* owned, with the counters in them; set once */
+    struct tidei_address_shards *live;          /* owned; addresses with tag + 1 */
 };
 
 /* The chunk of `tag`, and its index there. */
@@ -40,7 +40,7 @@ counters_chunk(uint32_t tag, uint64_t *index)
     return bit - CHUNK_BITS;
 }
 
-/* The place of `tag`; NULL where its chunk is not there, and host memory has none. */
+/* The slot of `tag`; NULL where its chunk is missing and host memory is short. */
 static tag_counter_slot *
 counters_slot(struct tidei_tag_counters *counters, uint32_t tag)
 {
@@ -86,7 +86,7 @@ counter_new(uint32_t tag, struct tag_counter *parent)
 
 static struct tag_counter *counter_get(struct tidei_tag_counters *counters, uint32_t tag);
 
-/* The first time that a tag is seen: its counter, below that of its parent. Several threads may come; one is first. */
+/* Create the counter of a new tag, below that of its parent. Several threads may try at once; one succeeds. */
 static struct tag_counter *
 counter_make(struct tidei_tag_counters *counters, tag_counter_slot *slot, uint32_t tag)
 {
@@ -99,14 +99,14 @@ counter_make(struct tidei_tag_counters *counters, tag_counter_slot *slot, uint32
     made = counter_new(tag, parent);
     if (made == NULL)
         return NULL;
-    /* Release: pairs with the acquire in counter_get, and here for the one that came second. */
+    /* Release: pairs with the acquire in counter_get, and here with the acquire of a thread that comes second. */
     if (atomic_compare_exchange_strong_explicit(slot, &found, made, memory_order_acq_rel, memory_order_acquire))
         return made;
     counter_free(made);
     return found;
 }
 
-/* NULL where host memory is short. Recursion: as deep as tags nest, on a tag's first use alone. */
+/* NULL where host memory is short. Recursion: as deep as tags nest, only on a tag's first use. */
 static struct tag_counter *
 counter_get(struct tidei_tag_counters *counters, uint32_t tag)
 {
@@ -143,7 +143,7 @@ tidei_tag_counters_destroy(struct tidei_tag_counters *counters)
     if (counters == NULL)
         return;
     for (unsigned at = 0; at < CHUNKS; at++) {
-        /* Relaxed, here and below: nobody else is here. */
+        /* Relaxed, here and below: no other thread has access. */
         tag_counter_slot *chunk = atomic_load_explicit(&counters->chunks[at], memory_order_relaxed);
 
         for (size_t i = 0; chunk != NULL && i < (size_t)1 << (at + CHUNK_BITS); i++)
@@ -179,7 +179,7 @@ tidei_tag_counters_take_off(struct tidei_tag_counters *counters, const void *poi
     return place;
 }
 
-/* More is outstanding than the ledger knows, and has been all the while. */
+/* Bytes are outstanding that the ledger lacks, and have been all along. */
 static void
 counter_raise(struct tag_counter *counter, uint64_t bytes)
 {
@@ -198,7 +198,7 @@ counter_raise(struct tag_counter *counter, uint64_t bytes)
 void
 tidei_tag_counters_put_back(struct tidei_tag_counters *counters, const void *pointer, uint64_t bytes, uint32_t place)
 {
-    /* The table has kept its size since the address was in it: there is room, unless others have taken it. */
+    /* The table has not shrunk since the address was in it: there is room, unless others have taken it. */
     if (place == 0 || !tidei_address_shards_put(counters->live, pointer, place))
         return;
     for (struct tag_counter *counter = counter_get(counters, place - 1); counter != NULL; counter = counter->parent)
@@ -226,7 +226,7 @@ entry_counter(uint64_t current, uint64_t mark, uint64_t total)
     return (struct tide_counter){ (int64_t)current, (int64_t)mark, (int64_t)total };
 }
 
-/* All figures, each set of one moment, into *entries (owned by the caller). False where host memory is short. */
+/* Read all figures, each set at one moment, into *entries (owned by the caller). False where host memory is short. */
 static bool
 counters_collect(struct tidei_tag_counters *counters, struct entry **entries, size_t *count)
 {
@@ -237,12 +237,12 @@ counters_collect(struct tidei_tag_counters *counters, struct entry **entries, si
     for (uint64_t tag = 0; tag <= UINT32_MAX; tag++) {
         uint64_t index;
         unsigned at = counters_chunk((uint32_t)tag, &index);
-        /* Acquire, here and below: pairs with the releases of who made it. */
+        /* Acquire, here and below: pairs with the release of the creator. */
         tag_counter_slot *chunk = atomic_load_explicit(&counters->chunks[at], memory_order_acquire);
         struct tag_counter *counter = chunk != NULL ? atomic_load_explicit(&chunk[index], memory_order_acquire) : NULL;
         struct tidei_ledger_figures figures;
 
-        if (chunk == NULL) { /* on with the next one */
+        if (chunk == NULL) { /* go on with the next one */
             tag = (UINT64_C(2) << (at + CHUNK_BITS)) - (1u << CHUNK_BITS) - 1;
             continue;
         }

@@ -15,13 +15,13 @@ struct tidei_tag_counters;
 enum tide_status tidei_tag_counters_create(struct tidei_tag_counters **out);
 void tidei_tag_counters_destroy(struct tidei_tag_counters *counters);
 
-/* Count an allocation under this thread's tag. TIDE_ENOMEM, with the error text set: then nothing is counted. */
+/* Count an allocation under this thread's tag. On TIDE_ENOMEM, with the error text set, nothing is counted. */
 enum tide_status tidei_tag_counters_add(struct tidei_tag_counters *counters, const void *pointer, uint64_t bytes);
 
-/* Take it off where it was counted. Returns that place, for put_back; 0 where the pointer is not known. */
+/* Subtract a block where it was counted. Returns that place, for put_back; 0 where the pointer is unknown. */
 uint32_t tidei_tag_counters_take_off(struct tidei_tag_counters *counters, const void *pointer, uint64_t bytes);
 
-/* It was outstanding all the while: upstream has refused to take it. */
+/* Add the block again, as outstanding all along: upstream has refused to take it. */
 void tidei_tag_counters_put_back(struct tidei_tag_counters *counters, const void *pointer, uint64_t bytes,
                                  uint32_t place);
 

@@ -14,32 +14,32 @@
 #define BUCKETS_FIRST   4096
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
-/* Places for blocks in each bucket; more where all of these are live at once. */
+/* Places for blocks in each bucket; a bucket gets more where all of these are live at once. */
 #define BUCKET_PLACES 2
 
-/* Two lines, as processors fetch them in pairs; the first one has the lock and the first block. */
+/* A pair of cache lines, which processors fetch together. The first one has the lock and the first block. */
 struct bucket {
-    _Alignas(128) _Atomic uint8_t held; /* 0 or 1; written by a thread among others, from inside of its part */
-    uint16_t latest; /* the place of the block that was freed last; guarded by `held`, as all below */
+    _Alignas(128) _Atomic uint8_t held; /* 0 or 1; written by threads inside their slots */
+    uint16_t latest;                    /* the place of the block freed last; guarded by `held`, as all below */
     uint32_t more_count;
-    struct tidei_track_block *more; /* owned; places beyond the first ones, where all of these were needed at once */
+    struct tidei_track_block *more; /* owned; places beyond the first ones, once all of these were live at once */
     struct tidei_track_block blocks[BUCKET_PLACES];
 };
 
 struct buckets {
     struct bucket *first; /* at a multiple of its alignment in `memory` */
     size_t count;         /* a power of two */
-    unsigned shift;       /* of 64 bits, so that the highest ones of a hash are left */
-    void *memory;         /* owned; pages that nobody has written to cost nothing */
+    unsigned shift;       /* leaves the highest bits of a 64-bit hash */
+    void *memory;         /* owned; untouched pages cost nothing */
 };
 
-/* Places beyond the first ones. */
+/* A bucket's places beyond the first ones. */
 struct places {
     struct tidei_track_block *blocks; /* owned */
     uint32_t count;
 };
 
-/* Buckets: a function on one needs it to itself, the others need all of them. */
+/* Buckets. A function on one bucket needs exclusive access to it; others need it to all. */
 
 static inline struct bucket *
 buckets_at(const struct buckets *buckets, uint64_t address)
@@ -55,8 +55,8 @@ round_up(uintptr_t address, size_t alignment)
 }
 
 /*
- * Make `count` empty buckets, a power of two. False where host memory is short. Huge pages are asked for: with many
- * blocks live, each access would cost a miss of the TLB, too, where pages are small.
+ * Allocate `count` empty buckets (a power of two). False where host memory is short. Huge pages are requested, because
+ * with many live blocks and small pages each access would also cost a TLB miss.
  */
 static bool
 buckets_make(struct buckets *buckets, size_t count)
@@ -105,7 +105,7 @@ bucket_at(struct bucket *bucket, uint32_t place)
     return place < BUCKET_PLACES ? &bucket->blocks[place] : &bucket->more[place - BUCKET_PLACES];
 }
 
-/* The place of what is known of an address, or bucket_places(). */
+/* The place that records an address, or bucket_places(). */
 static inline uint32_t
 bucket_find(struct bucket *bucket, uint64_t address)
 {
@@ -116,7 +116,9 @@ bucket_find(struct bucket *bucket, uint64_t address)
     return place;
 }
 
-/* A place for a new address: an empty one; else one that was freed, the latest as the last. NULL where all are live. */
+/*
+ * A place for a new address: an empty one; else that of a freed block, the latest free last. NULL where all are live.
+ */
 static struct tidei_track_block *
 bucket_vacant(struct bucket *bucket)
 {
@@ -133,7 +135,7 @@ bucket_vacant(struct bucket *bucket)
     return freed;
 }
 
-/* How many places beyond the first ones a bucket gets next. */
+/* The number of extra places that a bucket gets next. */
 static uint32_t
 bucket_next_count(const struct bucket *bucket)
 {
@@ -148,7 +150,7 @@ places_make(struct places *places, uint32_t count)
     return places->blocks != NULL;
 }
 
-/* The bucket has these places from now on, and the caller those that it had. */
+/* Install new extra places in the bucket; the caller gets the old ones. */
 static void
 bucket_swap_more(struct bucket *bucket, struct places *places)
 {
@@ -161,7 +163,9 @@ bucket_swap_more(struct bucket *bucket, struct places *places)
     *places = before;
 }
 
-/* NULL where a block needs another place, and `spare` is not enough; else `spare` may be used up. */
+/*
+ * Find a place for a block. NULL where extra places are needed, and `spare` is too small; else `spare` may be used up.
+ */
 static struct tidei_track_block *
 bucket_make_room(struct bucket *bucket, struct places *spare)
 {
@@ -174,7 +178,7 @@ bucket_make_room(struct bucket *bucket, struct places *spare)
     return vacant;
 }
 
-/* As tidei_track_put; NO_MEMORY where another place is needed, and `spare` is not enough, else it may be used up. */
+/* As tidei_track_put. NO_MEMORY where extra places are needed, and `spare` is too small; else it may be used up. */
 static enum tidei_track_answer
 bucket_put(struct bucket *bucket, const struct tidei_track_block *block, struct places *spare,
            struct tidei_track_block *known)
@@ -217,11 +221,11 @@ bucket_take(struct bucket *bucket, const struct tidei_track_block *back, struct 
     if (block->alignment_log2 != back->alignment_log2)
         return TIDEI_TRACK_OTHER_ALIGNMENT;
     block->freed_by = back->freed_by;
-    bucket->latest = (uint16_t)place; /* cut off in a bucket that is far too long: then it is another one's */
+    bucket->latest = (uint16_t)place; /* truncated in a far too long bucket: then it names another place */
     return TIDEI_TRACK_FINE;
 }
 
-/* Enter what `from` knows in the larger table; what was freed before only where there is room. */
+/* Copy the records of `from` to the larger table; those of freed blocks only where there is room. */
 static bool
 buckets_copy_block(const struct buckets *to, const struct tidei_track_block *from)
 {
@@ -241,7 +245,10 @@ buckets_copy_block(const struct buckets *to, const struct tidei_track_block *fro
     return true;
 }
 
-/* Enter in `to`, which is empty, what `from` knows; of what was freed, as much as has room. False: no host memory. */
+/*
+ * Copy the records of `from` to `to`, which is empty; those of freed blocks only where there is room. False: no host
+ * memory.
+ */
 static bool
 buckets_copy(const struct buckets *to, const struct buckets *from)
 {
@@ -280,28 +287,30 @@ buckets_list(const struct buckets *buckets, struct tidei_track_block *list, size
     return count;
 }
 
-/* The table, and how threads come to a bucket. */
+/* The table, and how threads lock a bucket. */
 
 /*
- * Threads come inside to work on a bucket. Whoever is inside alone, as the owner of the lock or with all parts closed,
- * has every bucket to itself; so no thread is inside, and no bucket held, when a process forks.
+ * A thread enters its slot to work on a bucket. A thread that has the table alone, as the owner of the lock or with all
+ * slots closed, has every bucket. So when a process forks, no thread is inside and no bucket is held.
  */
 struct tidei_track_table {
-    struct tidei_lock alone; /* older than the parts */
+    struct tidei_lock alone; /* older than the slots' locks */
     struct tidei_slots slots;
-    struct buckets buckets; /* written by whoever is inside alone */
+    struct buckets buckets; /* written by a thread that has the table alone */
 
-    _Alignas(128) _Atomic size_t crowded; /* buckets of this table that have got more places, or larger such */
-    _Atomic bool growing;                 /* some thread is about to make the table larger */
+    _Alignas(128) _Atomic size_t crowded; /* buckets of this table that have got extra places, or more of them */
+    _Atomic bool growing;                 /* a thread is enlarging the table */
 };
 
-/* How a thread is inside. */
+/* How a thread has entered. */
 struct visit {
-    enum { VISIT_OWNER, VISIT_CLOSED, VISIT_AMONG } way; /* the first two are alone */
-    struct tidei_slot *part;                             /* its own, while it is among others */
+    enum { VISIT_OWNER, VISIT_CLOSED, VISIT_AMONG } way; /* the first two have the table alone */
+    struct tidei_slot *part;                             /* its own slot, while it is among others */
 };
 
-/* Without a part to use: wait until they are open again; where host memory had none for this thread, close them. */
+/*
+ * Without a usable slot: wait until the slots are open again; where host memory was too short for one, close them all.
+ */
 static __attribute__((noinline)) void
 visit_begin_slowly(struct tidei_track_table *table, struct visit *visit)
 {
@@ -352,7 +361,7 @@ visit_end(struct tidei_track_table *table, const struct visit *visit)
         tidei_slots_resume(&table->slots);
 }
 
-/* Come inside, and have the bucket of an address. */
+/* Enter, and lock the bucket of an address. */
 static inline struct bucket *
 table_enter(struct tidei_track_table *table, uint64_t address, struct visit *visit)
 {
@@ -366,7 +375,7 @@ table_enter(struct tidei_track_table *table, uint64_t address, struct visit *vis
         /* Acquire: pairs with the release in table_leave. */
         if (visit->way != VISIT_AMONG || atomic_exchange_explicit(&bucket->held, 1, memory_order_acquire) == 0)
             return bucket;
-        /* Nobody waits inside. */
+        /* No thread waits inside. */
         tidei_slot_leave(visit->part);
         TIDEI_TEST_POINT("track.waits");
         tidei_lock_pause(&looks);
@@ -377,7 +386,7 @@ static inline void
 table_leave(struct tidei_track_table *table, struct bucket *bucket, const struct visit *visit)
 {
     TIDEI_TEST_POINT("track.held");
-    /* Release: pairs with the acquire in table_enter. Nobody else looks at it where this thread is alone. */
+    /* Release: pairs with the acquire in table_enter. A thread that has the table alone needs no lock. */
     if (visit->way == VISIT_AMONG)
         atomic_store_explicit(&bucket->held, 0, memory_order_release);
     visit_end(table, visit);
@@ -424,8 +433,8 @@ buckets_swap(struct buckets *a, struct buckets *b)
 }
 
 /*
- * Still, with `count` buckets, from inside alone. Not where few blocks are live: over a long time every bucket has its
- * moment of being crowded.
+ * Whether the table is still too small with `count` buckets; the caller has it alone. Not where few blocks are live:
+ * over a long time every bucket gets crowded once.
  */
 static bool
 table_is_too_small(struct tidei_track_table *table, size_t count)
@@ -436,14 +445,14 @@ table_is_too_small(struct tidei_track_table *table, size_t count)
     return buckets_list(&table->buckets, NULL, 0) > count - count / 4;
 }
 
-/* Have twice `count` buckets, where that is too few still and host memory is not short. */
+/* Double `count` buckets, where that is still too few and host memory suffices. */
 static __attribute__((noinline)) void
 table_grow(struct tidei_track_table *table, size_t count)
 {
     struct buckets other;
     struct visit visit;
 
-    /* Relaxed, here and below: who sees it goes on without, and tries again at the next bucket that is crowded. */
+    /* Relaxed, here and below: a thread that sees it goes on, and tries again at the next crowded bucket. */
     if (atomic_exchange_explicit(&table->growing, true, memory_order_relaxed))
         return;
     if (buckets_make(&other, 2 * count)) {
@@ -472,7 +481,7 @@ tidei_track_put(struct tidei_track_table *table, const struct tidei_track_block 
 
         answer = bucket_put(bucket, block, &spare, known);
         count = table->buckets.count;
-        /* Relaxed: a number that tells when to grow, and nothing hangs on it. */
+        /* Relaxed: a number that decides when to grow; no data depends on it. */
         if (__builtin_expect(bucket->more_count != places, 0))
             crowded = 1 + atomic_fetch_add_explicit(&table->crowded, 1, memory_order_relaxed);
         table_leave(table, bucket, &visit);
@@ -534,6 +543,6 @@ tidei_track_list(struct tidei_track_table *table, struct tidei_track_block **out
         if (*count <= capacity)
             return true;
         free(*out);
-        capacity = *count + *count / 4; /* others go on meanwhile */
+        capacity = *count + *count / 4; /* other threads go on meanwhile */
     }
 }

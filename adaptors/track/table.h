@@ -17,13 +17,13 @@
 
 #include <tidemark/resource.h>
 
-/* Who called, and from where. */
+/* The thread and call stack of a call. */
 struct tidei_track_caller {
     uint32_t thread;    /* the system's id */
     uint32_t callstack; /* 0: none */
 };
 
-/* One block that was given out; `address` is 0 where a place is empty. */
+/* A block that was handed out; `address` is 0 where a place is empty. */
 struct tidei_track_block {
     uint64_t address;
     uint64_t bytes;
@@ -40,8 +40,8 @@ enum tidei_track_answer {
     TIDEI_TRACK_FREED_BEFORE,
     TIDEI_TRACK_OTHER_SIZE,
     TIDEI_TRACK_OTHER_ALIGNMENT,
-    TIDEI_TRACK_LIVE,      /* it is outstanding already */
-    TIDEI_TRACK_NO_MEMORY, /* of the host */
+    TIDEI_TRACK_LIVE,      /* the address is outstanding already */
+    TIDEI_TRACK_NO_MEMORY, /* the host's memory is short */
 };
 
 struct tidei_track_table;
@@ -50,22 +50,22 @@ struct tidei_track_table;
 enum tide_status tidei_track_table_create(struct tidei_track_table **out);
 void tidei_track_table_destroy(struct tidei_track_table *table); /* NULL is allowed */
 
-/* Note a block that is given out: FINE, LIVE (*known is the block that has the address) or NO_MEMORY. */
+/* Record a block that is handed out: FINE, LIVE (*known is the block that has the address) or NO_MEMORY. */
 enum tidei_track_answer tidei_track_put(struct tidei_track_table *table, const struct tidei_track_block *block,
                                         struct tidei_track_block *known);
 
 /*
- * Note that a block is given back. FINE: the block is no longer outstanding, and *known is what was known of it. Other
- * answers change nothing; *known is the block that was given out at that address, or zeros for UNKNOWN. Only the
- * address, size, alignment and `freed_by` of `back` count.
+ * Record a free. FINE: the block is no longer outstanding, and *known is its record. Other answers change nothing;
+ * *known is the block that was handed out at that address, or zeros for UNKNOWN. Only the address, size, alignment and
+ * `freed_by` of `back` are used.
  */
 enum tidei_track_answer tidei_track_take(struct tidei_track_table *table, const struct tidei_track_block *back,
                                          struct tidei_track_block *known);
 
-/* Whether the block at `address` is outstanding; *known is what was last given out there, zeros where nothing was. */
+/* Whether the block at `address` is outstanding; *known is the last block handed out there, or zeros. */
 bool tidei_track_find(struct tidei_track_table *table, uint64_t address, struct tidei_track_block *known);
 
-/* All blocks that are outstanding at one moment, in an array that the caller frees. False without host memory. */
+/* List all blocks outstanding at one moment, in an array that the caller frees. False without host memory. */
 bool tidei_track_list(struct tidei_track_table *table, struct tidei_track_block **out, size_t *count);
 
 #endif

@@ -44,7 +44,7 @@ struct track {
     struct tide_track_options options;
 };
 
-/* Inline: the frame of the caller is the library's own, as this one would be. */
+/* Inline, so that the library adds no frame of its own to the call stack. */
 static inline struct tidei_track_caller
 track_caller(const struct track *track)
 {
@@ -55,7 +55,7 @@ track_caller(const struct track *track)
     return caller;
 }
 
-/* "thread 123", or "step+0x1f, thread 123", in a message. */
+/* Print "thread 123", or "step+0x1f, thread 123", for a message. */
 static const char *
 track_place(const struct tidei_track_caller *caller, char *buffer, size_t size)
 {
@@ -69,7 +69,7 @@ track_place(const struct tidei_track_caller *caller, char *buffer, size_t size)
     return buffer;
 }
 
-/* This thread's error: what a call did, and what is known of the block. */
+/* Set this thread's error: the wrong call, and the block's record. */
 static enum tide_status
 track_complain(enum tidei_track_answer answer, const struct tidei_track_block *call,
                const struct tidei_track_block *known)
@@ -100,7 +100,7 @@ track_complain(enum tidei_track_answer answer, const struct tidei_track_block *c
     }
 }
 
-/* A call that is wrong: into the traces, and a status with its text. */
+/* Report a wrong call: record it in traces, and return a status with its text. */
 static __attribute__((noinline)) enum tide_status
 track_misuse(enum tidei_track_answer answer, const struct tidei_track_block *call,
              const struct tidei_track_block *known)
@@ -143,7 +143,7 @@ track_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
         if (bytes != 0)
             return tide_error_set(TIDE_EUPSTREAM, "track: %s gave NULL for %s", tide_resource_name(self->upstream),
                                   tidei_size_text(bytes));
-        /* Relaxed: a number, and nothing hangs on it. */
+        /* Relaxed: a number; no data depends on it. */
         atomic_fetch_add_explicit(&track->nulls, 1, memory_order_relaxed);
         return TIDE_OK;
     }
@@ -157,7 +157,7 @@ track_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     if (__builtin_expect(answer == TIDEI_TRACK_FINE, 1))
         return TIDE_OK;
     if (answer == TIDEI_TRACK_LIVE) {
-        /* It is another one's: to give it back would free that. */
+        /* The address is another live block's: returning it would free that. */
         status = track_misuse(answer, &block, &known);
     } else {
         tidei_deallocate(self->upstream, *out, bytes, alignment, stream);
@@ -167,7 +167,7 @@ track_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     return status;
 }
 
-/* A free of NULL is that of an allocation of 0 bytes. */
+/* Handle a free of NULL, which ends an allocation of 0 bytes. */
 static enum tide_status
 track_deallocate_null(struct track *track, const struct tidei_track_block *back, size_t alignment)
 {
@@ -187,8 +187,8 @@ track_deallocate_null(struct track *track, const struct tidei_track_block *back,
 }
 
 /*
- * It was outstanding all the while: upstream has refused to take it. Its place is there still, unless another block has
- * got it meanwhile.
+ * Enter a block again, as outstanding all along: upstream has refused to take it. Its place is still there, unless
+ * another block got it meanwhile.
  */
 static __attribute__((noinline)) void
 track_put_back(struct track *track, const struct tidei_track_block *block)
@@ -321,7 +321,7 @@ report_by_size(const void *left, const void *right)
     return (a->address > b->address) - (a->address < b->address);
 }
 
-/* All blocks, the largest first; to be freed. */
+/* List all blocks, the largest first; the caller frees the list. */
 static enum tide_status
 report_list(struct tide_resource *resource, struct tidei_track_block **out, size_t *count)
 {
@@ -388,7 +388,7 @@ report_stack(struct tide_text *text, struct tidei_frames *frames, uint32_t calls
     }
 }
 
-/* What the text report is made of. */
+/* The state of the text report. */
 struct report {
     struct tide_text text;
     struct tidei_frames *frames;

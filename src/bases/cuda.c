@@ -1,13 +1,16 @@
 /*
  * The base `cuda`: plain memory of a CUDA device, one driver call for each allocation.
  *
- * Usage:       cuda(device=ORDINAL)
- *              device is 0 unless given.
- * Example:     statistics | pool(maximum=25%) | cuda
- * LIMITATIONS: each call takes tens of microseconds, and a deallocation blocks the host. While a stream is captured
- *              into a graph, both calls fail and spoil the capture, as cuMemAlloc does. What goes with its context,
- *              because the application destroys that or resets the device, counts as used until its address comes
- *              again.
+ * Usage: cuda(device=ORDINAL)
+ *     device  0 unless given
+ *
+ * Example: statistics | pool(maximum=25%) | cuda
+ *
+ * LIMITATIONS
+ *  - Each call takes tens of microseconds, and a deallocation blocks the host.
+ *  - While a stream is captured into a graph, both calls fail and invalidate the capture, as cuMemAlloc does.
+ *  - When the application destroys the context or resets the device, its memory is gone. It counts as used until its
+ *    address is handed out again.
  */
 #include "src/bases/unpooled.h"
 

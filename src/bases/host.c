@@ -1,10 +1,13 @@
 /*
- * Hands out host memory from the C library.
+ * The base `host`: host memory from the C library.
  *
- * Usage:       host(capacity=SIZE)
- * Example:     log(trace.db) | limit(1GiB) | host
- * LIMITATIONS: it does not know its pointers, so that a wrong size given back is not noticed; it has no streams, so
- *              that memory is free for anybody as soon as it is deallocated.
+ * Usage: host(capacity=SIZE)
+ *
+ * Example: log(trace.db) | limit(1GiB) | host
+ *
+ * LIMITATIONS
+ *  - It does not know its pointers, so it does not detect a wrong size.
+ *  - It has no streams: freed memory may be reused at once.
  */
 #include <stdlib.h>
 
@@ -19,7 +22,7 @@ struct host {
     struct tide_host_options options;
 };
 
-/* Reserve before the C library is asked, so that no interleaving passes the capacity. */
+/* Reserve before calling the C library, so that no interleaving passes the capacity. */
 static enum tide_status
 host_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
@@ -32,14 +35,16 @@ host_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_s
     if (bytes == 0)
         return TIDE_OK;
     if (alignment < sizeof(void *))
-        alignment = sizeof(void *); /* posix_memalign wants no less */
+        alignment = sizeof(void *); /* the smallest that posix_memalign accepts */
     if (!tidei_round_up(bytes, alignment, &rounded))
         return tide_error_set(TIDE_EOVERFLOW, "host: %zu bytes overflow when rounded up to %zu", bytes, alignment);
     if (!tidei_bounded_add(&host->used, bytes, host->options.capacity_bytes, &used))
         return tide_error_set(TIDE_ECAPACITY, "host: %s request exceeds %s capacity (%s in use)",
                               tidei_size_text(bytes), tidei_size_text(host->options.capacity_bytes),
                               tidei_size_text(used));
-    /* no object is larger than PTRDIFF_MAX: the C library refuses it too, but a sanitizer's ends the program */
+    /*
+     * no object is larger than PTRDIFF_MAX: the C library refuses it, too, but a sanitizer's library ends the program
+     */
     if (bytes > PTRDIFF_MAX || posix_memalign(out, alignment, bytes) != 0) {
         *out = NULL;
         atomic_fetch_sub_explicit(&host->used, bytes, memory_order_relaxed); /* as tidei_bounded_add */

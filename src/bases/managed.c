@@ -1,10 +1,16 @@
 /*
- * The base `managed`: memory that moves between the host and CUDA devices, wherever it is used.
+ * The base `managed`: memory that moves between the host and CUDA devices, to where it is used.
  *
- * Usage:       managed(device=ORDINAL, attach=global|host, preferred=none|device|host, read_mostly=BOOL)
- *              device is 0 unless given, attach is global, preferred is none.
- * Example:     log(trace.db) | managed(preferred=device)
- * LIMITATIONS: those of `cuda`. Advice is given for each allocation, on the device of the arguments.
+ * Usage: managed(device=ORDINAL, attach=global|host, preferred=none|device|host, read_mostly=BOOL)
+ *     device     0 unless given
+ *     attach     global unless given
+ *     preferred  none unless given
+ *
+ * Example: log(trace.db) | managed(preferred=device)
+ *
+ * LIMITATIONS
+ *  - Those of `cuda`.
+ *  - Advice is given for each allocation, and only for the device of the arguments.
  */
 #include "src/bases/unpooled.h"
 
@@ -81,7 +87,7 @@ managed_query(struct tide_resource *resource, enum tide_query what, uint64_t *ou
     }
 }
 
-/* Whether driver and device can do what was asked for. */
+/* Check that driver and device support the options. */
 static enum tide_status
 managed_possible(const struct managed *self)
 {

@@ -1,4 +1,4 @@
-/* What the library answers of CUDA where the build has none. */
+/* The answers to CUDA requests in a build without CUDA. */
 #include "src/cuda/driver-table.h"
 
 #ifndef HAVE_CUDA_H

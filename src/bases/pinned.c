@@ -1,10 +1,14 @@
 /*
- * The base `pinned`: page-locked memory of the host, which CUDA devices reach.
+ * The base `pinned`: page-locked host memory that CUDA devices can access.
  *
- * Usage:       pinned(device=ORDINAL, portable=BOOL, mapped=BOOL, write_combined=BOOL)
- *              device, whose context it belongs to, is 0 unless given.
- * Example:     log(trace.db) | fixed(16MiB) | pinned(write_combined=true)
- * LIMITATIONS: those of `cuda`. The pages come from the host's memory, which they make smaller for all else.
+ * Usage: pinned(device=ORDINAL, portable=BOOL, mapped=BOOL, write_combined=BOOL)
+ *     device  the device whose context owns the memory; 0 unless given
+ *
+ * Example: log(trace.db) | fixed(16MiB) | pinned(write_combined=true)
+ *
+ * LIMITATIONS
+ *  - Those of `cuda`.
+ *  - Locked pages reduce the host memory that is left for everything else.
  */
 #include "src/bases/unpooled.h"
 

@@ -1,15 +1,19 @@
 /*
- * Hands out addresses with no memory behind them, for replays and planning on any machine.
+ * The base `sim`: addresses with no memory behind them, for replays and planning on any machine.
  *
- * Usage:       sim(capacity=SIZE, granularity=SIZE)
- * Example:     log(trace.db) | statistics | sim(capacity=80GiB, granularity=2MiB)
- * LIMITATIONS: the addresses are no picture of a real allocator's: nothing fragments, and requests of different size
- *              classes lie far apart; the largest request is 1 PiB; two sims give out the same addresses.
+ * Usage: sim(capacity=SIZE, granularity=SIZE)
  *
- * Each size class (a power of two cut into eight steps) has 2^54 bytes of addresses to itself and a table with one
- * word for each slot. An address says by arithmetic which class and slot it is, so that allocating and freeing take
- * constant time, live addresses cannot overlap, and the cost in memory is eight bytes for each allocation that is
- * live at the peak, whatever its size.
+ * Example: log(trace.db) | statistics | sim(capacity=80GiB, granularity=2MiB)
+ *
+ * LIMITATIONS
+ *  - The addresses do not model a real allocator's: nothing fragments, and requests of different size classes lie far
+ *    apart.
+ *  - The largest request is 1 PiB.
+ *  - Two sims hand out the same addresses.
+ *
+ * Each size class (a power of two cut into eight steps) has its own 2^54 bytes of addresses, and a table with one word
+ * for each slot. Arithmetic on an address yields its class and slot. So allocating and freeing take constant time, live
+ * addresses cannot overlap, and host memory is eight bytes for each allocation that is live at the peak.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +25,7 @@
 #include "src/resource/resource.h"
 #include "src/tables/grow.h"
 
-#define SIM_ALIGNMENT     ((uint64_t)256) /* every address is a multiple of this, as the driver's are */
+#define SIM_ALIGNMENT     ((uint64_t)256) /* every address is a multiple of this, as the driver's addresses are */
 #define SIM_SMALLEST_LOG2 8u              /* of the smallest class */
 #define SIM_LARGEST_LOG2  50u             /* of the largest class: 16 of its slots fit its region */
 #define SIM_STEPS_LOG2    3u              /* classes to a power of two */
@@ -35,24 +39,24 @@
 
 _Static_assert(SIM_CLASS_COUNT + 1 <= UINT64_C(1) << (63 - SIM_REGION_LOG2), "addresses stay below 2^63");
 
-/* A slot's word: the live request's size, its alignment's exponent, and 1; or the next free slot, and 0. */
+/* The word of a slot: if live, the size, the alignment's exponent, and 1; else the next free slot, and 0. */
 #define SIM_LIVE            UINT64_C(1)
 #define SIM_WORD(bytes, l2) ((uint64_t)(bytes) << 7 | (uint64_t)(l2) << 1 | SIM_LIVE)
 #define SIM_NO_SLOT         (UINT64_MAX >> 1)
 
 struct sim_class {
-    struct tidei_lock lock; /* guards the rest */
+    struct tidei_lock lock; /* guards the fields below */
     uint64_t *slots;        /* owns */
-    size_t slot_count;      /* slots that were ever given out */
+    size_t slot_count;      /* slots that were ever handed out */
     size_t slot_capacity;
-    uint64_t free_slot; /* the one freed last; SIM_NO_SLOT where there is none */
+    uint64_t free_slot; /* the slot freed last; SIM_NO_SLOT where there is none */
 };
 
 struct sim {
     struct tide_resource base;
     struct tide_sim_options options;
     _Atomic uint64_t used;     /* requested bytes outstanding, of all threads */
-    _Atomic uint64_t reserved; /* the same, each request rounded up to the granularity: what the capacity bounds */
+    _Atomic uint64_t reserved; /* the same, with requests rounded up to the granularity; the capacity bounds it */
     struct sim_class classes[SIM_CLASS_COUNT];
 };
 
@@ -70,8 +74,8 @@ sim_class_bytes(size_t class_index)
 }
 
 /*
- * The smallest class of at least `bytes` (1 to SIM_LARGEST_BYTES) whose every slot is a multiple of `alignment` (at
- * most SIM_LARGEST_BYTES). Classes that are powers of two are, so that the search ends within eight steps.
+ * The smallest class of at least `bytes` (1 to SIM_LARGEST_BYTES) in which every slot is a multiple of `alignment` (at
+ * most SIM_LARGEST_BYTES). Powers of two qualify, so the search ends within eight steps.
  */
 static size_t
 sim_class_of(uint64_t bytes, uint64_t alignment)
@@ -87,7 +91,7 @@ sim_class_of(uint64_t bytes, uint64_t alignment)
     return class_index;
 }
 
-/* A slot never given out so far, where the table has or gets room for it. */
+/* Take a slot that was never handed out, if the table has or gets room for it. */
 static enum tide_status
 sim_slot_new(struct sim_class *sim_class, uint64_t class_bytes, uint64_t *out)
 {
@@ -100,7 +104,7 @@ sim_slot_new(struct sim_class *sim_class, uint64_t class_bytes, uint64_t *out)
     return TIDE_OK;
 }
 
-/* Give out the slot that was freed last, else a new one. */
+/* Hand out the slot that was freed last, else a new one. */
 static enum tide_status
 sim_take(struct sim *sim, size_t class_index, uint64_t word, void **out)
 {
@@ -199,7 +203,7 @@ sim_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     (void)stream;
     if (pointer == NULL && bytes == 0)
         return TIDE_OK;
-    /* a size too large to be live may not fit into a word: SIM_LIVE alone is that of 0 bytes, which no slot has */
+    /* a size too large to be live may not fit into a word: bare SIM_LIVE means 0 bytes, which no slot has */
     status = sim_give(sim, pointer, bytes <= SIM_LARGEST_BYTES ? SIM_WORD(bytes, sim_log2(alignment)) : SIM_LIVE);
     if (status == TIDE_EMISMATCH)
         return tide_error_set(status, "sim: %zu bytes at a multiple of %zu given back at %p, allocated otherwise",

@@ -1,9 +1,9 @@
-/* What the bases `cuda`, `managed` and `pinned` have in common. */
+/* The common part of the bases `cuda`, `managed` and `pinned`. */
 #include "src/bases/unpooled.h"
 
 #ifdef HAVE_CUDA_H
 
-/* The least that the three functions align to: CUDA Programming Guide, device memory accesses. */
+/* The minimal alignment of the three driver functions: CUDA Programming Guide, device memory accesses. */
 #define PLAIN_ALIGNMENT ((size_t)256)
 
 enum tide_status
@@ -23,8 +23,8 @@ tidei_unpooled_open(struct tidei_unpooled *self, const struct tidei_unpooled_cal
 }
 
 /*
- * Memory lies where the current context is: one of another device is not ours to use, and there may be none. True
- * where the primary context was made current, and is to be left.
+ * Memory is allocated in the current context. There may be none, and one of another device must not be used. True where
+ * the primary context was made current, and the caller must leave it.
  */
 static bool
 unpooled_enter(struct tidei_unpooled *self)
@@ -52,7 +52,7 @@ unpooled_refuse(struct tidei_unpooled *self, size_t bytes)
     return status;
 }
 
-/* Relaxed: figures of their own, which order nothing. */
+/* Relaxed: figures, which order nothing. */
 static void
 unpooled_count(struct tidei_unpooled *self, size_t bytes)
 {
@@ -64,7 +64,7 @@ unpooled_count(struct tidei_unpooled *self, size_t bytes)
         continue;
 }
 
-/* With the lock held, and room for one more. */
+/* The caller holds the lock, and has reserved room. */
 static void
 unpooled_put(struct tidei_unpooled *self, void *pointer, size_t bytes, size_t alignment)
 {
@@ -75,8 +75,8 @@ unpooled_put(struct tidei_unpooled *self, void *pointer, size_t bytes, size_t al
 }
 
 /*
- * Know a block from now on; false where host memory is short. One that is out at that address went with its context:
- * the application has destroyed that, or reset the device.
+ * Enter a block; false where host memory is short. A live block at that address is stale: the application has destroyed
+ * its context, or reset the device.
  */
 static bool
 unpooled_know(struct tidei_unpooled *self, void *pointer, size_t bytes, size_t alignment)
@@ -102,8 +102,8 @@ unpooled_know(struct tidei_unpooled *self, void *pointer, size_t bytes, size_t a
 }
 
 /*
- * Forget a block, before the driver frees it: its address may come back at once on another thread. The driver itself
- * would free what any other allocator of the process got from it.
+ * Remove a block before the driver frees it, because another thread may get the address at once. Unknown pointers are
+ * refused here, since the driver would free memory of any other allocator of the process.
  */
 static enum tide_status
 unpooled_forget(struct tidei_unpooled *self, void *pointer, size_t bytes, size_t alignment)
@@ -137,7 +137,7 @@ unpooled_forget(struct tidei_unpooled *self, void *pointer, size_t bytes, size_t
                           self->device.subject, pointer, bytes, alignment, known.bytes, known.alignment);
 }
 
-/* What the driver came to with a block that was forgotten; one that it has not freed is known again. */
+/* Handle the driver's result for a removed block; a block that was not freed is entered again. */
 static void
 unpooled_forgotten(struct tidei_unpooled *self, void *pointer, size_t bytes, size_t alignment, bool freed)
 {
@@ -150,7 +150,7 @@ unpooled_forgotten(struct tidei_unpooled *self, void *pointer, size_t bytes, siz
         atomic_fetch_sub_explicit(&self->used, bytes, memory_order_relaxed); /* as in unpooled_count */
 }
 
-/* The call that allocates, in the context that it takes. */
+/* Call the kind's allocation in a suitable context. */
 static CUresult
 unpooled_get(struct tidei_unpooled *self, size_t bytes, void **out, const char **function)
 {
@@ -168,8 +168,8 @@ unpooled_get(struct tidei_unpooled *self, size_t bytes, void **out, const char *
 }
 
 /*
- * The driver says that its functions may wait for the memory's users, not that they do: so what the stream holds is
- * waited for here. The error of work that has failed is told by the call that frees, where it matters.
+ * The driver's documentation says that its functions may wait for users of the memory, not that they do. So wait here
+ * for the stream's work. The free reports the error of failed work, where it matters.
  */
 static CUresult
 unpooled_free(struct tidei_unpooled *self, void *pointer, tide_stream stream, const char **function)
@@ -179,7 +179,7 @@ unpooled_free(struct tidei_unpooled *self, void *pointer, tide_stream stream, co
     return self->calls->deallocate(self, pointer, function);
 }
 
-/* The same in the context that it takes. */
+/* The same in a suitable context. */
 static CUresult
 unpooled_give(struct tidei_unpooled *self, void *pointer, tide_stream stream, const char **function)
 {

@@ -18,7 +18,7 @@ static struct {
 
 static pthread_once_t cupti_once = PTHREAD_ONCE_INIT;
 
-/* By soname, as the loader finds them, then where the toolkit's packages put them. */
+/* By soname, for the loader's search path, then by path, where the toolkit's packages install them. */
 static const char *const cupti_names[] = {
     "libcupti.so.13",
     "libcupti.so.12",
@@ -31,7 +31,7 @@ static const char *const cupti_names[] = {
 
 #define CUPTI_NAMES (sizeof(cupti_names) / sizeof(cupti_names[0]))
 
-/* What the process has already comes first: two copies of CUPTI in one process break each other. */
+/* A copy that the process has loaded comes first: two copies of CUPTI in one process break each other. */
 static void *
 cupti_open(void)
 {
@@ -44,13 +44,13 @@ cupti_open(void)
     return library;
 }
 
-/* Fill the table; the name of what is missing, or NULL. */
+/* Fill the table; returns the name of a missing symbol, or NULL. */
 static const char *
 cupti_fill(struct tidei_cupti *table, void *library)
 {
     const struct {
         const char *name;
-        void *entry; /* of the table */
+        void *entry; /* the slot in the table */
         int optional;
     } entries[] = {
         { "cuptiSubscribe", &table->subscribe, 0 },

@@ -1,4 +1,4 @@
-/* The CUDA devices of this machine as one text. */
+/* The CUDA devices of this machine as text. */
 #include "src/cuda/device-list.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include <tidemark/driver.h>
 #include <tidemark/text.h>
 
-/* ASCII is all that a driver has ever put into a name: what is none would need to be UTF-8 here. */
+/* Drivers have put only ASCII into names so far; other characters would have to be valid UTF-8 here. */
 static void
 list_name(struct tide_text *text, const char *name)
 {

@@ -1,4 +1,4 @@
-/* Says what the CUDA devices of this machine have and can do, with a resource and without. */
+/* Answers queries about CUDA devices, with a resource and without. */
 #include "src/cuda/device.h"
 
 #ifdef HAVE_CUDA_H
@@ -7,14 +7,14 @@
 
 #include <tidemark/driver.h>
 
-/* Attributes and handle types by their numbers, which the headers of an older CUDA do not name. */
+/* Attributes and handle types by number: headers of older CUDA versions lack their names. */
 #define DEVICE_POOLS         115
 #define DEVICE_HANDLE_TYPES  119
 #define DEVICE_NUMA_POOLS    142
 #define DEVICE_HANDLE_FD     1
 #define DEVICE_HANDLE_FABRIC 8
 
-/* The most peers that a figure has bits for. */
+/* The number of peers for which a figure has bits. */
 #define DEVICE_PEERS 64
 
 #define DEVICE_MANAGED_POOLS_VERSION 13000
@@ -29,7 +29,7 @@ tidei_device_attribute(const struct tidei_driver *cuda, CUdevice device, int att
     return value;
 }
 
-/* The devices that `device` can reach the memory of, itself not among them. */
+/* A bit for each other device whose memory `device` can reach. */
 static uint64_t
 query_peers(const struct tidei_driver *cuda, CUdevice device)
 {
@@ -49,7 +49,7 @@ query_peers(const struct tidei_driver *cuda, CUdevice device)
     return peers;
 }
 
-/* What needs no context. False for what is none of it. */
+/* Answer queries that need no context. False for any other. */
 static bool
 query_capability(const struct tidei_driver *cuda, CUdevice device, enum tide_query what, uint64_t *out)
 {
@@ -69,7 +69,7 @@ query_capability(const struct tidei_driver *cuda, CUdevice device, enum tide_que
     case TIDE_QUERY_FABRIC:
         *out = (handles & DEVICE_HANDLE_FABRIC) != 0;
         return true;
-    case TIDE_QUERY_MANAGED_POOLS: /* the driver has no attribute for it, but its documentation asks for this one */
+    case TIDE_QUERY_MANAGED_POOLS: /* no attribute exists for it; the driver's documentation refers to this one */
         *out = pools && cuda->version >= DEVICE_MANAGED_POOLS_VERSION &&
                tidei_device_attribute(cuda, device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) != 0;
         return true;
@@ -81,7 +81,7 @@ query_capability(const struct tidei_driver *cuda, CUdevice device, enum tide_que
     }
 }
 
-/* cuMemGetInfo speaks of the device of the current context. */
+/* cuMemGetInfo answers for the device of the current context. */
 static enum tide_status
 query_free(struct tidei_device *self, uint64_t *out)
 {
@@ -163,7 +163,7 @@ tide_device_name(int device, char *name, size_t capacity)
     return status;
 }
 
-/* Of a device that no resource is on; its context lives for the call. */
+/* For a device without a resource; its context lives for the call. */
 static enum tide_status
 query_free_once(int ordinal, uint64_t *out)
 {

@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the one load came to. Written under driver_once alone, read after it. */
+/* The result of the one load. Written only under driver_once, read after it. */
 static struct {
     struct tidei_driver table;
     enum tide_status status;
     int driver_error;
-    char text[512]; /* behind the subject: that is whoever asks */
+    char text[512]; /* the text after the subject, which each caller supplies */
     pid_t pid;      /* of the process that loaded it; 0 where the driver was never called */
 } driver_loaded;
 

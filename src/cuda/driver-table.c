@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * `version` is the CUDA version whose signature the slot has: cuGetProcAddress picks the symbol by it. `symbol` is
- * that symbol's own name, for drivers from before cuGetProcAddress (11.3).
+ * `version` is the CUDA version whose signature the slot has; cuGetProcAddress selects the symbol by it. `symbol` is
+ * that symbol's own name, for drivers older than cuGetProcAddress (11.3).
  */
 struct driver_entry {
     const char *name;
@@ -70,7 +70,7 @@ static const struct driver_entry driver_entries[] = {
     { "cuEventRecord", "cuEventRecord", 2000, false, SLOT(event_record) },
 };
 
-/* cuGetProcAddress as 11.3 had it, and as 12.0 has it. */
+/* cuGetProcAddress as in 11.3, and as in 12.0. */
 typedef CUresult(CUDAAPI *driver_proc_address)(const char *, void **, int, cuuint64_t);
 typedef CUresult(CUDAAPI *driver_proc_address_v2)(const char *, void **, int, cuuint64_t, int *);
 
@@ -130,7 +130,7 @@ tidei_driver_error(const struct tidei_driver *table, const char *subject, CUresu
     return status;
 }
 
-/* The same for what happens before there is a table to work with: then this machine cannot do it. */
+/* The same for failures before the table is usable: they mean that this machine cannot do it. */
 static enum tide_status
 driver_start_error(const struct tidei_driver *table, CUresult result, const char *function)
 {

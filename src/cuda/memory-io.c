@@ -1,11 +1,11 @@
-/* Fills and reads the memory that a resource hands out, wherever it lies. */
+/* Fills and reads the memory of a resource, wherever it lies. */
 #include "config.h"
 
 #include "src/cuda/memory-io.h"
 
 #include <string.h>
 
-/* A figure of the memory; `otherwise` where nobody knows it. */
+/* A figure of the memory; `otherwise` where it is unknown. */
 static uint64_t
 memory_io_query(struct tidei_memory_io *touch, enum tide_query what, uint64_t otherwise)
 {
@@ -119,7 +119,7 @@ tidei_memory_io_is_captured(struct tidei_memory_io *touch, tide_stream stream)
         result = cuda->stream_is_capturing((CUstream)stream, &captured);
         tidei_driver_leave(cuda);
     }
-    /* The legacy stream says that it is another one's capture that forbids to ask. */
+    /* The legacy stream cannot be asked while another stream is being captured. */
     return result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
            (result == CUDA_SUCCESS && captured != CU_STREAM_CAPTURE_STATUS_NONE);
 }

@@ -39,7 +39,7 @@ order_event_create(const struct tidei_driver *cuda, CUcontext context, CUevent *
     return result;
 }
 
-/* Only events of the context that is kept are kept: an application's own context may go while we still live. */
+/* Keep only events of our own context: an application's context may be destroyed before us. */
 static CUresult
 order_event_take(struct tidei_driver_events *events, CUcontext context, CUevent *out, const char **function)
 {
@@ -53,7 +53,7 @@ order_event_take(struct tidei_driver_events *events, CUcontext context, CUevent 
     return *out != NULL ? CUDA_SUCCESS : order_event_create(events->cuda, context, out, function);
 }
 
-/* A wait keeps what the event held when the wait was submitted: it may be recorded again, or destroyed, at once. */
+/* A wait refers to the event's state when it was submitted: the event may be recorded again, or destroyed, at once. */
 static void
 order_event_give(struct tidei_driver_events *events, CUcontext context, CUevent event)
 {
@@ -71,7 +71,10 @@ order_event_give(struct tidei_driver_events *events, CUcontext context, CUevent 
         events->cuda->event_destroy(event);
 }
 
-/* Record and stream must be of one context, and the stream may be of the application's own; a wait takes any. */
+/*
+ * The event and the recorded stream must belong to one context, possibly one of the application's; a wait takes any
+ * event.
+ */
 static CUresult
 order_streams(struct tidei_driver_events *events, CUstream earlier, CUstream later, const char **function)
 {
@@ -118,7 +121,7 @@ tidei_driver_order(struct tidei_driver_events *events, CUstream earlier, CUstrea
     return tidei_driver_error(cuda, events->subject, result, function);
 }
 
-/* At exit the driver's work has gone with it, and a thread without a context has none there. */
+/* At exit the driver's work is gone with it, and a thread without a context has no work. */
 static bool
 order_is_done(CUresult result)
 {

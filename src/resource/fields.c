@@ -12,7 +12,7 @@ field_is_none(const struct tidei_argument *argument)
     return argument->width == 0;
 }
 
-/* A FRACTION is in billionths; the kind itself refuses a double that is none. */
+/* A FRACTION is in billionths; the kind itself refuses a double that is not a number. */
 static uint64_t
 field_get(const struct tidei_argument *argument, const void *options)
 {
@@ -65,7 +65,7 @@ field_word(const struct tidei_argument *argument, const void *options)
     return word;
 }
 
-/* The index of the choice that the field has; past the last where it has none. */
+/* The index of the field's choice; the number of choices where it has none of them. */
 static size_t
 field_choice(const struct tidei_argument *argument, uint64_t number)
 {
@@ -106,7 +106,7 @@ tidei_fields_read(const struct tidei_kind *kind, const struct tidei_value *value
     }
 }
 
-/* A number as stack text has it. */
+/* Print a number in the syntax of stack text. */
 static void
 field_print_number(const struct tidei_argument *argument, uint64_t number, struct tide_text *text)
 {
@@ -142,7 +142,7 @@ field_print_number(const struct tidei_argument *argument, uint64_t number, struc
     }
 }
 
-/* What is wrong with a number by its row; NULL where nothing is. */
+/* The row's objection to a number; NULL where there is none. */
 static const char *
 field_fault(const struct tidei_argument *argument, uint64_t number)
 {
@@ -233,7 +233,7 @@ void
 tidei_kind_describe_options(const struct tidei_kind *kind, const void *options, const char *separator,
                             struct tide_text *text)
 {
-    bool skipped = false; /* an argument that may stand without its key: the next one may not */
+    bool skipped = false; /* a positional argument was left out: later ones need their keys */
 
     for (size_t i = 0; i < kind->argument_count; i++) {
         const struct tidei_argument *argument = &kind->arguments[i];

@@ -1,4 +1,4 @@
-/* Creates layers: what the constructors of all kinds have in common. */
+/* Creates layers: the common part of all kinds' constructors. */
 #include "src/resource/kind.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 
 #include "src/resource/fields.h"
 
-#define KIND_OPTIONS_MOST 256 /* bytes of an options struct that stack text fills */
+#define KIND_OPTIONS_MOST 256 /* the largest options struct that stack text fills */
 
 const struct tidei_kind *
 tidei_kind_find(const struct tidei_kind *const *kinds, const char *name)
@@ -39,7 +39,7 @@ kind_options(const struct tidei_kind *kind, struct tide_resource *upstream, cons
     return status;
 }
 
-/* A struct of zeros; most are aligned as calloc aligns. */
+/* Allocate a zeroed struct; calloc suffices for the alignment of most. */
 static void *
 kind_struct_new(const struct tidei_kind *kind)
 {

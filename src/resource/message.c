@@ -1,4 +1,4 @@
-/* Keeps each thread's last error, and hands what no return value can tell to the application's sink. */
+/* Keeps each thread's last error, and passes messages to the application's sink. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -14,9 +14,9 @@
 TIDEI_THREAD_PART(error_of, error, struct tidei_error);
 
 /*
- * A call of the sink holds the lock for reading, so that tide_message_sink_set, which takes it for writing, returns
- * only when no call of the sink of before is running. Writers go first: a stream of messages must not keep an
- * application from taking its sink away.
+ * A call of the sink holds the lock for reading, and tide_message_sink_set takes it for writing, so that it returns
+ * only when no call of the previous sink is running. Writers have priority: a flood of messages must not keep an
+ * application from removing its sink.
  */
 #ifdef PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
 #define SINK_LOCK_INITIALIZER PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
@@ -28,9 +28,9 @@ static _Atomic(tide_message_function) sink_function;
 static void *sink_context;
 
 /*
- * Held while the two are written, and around fork(), so that the child has both or neither. It is not `sink_lock` that
- * fork() takes: a call of the sink may wait for what the thread that forks holds by then. The child's `sink_lock` is
- * made anew, since threads that were calling the sink do not exist there.
+ * Held while both are written, and around fork(), so that the child has both or neither. fork() does not take
+ * `sink_lock`, because a call of the sink may wait for a lock that the forking thread holds by then. The child
+ * initializes `sink_lock` anew: threads that were calling the sink do not exist there.
  */
 static pthread_mutex_t sink_change = PTHREAD_MUTEX_INITIALIZER;
 
@@ -125,7 +125,7 @@ tide_message_sink_set(tide_message_function function, void *context)
     tidei_fork_hook_set(TIDEI_FORK_SINK, &hook);
     pthread_rwlock_wrlock(&sink_lock);
     pthread_mutex_lock(&sink_change);
-    /* Relaxed, as below: the lock orders it, but for the look that leaves at once. */
+    /* Relaxed, as below: the lock orders it, except for the early check. */
     atomic_store_explicit(&sink_function, function, memory_order_relaxed);
     sink_context = context;
     pthread_mutex_unlock(&sink_change);
@@ -139,7 +139,7 @@ tidei_message(enum tide_severity severity, const char *format, ...)
     tide_message_function function;
     va_list arguments;
 
-    /* Before there is a sink nobody holds the lock, which fork() is not told of until then. */
+    /* Until there is a sink no thread holds the lock, and the fork hooks need not know it. */
     if (atomic_load_explicit(&sink_function, memory_order_relaxed) == NULL)
         return;
     va_start(arguments, format);

@@ -1,18 +1,18 @@
-/* Counts references, checks what enters a stack from outside, and forwards for layers that change nothing. */
+/* Counts references, checks calls that enter a stack from outside, and forwards for layers that change nothing. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/resource/resource.h"
 
 /*
- * reserved[0] counts the references in its lower half. The struct is public and read by C++, which has no _Atomic of C:
- * it is only touched through the __atomic builtins below. Its upper half says whether the resource is quick, and
- * reserved[1] points to the name that stack text gave the layer: see resource.h.
+ * The lower half of reserved[0] counts references; its upper half says whether the resource is quick. reserved[1]
+ * points to the name that stack text gave the layer: see resource.h. The struct is public and read by C++, which lacks
+ * C's _Atomic, so only the __atomic builtins below access it.
  */
 #define REFERENCES     0
 #define REFERENCE_MASK ((uint64_t)UINT32_MAX)
 
-/* A struct larger than this is not one of a newer header but a struct_size that was never set. */
+/* A larger struct_size is not a newer header's, but one that was never set. */
 #define SIZED_MAX_BYTES ((size_t)4096)
 
 static bool
@@ -37,7 +37,7 @@ tide_resource_init(struct tide_resource *self, const struct tide_resource_ops *o
     self->ops = ops;
     self->upstream = tide_resource_retain(upstream);
     self->reserved[1] = 0;
-    /* relaxed: whoever hands the resource to another thread orders that */
+    /* relaxed: the transfer of the resource to another thread orders this */
     __atomic_store_n(&self->reserved[REFERENCES], 1, __ATOMIC_RELAXED);
     return TIDE_OK;
 }
@@ -67,7 +67,7 @@ tidei_resource_set_given_name(struct tide_resource *resource, const char *name)
 struct tide_resource *
 tide_resource_retain(struct tide_resource *resource)
 {
-    /* relaxed: the caller holds a reference, so that nothing can be destroyed meanwhile */
+    /* relaxed: the caller's own reference prevents destruction meanwhile */
     if (resource != NULL)
         __atomic_fetch_add(&resource->reserved[REFERENCES], 1, __ATOMIC_RELAXED);
     return resource;
@@ -79,8 +79,8 @@ tide_resource_release(struct tide_resource *resource)
     if (resource == NULL)
         return;
     /*
-     * release: what this thread did with the resource comes before another thread's destroy; acquire: the last
-     * release sees what all others did. Both sides are this line.
+     * release: this thread's use of the resource comes before another thread's destroy; acquire: the last release sees
+     * the use by all others. Both sides are this line.
      */
     if ((__atomic_fetch_sub(&resource->reserved[REFERENCES], 1, __ATOMIC_ACQ_REL) & REFERENCE_MASK) == 1)
         resource->ops->destroy(resource);
@@ -102,7 +102,7 @@ resource_check(const struct tide_resource *resource, size_t alignment)
     return TIDE_OK;
 }
 
-/* Whether resource_refuse has a reason: alone on the way of what is allocated and freed. */
+/* Whether resource_refuse has a reason; the only check on the path of allocations and frees. */
 static inline bool
 resource_refuses(const struct tide_resource *resource, size_t alignment, tide_stream stream)
 {
@@ -216,7 +216,7 @@ tide_pass_describe(struct tide_resource *self, struct tide_text *text)
     (void)text;
 }
 
-/* Past the last is where every walk ends, no failure to put into words: the thread's last error stays. */
+/* The index after the last one ends every walk and is no error to report: the thread's last error stays. */
 enum tide_status
 tide_pass_upstream_at(struct tide_resource *self, size_t index, struct tide_upstream *out)
 {
@@ -309,7 +309,7 @@ tide_base_upstream_at(struct tide_resource *self, size_t index, struct tide_upst
     return TIDE_EINVAL;
 }
 
-/* The size that a struct begins with; false where that is none. */
+/* Read the size at the begin of a struct; false where it is invalid. */
 static bool
 sized_read(const void *from, size_t *size)
 {

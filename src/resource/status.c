@@ -1,9 +1,9 @@
-/* The names of the status values, and what they mean. */
+/* The names and descriptions of the status values. */
 #include <stddef.h>
 
 #include <tidemark/status.h>
 
-/* Indexed by the value; the numbers stand in traces, so that a row never moves. */
+/* Indexed by value. Traces store the values, so rows never move. */
 static const struct {
     const char *name;
     const char *text;

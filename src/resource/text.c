@@ -1,4 +1,4 @@
-/* Writes into bounded text buffers, in words and sizes that stack text reads back, and sizes for people. */
+/* Writes to bounded text buffers: words and sizes in the syntax of stack text, and readable sizes. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@ static const char *const text_units[] = { "", "KiB", "MiB", "GiB", "TiB", "PiB",
 #define TEXT_SIZE_BUFFERS 8
 #define TEXT_SIZE_LENGTH  32
 
-/* A thread's latest sizes as text. */
+/* The latest sizes that a thread has printed. */
 struct text_sizes {
     char buffers[TEXT_SIZE_BUFFERS][TEXT_SIZE_LENGTH];
     unsigned next;
@@ -49,7 +49,7 @@ tide_text_size(struct tide_text *text, uint64_t bytes)
     tide_text_format(text, "%" PRIu64 "%s", bytes, text_units[unit]);
 }
 
-/* A word that could be taken for a key, such as a path "overwrite", needs quotes as much as one with a comma. */
+/* A word that could be read as a key, such as a path "overwrite", needs quotes, as one with a comma does. */
 static bool
 text_needs_quotes(const char *word)
 {
@@ -114,7 +114,7 @@ tidei_utf8_cut(const char *text, size_t most)
 
     while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
         length--;
-    return most - length <= 3 ? length : most; /* else it is no UTF-8 */
+    return most - length <= 3 ? length : most; /* otherwise the text is not UTF-8 */
 }
 
 size_t

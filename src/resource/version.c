@@ -1,14 +1,14 @@
 /*
- * The version of the library that runs, and the layout of the structs that programs and library exchange.
+ * The version of the running library, and the layout of the structs that programs share with it.
  *
- * A program is compiled with the sizes of its headers, so that a struct changes its size on purpose only: by fields at
- * its end, in a new version. No struct has padding at its end, where a later field could come to lie unnoticed.
+ * A program is compiled with the sizes in its headers. So a struct changes its size only on purpose: by fields at its
+ * end, in a new version. No struct has padding at its end, where a later field would not change the size.
  */
 #include <config.h>
 
 #include <tidemark/tidemark.h>
 
-/* The size of a struct that begins with its size, its last member, and its size where a pointer has 8 bytes. */
+/* Check a struct that begins with its size: its last member, and its size with 8-byte pointers. */
 #define SIZED(name, last, bytes)                                                                                       \
     _Static_assert(offsetof(struct name, struct_size) == 0, #name " begins with its size");                            \
     _Static_assert(offsetof(struct name, last) + sizeof(((struct name *)NULL)->last) == sizeof(struct name),           \
@@ -50,7 +50,7 @@ SIZED(tide_trace_resolution, unresolved, 24);
 SIZED(tide_track_options, unwind, 16);
 SIZED(tide_track_block, callstack, 56);
 
-/* These never grow: part of others, or sent between processes of different versions. */
+/* These never grow: they are embedded in others, or sent between processes of different versions. */
 _Static_assert(sizeof(struct tide_counter) == 24, "tide_counter has another size");
 _Static_assert(sizeof(struct tide_driver_fabric) == 64, "tide_driver_fabric has another size");
 _Static_assert(sizeof(struct tide_driver_pointer) == 72, "tide_driver_pointer has another size");

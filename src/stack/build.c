@@ -1,4 +1,4 @@
-/* Makes stacks from text that has been checked, bottom up. */
+/* Builds stacks, bottom up, from parsed and checked text. */
 #include "src/stack/build.h"
 
 #include <stdlib.h>
@@ -14,8 +14,7 @@ static enum tide_status build_stack(struct stack_layer *bottom, struct tide_reso
                                     struct tide_resource **out);
 
 /*
- * Bins are built over what the layer itself is built over, unless they have a base; *bins holds a reference to each,
- * also on failure.
+ * Build the bins over the layer's upstream, unless they have a base. *bins holds a reference to each, even on failure.
  */
 static enum tide_status
 build_bins(struct stack_layer *layer, struct tide_resource *upstream, struct tidei_bin *bins)
@@ -34,7 +33,7 @@ build_bins(struct stack_layer *layer, struct tide_resource *upstream, struct tid
     return status;
 }
 
-/* Shares are known now, from the capacity of what is below; a base knows its own. */
+/* Resolve shares from the capacity of the layers below; a base resolves its own. */
 static enum tide_status
 build_shares(const struct stack_layer *layer, struct tide_resource *upstream, struct tidei_value *values)
 {
@@ -91,7 +90,7 @@ build_layer(struct stack_layer *layer, struct tide_resource *upstream, struct ti
     return status;
 }
 
-/* The layers from `bottom` up over `upstream` (borrowed; NULL where the bottom is a base). */
+/* Build the layers from `bottom` up over `upstream` (borrowed; NULL where the bottom is a base). */
 static enum tide_status
 build_stack(struct stack_layer *bottom, struct tide_resource *upstream, struct tide_resource **out)
 {

@@ -1,10 +1,10 @@
-/* Prints a stack as the text that makes it. */
+/* Prints a stack as stack text. */
 #include "src/stack/describe.h"
 #include "src/resource/resource.h"
 
 #include <tidemark/stack.h>
 
-/* Take back what was added since `length`. */
+/* Cut the text back to `length`. */
 static void
 describe_cut(struct tide_text *text, size_t length)
 {

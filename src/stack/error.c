@@ -1,4 +1,4 @@
-/* Words for what is wrong with stack text. */
+/* Error messages about stack text. */
 #include "src/stack/error.h"
 
 #include <stdarg.h>
@@ -6,14 +6,14 @@
 #include <string.h>
 
 #define STACK_MESSAGE_CAPACITY 512
-#define STACK_SHOWN_BYTES      40 /* of a word, in a message */
-#define STACK_NAME_MOST        32 /* the longest name that a slip is looked for in */
+#define STACK_SHOWN_BYTES      40 /* bytes of a word in a message */
+#define STACK_NAME_MOST        32 /* the longest name that is checked for slips */
 #define STACK_SLIPS            2
-#define STACK_FAR              (STACK_SLIPS + 1) /* an abbreviation, or a name with more behind it */
+#define STACK_FAR              (STACK_SLIPS + 1) /* distance of an abbreviation, or of a name plus signs */
 
 #define STACK_ABBREVIATION_LEAST 3 /* letters */
 
-/* A message is one line, whatever the text held. */
+/* Replace line breaks of the text: a message is one line. */
 static void
 stack_one_line(char *text)
 {
@@ -78,12 +78,12 @@ tidei_stack_show(const struct stack_token *token, char *buffer, size_t capacity)
         return buffer;
     }
     while (cut > 0 && ((unsigned char)token->word[cut] & 0xc0) == 0x80)
-        cut--; /* between two characters of UTF-8, not within one */
+        cut--; /* never within a character of UTF-8 */
     snprintf(buffer, capacity, "'%.*s...'", cut, token->word);
     return buffer;
 }
 
-/* One more of `count` into a list; `index` says which comes before it. */
+/* Append one of `count` items to a list; `index` says which one it is. */
 static void
 stack_list(struct tide_text *text, const char *word, size_t index, size_t count)
 {
@@ -97,7 +97,7 @@ tidei_stack_show_keys(const struct tidei_kind *kind, char *buffer, size_t capaci
 
     tide_text_format(&text, "%s", kind->argument_count == 0 ? "no arguments" : "");
     for (size_t i = 0; i < kind->argument_count; i++) {
-        /* Braces show more of what these are than their keys do. */
+        /* For these, braces say more than the key. */
         bool braces = kind->arguments[i].type == TIDEI_ARGUMENT_BIN || kind->arguments[i].type == TIDEI_ARGUMENT_STACK;
 
         stack_list(&text, braces ? kind->arguments[i].expected : kind->arguments[i].key, i, kind->argument_count);
@@ -137,7 +137,7 @@ stack_lower(char letter)
     return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
 }
 
-/* Levenshtein's distance, one row at a time, capitals being no other letters; more than STACK_SLIPS for a long word. */
+/* Levenshtein distance, one row at a time, ignoring case; more than STACK_SLIPS for a long word. */
 static size_t
 stack_distance(const char *word, const char *name)
 {
@@ -164,7 +164,7 @@ stack_distance(const char *word, const char *name)
     return row[name_length];
 }
 
-/* "stats" for "statistics": it begins as the name, and all its letters stand in that, in their order. */
+/* "stats" for "statistics": same first letter, and all its letters occur in the name in their order. */
 static bool
 stack_abbreviates(const char *word, const char *name)
 {
@@ -175,7 +175,7 @@ stack_abbreviates(const char *word, const char *name)
     return *word == '\0';
 }
 
-/* "limit[4GiB]" for "limit": a sign follows the name that ends no word. */
+/* "limit[4GiB]" for "limit": the name is followed by a sign that does not end a word. */
 static bool
 stack_runs_on(const char *word, const char *name)
 {
@@ -184,7 +184,7 @@ stack_runs_on(const char *word, const char *name)
     return length != 0 && strncmp(word, name, length) == 0 && strchr("[:;<-/", word[length]) != NULL;
 }
 
-/* How far `word` is from `name`: 0 but for capitals, up to STACK_FAR where that may have been meant, more where not. */
+/* The distance of `word` from `name`: 0 ignoring case, up to STACK_FAR if the name may have been meant, more if not. */
 static size_t
 stack_slips(const char *word, const char *name)
 {

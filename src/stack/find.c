@@ -8,9 +8,9 @@
 #include "src/resource/resource.h"
 #include "src/stack/error.h"
 
-#define FIND_NAMES_MOST 32 /* that a message lists */
+#define FIND_NAMES_MOST 32 /* names that a message lists */
 
-/* What a layer may be called: the name that its text gave it, and its kind. */
+/* A layer is found by the name that its text gave it, or by its kind. */
 enum find_by { FIND_BY_NAME, FIND_BY_KIND };
 
 static const char *
@@ -44,7 +44,7 @@ tidei_stack_find(struct tide_resource *top, const char *name)
     return found != NULL ? found : find_below(top, name, FIND_BY_KIND);
 }
 
-/* Each name once, as far as there is room before the NULL that ends them. */
+/* Collect each name once, as far as there is room before the final NULL. */
 static void
 find_names(struct tide_resource *top, enum find_by by, const char **names)
 {

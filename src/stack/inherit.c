@@ -1,11 +1,11 @@
-/* Looks for the arguments that a layer may leave to one of its kind above it, such as the path of a log. */
+/* Checks the arguments that a layer may take from one of its kind above it, such as the path of a log. */
 #include "src/stack/inherit.h"
 
 #include <string.h>
 
 #include "src/stack/error.h"
 
-/* The index of the argument that the layer may leave to one above; argument_count where there is none. */
+/* The index of the argument that the layer may take from one above; argument_count where there is none. */
 static size_t
 stack_inherited(const struct tidei_kind *kind)
 {
@@ -19,8 +19,8 @@ stack_inherited(const struct tidei_kind *kind)
 }
 
 /*
- * What is above `layer` among its own stack and, for a layer in braces, among `outside`, the layers above the braces:
- * one of its kind, also in the braces of a bin above, that gives the argument.
+ * Find a layer of the same kind above `layer` that gives the argument: in its own stack, or, for a layer in braces, in
+ * `outside`, the layers above the braces. Layers in the braces of a bin above count, too.
  */
 static bool
 stack_gives(const struct stack_layer *top, const struct stack_layer *end, const struct tidei_kind *kind, size_t index)
@@ -36,10 +36,10 @@ stack_gives(const struct stack_layer *top, const struct stack_layer *end, const 
     return false;
 }
 
-/* A stack and where its braces stand, from the inside out. */
+/* A stack and the stacks around its braces, innermost first. */
 struct stack_scope {
     const struct stack_layer *top;
-    const struct stack_layer *end; /* the layer that is looked at: what is above it ends there */
+    const struct stack_layer *end; /* the layer being checked; the layers above it end there */
     const struct stack_scope *outside;
 };
 

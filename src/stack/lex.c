@@ -1,4 +1,4 @@
-/* Cuts stack text into words and signs; see the grammar in src/stack/parse.c. */
+/* Splits stack text into words and signs; see the grammar in src/stack/parse.c. */
 #include "src/stack/lex.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ tidei_stack_lex_init(struct stack_lexer *lexer, const char *text, char *words)
     lexer->words = words;
 }
 
-/* Past one byte; those that continue a character of UTF-8 are no column of their own. */
+/* Skip one byte; continuation bytes of UTF-8 do not count as columns. */
 static char
 lex_advance(struct stack_lexer *lexer)
 {
@@ -37,8 +37,8 @@ lex_is_word(char byte)
 }
 
 /*
- * Words leave the lexer in the order of the text, each with a NUL: a quoted one has two quotes to make room for it,
- * a plain one the byte that ends it.
+ * Words are stored in the order of the text, each with a NUL. There is room for it: a quoted word loses two quotes, and
+ * a plain word ends at a byte that is not stored.
  */
 static void
 lex_plain(struct stack_lexer *lexer, struct stack_token *token)

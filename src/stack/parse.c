@@ -37,16 +37,16 @@
 #define STACK_LAYER_MOST 256
 #define STACK_DEPTH_MOST 8
 
-/* Where the parser stands in the text. */
+/* The state of the parser. */
 struct stack_parser {
     const struct tidei_kind *const *kinds;
     struct stack_tree *tree;
     struct stack_lexer lexer;
-    struct stack_token token; /* the one that is looked at */
-    unsigned depth;           /* of braces */
-    bool base_refused;        /* in those of a bin */
+    struct stack_token token; /* the current token */
+    unsigned depth;           /* depth of braces */
+    bool base_refused;        /* inside the braces of a bin */
     unsigned layer_count;
-    struct stack_layer *named; /* the last layer that got a name */
+    struct stack_layer *named; /* the last layer with a name */
 };
 
 struct stack_block {
@@ -106,7 +106,7 @@ stack_expect(struct stack_parser *parser, enum stack_token_type type, const char
 static enum tide_status stack_read_layers(struct stack_parser *parser, struct stack_layer **top,
                                           struct stack_layer **bottom);
 
-/* The index of the argument with that key; argument_count where there is none. */
+/* The index of the argument with this key; argument_count where there is none. */
 static size_t
 stack_find_key(const struct tidei_kind *kind, const struct stack_token *token)
 {
@@ -148,7 +148,7 @@ stack_find_positional(const struct stack_layer *layer)
     return index;
 }
 
-/* For hints: what stands in braces has no name that anybody writes. */
+/* The keys for hints, except those that only stand for braces. */
 static const char *
 stack_key_at(const void *names, size_t index)
 {
@@ -204,7 +204,7 @@ stack_bin_new(struct stack_parser *parser, struct stack_layer *layer, size_t ind
     return bin;
 }
 
-/* From the brace that opens to the one that closes. */
+/* Parse from the opening brace to the closing one. */
 static enum tide_status
 stack_read_braces(struct stack_parser *parser, const char *name, struct stack_bin *bin, bool base_refused)
 {
@@ -225,7 +225,7 @@ stack_read_braces(struct stack_parser *parser, const char *name, struct stack_bi
     return status;
 }
 
-/* "256KiB={...}", at the brace. */
+/* Parse "256KiB={...}", from the brace. */
 static enum tide_status
 stack_read_bin(struct stack_parser *parser, struct stack_layer *layer, const struct stack_token *size)
 {
@@ -247,7 +247,7 @@ stack_read_bin(struct stack_parser *parser, struct stack_layer *layer, const str
     return stack_read_braces(parser, name, bin, true);
 }
 
-/* "{...}", at the brace, for the argument at `index`; `column` is that of its key where it has one. */
+/* Parse "{...}", from the brace, for the argument at `index`. `column` is that of its key, if there is one. */
 static enum tide_status
 stack_read_stack(struct stack_parser *parser, struct stack_layer *layer, size_t index, unsigned column)
 {
@@ -264,7 +264,7 @@ stack_read_stack(struct stack_parser *parser, struct stack_layer *layer, size_t 
     return stack_read_braces(parser, name, bin, false);
 }
 
-/* "256..64KiB". */
+/* Parse "256..64KiB". */
 static enum tide_status
 stack_read_range(struct stack_parser *parser, struct stack_layer *layer, const struct stack_token *token)
 {
@@ -288,7 +288,7 @@ stack_read_range(struct stack_parser *parser, struct stack_layer *layer, const s
     return status;
 }
 
-/* What follows "word =". */
+/* Parse the text behind "word =". */
 static enum tide_status
 stack_read_keyed(struct stack_parser *parser, struct stack_layer *layer, const struct stack_token *key)
 {
@@ -313,11 +313,11 @@ stack_read_keyed(struct stack_parser *parser, struct stack_layer *layer, const s
     }
     stack_next(parser);
     if (layer->values[index].given)
-        value.column = key->column; /* what is wrong stands at the key, not at the value */
+        value.column = key->column; /* errors are reported at the key, not at the value */
     return stack_set(layer, index, &value);
 }
 
-/* A word without a key: a flag, a range of bins, or a value by its position. */
+/* Parse a word without a key: a flag, a range of bins, or a positional value. */
 static enum tide_status
 stack_read_bare(struct stack_parser *parser, struct stack_layer *layer, const struct stack_token *token)
 {
@@ -347,7 +347,7 @@ stack_read_bare(struct stack_parser *parser, struct stack_layer *layer, const st
         tidei_stack_show(token, shown, sizeof(shown)), tidei_stack_show_keys(kind, keys, sizeof(keys)));
 }
 
-/* What stands here begins no argument. */
+/* Report a token that begins no argument. */
 static enum tide_status
 stack_no_argument(const struct stack_parser *parser, const struct tidei_kind *kind)
 {
@@ -378,7 +378,7 @@ stack_read_argument(struct stack_parser *parser, struct stack_layer *layer)
     return stack_read_keyed(parser, layer, &word);
 }
 
-/* Whether the layer has a value that might have spaces in it. */
+/* Whether the layer has a value that could contain spaces. */
 static bool
 stack_has_word(const struct stack_layer *layer)
 {
@@ -389,7 +389,7 @@ stack_has_word(const struct stack_layer *layer)
     return false;
 }
 
-/* The parenthesis that closes. Another word is one more argument, or belongs to the value before it. */
+/* Expect the closing parenthesis. Another word may be one more argument, or belong to the value before it. */
 static enum tide_status
 stack_read_close(struct stack_parser *parser, const struct stack_layer *layer)
 {
@@ -449,14 +449,14 @@ stack_unknown_layer(const struct stack_parser *parser)
                             tidei_stack_hint(token->word, stack_kind_at, parser->kinds, hint, sizeof(hint)));
 }
 
-/* What stands before a layer's name. */
+/* Check the token at which a layer's name is expected. */
 static bool
 stack_is_as(const struct stack_token *token)
 {
     return token->type == STACK_WORD && !token->quoted && strcmp(token->word, "as") == 0;
 }
 
-/* Whether what follows the name of a layer looks like an argument. */
+/* Whether the text behind a layer's name looks like an argument. */
 static bool
 stack_lacks_parenthesis(const struct stack_parser *parser)
 {
@@ -476,7 +476,7 @@ stack_is_name(const struct stack_token *token)
            strspn(token->word, others) == strlen(token->word);
 }
 
-/* "as gpu", at the word `as`. */
+/* Parse "as gpu", from the word `as`. */
 static enum tide_status
 stack_read_name(struct stack_parser *parser, struct stack_layer *layer)
 {

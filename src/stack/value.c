@@ -5,7 +5,7 @@
 
 #include "src/stack/error.h"
 
-#define VALUE_DECIMALS 9 /* the most that a number may have: whole parts of 2^64 and these fit 128 bits */
+#define VALUE_DECIMALS 9 /* upper bound of decimals: with them, whole parts up to 2^64 fit 128 bits */
 
 static const struct {
     const char *name;
@@ -27,14 +27,14 @@ static const struct {
     { "EB", UINT64_C(1000000000000000000) },
 };
 
-/* A number as it is written: whole + fraction / scale, and where its unit begins. */
+/* A number as written: whole + fraction / scale, and the position of its unit. */
 struct value_number {
     uint64_t whole;
     uint64_t fraction;
     uint64_t scale; /* 10 to the number of decimals */
     const char *unit;
     size_t unit_length;
-    const char *fault; /* what is wrong with it, for a message; NULL where nothing is */
+    const char *fault; /* its error, for a message; NULL where there is none */
 };
 
 static bool
@@ -43,7 +43,7 @@ value_is_digit(const char *at, const char *end)
     return at < end && *at >= '0' && *at <= '9';
 }
 
-/* Digits and up to nine decimals; at least one digit. */
+/* Read digits and up to nine decimals; at least one digit. */
 static void
 value_read(const char *word, size_t length, struct value_number *out)
 {
@@ -77,7 +77,7 @@ value_read(const char *word, size_t length, struct value_number *out)
     out->unit_length = (size_t)(end - at);
 }
 
-/* The word in quotes, for a message. */
+/* Quote the word for a message. */
 static const char *
 value_show(const char *word, size_t length, char *buffer, size_t capacity)
 {
@@ -101,7 +101,7 @@ value_fail(const char *layer, const struct tidei_argument *argument, unsigned co
                             value_show(word, length, shown, sizeof(shown)), fault, argument->expected);
 }
 
-/* Bytes of a number with a unit, rounded down to the byte; NULL, or what is wrong. */
+/* Convert a number with a unit to bytes, rounded down; returns NULL, or the error. */
 static const char *
 value_bytes(const struct value_number *number, uint64_t unit_bytes, uint64_t *out)
 {
@@ -120,7 +120,7 @@ value_upper(char letter)
     return letter >= 'a' && letter <= 'z' ? (char)(letter - 'a' + 'A') : letter;
 }
 
-/* Whether a unit begins with that, capitals being no other letters. */
+/* Whether a unit begins with these letters, ignoring case. */
 static bool
 value_unit_begins(const char *name, const char *unit, size_t length)
 {
@@ -131,7 +131,7 @@ value_unit_begins(const char *name, const char *unit, size_t length)
     return i == length;
 }
 
-/* "KiB" for k, ki and kib, "KB" for kb: the first unit that begins so; NULL where none does. */
+/* The first unit that begins with the word: "KiB" for k, ki and kib, "KB" for kb; NULL where none does. */
 static const char *
 value_unit_meant(const char *unit, size_t length)
 {
@@ -152,7 +152,7 @@ tidei_stack_is_unit(const char *word)
     return false;
 }
 
-/* A number with a unit that there is not; what has more digits in it, such as 1e9, is no number at all. */
+/* Report an unknown unit. A word with more digits in it, such as 1e9, is reported as not a number. */
 static enum tide_status
 value_unknown_unit(const char *layer, const struct tidei_argument *argument, const char *word, size_t length,
                    unsigned column, const struct value_number *number)
@@ -195,7 +195,7 @@ tidei_stack_size(const char *layer, const struct tidei_argument *argument, const
     return value_unknown_unit(layer, argument, word, length, column, &number);
 }
 
-/* "12.5%" of the capacity below, which is known once that has been built. */
+/* Read a share such as "12.5%" of the capacity below, which is known once that is built. */
 static enum tide_status
 value_share(const char *layer, const struct tidei_argument *argument, const char *word, unsigned column,
             struct stack_share *out)
@@ -217,7 +217,7 @@ value_share(const char *layer, const struct tidei_argument *argument, const char
     return TIDE_OK;
 }
 
-/* What is wrong with a number by what its table says; NULL where nothing is. */
+/* The argument's objection to a number; NULL where there is none. */
 static const char *
 value_range_fault(const struct tidei_argument *argument, uint64_t number)
 {
@@ -251,7 +251,7 @@ value_count(const char *layer, const struct tidei_argument *argument, const char
     return TIDE_OK;
 }
 
-/* "0.25" or "25%" in billionths, what is smaller cut off. */
+/* Read "0.25" or "25%" as billionths; smaller digits are cut off. */
 static enum tide_status
 value_fraction(const char *layer, const struct tidei_argument *argument, const char *word, unsigned column,
                uint64_t *out)
@@ -331,7 +331,7 @@ tidei_stack_value(const char *layer, const struct tidei_argument *argument, cons
         return TIDE_OK;
     case TIDEI_ARGUMENT_BIN:
     case TIDEI_ARGUMENT_STACK:
-        break; /* the parser reads those itself */
+        break; /* the parser itself reads these */
     }
     return value_fail(layer, argument, out->column, word, length, "stands where no value can");
 }

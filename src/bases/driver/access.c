@@ -3,7 +3,7 @@
 
 #ifdef HAVE_CUDA_H
 
-/* The driver and the device that a call names; false, and *status, where one of them is none. */
+/* Get the driver and the device that a call names; false, and *status, where either is missing. */
 static bool
 access_begin(struct tide_resource *resource, int device, struct driver **self, CUmemLocation *location,
              enum tide_status *status)
@@ -35,7 +35,7 @@ access_get(struct driver *self, CUmemLocation *location, enum tide_driver_access
     return status;
 }
 
-/* Say why: two devices that no link joins, or what the driver says. */
+/* Report the reason: no link joins the two devices, or the driver's error. */
 static enum tide_status
 access_refused(struct driver *self, int device, CUdevice handle, CUresult result)
 {

@@ -1,26 +1,29 @@
 /*
- * The base `driver`: memory from the CUDA driver's stream-ordered pool of a device, of its own or the default one.
+ * The base `driver`: memory from a stream-ordered pool of the CUDA driver, its own or the device's default pool.
  *
- * Usage:       driver(device=ORDINAL, release_threshold=SIZE, maximum=SIZE, default=true, initial=SIZE,
- *                     location=device|host_numa|managed, host_numa=NODE, handle=posix_fd|fabric,
- *                     reuse_event_dependencies=BOOL, reuse_opportunistic=BOOL, reuse_internal_dependencies=BOOL,
- *                     fallback=cuda)
- *              device is 0 unless given; a maximum, a location and handles are for a pool of its own; without
- *              default=true it has one.
- * Example:     statistics | limit(4GiB) | driver(device=1, release_threshold=1GiB)
- * LIMITATIONS: it keeps no list of what it gave out: a wrong size given back is not noticed, and memory of another
- *              pool is freed like its own. The default pool is shared with all else in the process: its figures count
- *              all of it, and a release threshold and policies hold for all (at the end those of before come back,
- *              unless somebody else has changed them since). The driver rounds a maximum to the steps in which it
- *              reserves. In a child of fork() nothing works, as in CUDA itself; releasing there leaves the driver
- *              alone. After a reset of the device's primary context all is refused with the driver's
- *              CUDA_ERROR_CONTEXT_IS_DESTROYED, until somebody retains the context again.
+ * Usage: driver(device=ORDINAL, release_threshold=SIZE, maximum=SIZE, default=true, initial=SIZE,
+ *               location=device|host_numa|managed, host_numa=NODE, handle=posix_fd|fabric,
+ *               reuse_event_dependencies=BOOL, reuse_opportunistic=BOOL, reuse_internal_dependencies=BOOL,
+ *               fallback=cuda)
+ *     device                       0 unless given
+ *     default                      use the default pool; unless given, the base has its own pool
+ *     maximum, location, handle    only for a pool of its own
  *
- * Stream 0 is the legacy default stream of the context that is current, as everywhere in CUDA; where none is, that
- * of the device's primary context, which is current for the call alone; and so it is where the application has
- * destroyed the one that is current. The stream may be of another device. A stream must be there: the driver crashes
- * on the handle of one that was destroyed.
- * An order behind TIDE_STREAM_ALL names none, but waits for the primary context and the current one; see driver.h.
+ * Example: statistics | limit(4GiB) | driver(device=1, release_threshold=1GiB)
+ *
+ * LIMITATIONS
+ *  - It keeps no list of its blocks. It does not detect a wrong size, and frees memory of another pool like its own.
+ *  - All users in the process share the default pool. Its figures count all of them, and a release threshold and
+ *    policies apply to all. At the end the previous settings come back, unless somebody else has changed them since.
+ *  - The driver rounds a maximum to the steps in which it reserves.
+ *  - In a child of fork() nothing works, as in CUDA itself. A release there does not call the driver.
+ *  - After a reset of the device's primary context all calls fail with CUDA_ERROR_CONTEXT_IS_DESTROYED, until the
+ *    context is retained again.
+ *
+ * Stream 0 is the legacy default stream of the current context, as everywhere in CUDA. A thread without a current
+ * context, or with a destroyed one, uses the device's primary context, which is current for the call only. A stream may
+ * belong to another device. It must exist: the driver crashes on the handle of a destroyed stream. An order behind
+ * TIDE_STREAM_ALL names no stream, but waits for the primary context and the current one; see driver.h.
  */
 #include "src/bases/driver/pool.h"
 
@@ -46,7 +49,7 @@ driver_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, 
         return tide_error_set(TIDE_EINVAL, "driver: alignment %zu exceeds the 256 bytes of a pool", alignment);
     if (bytes == 0)
         return TIDE_OK;
-    if (bytes > self->capacity_bytes) /* near SIZE_MAX the driver must not get to round */
+    if (bytes > self->capacity_bytes) /* the driver must not see sizes near SIZE_MAX, which it would round up */
         return tidei_mempool_refuse(self, bytes);
     result = cuda->mem_alloc_from_pool_async(&address, bytes, self->pool, (CUstream)stream);
     if (tidei_driver_enter(cuda, result, self->device.context)) {
@@ -130,7 +133,7 @@ driver_query(struct tide_resource *resource, enum tide_query what, uint64_t *out
     }
 }
 
-/* Undo what driver_open did, as far as it came. */
+/* Undo driver_open, even where it failed half-way. */
 static void
 driver_close(struct driver *self)
 {
@@ -165,7 +168,7 @@ tidei_driver_of(struct tide_resource *resource)
     return NULL;
 }
 
-/* Any thread may create: the pool is made with the primary context current, and that of the thread comes back. */
+/* Any thread may create a base: the pool is created with the primary context current, then the thread's is restored. */
 static enum tide_status
 driver_open(struct driver *self)
 {
@@ -180,7 +183,7 @@ driver_open(struct driver *self)
     return status;
 }
 
-/* *no_pools says that it is pools that the machine lacks, and not something else. */
+/* *no_pools is set if the failure is that the machine lacks pools. */
 static enum tide_status
 driver_make(const struct tide_driver_options *known, struct tide_resource **out, bool *no_pools)
 {
@@ -207,7 +210,7 @@ driver_make(const struct tide_driver_options *known, struct tide_resource **out,
     if (status != TIDE_OK) {
         struct tidei_error error;
 
-        tidei_error_save(&error); /* giving a setting back may fail too */
+        tidei_error_save(&error); /* restoring a setting may fail, too */
         driver_close(self);
         tidei_error_restore(&error);
         free(self);
@@ -218,7 +221,7 @@ driver_make(const struct tide_driver_options *known, struct tide_resource **out,
     return TIDE_OK;
 }
 
-/* The base that needs no pools, unless more was asked for than it can do. */
+/* Fall back to the base that needs no pools, unless the options ask for more than it can do. */
 static enum tide_status
 driver_fall_back(const struct tide_driver_options *known, struct tide_resource **out)
 {
@@ -328,7 +331,7 @@ static const struct tidei_argument driver_arguments[] = {
       TIDEI_FIELD(struct tide_driver_options, fallback_cuda) },
 };
 
-/* A share is of the memory of a device that no layer is on yet. */
+/* A share refers to the memory of a device that has no resource yet. */
 static enum tide_status
 driver_share(const struct tidei_arguments *arguments, enum tidei_driver_option option, int device, uint64_t *out)
 {
@@ -361,7 +364,7 @@ driver_shares(const struct tidei_arguments *arguments, struct tide_driver_option
     return status;
 }
 
-/* What the driver has refused, where that is a value: the NUMA node, unless there is no such device. */
+/* The argument that the driver has refused, if it is one: the NUMA node, unless the device does not exist. */
 static size_t
 driver_fault(const struct tide_driver_options *options)
 {
@@ -373,7 +376,7 @@ driver_fault(const struct tide_driver_options *options)
                                                                                  : TIDEI_DRIVER_DEVICE;
 }
 
-/* What is wrong with the options among themselves is said where the argument stands, and so is a missing device. */
+/* Report contradictions among options, and a missing device, at the argument's column. */
 static enum tide_status
 driver_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
 {

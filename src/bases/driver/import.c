@@ -1,13 +1,16 @@
 /*
- * The base `driver_import`: what another process has allocated from a pool of the base `driver`.
+ * The base `driver_import`: memory that another process has allocated from a pool of the base `driver`.
  *
- * Usage:       in C alone, as it needs a descriptor: tide_driver_import.
- * Example:     examples/share.c
- * LIMITATIONS: an allocation is to be imported once at a time: the driver gives a second import the same address, and
- *              frees both with the first. The figures are what this base has imported, as the driver has none of an
- *              imported pool.
+ * Usage: only in C, because it needs a descriptor: tide_driver_import.
  *
- * An import goes through the stack as an allocation does, so that every layer sees it: tide_driver_pointer_import puts
+ * Example: examples/share.c
+ *
+ * LIMITATIONS
+ *  - Import an allocation only once at a time: the driver gives a second import the same address, and frees both with
+ *    the first.
+ *  - The figures count the imports of this base, because the driver has none for an imported pool.
+ *
+ * An import passes through the stack like an allocation, so that every layer sees it. tide_driver_pointer_import stores
  * the description where the thread's next allocation from this base finds it.
  */
 #include "src/cuda/device.h"
@@ -29,10 +32,13 @@ struct import {
     struct tide_resource base;
     struct tidei_device device;
     CUmemoryPool pool;     /* owns this process's handle of it */
-    _Atomic uint64_t used; /* bytes imported and not given back, of all threads */
+    _Atomic uint64_t used; /* bytes imported and not freed */
 };
 
-/* A thread's part: what it imports; `from` is NULL where it imports nothing, or the base has taken it. */
+/*
+ * A thread's part of the thread object: the import in progress. `from` is NULL where there is none, or the base has
+ * taken it.
+ */
 struct import_wanted {
     struct tide_resource *base;
     const struct tide_driver_pointer *from;
@@ -82,7 +88,7 @@ import_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, 
     return TIDE_OK;
 }
 
-/* Take bytes off; false where no more than less are out: what comes back is none of this base's. */
+/* Subtract bytes; false where fewer are outstanding: the block is then not this base's. */
 static bool
 import_take_off(struct import *self, size_t bytes)
 {
@@ -180,7 +186,7 @@ static const struct tide_resource_ops import_ops = {
     .destroy = import_destroy,
 };
 
-/* The descriptor itself stands in place of an address, as the driver wants it. */
+/* The driver expects the descriptor itself in place of an address. */
 static enum tide_status
 import_open(struct import *self, void *handle, int type)
 {
@@ -229,7 +235,7 @@ import_create(void *handle, int type, const struct tide_driver_import_options *o
         return status;
     }
     status = tide_resource_init(&self->base, &import_ops, NULL);
-    /* Last, so that nothing that fails leaves an imported pool behind. */
+    /* Last, so that no failure leaves an imported pool behind. */
     if (status == TIDE_OK)
         status = import_open(self, handle, type);
     if (status != TIDE_OK) {

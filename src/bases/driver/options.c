@@ -3,7 +3,7 @@
 
 #include "src/resource/resource.h"
 
-/* The default pool is there already, as the driver has made it. */
+/* The default pool exists already, as the driver has created it. */
 static enum tide_status
 options_check_default(const struct tide_driver_options *options, size_t *fault)
 {

@@ -1,11 +1,11 @@
-/* Makes the pool of a base `driver`, sets what it was asked to be, and gives it back. */
+/* Creates and configures the pool of a base `driver`, and gives it back. */
 #include "src/bases/driver/pool.h"
 
 #ifdef HAVE_CUDA_H
 
 #include <unistd.h>
 
-/* The driver's numbers for what the headers of an older CUDA have no names for. */
+/* The driver's values of constants that headers of older CUDA versions lack. */
 #define POOL_LOCATION_HOST_NUMA ((CUmemLocationType)3)   /* 12.2 */
 #define POOL_TYPE_MANAGED       ((CUmemAllocationType)2) /* 13.0 */
 #define POOL_HANDLE_FABRIC      8                        /* 12.4 */
@@ -34,7 +34,7 @@ tidei_mempool_possible(const struct driver *self)
     return TIDE_OK;
 }
 
-/* TIDE_EUNSUPPORTED where the driver is of an older CUDA than `version`. */
+/* Check the driver's version: TIDE_EUNSUPPORTED where its CUDA is older than `version`. */
 static enum tide_status
 pool_wants(const struct driver *self, const char *what, int version)
 {
@@ -46,7 +46,7 @@ pool_wants(const struct driver *self, const char *what, int version)
                           what, version / 1000, version % 1000 / 10, found / 1000, found % 1000 / 10);
 }
 
-/* Memory of the host, which a pool elsewhere than on the device may take. */
+/* The host's memory, the bound of a pool that does not lie on the device. */
 static uint64_t
 pool_host_bytes(void)
 {
@@ -82,8 +82,8 @@ pool_locate(struct driver *self, CUmemPoolProps *properties)
 }
 
 /*
- * A maximum past all the memory there is bounds nothing, and is not handed on: the driver does not come back from
- * creating a pool of SIZE_MAX (seen on 580.159).
+ * A maximum above all existing memory bounds nothing, and is not passed on: the driver never returns from creating a
+ * pool of SIZE_MAX (seen on 580.159).
  */
 static enum tide_status
 pool_bound(struct driver *self, CUmemPoolProps *properties)
@@ -122,9 +122,9 @@ pool_handles(const struct driver *self, CUmemPoolProps *properties)
 }
 
 /*
- * A device that has fabric handles makes none for a process without an IMEX channel, and says so only when it is asked
- * for the handle: that is done here, so that whoever wants one hears of it before there is memory. The pool is left to
- * the process: once its export was refused the driver 580.159 crashes where it is destroyed, or its memory was used.
+ * Check that a fabric handle can be exported. A device that supports fabric handles refuses a process without an IMEX
+ * channel only when the handle is requested. Asking here reports that before any memory exists. After the refusal the
+ * pool is leaked: the driver 580.159 crashes when such a pool is destroyed, or its memory was used.
  */
 static enum tide_status
 pool_permitted(struct driver *self)
@@ -148,7 +148,7 @@ pool_permitted(struct driver *self)
     return status;
 }
 
-/* Pinned memory of the host is at first the host's alone. */
+/* A pool of pinned host memory is at first accessible to the host only. */
 static enum tide_status
 pool_reach(struct driver *self)
 {
@@ -233,8 +233,8 @@ pool_set_all(struct driver *self)
 }
 
 /*
- * What is reserved now stays: the driver reserves in steps of 32 MiB, and with a threshold between two of them gives
- * the upper one back.
+ * Keep the reserved memory: the driver reserves in steps of 32 MiB. A threshold between two steps would make it return
+ * the upper one.
  */
 static enum tide_status
 pool_keep(struct driver *self)
@@ -275,7 +275,7 @@ pool_prime_on(struct driver *self, CUstream stream)
     return status;
 }
 
-/* On a stream of its own, so that nothing waits for what the application does. The high figures start from 0 again. */
+/* Uses a stream of its own, so that it waits for no work of the application. The peaks start from 0 again. */
 static enum tide_status
 pool_prime(struct driver *self)
 {
@@ -317,8 +317,8 @@ tidei_mempool_open(struct driver *self)
 }
 
 /*
- * The default pool outlives us: it gets back what it was where ours still stands. No result is looked at, as at exit
- * the driver may have gone before us. A pool of its own that still has memory out goes when that is freed.
+ * The default pool outlives the base: restore each setting that still has our value. Results are ignored, because at
+ * exit the driver may have shut down first. A pool of its own with live memory goes away when that is freed.
  */
 void
 tidei_mempool_close(struct driver *self)
@@ -340,7 +340,7 @@ tidei_mempool_close(struct driver *self)
     }
 }
 
-/* The three policies are ints in the driver's interface, all else 64 bits. */
+/* The three policies are ints in the driver's interface; all other attributes have 64 bits. */
 static bool
 pool_is_policy(CUmemPool_attribute attribute)
 {

@@ -1,4 +1,4 @@
-/* Hands a pool, and what was allocated from it, to other processes. */
+/* Shares a pool, and allocations from it, with other processes. */
 #include "src/bases/driver/pool.h"
 
 #ifdef HAVE_CUDA_H
