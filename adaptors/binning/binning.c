@@ -72,12 +72,11 @@ bin_route(const struct bin_table *table, uint64_t bytes)
 
 struct binning {
     struct tide_resource base;
-    _Atomic(struct bin_table *) table; /* owned; written under the lock */
-    struct bin_table *first;           /* the first table; borrowed */
-    struct tidei_lock lock;            /* held by threads that add bins */
-    uint32_t added;                    /* number of bins added, guarded by the lock */
-    struct tidei_address_shards
-        *_Atomic out; /* owned; addresses that added bins have handed out, with the bin's number */
+    _Atomic(struct bin_table *) table;        /* owned; written under the lock */
+    struct bin_table *first;                  /* the first table; borrowed */
+    struct tidei_lock lock;                   /* held by threads that add bins */
+    uint32_t added;                           /* number of bins added, guarded by the lock */
+    struct tidei_address_shards *_Atomic out; /* owned; addresses from added bins, with the bin's number */
 };
 
 /* The added bin with this number; every later table has it. */

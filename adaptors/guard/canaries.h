@@ -1,6 +1,6 @@
 /*
- * The canaries before and behind a block, and the pattern over one that was freed: writing them, and looking whether
- * they are whole. What has changed is told to a function, or as an error to the message sink.
+ * The canaries around a block, and the pattern over a freed block: writing them, and checking that they are intact.
+ * Changes are reported to a function, or as an error to the message sink.
  */
 #ifndef TIDEI_ADAPTORS_GUARD_CANARIES_H
 #define TIDEI_ADAPTORS_GUARD_CANARIES_H

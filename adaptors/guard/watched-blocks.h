@@ -1,7 +1,7 @@
 /*
- * Blocks with room around them: those that are handed out, and those that were freed and are held for a while, oldest
- * first. A thread pins a block while it looks at the block, which stays in the table until then. The table lies on the
- * host, like that of src/tables/blocks.h.
+ * Blocks with room around them: those handed out, and freed ones that are held for a while, oldest first. A pinned
+ * block stays in the table, so that a thread can check it. The table lies on the host, like that of
+ * src/tables/blocks.h.
  */
 #ifndef TIDEI_ADAPTORS_GUARD_WATCHED_BLOCKS_H
 #define TIDEI_ADAPTORS_GUARD_WATCHED_BLOCKS_H

@@ -1,4 +1,4 @@
-/* What the files of `log` share: log.c records events, log-open.c says what there is to record. */
+/* The private declarations of `log`: log.c records events, open.c decides what there is to record. */
 #ifndef TIDEI_ADAPTORS_LOG_LOG_H
 #define TIDEI_ADAPTORS_LOG_LOG_H
 

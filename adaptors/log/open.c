@@ -9,7 +9,7 @@
 #include "adaptors/log/log.h"
 #include "src/tables/grow.h"
 
-/* Start sampling a base's figures at intervals, if it has any; see the table pool_sample. */
+/* Whether a base has figures that can be sampled; see the table pool_sample. */
 static bool
 log_can_watch(struct tide_resource *base)
 {
@@ -202,7 +202,9 @@ tidei_log_unwatch(struct tidei_recorder *recorder, struct tide_resource *resourc
         tidei_log_unwatch(recorder, edge.resource);
 }
 
-/* The trace says at once which CUPTI records are available, even if the process is killed soon, or this fails. */
+/*
+ * Flush, so that the trace says which CUPTI records are available, even if the process is killed soon, or CUPTI fails.
+ */
 static void
 log_settle(struct tidei_recorder *recorder)
 {

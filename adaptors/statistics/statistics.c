@@ -97,7 +97,7 @@ statistics_to_ledger(const struct tide_statistics_figures *figures)
     };
 }
 
-/* Set the innermost counters, with all other threads stopped. */
+/* Stop all other threads until statistics_end, and read the innermost counters. */
 static void
 statistics_begin(struct statistics *statistics, struct tide_statistics_figures *out)
 {

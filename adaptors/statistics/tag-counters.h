@@ -1,8 +1,8 @@
 /*
- * Counters by tag: what was allocated under each path of tags (tide_tag_push), all that is nested in it included.
+ * Counters by tag: the allocations under each path of tags (tide_tag_push), including all nested tags.
  *
- * A ledger for each tag that has been seen, which also counts what its children count; a hash table in shards remembers
- * under which tag a live address was allocated, so that it comes off there, whoever frees it under whatever tag.
+ * Each tag in use has a ledger, which also counts what its children count. A sharded hash table records the tag under
+ * which a live address was allocated. So a free is subtracted there, whatever thread and tag it comes from.
  */
 #ifndef TIDEI_ADAPTORS_STATISTICS_TAG_COUNTERS_H
 #define TIDEI_ADAPTORS_STATISTICS_TAG_COUNTERS_H

@@ -1,12 +1,12 @@
 /*
- * What `track` knows of addresses: the blocks that are outstanding, and the latest free of other addresses.
+ * The records that `track` keeps by address: the outstanding blocks, and the latest free of other addresses.
  *
- * A hash table of buckets, each of two cache lines, which hold all that is known of a few addresses. A thread that
- * works on a block that it has had before touches nothing that another thread writes to. A freed block stays in its
- * place until the place is needed for another block: so one look finds what is outstanding and what was freed before.
+ * A hash table has buckets of two cache lines, which hold the whole records of a few addresses. A thread that reuses an
+ * address that it had before touches no memory that another thread writes. The record of a freed block stays until its
+ * place is needed for another block. So one lookup finds both outstanding and freed blocks.
  *
- * Progress: wait-free while only one thread has come. Then each bucket has a short lock, and all threads wait while the
- * table grows or is listed. Without host memory the table does not grow, and buckets get longer.
+ * Progress: wait-free while only one thread has come. After that each bucket has a short lock, and all threads wait
+ * while the table grows or is listed. Without host memory the table does not grow, and buckets get longer.
  */
 #ifndef TIDEI_ADAPTORS_TRACK_TABLE_H
 #define TIDEI_ADAPTORS_TRACK_TABLE_H

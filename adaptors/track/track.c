@@ -44,7 +44,7 @@ struct track {
     struct tide_track_options options;
 };
 
-/* Inline, so that the library adds no frame of its own to the call stack. */
+/* Inline, so that it adds no second frame of the library's: the caller's is one. */
 static inline struct tidei_track_caller
 track_caller(const struct track *track)
 {
