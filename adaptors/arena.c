@@ -30,9 +30,7 @@
 
 #define ARENA_COUNT_MOST  64
 #define ARENA_BLOCK_BYTES (UINT64_C(8) << 20)
-/*
- * The bound `size` has room for this many blocks, unless chunks get too small; a block has room for this many requests.
- */
+/* `size` has room for this many blocks, unless chunks get too small; a block has room for this many requests. */
 #define ARENA_BLOCKS   64
 #define ARENA_REQUESTS 4
 

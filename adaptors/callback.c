@@ -18,10 +18,7 @@
 #include "src/resource/kind.h"
 #include "src/sync/slots.h"
 
-/*
- * The bytes that one thread has allocated less those that it has freed; negative for a thread that frees others'
- * blocks.
- */
+/* The bytes that one thread has allocated less those that it has freed; negative if it frees others' blocks. */
 struct callback_part {
     struct tidei_slot part; /* first */
     int64_t used_bytes;

@@ -1,6 +1,4 @@
-/*
- * The one table of all kinds of layers, and the functions that create stacks from text. No other file knows all kinds.
- */
+/* The one table of all kinds of layers, and stacks from text. No other file knows all kinds. */
 #include <tidemark/stack.h>
 
 #include "src/stack/build.h"

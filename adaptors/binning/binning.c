@@ -206,10 +206,7 @@ binning_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tid
     return tidei_allocate(route->resource, bytes, alignment, stream, out);
 }
 
-/*
- * Sizes that an added bin has taken over: free the block where its address came from. The address is removed before
- * that resource is called.
- */
+/* Sizes that an added bin has taken over: free the block where its address came from, after removing the address. */
 static __attribute__((noinline)) enum tide_status
 binning_deallocate_noted(struct binning *binning, const struct bin_table *table, void *pointer, size_t bytes,
                          size_t alignment, tide_stream stream)
@@ -272,9 +269,7 @@ binning_trim(struct tide_resource *self, uint64_t keep_bytes)
     return status != TIDE_OK ? status : upstream_status;
 }
 
-/*
- * The alignment is the one that all provide. The largest request is that of the layer that follows, or of a larger bin.
- */
+/* The alignment is what all provide. The largest request is that of the layer that follows, or of a larger bin. */
 static enum tide_status
 binning_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {

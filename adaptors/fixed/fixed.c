@@ -109,8 +109,7 @@ shards_own(struct shards *shards)
         self = shards_number();
     shard = &shards->shards[(self - 1) & (shards->count - 1)];
     /*
-     * Relaxed: a thread that has a block of this shard, or saw one go idle, is ordered behind the thread that took the
-     * block.
+     * Relaxed: a thread that has a block of this shard, or saw one go idle, is ordered behind the thread that took it.
      */
     if (__builtin_expect(!atomic_load_explicit(&shard->begun, memory_order_relaxed), 0))
         atomic_store_explicit(&shard->begun, true, memory_order_relaxed);
@@ -307,10 +306,7 @@ shards_find(struct shards *shards, const void *pointer, uint32_t *number)
     return shard_has(own, pointer, number) ? own : shards_find_other(shards, own, pointer, number);
 }
 
-/*
- * Check a block from upstream. An invalid one is returned, unless that would free memory in use here; *out is then
- * NULL.
- */
+/* Check a block from upstream. An invalid one is returned, unless that would free memory in use; *out is then NULL. */
 static enum tide_status
 shards_ask_upstream(struct shards *shards, tide_stream stream, void **out)
 {
@@ -453,8 +449,7 @@ shards_settle(struct shards *shards)
         begun |= UINT64_C(1) << i;
         tidei_lock_acquire(&shard->lock);
         /*
-         * End the epoch before the order: the order does not cover work that is submitted, and blocks freed behind it,
-         * meanwhile.
+         * End the epoch before the order, which does not cover work submitted, and blocks freed behind it, meanwhile.
          */
         epochs[i] = tidei_blocks_epoch_end(&shard->blocks);
         tidei_lock_release(&shard->lock);

@@ -41,10 +41,7 @@ canaries_tell(const struct tidei_canaries *canaries, const struct tide_guard_dam
                           : damage->place == TIDE_GUARD_AFTER ? (uint64_t)damage->offset - damage->bytes + 1
                                                               : (uint64_t)damage->offset;
 
-    /*
-     * Without its part the thread calls the function, too: a report of damage matters more than a function that may
-     * free and wait.
-     */
+    /* Without its part the thread reports, too: damage matters more than a function that may free and wait. */
     if (thread != NULL)
         (*canaries_telling(thread))++;
     if (canaries->function != NULL)

@@ -40,9 +40,7 @@ enum tide_status tidei_canaries_look(struct tidei_canaries *canaries, const stru
 enum tide_status tidei_canaries_look_freed(struct tidei_canaries *canaries, const struct tidei_watched_block *block,
                                            tide_stream stream, unsigned char *buffer, uint64_t *damaged);
 
-/*
- * Whether this thread is inside the guard's function: then it must not wait for threads that may wait for its return.
- */
+/* Whether this thread is inside the guard's function: then it must not wait for threads that may wait for it. */
 bool tidei_canaries_tells(void);
 
 #endif

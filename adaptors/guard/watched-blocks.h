@@ -93,10 +93,7 @@ void tidei_watched_read(struct tidei_watched *watched, struct tidei_watched_figu
 /* End an epoch and return its number: the present blocks were entered in that epoch or before. */
 uint32_t tidei_watched_epoch_end(struct tidei_watched *watched);
 
-/*
- * Pin the block of this number, and tell whether it is held; false where there is none, or it was entered after
- * `epoch`.
- */
+/* Pin the block of this number, and tell whether it is held; false for none, or one entered after `epoch`. */
 bool tidei_watched_pin(struct tidei_watched *watched, uint32_t number, uint32_t epoch, struct tidei_watched_block *out,
                        bool *held);
 void tidei_watched_unpin(struct tidei_watched *watched, uint32_t number);

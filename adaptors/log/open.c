@@ -202,9 +202,7 @@ tidei_log_unwatch(struct tidei_recorder *recorder, struct tide_resource *resourc
         tidei_log_unwatch(recorder, edge.resource);
 }
 
-/*
- * Flush, so that the trace says which CUPTI records are available, even if the process is killed soon, or CUPTI fails.
- */
+/* Flush, so that the trace says which CUPTI records are available, even if the process is killed soon. */
 static void
 log_settle(struct tidei_recorder *recorder)
 {

@@ -116,9 +116,7 @@ bucket_find(struct bucket *bucket, uint64_t address)
     return place;
 }
 
-/*
- * A place for a new address: an empty one; else that of a freed block, the latest free last. NULL where all are live.
- */
+/* A place for a new address: an empty one; else a freed block's, the latest free last. NULL where all are live. */
 static struct tidei_track_block *
 bucket_vacant(struct bucket *bucket)
 {
@@ -163,9 +161,7 @@ bucket_swap_more(struct bucket *bucket, struct places *places)
     *places = before;
 }
 
-/*
- * Find a place for a block. NULL where extra places are needed, and `spare` is too small; else `spare` may be used up.
- */
+/* Find a place for a block. NULL where extra places are needed, and `spare` is too small; else it may be used up. */
 static struct tidei_track_block *
 bucket_make_room(struct bucket *bucket, struct places *spare)
 {
@@ -245,10 +241,7 @@ buckets_copy_block(const struct buckets *to, const struct tidei_track_block *fro
     return true;
 }
 
-/*
- * Copy the records of `from` to `to`, which is empty; those of freed blocks only where there is room. False: no host
- * memory.
- */
+/* Copy the records of `from` to `to`, which is empty; freed blocks only where there is room. False: no host memory. */
 static bool
 buckets_copy(const struct buckets *to, const struct buckets *from)
 {
@@ -308,9 +301,7 @@ struct visit {
     struct tidei_slot *part;                             /* its own slot, while it is among others */
 };
 
-/*
- * Without a usable slot: wait until the slots are open again; where host memory was too short for one, close them all.
- */
+/* Without a usable slot: wait until the slots are open again; where host memory is too short for one, close all. */
 static __attribute__((noinline)) void
 visit_begin_slowly(struct tidei_track_table *table, struct visit *visit)
 {

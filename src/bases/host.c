@@ -42,9 +42,7 @@ host_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_s
         return tide_error_set(TIDE_ECAPACITY, "host: %s request exceeds %s capacity (%s in use)",
                               tidei_size_text(bytes), tidei_size_text(host->options.capacity_bytes),
                               tidei_size_text(used));
-    /*
-     * no object is larger than PTRDIFF_MAX: the C library refuses it, too, but a sanitizer's library ends the program
-     */
+    /* no object is larger than PTRDIFF_MAX: the C library refuses it, but a sanitizer's library ends the program */
     if (bytes > PTRDIFF_MAX || posix_memalign(out, alignment, bytes) != 0) {
         *out = NULL;
         atomic_fetch_sub_explicit(&host->used, bytes, memory_order_relaxed); /* as tidei_bounded_add */

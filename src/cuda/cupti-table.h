@@ -10,10 +10,7 @@
 
 #include <cupti.h>
 
-/*
- * Every entry point is set, except that optional ones are NULL with an older CUPTI. CUPTI requires subscribe before all
- * other calls.
- */
+/* Optional entry points are NULL with an older CUPTI; all others are set. CUPTI requires subscribe to come first. */
 struct tidei_cupti {
     uint32_t version; /* CUPTI_API_VERSION of the library */
     CUptiResult (*subscribe)(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback, void *userdata);

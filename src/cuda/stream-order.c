@@ -71,10 +71,7 @@ order_event_give(struct tidei_driver_events *events, CUcontext context, CUevent 
         events->cuda->event_destroy(event);
 }
 
-/*
- * The event and the recorded stream must belong to one context, possibly one of the application's; a wait takes any
- * event.
- */
+/* The event and the recorded stream must belong to one context, maybe the application's; a wait takes any event. */
 static CUresult
 order_streams(struct tidei_driver_events *events, CUstream earlier, CUstream later, const char **function)
 {

@@ -68,10 +68,7 @@ struct tidei_value {
     unsigned column; /* from 1 */
     uint64_t number;
     const char *word;
-    /*
-     * SIZE of a base, given as a share: `share` / `share_whole` of a capacity that only the base knows; else
-     * share_whole is 0
-     */
+    /* SIZE of a base, given as a share: `share` / `share_whole` of the base's own capacity; else share_whole is 0 */
     uint64_t share;
     uint64_t share_whole;
 };
@@ -113,14 +110,10 @@ struct tidei_kind {
      * parser refuses text in which neither gives it. NULL where there is none.
      */
     const char *inherits;
-    /*
-     * Check what the rows cannot, before the defaults are applied; may be NULL. *fault is the index of the argument at
-     * fault, if it is one.
-     */
+    /* Check what the rows cannot, before the defaults are applied; may be NULL. *fault is the argument at fault. */
     enum tide_status (*check)(void *options, size_t *fault);
     /*
-     * Initialize a layer that is all zeros but for its head and its options; on failure undo all of it. May be NULL.
-     * *fault as for `check`.
+     * Initialize a layer whose head and options are set; on failure undo all of it. May be NULL. *fault as in `check`.
      */
     enum tide_status (*init)(struct tide_resource *self, size_t *fault);
     /* Undo `init`, before the reference to upstream is dropped; may be NULL. Called by tidei_kind_destroy. */
@@ -176,10 +169,7 @@ enum tide_status tidei_kind_options(const struct tidei_kind *kind, struct tide_r
 enum tide_status tidei_kind_create_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments,
                                         struct tide_resource *upstream, struct tide_resource **out);
 
-/*
- * The two halves of tidei_kind_create_text, for a kind's own `create_text`. Words in *options are borrowed from the
- * arguments.
- */
+/* The two halves of tidei_kind_create_text, for a kind's own `create_text`. Words in *options are borrowed. */
 void tidei_kind_read_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments, void *options);
 enum tide_status tidei_kind_create_read(const struct tidei_kind *kind, const struct tidei_arguments *arguments,
                                         const void *options, struct tide_resource *upstream,
@@ -188,10 +178,7 @@ enum tide_status tidei_kind_create_read(const struct tidei_kind *kind, const str
 /* The describe operation of a layer that its options describe fully: prints those that differ from their defaults. */
 void tidei_kind_describe(struct tide_resource *self, struct tide_text *text);
 
-/*
- * The same for any options with the defaults applied. `separator` is printed before the first; ", " where others
- * precede.
- */
+/* The same for any options with the defaults applied. `separator` precedes the first; ", " where others came before. */
 void tidei_kind_describe_options(const struct tidei_kind *kind, const void *options, const char *separator,
                                  struct tide_text *text);
 

@@ -116,10 +116,7 @@ tidei_none_to_zero(uint64_t bytes)
     return bytes == TIDE_NONE ? 0 : bytes;
 }
 
-/*
- * Print a readable size into one of the thread's few buffers: "64 MiB", "1.50 GiB", "1000 B". Exact if it has no
- * decimals. For messages only.
- */
+/* Print a readable size, for messages, into one of the thread's few buffers: "64 MiB", "1.50 GiB", "1000 B". */
 const char *tidei_size_text(uint64_t bytes);
 
 /* The length, at most `most`, at which a longer text can be cut without splitting a UTF-8 character. */

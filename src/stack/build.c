@@ -13,9 +13,7 @@
 static enum tide_status build_stack(struct stack_layer *bottom, struct tide_resource *upstream,
                                     struct tide_resource **out);
 
-/*
- * Build the bins over the layer's upstream, unless they have a base. *bins holds a reference to each, even on failure.
- */
+/* Build the bins over the layer's upstream, unless they have a base. *bins holds references, even on failure. */
 static enum tide_status
 build_bins(struct stack_layer *layer, struct tide_resource *upstream, struct tidei_bin *bins)
 {

@@ -4,9 +4,7 @@
 
 #include "src/stack/parse.h"
 
-/*
- * Check that each layer of a whole stack that takes an argument from one above it finds it there. Errors: TIDE_ESYNTAX.
- */
+/* Check that each layer that takes an argument from one above it finds it there. Errors: TIDE_ESYNTAX. */
 enum tide_status tidei_stack_check_inherited(const struct stack_layer *top);
 
 #endif

@@ -56,9 +56,7 @@ bin_free(struct tidei_cache *cache, struct tidei_cache_slot *slot, struct tidei_
     }
 }
 
-/*
- * Free all of a stream's pieces, or the older half of each bin; none where the host has no memory to note the stream.
- */
+/* Free all of a stream's pieces, or the older half of each bin; none where the host has no memory for the stream. */
 static void
 stream_free(struct tidei_cache *cache, struct tidei_cache_slot *slot, struct tidei_cache_stream *own, bool half)
 {
@@ -180,10 +178,7 @@ tidei_cache_open(struct tidei_cache *cache)
     tidei_slots_resume(&cache->slots);
 }
 
-/*
- * Make room: free a full bin's older half; else the older halves of all bins; else all pieces, so that another stream
- * has room.
- */
+/* Make room: free a full bin's older half; else the older halves of all; else all pieces, for another stream. */
 static void
 slot_make_room(struct tidei_cache *cache, struct tidei_cache_slot *slot, unsigned size_class, tide_stream stream)
 {
@@ -222,9 +217,7 @@ cache_keep_instead(struct tidei_cache *cache, struct tidei_piece *piece, tide_st
     struct tidei_cache_slot *slot;
     bool kept = false;
 
-    /*
-     * The lock comes first, because a thread inside its slot must not wait. The slot exists, so enter takes no mutex.
-     */
+    /* The lock comes first: a thread inside its slot must not wait. The slot exists, so enter takes no mutex. */
     tidei_chunk_heap_enter(cache->chunk_heap);
     slot = (struct tidei_cache_slot *)tidei_slot_enter(&cache->slots);
     if (slot != NULL) {

@@ -21,9 +21,7 @@
 #define TIDEI_CACHE_CLASSES 113
 /* Granules of the largest cached class; see tidei_class_of. */
 #define TIDEI_CACHE_LARGEST UINT64_C(1024)
-/*
- * A request may take a piece from this many classes above its own: a quarter more bytes, as an octave has 16 classes.
- */
+/* A request may take a piece this many classes above its own: a quarter more, as an octave has 16 classes. */
 #define TIDEI_CACHE_NEAR 4
 /* Streams of which one cache holds pieces at a time. */
 #define TIDEI_CACHE_STREAMS 8

@@ -74,10 +74,7 @@ chunk_heap_wait(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, 
     return status;
 }
 
-/*
- * Make the request's stream wait for the piece that the heap has given it. On failure the piece goes back, and the
- * result is NULL.
- */
+/* Make the request's stream wait for the piece. On failure the piece goes back to the heap, and the result is NULL. */
 static struct tidei_piece *
 chunk_heap_take_over(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece,
                      const struct tidei_heap_request *request)
@@ -371,10 +368,7 @@ round_up(uint64_t bytes, uint64_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
-/*
- * Wait until another thread has its answer from upstream, or has returned a chunk. The lock is held at entry and
- * return, but not in between.
- */
+/* Wait until another thread has its answer from upstream, or has returned a chunk. Releases the lock meanwhile. */
 static void
 chunk_heap_await(struct tidei_chunk_heap *chunk_heap)
 {
@@ -461,7 +455,7 @@ chunk_heap_take_added(struct tidei_chunk_heap *chunk_heap, const struct tidei_he
     return TIDE_OK;
 }
 
-/* Have the caches free their pieces into this heap. The lock is held at entry and return, but not in between. */
+/* Have the caches free their pieces into this heap. Releases the lock meanwhile. */
 static void
 chunk_heap_gather(struct tidei_chunk_heap *chunk_heap)
 {
@@ -705,10 +699,7 @@ tidei_chunk_heap_put(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *pi
     return status;
 }
 
-/*
- * Take the epoch before the order: the order does not cover work that is submitted, and memory freed behind it,
- * meanwhile.
- */
+/* Take the epoch before the order, which does not cover work submitted, and memory freed behind it, meanwhile. */
 uint64_t
 tidei_chunk_heap_order_begin(struct tidei_chunk_heap *chunk_heap)
 {
@@ -761,8 +752,7 @@ tidei_chunk_heap_release(struct tidei_chunk_heap *chunk_heap)
 }
 
 /*
- * The bytes that may be returned so that `keep_bytes` stay, apart from chunks being returned. The caller holds the
- * lock.
+ * The bytes that may be returned so that `keep_bytes` stay, besides chunks being returned. The caller holds the lock.
  */
 static uint64_t
 chunk_heap_above(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)

@@ -82,9 +82,7 @@ enum tide_status tidei_chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, 
 enum tide_status tidei_chunk_heap_allocate_free(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment,
                                                 tide_stream stream, struct tidei_piece **out);
 
-/*
- * Take back a LIVE piece that has exactly this size and alignment. Errors: TIDE_EPOINTER, TIDE_EMISMATCH, TIDE_ENOMEM.
- */
+/* Take back a LIVE piece of exactly this size and alignment. Errors: TIDE_EPOINTER, TIDE_EMISMATCH, TIDE_ENOMEM. */
 enum tide_status tidei_chunk_heap_deallocate(struct tidei_chunk_heap *chunk_heap, void *pointer, size_t bytes,
                                              size_t alignment, tide_stream stream);
 

@@ -82,10 +82,7 @@ void tidei_classes_add(struct tidei_classes *classes, struct tidei_piece *piece,
 void tidei_classes_remove(struct tidei_classes *classes, struct tidei_piece *piece, unsigned granule_log2,
                           enum tidei_links links);
 
-/*
- * A piece of at least `bytes`, from its own class where a few tries find one, else from the next class that has any;
- * NULL where there is none.
- */
+/* A piece of at least `bytes`: of its own class if a few tries find one, else of the next with any; NULL for none. */
 struct tidei_piece *tidei_classes_find(const struct tidei_classes *classes, uint64_t bytes, unsigned granule_log2,
                                        enum tidei_links links);
 

@@ -1,7 +1,4 @@
-/*
- * Lists of freed runs: the stream on which each byte of free memory was freed, and when. No locks: the caller holds
- * one.
- */
+/* Lists of freed runs: on which stream each byte of free memory was freed, and when. The caller holds a lock. */
 #ifndef TIDEI_SUBALLOC_FREED_RUNS_H
 #define TIDEI_SUBALLOC_FREED_RUNS_H
 

@@ -5,9 +5,7 @@
 
 #define MAP_FIRST_BUCKETS_LOG2 9
 
-/*
- * The table grows at this many pieces for two buckets. At this load one piece in thirty does not fit in its own bucket.
- */
+/* The table grows at this many pieces for two buckets. At this load one piece in thirty misses its own bucket. */
 #define MAP_LOAD_OF_TWO 7
 
 #define BUCKET_BEHIND_ONE  (UINT64_C(1) << TIDEI_BUCKET_BEHIND_SHIFT)

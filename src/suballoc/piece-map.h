@@ -62,10 +62,7 @@ tidei_bucket_tags_of(uint64_t hash)
     return ((hash >> 32 & 0x7f) | 0x80) * TIDEI_BUCKET_ONES;
 }
 
-/*
- * Set the highest bit of each byte of `tags` that is 0. Bytes above the lowest such one may be set in error if they are
- * 1.
- */
+/* Set the highest bit of each byte that is 0. Bytes above the lowest such one may be set in error if they are 1. */
 static inline uint64_t
 tidei_bucket_zeros(uint64_t tags)
 {

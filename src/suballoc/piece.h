@@ -105,10 +105,7 @@ tidei_piece_set_word(struct tidei_piece *piece, uint64_t word)
     /* Relaxed: only the holder of the piece writes the word. */
     uint64_t number = atomic_load_explicit(&piece->word, memory_order_relaxed) & TIDEI_PIECE_NUMBER;
 
-    /*
-     * Release: a thread that finds the piece without the lock sees the rest. Pairs with the acquire in
-     * tidei_piece_claim.
-     */
+    /* Release: a thread that finds the piece without the lock sees the rest. Pairs with tidei_piece_claim's acquire. */
     atomic_store_explicit(&piece->word, number | word, memory_order_release);
 }
 

@@ -40,9 +40,7 @@ tidei_slab_fini(struct tidei_slab *slab)
     free(slab->segments);
 }
 
-/*
- * The link of an unused item lies in its last word, because another thread may still read the first words of a piece.
- */
+/* The link of an unused item lies in its last word: another thread may still read the first words of a piece. */
 static void **
 slab_next(const struct tidei_slab *slab, void *item)
 {

@@ -27,9 +27,7 @@ void tidei_slab_fini(struct tidei_slab *slab);
 /* Reserve `count` items; false where the host has no memory for them. */
 bool tidei_slab_reserve(struct tidei_slab *slab, size_t count);
 
-/*
- * Take an item that was reserved. It is zero at first, and later has the contents that it had when it was given back.
- */
+/* Take an item that was reserved. It is zero at first, and later as it was when it was given back. */
 void *tidei_slab_take(struct tidei_slab *slab);
 void tidei_slab_give(struct tidei_slab *slab, void *item);
 

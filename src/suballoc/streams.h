@@ -11,9 +11,7 @@
 #include "src/suballoc/fit.h"
 #include "src/tables/map.h"
 
-/*
- * Waits are remembered between this many streams. Further streams wait once for each block that they take from another.
- */
+/* Waits are remembered between this many streams. Others wait once for each block that they take over. */
 #define TIDEI_STREAMS_KNOWN 64
 
 #define TIDEI_STREAM_NONE UINT32_MAX
@@ -61,10 +59,7 @@ tidei_streams_hold(struct tidei_streams *streams, uint32_t number)
     streams->streams[number]->freed_runs++;
 }
 
-/*
- * A stream without free memory may be destroyed, and a new stream may get its handle: that one has not waited for
- * anything.
- */
+/* A stream without free memory may be destroyed, and a new one, which has not waited, may get its handle. */
 static inline void
 tidei_streams_release(struct tidei_streams *streams, uint32_t number)
 {

@@ -35,10 +35,7 @@ struct import {
     _Atomic uint64_t used; /* bytes imported and not freed */
 };
 
-/*
- * A thread's part of the thread object: the import in progress. `from` is NULL where there is none, or the base has
- * taken it.
- */
+/* A thread's part: the import in progress. `from` is NULL where there is none, or the base has taken it. */
 struct import_wanted {
     struct tide_resource *base;
     const struct tide_driver_pointer *from;

@@ -25,10 +25,7 @@ enum tidei_driver_option {
     TIDEI_DRIVER_OPTIONS,
 };
 
-/*
- * Check without a device what no single row can: options that contradict each other. *fault is the one at fault.
- * Errors: TIDE_EINVAL.
- */
+/* Check, without a device, for options that contradict each other. *fault is the one at fault. Errors: TIDE_EINVAL. */
 enum tide_status tidei_driver_options_check(void *options, size_t *fault);
 
 #endif

@@ -232,10 +232,7 @@ pool_set_all(struct driver *self)
     return status;
 }
 
-/*
- * Keep the reserved memory: the driver reserves in steps of 32 MiB. A threshold between two steps would make it return
- * the upper one.
- */
+/* The driver reserves in steps of 32 MiB. A threshold between two steps would make it return the upper one. */
 static enum tide_status
 pool_keep(struct driver *self)
 {
