@@ -293,7 +293,7 @@ monotonic_deallocate(struct tide_resource *resource, void *pointer, size_t bytes
     return TIDE_OK;
 }
 
-/* Take out the last chunk, if it is empty; false where there is none, or the bytes to be kept need it. */
+/* Take out the last chunk if it is empty; false where there is none, or `keep_bytes` would not stay. */
 static bool
 monotonic_take_empty(struct monotonic *self, uint64_t keep_bytes, struct monotonic_chunk *out)
 {

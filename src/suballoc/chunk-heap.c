@@ -751,9 +751,7 @@ tidei_chunk_heap_release(struct tidei_chunk_heap *chunk_heap)
     tidei_lock_release(&chunk_heap->lock);
 }
 
-/*
- * The bytes that may be returned so that `keep_bytes` stay, besides chunks being returned. The caller holds the lock.
- */
+/* The bytes that may be returned so that `keep_bytes` stay, besides leaving chunks. The caller holds the lock. */
 static uint64_t
 chunk_heap_above(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
 {

@@ -57,7 +57,7 @@ enum tide_status tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, stru
 /* Return all chunks, ordered behind all work of the device. Nobody may use a piece afterwards. */
 void tidei_chunk_heap_fini(struct tidei_chunk_heap *chunk_heap);
 
-/* Contention: where WAITED of the last ENTERED threads had to wait for the lock, `crowd` rises, up to CROWD_MOST. */
+/* Contention: when WAITED of the last ENTERED threads had to wait for the lock, `crowd` rises, up to CROWD_MOST. */
 #define TIDEI_CHUNK_HEAP_ENTERED    1024
 #define TIDEI_CHUNK_HEAP_WAITED     (TIDEI_CHUNK_HEAP_ENTERED / 8)
 #define TIDEI_CHUNK_HEAP_CROWD_MOST 16

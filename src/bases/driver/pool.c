@@ -124,7 +124,7 @@ pool_handles(const struct driver *self, CUmemPoolProps *properties)
 /*
  * Check that a fabric handle can be exported. A device that supports fabric handles refuses a process without an IMEX
  * channel only when the handle is requested. Asking here reports that before any memory exists. After the refusal the
- * pool is leaked: the driver 580.159 crashes when such a pool is destroyed, or its memory was used.
+ * pool is leaked: the driver 580.159 crashes when such a pool is destroyed or its memory is used.
  */
 static enum tide_status
 pool_permitted(struct driver *self)
