@@ -1,5 +1,5 @@
 /*
- * A test that enforces a memory budget on the code under test: a limit refuses what passes the budget, and
+ * A test that enforces a memory budget on the code under test: a limit refuses what exceeds the budget, and
  * statistics say how close the code came and whether it gave everything back.
  */
 #include <tidemark/tidemark.h>

@@ -170,8 +170,8 @@ lost_run(void *argument)
     status = tide_deallocate(refuser->track, pointers[0], 4096, 1, 0);
     give_memory_back(all, &before);
     return status == TIDE_EDRIVER && strcmp(tide_error_text(), "refuser: no") == 0 && heard.errors == 1 &&
-                   strncmp(heard.text, "track: no host memory to note again that 0x", 43) == 0 &&
-                   strstr(heard.text, " (4 KiB) is outstanding") != NULL
+                   strncmp(heard.text, "track: no host memory to note that 0x", 37) == 0 &&
+                   strstr(heard.text, " (4 KiB), which could not be freed, is outstanding") != NULL
                ? 0
                : 1;
 }

@@ -196,7 +196,8 @@ guard_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
     if (status == TIDE_OK && !kept)
         status = guard_give(guard, &block, stream);
     if (status != TIDE_OK && !tidei_watched_add(&guard->blocks, &block, false))
-        tidei_message(TIDE_ERROR, "guard: no host memory to note again that %p (%s) is outstanding", pointer,
+        tidei_message(TIDE_ERROR,
+                      "guard: no host memory to note that %p (%s), which could not be freed, is outstanding", pointer,
                       tidei_size_text(bytes));
 out:
     free(buffer);

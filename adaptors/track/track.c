@@ -93,7 +93,8 @@ track_complain(enum tidei_track_answer answer, const struct tidei_track_block *c
                               "track: 0x%llx freed with an alignment of %llu B by %s; allocated with %llu B by %s",
                               address, 1ull << call->alignment_log2, now, 1ull << known->alignment_log2, then);
     case TIDEI_TRACK_LIVE:
-        return tide_error_set(TIDE_EPOINTER, "track: upstream gave out 0x%llx to %s, which %s has", address, now, then);
+        return tide_error_set(TIDE_EPOINTER, "track: upstream gave out 0x%llx to %s, although %s still has it", address,
+                              now, then);
     default:
         return tide_error_set(TIDE_EPOINTER, "track: 0x%llx freed as %llu B by %s was not allocated here", address,
                               (unsigned long long)call->bytes, now);
@@ -198,7 +199,8 @@ track_put_back(struct track *track, const struct tidei_track_block *block)
 
     tidei_error_save(&error);
     if (tidei_track_put(track->table, block, &known) != TIDEI_TRACK_FINE)
-        tidei_message(TIDE_ERROR, "track: no host memory to note again that 0x%llx (%s) is outstanding",
+        tidei_message(TIDE_ERROR,
+                      "track: no host memory to note that 0x%llx (%s), which could not be freed, is outstanding",
                       (unsigned long long)block->address, tidei_size_text(block->bytes));
     tidei_error_restore(&error);
 }

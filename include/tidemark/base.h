@@ -42,7 +42,8 @@ struct tide_sim_options {
  * Create a base that hands out addresses with no memory behind them, for replays and planning on any machine. Do not
  * read or write the memory.
  *
- * Addresses that are in use never overlap. Freed addresses are handed out again. It knows its own blocks.
+ * Addresses that are in use never overlap. Freed addresses are handed out again. The base knows its own blocks,
+ * and refuses to free any other.
  *
  * `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL, granularity_bytes), TIDE_ENOMEM.

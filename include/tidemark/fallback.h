@@ -25,8 +25,10 @@ struct tide_fallback_figures {
  * Create a layer that asks `first`, and then `second` where `first` fails with TIDE_ECAPACITY or TIDE_ELIMIT.
  *
  * It notes the addresses that `second` gave out, so that deallocations find their way. For that the two must not hand
- * out the same address at the same time. Memory never does; two `sim` bases would. `first` may be a stack that ends in
- * `second`, such as a pool over the base that serves what the pool cannot.
+ * out the same address at the same time. Memory never does; two `sim` bases would.
+ *
+ * `first` may be a stack that ends in `second`: with a pool over a base as `first` and that base as `second`, the base
+ * serves what the pool cannot.
  *
  * tide_order goes to both. tide_query answers for both together: figures that add up, such as bytes used, are added;
  * host access and stream order are there if both have them; the device is known if both are on the same one; figures of

@@ -20,8 +20,8 @@ struct tide_fixed_options {
  * Freed blocks are kept. They are reused at once on the stream that they were freed on, and behind tide_order on
  * another one. Blocks go back to upstream when upstream has no more memory, before any request fails, and when the
  * layer is destroyed. At the end they are freed on stream 0 behind TIDE_STREAM_ALL, so the streams that they were freed
- * on may be gone by then. Before a stream is destroyed earlier than that, call tide_order(fixed, TIDE_STREAM_ALL, 0):
- * afterwards the layer names no stream that it was given before.
+ * on may be gone by then. Before you destroy a stream earlier than the layer, call tide_order(fixed, TIDE_STREAM_ALL,
+ * 0): after that the layer uses no handle of a stream that it was given before.
  *
  * Holds a reference to `upstream`. `options` is required. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL, block_bytes of 0), TIDE_EOVERFLOW, TIDE_ENOMEM, and what upstream returns for the

@@ -62,7 +62,7 @@ struct tide_guard_options {
  *
  * Device memory is written in the order of the allocation's stream. It is read in the order of the deallocation's
  * stream, for which the host then waits. A block that is freed on a stream under graph capture is not checked, because
- * nobody can wait for such a stream. The layer knows its own blocks.
+ * nobody can wait for such a stream. The layer knows its own blocks, and refuses to free any other.
  *
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL, canary_bytes, hold_bytes), TIDE_EUNSUPPORTED (the base has no memory, like `sim`, or the

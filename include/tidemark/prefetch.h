@@ -1,4 +1,4 @@
-/* prefetch: moves managed memory to where it will be used, when it is allocated. */
+/* prefetch: when managed memory is allocated, moves it to where it will be used. */
 #ifndef TIDEMARK_PREFETCH_H
 #define TIDEMARK_PREFETCH_H
 

@@ -218,7 +218,7 @@ TIDE_EXPORT enum tide_status tide_trim(struct tide_resource *resource, uint64_t 
  */
 TIDE_EXPORT enum tide_status tide_query(struct tide_resource *resource, enum tide_query what, uint64_t *out);
 
-/* Operations that call the same one of the upstream: for a layer that changes nothing there. Since 0.1. */
+/* Each calls the same operation of the upstream: for a layer that changes nothing there. Since 0.1. */
 TIDE_EXPORT enum tide_status tide_pass_allocate(struct tide_resource *self, size_t bytes, size_t alignment,
                                                 tide_stream stream, void **out);
 TIDE_EXPORT enum tide_status tide_pass_deallocate(struct tide_resource *self, void *pointer, size_t bytes,

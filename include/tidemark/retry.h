@@ -1,4 +1,4 @@
-/* retry: where upstream has no memory, has some made free and asks again. */
+/* retry: where upstream has no memory, gets some freed (by a trim, or by a function of yours) and asks again. */
 #ifndef TIDEMARK_RETRY_H
 #define TIDEMARK_RETRY_H
 

@@ -40,8 +40,8 @@ struct tide_statistics_options {
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL), TIDE_ENOMEM. Errors of its allocations: what upstream returns; TIDE_ENOMEM (by_tag: no
  * host memory to note the block, which is given back).
- * Thread safety: any thread. Wait-free while a thread stays below its share of the peak so far, else takes a short
- * lock. Since 0.1.
+ * Thread safety: any thread. Each thread holds a part of what is left up to the peak so far: within that a call is
+ * wait-free, else it takes a short lock. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_statistics_create(struct tide_resource *upstream,
                                                     const struct tide_statistics_options *options,

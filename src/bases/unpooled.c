@@ -124,8 +124,8 @@ unpooled_forget(struct tidei_unpooled *self, void *pointer, size_t bytes, size_t
     tidei_lock_release(&self->lock);
     if (!known.used) {
         status = tide_error_set(TIDE_EPOINTER,
-                                "%s: %p is no live allocation of this base (CUDA_ERROR_INVALID_VALUE; the driver was "
-                                "not asked to free it)",
+                                "%s: %p is no live allocation of this base (CUDA_ERROR_INVALID_VALUE, without "
+                                "asking the driver)",
                                 self->device.subject, pointer);
         tidei_error_driver_set(CUDA_ERROR_INVALID_VALUE);
         return status;

@@ -199,7 +199,8 @@ callstack_tell_full(void)
 
     /* Relaxed: one message, and nothing hangs on it. */
     if (!atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
-        tidei_message(TIDE_WARNING, "call stacks: no room for further ones; what is allocated there has none");
+        tidei_message(TIDE_WARNING,
+                      "call stacks: no room for another; allocations with a new one are recorded without it");
 }
 
 /* The number of a stack; `checked`: how frame pointers led to it, where they can be believed. */

@@ -186,7 +186,7 @@ tide_device_query(int device, enum tide_query what, uint64_t *out)
     enum tide_status status;
 
     if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "device: NULL in place of the figure's address");
+        return tide_error_set(TIDE_EINVAL, "device: NULL in place of an address for the figure");
     *out = 0;
     if (what == TIDE_QUERY_DEVICE_FREE)
         return query_free_once(device, out);

@@ -67,7 +67,7 @@ tidei_driver_get(const char *subject, const struct tidei_driver **out)
     }
     if (!tidei_driver_usable())
         return tide_error_set(TIDE_EUNSUPPORTED,
-                              "%s: CUDA does not work in a child of fork() whose parent has started it", subject);
+                              "%s: CUDA does not work after fork(): the parent process had started it", subject);
     *out = &driver_loaded.table;
     return TIDE_OK;
 }

@@ -135,7 +135,7 @@ tidei_driver_order_all(struct tidei_driver_events *events)
 
     if (!tidei_driver_usable())
         return tide_error_set(TIDE_EUNSUPPORTED,
-                              "%s: CUDA does not work in a child of fork() whose parent has started it",
+                              "%s: CUDA does not work after fork(): the parent process had started it",
                               events->subject);
     /* The current context may be the application's own, whose streams get memory here, too. */
     result = cuda->context_synchronize();

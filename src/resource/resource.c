@@ -126,7 +126,7 @@ tide_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, ti
     enum tide_status status;
 
     if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "resource: NULL in place of the pointer's address");
+        return tide_error_set(TIDE_EINVAL, "resource: NULL in place of an address for the pointer");
     *out = NULL;
     if (resource_refuses(resource, alignment, stream))
         return resource_refuse(resource, alignment);
@@ -168,7 +168,7 @@ tide_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
     enum tide_status status;
 
     if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "resource: NULL in place of the figure's address");
+        return tide_error_set(TIDE_EINVAL, "resource: NULL in place of an address for the figure");
     *out = 0;
     status = resource_check(resource, 1);
     if (status != TIDE_OK)

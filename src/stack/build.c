@@ -125,7 +125,7 @@ tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, struc
     enum tide_status status;
 
     if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "stack text: NULL in place of the resource's address");
+        return tide_error_set(TIDE_EINVAL, "stack text: NULL in place of an address for the resource");
     *out = NULL;
     if (text == NULL)
         return tide_error_set(TIDE_EINVAL, "stack text: NULL in place of the text");

@@ -74,7 +74,7 @@ tide_stack_find(struct tide_resource *top, const char *name, struct tide_resourc
     char hint[64];
 
     if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "stack: NULL in place of the resource's address");
+        return tide_error_set(TIDE_EINVAL, "stack: NULL in place of an address for the resource");
     *out = NULL;
     if (top == NULL || name == NULL)
         return tide_error_set(TIDE_EINVAL, "stack: NULL in place of a %s", top == NULL ? "stack" : "name");

@@ -63,7 +63,7 @@ tide_driver_access_get(struct tide_resource *driver, int device, enum tide_drive
     enum tide_status status;
 
     if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "driver: NULL in place of the access's address");
+        return tide_error_set(TIDE_EINVAL, "driver: NULL in place of an address for the access");
     *out = TIDE_DRIVER_NO_ACCESS;
     return access_begin(driver, device, &self, &location, &status) ? access_get(self, &location, out) : status;
 }

@@ -217,7 +217,7 @@ import_create(void *handle, int type, const struct tide_driver_import_options *o
     enum tide_status status;
 
     if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "driver_import: NULL in place of the resource's address");
+        return tide_error_set(TIDE_EINVAL, "driver_import: NULL in place of an address for the resource");
     *out = NULL;
     status =
         tidei_options_copy("driver_import", options, &known, offsetof(struct tide_driver_import_options, reserved));
@@ -257,7 +257,8 @@ tide_driver_import_fabric(const struct tide_driver_fabric *handle, const struct 
     struct tide_driver_fabric copy;
 
     if (handle == NULL || out == NULL)
-        return tide_error_set(TIDE_EINVAL, "driver_import: NULL in place of the handle or the resource's address");
+        return tide_error_set(TIDE_EINVAL,
+                              "driver_import: NULL in place of the handle or of an address for the resource");
     copy = *handle;
     return import_create(copy.data, TIDEI_SHARE_FABRIC, options, out);
 }
@@ -271,7 +272,7 @@ tide_driver_pointer_import(struct tide_resource *stack, const struct tide_driver
     enum tide_status status;
 
     if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "driver_import: NULL in place of the pointer's address");
+        return tide_error_set(TIDE_EINVAL, "driver_import: NULL in place of an address for the pointer");
     *out = NULL;
     if (base == NULL || base->ops != &import_ops)
         return tide_error_set(TIDE_EINVAL, "driver_import: the stack ends in no imported pool");

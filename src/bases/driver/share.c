@@ -34,7 +34,7 @@ tide_driver_export(struct tide_resource *driver, int *fd)
     enum tide_status status;
 
     if (fd == NULL)
-        return tide_error_set(TIDE_EINVAL, "driver: NULL in place of the descriptor's address");
+        return tide_error_set(TIDE_EINVAL, "driver: NULL in place of an address for the descriptor");
     status = share_export(driver, TIDE_DRIVER_POSIX_FD, TIDEI_SHARE_POSIX_FD, &made);
     *fd = status == TIDE_OK ? made : -1;
     return status;
@@ -46,7 +46,7 @@ tide_driver_export_fabric(struct tide_resource *driver, struct tide_driver_fabri
     enum tide_status status;
 
     if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "driver: NULL in place of the handle's address");
+        return tide_error_set(TIDE_EINVAL, "driver: NULL in place of an address for the handle");
     memset(out, 0, sizeof(*out));
     status = share_export(driver, TIDE_DRIVER_FABRIC, TIDEI_SHARE_FABRIC, out->data);
     if (status != TIDE_OK)
@@ -65,7 +65,7 @@ tide_driver_pointer_export(struct tide_resource *driver, void *pointer, uint64_t
     if (self == NULL)
         return TIDE_EINVAL;
     if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "driver: NULL in place of the description's address");
+        return tide_error_set(TIDE_EINVAL, "driver: NULL in place of an address for the description");
     memset(out, 0, sizeof(*out));
     if (self->device.cuda->mem_pool_export_pointer == NULL)
         return tidei_device_lacks(&self->device, "cuMemPoolExportPointer");
