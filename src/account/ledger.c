@@ -1,23 +1,23 @@
-/* What a ledger lends to threads and calls in again, who serves the requests of others, and its figures. */
+/* Lends and recalls leases, serves the requests of waiting threads, and reads the figures. */
 #include "src/account/ledger.h"
 #include "src/resource/resource.h"
 
-/* A lease is for so many allocations as the one that it was given with, at least; and what is given back keeps half. */
+/* Bounds of a lease, in allocations as large as the request it is lent with. Above the upper one it is cut to half. */
 #define LEASE_LEAST 4
 #define LEASE_MOST  16
 
-/* Leases that lasted for fewer allocations were not worth calling in. */
+/* Leases that lasted for fewer allocations were not worth their recall. */
 #define EPOCH_LEAST 1024
 
-/* Requests with the lock before something is lent again: from 32, doubled as often as it did not last. */
+/* Requests with the lock before lending resumes: from 32, doubled each time that the leases did not last. */
 #define PATIENCE_FIRST 32
 #define PATIENCE_MOST  16384
 
-/* How often whoever has the lock goes round once more for those who have come meanwhile. */
+/* Upper bound of the passes in which the lock's holder serves all waiting requests. */
 #define ROUNDS 4
 
 enum ledger_request {
-    REQUEST_NONE, /* also once it is answered */
+    REQUEST_NONE, /* none yet, or answered */
     REQUEST_ADD,
     REQUEST_TAKE_OFF,
 };
@@ -34,16 +34,16 @@ smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Leases: all of this with the lock. */
+/* Leases. All functions of this section are called with the lock held. */
 
-/* No slot but `mine` (NULL: no slot at all) has a lease, so that the sum is known without closing anything. */
+/* Whether no slot but `mine` (may be NULL) has a lease, so that the sum is known without closing the slots. */
 static bool
 ledger_is_exact(const struct tidei_ledger *ledger, const struct tidei_ledger_slot *mine)
 {
     return ledger->lessee_count == 0 || (ledger->lessee_count == 1 && ledger->lessee == mine);
 }
 
-/* Call the lease of one slot in. Its thread waits, is the caller, or is kept out. */
+/* Recall the lease of one slot. Its thread waits, is the caller, or is kept out. */
 static void
 ledger_call_in_one(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot)
 {
@@ -54,9 +54,7 @@ ledger_call_in_one(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot)
     slot->lease = slot->most = slot->total = (struct tidei_amount){ 0, 0 };
 }
 
-/*
- * A bounded account of which more was taken off than was added, by wrong calls, must not let more pass than its mark.
- */
+/* Keep a bounded account within its mark even if wrong calls took off more than was added. */
 static void
 ledger_keep_bound(struct tidei_ledger *ledger)
 {
@@ -68,7 +66,7 @@ ledger_keep_bound(struct tidei_ledger *ledger)
         ledger->headroom.count = ledger->mark.count;
 }
 
-/* Call in all leases; with all slots closed, or where the caller works for the only slot that has one. */
+/* Recall all leases. All slots are closed, or the caller works for the only slot with a lease. */
 static void
 ledger_call_in(struct tidei_ledger *ledger)
 {
@@ -83,7 +81,7 @@ ledger_call_in(struct tidei_ledger *ledger)
     ledger->lessee = NULL;
 }
 
-/* Headroom that must not be lent, as whoever goes into it is above the warning. */
+/* The part of the headroom that must not be lent: a request that uses it passes the warning. */
 static uint64_t
 ledger_floor(const struct tidei_ledger *ledger)
 {
@@ -96,7 +94,7 @@ amount_of(uint64_t bytes, uint64_t factor)
     return bytes > UINT64_MAX / factor ? UINT64_MAX : bytes * factor;
 }
 
-/* What a thread may be lent of what is left: all where it is the only one, else half of an even share. */
+/* How much of the headroom a thread may be lent: all of it if it is the only thread, else half of an even share. */
 static struct tidei_amount
 ledger_share(const struct tidei_ledger *ledger)
 {
@@ -107,7 +105,7 @@ ledger_share(const struct tidei_ledger *ledger)
     return (struct tidei_amount){ above / slots, ledger->headroom.count / slots };
 }
 
-/* Not above the warning: what is taken off would go to a lease, and the way back below it be missed. */
+/* Never lend above the warning: amounts taken off would go to leases, and the return below it would be missed. */
 static bool
 ledger_may_lend(const struct tidei_ledger *ledger)
 {
@@ -124,7 +122,7 @@ ledger_note_lessee(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot)
     }
 }
 
-/* Lend `slot`, which is to have at most `most`, the amount. The most of a single thread is all there is. */
+/* Lend `amount` to `slot`, up to a lease of `most`. A single thread's lease may take the whole headroom. */
 static void
 ledger_lend(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, struct tidei_amount amount,
             struct tidei_amount most)
@@ -142,7 +140,7 @@ ledger_lend(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, struct 
     slot->most.count = larger(slot->most.count, most.count);
 }
 
-/* Lend `slot` something for what is to come after a request of `bytes`. */
+/* Lend `slot` something for the requests after one of `bytes`. */
 static void
 ledger_lend_ahead(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, uint64_t bytes)
 {
@@ -153,7 +151,7 @@ ledger_lend_ahead(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, u
         ledger_lend(ledger, slot, share, (struct tidei_amount){ amount_of(share.bytes, 2), share.count * 2 });
 }
 
-/* The sum is known: it grows, or is refused, or sets a new mark. */
+/* Add when the sum is known: the sum grows, the request is refused, or it sets a new mark. */
 static void
 ledger_add_exact(struct tidei_ledger *ledger, uint64_t bytes, struct tidei_ledger_answer *answer)
 {
@@ -181,7 +179,7 @@ ledger_add_exact(struct tidei_ledger *ledger, uint64_t bytes, struct tidei_ledge
     answer->used.count = ledger->mark.count - headroom->count;
 }
 
-/* For `slot`, which waits or is the caller's (NULL: none). False where others' leases are to be called in first. */
+/* Serve `slot`, which waits or is the caller's (NULL: none). False if other leases must be recalled first. */
 static bool
 ledger_serve_add(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, uint64_t bytes,
                  struct tidei_ledger_answer *answer)
@@ -192,7 +190,7 @@ ledger_serve_add(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, ui
         ledger_add_exact(ledger, bytes, answer);
         ledger->served++;
     } else {
-        /* It may have a lease, which is too small, and what is left of the headroom is nobody's. */
+        /* Use its own lease, which is too small, and take the rest from the headroom that is not lent. */
         uint64_t lease = slot != NULL ? slot->lease.bytes : 0, floor = ledger_floor(ledger);
         uint64_t more = bytes > lease ? bytes - lease : 0;
         bool counts = slot != NULL && slot->lease.count > 0;
@@ -215,7 +213,7 @@ ledger_serve_add(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, ui
     return true;
 }
 
-/* Keep in the lease of `slot` what it is likely to add again, up to some allocations or its share. */
+/* Keep in the lease of `slot` what it has taken off and may add again, up to some allocations or its share. */
 static void
 ledger_keep(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, uint64_t bytes)
 {
@@ -255,9 +253,9 @@ ledger_serve_take_off(struct tidei_ledger *ledger, struct tidei_ledger_slot *slo
         ledger_keep(ledger, slot, bytes);
 }
 
-/* Requests, and who serves them. */
+/* Requests, and serving them. */
 
-/* This thread's slot, without coming in; NULL where there is none. */
+/* This thread's slot, without entering it; NULL without host memory. */
 static struct tidei_ledger_slot *
 ledger_mine(struct tidei_ledger *ledger)
 {
@@ -266,7 +264,7 @@ ledger_mine(struct tidei_ledger *ledger)
     return (struct tidei_ledger_slot *)(slot != NULL ? slot : tidei_slot_find(&ledger->slots));
 }
 
-/* Serve all requests of one kind; how many. *short_of is set where one needs the leases of others. */
+/* Serve all requests of one kind; returns how many. Sets *short_of if one needs the leases of others. */
 static unsigned
 ledger_serve_kind(struct tidei_ledger *ledger, enum ledger_request kind, bool *short_of)
 {
@@ -289,7 +287,7 @@ ledger_serve_kind(struct tidei_ledger *ledger, enum ledger_request kind, bool *s
     return served;
 }
 
-/* With the lock: serve whoever waits. True where somebody needs the leases of others. */
+/* Serve all waiting threads; the lock is held. True if a request needs the leases of others. */
 static bool
 ledger_serve_all(struct tidei_ledger *ledger)
 {
@@ -307,7 +305,7 @@ ledger_serve_all(struct tidei_ledger *ledger)
     return short_of;
 }
 
-/* The leases were called in for somebody: have it happen more seldom where they did not last. */
+/* After a recall for a request: lend later next time if the leases did not last, else sooner. */
 static void
 ledger_learn(struct tidei_ledger *ledger, uint64_t total_before)
 {
@@ -318,7 +316,7 @@ ledger_learn(struct tidei_ledger *ledger, uint64_t total_before)
     ledger->served = 0;
 }
 
-/* Call in the leases of all, without the lock; it is taken on return. */
+/* Recall all leases. The caller does not hold the lock; it is held on return. */
 static void
 ledger_close(struct tidei_ledger *ledger)
 {
@@ -332,18 +330,19 @@ ledger_close(struct tidei_ledger *ledger)
     ledger_learn(ledger, total_before);
 }
 
-/* As the first one that needs it, and for all who wait. */
+/* Recall all leases, and serve all waiting threads. */
 static void
 ledger_close_and_serve(struct tidei_ledger *ledger)
 {
     ledger_close(ledger);
     ledger_serve_all(ledger);
-    atomic_store_explicit(&ledger->closer, NULL, memory_order_relaxed); /* relaxed: with the lock, else a hint */
+    atomic_store_explicit(&ledger->closer, NULL,
+                          memory_order_relaxed); /* relaxed: a hint to readers without the lock */
     tidei_lock_release(&ledger->lock);
     tidei_slots_resume(&ledger->slots);
 }
 
-/* With the lock. */
+/* The lock is held. */
 static void
 ledger_join(struct tidei_ledger *ledger, struct tidei_ledger_slot *mine)
 {
@@ -354,7 +353,7 @@ ledger_join(struct tidei_ledger *ledger, struct tidei_ledger_slot *mine)
         atomic_store_explicit(&ledger->shared, true, memory_order_relaxed); /* relaxed: as in tidei_ledger_covers */
 }
 
-/* With the lock, which is given back: serve everybody, and call leases in where `mine` is the first to need it. */
+/* Serve all requests, and recall the leases if that is needed and no thread has begun to. Releases the held lock. */
 static void
 ledger_work(struct tidei_ledger *ledger, struct tidei_ledger_slot *mine)
 {
@@ -370,7 +369,7 @@ ledger_work(struct tidei_ledger *ledger, struct tidei_ledger_slot *mine)
         ledger_close_and_serve(ledger);
 }
 
-/* A thread that host memory had no slot for: it works for itself, with what is not lent. */
+/* For a thread without a slot, as host memory is short: it serves its own request, without a lease. */
 static void
 ledger_do_without(struct tidei_ledger *ledger, enum ledger_request kind, uint64_t bytes,
                   struct tidei_ledger_answer *answer)
@@ -391,7 +390,7 @@ ledger_do_without(struct tidei_ledger *ledger, enum ledger_request kind, uint64_
     }
 }
 
-/* Leave a request, and see to it that somebody serves it. */
+/* Leave a request, and wait until a thread with the lock (this one, if the lock is free) has served it. */
 static void
 ledger_ask(struct tidei_ledger *ledger, enum ledger_request kind, uint64_t bytes, struct tidei_ledger_answer *answer)
 {
@@ -408,7 +407,7 @@ ledger_ask(struct tidei_ledger *ledger, enum ledger_request kind, uint64_t bytes
     TIDEI_TEST_POINT("ledger.asked");
     /* Acquire: pairs with the release there. */
     while (atomic_load_explicit(&mine->request, memory_order_acquire) != REQUEST_NONE) {
-        /* Relaxed: a hint that somebody calls leases in, and needs the lock. */
+        /* Relaxed: a hint that a thread recalls the leases, and needs the lock. */
         if (atomic_load_explicit(&ledger->closer, memory_order_relaxed) == NULL && tidei_lock_try(&ledger->lock))
             ledger_work(ledger, mine);
         else
@@ -441,7 +440,7 @@ tidei_ledger_ask_covers(struct tidei_ledger *ledger, uint64_t bytes)
     return bytes <= figures.current.bytes && figures.current.count > 0;
 }
 
-/* With the lock, and where the sum is known but for the leases: what stands there. */
+/* The figures, including those of current leases. The lock is held, and no other thread changes a lease. */
 static void
 ledger_figures(const struct tidei_ledger *ledger, struct tidei_ledger_figures *out)
 {
@@ -465,7 +464,7 @@ ledger_figures(const struct tidei_ledger *ledger, struct tidei_ledger_figures *o
     out->current.count = out->mark.count - headroom.count;
 }
 
-/* Have the lock, and all slots closed where others have leases: then true. */
+/* Take the lock, and close all slots if others have leases. Returns whether they were closed. */
 static bool
 ledger_hold(struct tidei_ledger *ledger)
 {
@@ -517,14 +516,14 @@ tidei_ledger_end(struct tidei_ledger *ledger, const struct tidei_ledger_figures 
     ledger_let_go(ledger, ledger->begun_closed);
 }
 
-/* A thread has ended, or is not there in the child of a fork: its request is nobody's, and it calls no leases in. */
+/* A thread has ended, or does not exist in a child of fork(): cancel its request, and its recall of leases. */
 static void
 ledger_leave(struct tidei_slots *slots, struct tidei_slot *slot)
 {
     struct tidei_ledger *ledger = (struct tidei_ledger *)slots;
     struct tidei_ledger_slot *left = (struct tidei_ledger_slot *)slot;
 
-    /* Relaxed: nobody waits for the answer. */
+    /* Relaxed: no thread waits for the answer. */
     atomic_store_explicit(&left->request, REQUEST_NONE, memory_order_relaxed);
     if (atomic_load_explicit(&ledger->closer, memory_order_relaxed) == left)
         atomic_store_explicit(&ledger->closer, NULL, memory_order_relaxed);
@@ -534,7 +533,7 @@ void
 tidei_ledger_init(struct tidei_ledger *ledger, bool rises, struct tidei_amount mark, uint64_t warning_bytes)
 {
     *ledger = (struct tidei_ledger){ .rises = rises, .warning_bytes = warning_bytes, .mark = mark, .headroom = mark };
-    /* The lock first, as it is taken with the slots closed. */
+    /* The lock first, since it is taken while the slots are closed (see slots.h). */
     tidei_lock_init(&ledger->lock);
     tidei_slots_init(&ledger->slots, sizeof(struct tidei_ledger_slot), ledger_leave);
 }

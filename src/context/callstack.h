@@ -1,12 +1,11 @@
 /*
- * The call stacks of this process, each once: what a thread takes where it allocates, as a number.
+ * The call stacks of this process. Each distinct stack is stored once and has a number.
  *
- * To take one costs a walk by frame pointers, a hash and a look into a table that is read without a lock. The first
- * time that a stack is seen costs more: with TIDE_UNWIND_AUTO the unwinder walks it, too. Whether a frame pointer can
- * be believed depends on the call site alone, since the compiler has decided it there for good; so a stack on which
- * both agree is right ever after, and where they do not, the site at which they part is remembered, and every stack
- * that leads over it is the unwinder's. A stack is told to the traces of this process before its number is used for
- * the first time.
+ * Capturing a stack costs a walk by frame pointers, a hash, and a lookup without a lock. The first capture of a stack
+ * costs more: with TIDE_UNWIND_AUTO the unwinder (DWARF) walks it, too. Whether a frame pointer is valid depends only
+ * on the call site, since the compiler has decided it there. So if both walks agree on a stack, its frame pointers are
+ * trusted from then on. If they differ, the site at which they diverge is remembered, and every stack through that site
+ * is walked by the unwinder. A new stack is recorded into the traces of this process before its number is first used.
  */
 #ifndef TIDEI_CONTEXT_CALLSTACK_H
 #define TIDEI_CONTEXT_CALLSTACK_H
@@ -22,7 +21,7 @@
 #include "src/context/listener.h"
 #include "src/context/modules.h"
 
-/* A walk that ends has believed one frame pointer more than one that is cut off after as many frames. A set of bits. */
+/* Bits. A walk that reaches the end has trusted one frame pointer more than a walk cut off after as many frames. */
 enum tidei_callstack_check {
     TIDEI_CALLSTACK_UNCHECKED = 0,
     TIDEI_CALLSTACK_CUT = 1,
@@ -31,22 +30,22 @@ enum tidei_callstack_check {
 
 struct tidei_callstack {
     uint64_t hash;
-    _Atomic uint32_t checked; /* enum tidei_callstack_check: how frame pointers may lead to it and be believed */
+    _Atomic uint32_t checked; /* enum tidei_callstack_check: which walks by frame pointers are trusted */
     uint32_t id;              /* from 1 */
     uint32_t count;           /* of frames */
     uint64_t frames[];
 };
 
 /*
- * The options of a layer that takes call stacks: TIDE_EINVAL, with the error text set, or it may call
- * tidei_callstack_here where `depth` is not 0. Cheap, and may be called again.
+ * Check the options of a layer that captures call stacks, and prepare for tidei_callstack_here if `depth` is not 0.
+ * Errors: TIDE_EINVAL, with the error text set. Cheap; may be repeated.
  */
 enum tide_status tidei_callstack_options(const char *subject, uint32_t depth, enum tide_unwind unwind);
 
-/* The words for enum tide_unwind in stack text; ends in NULL. */
+/* The words for enum tide_unwind in stack text; NULL-terminated. */
 extern const char *const tidei_unwind_words[];
 
-/* The two arguments in stack text, of an options struct that has both fields. */
+/* The two argument rows for stack text, for an options struct that has both fields. */
 /* clang-format off */
 #define TIDEI_CALLSTACK_ARGUMENTS(options)                                                                             \
     { .key = "callstack",                                                                                              \
@@ -62,26 +61,26 @@ extern const char *const tidei_unwind_words[];
 /* clang-format on */
 
 /*
- * The number of the calling thread's call stack, its innermost `depth` frames outside of the library; 0 where there is
- * none: no frame, no host memory, or more different ones than are kept. Not from a signal handler. Lock-free where the
+ * The number of the calling thread's call stack: its innermost `depth` frames outside of the library. 0 without a
+ * frame, without host memory, or if the table of distinct stacks is full. Not for signal handlers. Lock-free if the
  * stack was seen before.
  */
 uint32_t tidei_callstack_here(unsigned depth, enum tide_unwind unwind);
 
-/* What a number means, for the life of the process; NULL where it means nothing. Takes a lock. */
+/* The call stack of a number, valid for the life of the process; NULL if there is none. Takes a lock. */
 const struct tidei_callstack *tidei_callstack_get(uint32_t id);
 
-/* The innermost frame in a few words for a message, "train_step+0x1f"; "?" for 0. */
+/* The innermost frame as text for a message, such as "train_step+0x1f"; "?" for 0. */
 const char *tidei_callstack_brief(uint32_t id, char *buffer, size_t size);
 
-/* The module of an address: a copy, with its own path and build id to be freed. False where there is none. */
+/* Copy the module of an address; the caller frees path and build id. False if there is none. */
 bool tidei_callstack_module(uint64_t address, struct tidei_module *out);
 
-/* Tell `listener` of every module, and then of every call stack so far; between the lock and the unlock below. */
+/* Call `listener` for every module and then every call stack so far; between the lock and the unlock below. */
 void tidei_callstacks_tell_locked(const struct tidei_context_listener *listener, void *context);
 
-/* Around fork(), and while a forked process begins a trace of its own. Older than the lock of tidei_sessions. */
-void tidei_callstack_handle_forks(void); /* from now on fork() waits for the lock */
+/* Held around fork(), and while a forked process begins its own trace. Taken before the lock of tidei_sessions. */
+void tidei_callstack_handle_forks(void); /* from now on fork() takes the lock */
 void tidei_callstack_lock(void);
 void tidei_callstack_unlock(void);
 

@@ -1,4 +1,4 @@
-/* Says what the frames of this process's call stacks are, with the files of its modules open in between. */
+/* Resolves the frames of this process's call stacks to names; keeps the files of the modules open meanwhile. */
 #ifndef TIDEI_CONTEXT_FRAMES_H
 #define TIDEI_CONTEXT_FRAMES_H
 
@@ -6,11 +6,11 @@
 
 struct tidei_frames;
 
-/* NULL where host memory is short. */
+/* NULL without host memory. */
 struct tidei_frames *tidei_frames_begin(void);
 void tidei_frames_end(struct tidei_frames *frames);
 
-/* What is at an address that a call returns to; the texts stay until the next call or the end. */
+/* Resolve a return address; the texts are valid until the next call, or tidei_frames_end. */
 void tidei_frames_find(struct tidei_frames *frames, uint64_t address, struct tide_frame *out);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The listener that is told of every new tag, module and call stack. A process that records has one, which writes them
- * to its traces.
+ * The listener, which is called for every new tag, module and call stack. A process that records has one, which writes
+ * them to its traces.
  */
 #ifndef TIDEI_CONTEXT_LISTENER_H
 #define TIDEI_CONTEXT_LISTENER_H
@@ -12,9 +12,9 @@
 struct tidei_callstack;
 
 /*
- * Functions that are called with each tag, module and call stack: of a new one under the lock of tags or of call
- * stacks, with `context` NULL, before its number is used for the first time. A module comes before the call stacks that
- * lead through it, a tag before those in it.
+ * The functions that are called for each tag, module and call stack. For a new one, the call is made with `context`
+ * NULL, under the lock of tags or of call stacks, before the number is first used. A module comes before the call
+ * stacks through it, and a tag before the tags within it.
  */
 struct tidei_context_listener {
     void (*tag)(uint32_t id, uint32_t parent, const char *name, void *context);
@@ -22,7 +22,7 @@ struct tidei_context_listener {
     void (*callstack)(const struct tidei_callstack *callstack, void *context);
 };
 
-/* Have `listener` hear of all that is new from now on. It is constant, and one in a process. */
+/* Call `listener` for all that is new from now on. A process has one listener, which never changes. */
 void tidei_context_listen(const struct tidei_context_listener *listener);
 
 /* The listener; NULL while there is none. */

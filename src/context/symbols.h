@@ -1,6 +1,6 @@
 /*
- * Reads what a program's or library's file says of addresses: function, file and line through libdw where that is
- * installed, else the function alone, from the file's symbol table.
+ * Resolves addresses with the file of a program or library: to function, file and line through libdw if that is
+ * installed, else to the function only, from the file's symbol table.
  */
 #ifndef TIDEI_CONTEXT_SYMBOLS_H
 #define TIDEI_CONTEXT_SYMBOLS_H
@@ -10,7 +10,7 @@
 
 struct tidei_symbols;
 
-/* Texts are "" and the line is 0 where the file does not say; they stay until the next look or the end. */
+/* Unknown texts are "", an unknown line is 0. Texts are valid until the next find, or tidei_symbols_close. */
 struct tidei_symbol {
     const char *function; /* demangled */
     const char *file;
@@ -21,16 +21,16 @@ struct tidei_symbol {
 bool tidei_symbols_have_lines(void);
 
 /*
- * Open the file at `path`, whose code lay at `base` in memory. `build_id` in hexadecimal digits: NULL where that of the
- * file is another one; "" takes any. NULL also where there is no such file.
+ * Open the file at `path`, whose code was at `base` in memory. NULL if there is no such file, or if its build id is not
+ * `build_id` (hexadecimal digits; "" accepts any).
  */
 struct tidei_symbols *tidei_symbols_open(const char *path, const char *build_id, uint64_t base);
 void tidei_symbols_close(struct tidei_symbols *symbols); /* NULL is allowed */
 
-/* What is at an address in memory. */
+/* Resolve an address in memory. */
 void tidei_symbols_find(struct tidei_symbols *symbols, uint64_t address, struct tidei_symbol *out);
 
-/* A C++ name as people write it, to be freed; NULL where it is none, or nothing here can tell. */
+/* A demangled C++ name, which the caller frees; NULL if `name` is not mangled, or without a demangler. */
 char *tidei_symbols_demangle(const char *name);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Walks the calling thread's stack, by frame pointers or with the compiler's unwinder. Takes no lock of ours.
+ * Walks the calling thread's stack, by frame pointers or with the compiler's unwinder. Takes no lock of the library.
  *
- * Both ways leave out the library's own frames at the inner end, and those in which the C library starts programs and
- * threads at the outer one, so that where the code keeps frame pointers both find the same.
+ * Both walks leave out the library's own frames at the inner end, and at the outer end those in which the C library
+ * starts programs and threads. So in code with frame pointers both find the same frames.
  */
 #ifndef TIDEI_CONTEXT_WALK_H
 #define TIDEI_CONTEXT_WALK_H
@@ -12,7 +12,7 @@
 
 #include <tidemark/callstack.h>
 
-/* Where code has frame pointers, they can be walked: [fp] is the caller's, [fp + 8] the address it returns to. */
+/* The frame layout is known: [fp] is the caller's frame pointer, [fp + 8] the return address. */
 #if defined(__x86_64__) || defined(__aarch64__)
 #define TIDEI_WALK_HAS_FP 1
 #else
@@ -20,31 +20,31 @@
 #endif
 
 struct tidei_walk {
-    unsigned count;     /* frames, the innermost first */
-    unsigned raw_count; /* the same with the C library's at the end */
-    bool stopped;       /* by frame pointers: at a site where they are known to lead astray */
+    unsigned count;     /* frames, innermost first */
+    unsigned raw_count; /* the same, with the C library's frames at the end */
+    bool stopped;       /* by frame pointers: stopped at a learned site */
     bool off_stack;     /* by frame pointers: not on the thread's own stack, as in a coroutine */
-    bool ended;         /* by the unwinder: there are no more, or none that it knows */
-    uint64_t last_own;  /* the outermost address of the library's own frames at the inner end */
+    bool ended;         /* by the unwinder: no more frames, or none that it can unwind */
+    uint64_t last_own;  /* the outermost of the library's own frames at the inner end */
     uint64_t frames[TIDE_CALLSTACK_MOST];
 };
 
 /*
- * Addresses of calls after which the frame pointer is not the caller's, as the unwinder has shown. Set once each, and
- * never taken back; a Bloom filter, as what is falsely taken for one costs time only.
+ * Learned sites: return addresses at which, as the unwinder has shown, the frame pointer is not the caller's. They are
+ * kept in a Bloom filter and never removed; a false positive only costs time.
  */
 #define TIDEI_WALK_SITE_BITS 13
 
-/* Learn where programs and threads start and where the library itself lies; once, before anything else. */
+/* Find out where programs and threads start and where the library is loaded. Call it once, before all other calls. */
 void tidei_walk_begin(void);
 
-/* The caller's stack, from `frame` (__builtin_frame_address(0) there) on; `learned`: stop at such sites. */
+/* Walk the caller's stack from `frame`, its __builtin_frame_address(0). With `learned`, stop at learned sites. */
 void tidei_walk_fp(const void *frame, unsigned depth, bool learned, struct tidei_walk *walk);
 
-/* The same with the unwinder, from the frame that returns to `from` on. Allocates nothing. */
+/* The same with the unwinder, starting at the frame that returns to `from`. Allocates no memory. */
 void tidei_walk_dwarf(uint64_t from, unsigned depth, struct tidei_walk *walk);
 
-/* From now on the walk by frame pointers stops at this site: for the unwinder to go on, or as it is the last one. */
+/* Learn a site at which walks by frame pointers stop: the unwinder must continue there, or it is the last frame. */
 void tidei_walk_learn_stray(uint64_t address);
 void tidei_walk_learn_end(uint64_t address);
 

@@ -9,12 +9,12 @@
 #include "src/sync/barrier.h"
 #include "src/sync/fork.h"
 
-/* How often a call is tried: the kernel may be short of memory for a moment. */
+/* Attempts for each barrier: the kernel may be short of memory for a moment. */
 #define BARRIER_ATTEMPTS 3
-/* What takes the place of a barrier that the kernel refuses. */
+/* The pause that replaces a barrier refused by the kernel. */
 #define BARRIER_PAUSE_NS 2000000
 
-/* Relaxed, as all accesses: orders nothing. */
+/* All accesses are relaxed: the flag orders no other data. */
 static _Atomic bool barrier_possible;
 
 static void
@@ -25,7 +25,7 @@ barrier_register(void)
     atomic_store_explicit(&barrier_possible, possible, memory_order_relaxed);
 }
 
-/* A child registers itself: no manual says that it inherits this. */
+/* A child registers again: no manual promises that it inherits the registration. */
 static const struct tidei_fork_hook barrier_fork_hook = { .child = barrier_register };
 
 static void

@@ -1,9 +1,9 @@
 /*
- * One thread's barrier in all threads: membarrier(2).
+ * Lets one thread run a memory barrier in all threads of the process: membarrier(2).
  *
- * Two threads that each store one word and then read the other's need a full fence between the two on both sides. Where
- * one side runs for every allocation and the other seldom, the seldom side can have all threads of the process pass a
- * barrier, and the frequent side needs nothing but the compiler's order.
+ * When two threads each store one word and then read the other's, both need a full fence between store and read. If one
+ * side runs for every allocation and the other seldom, the seldom side can run a barrier in all threads instead. The
+ * frequent side then needs only a compiler barrier.
  */
 #ifndef TIDEI_SYNC_BARRIER_H
 #define TIDEI_SYNC_BARRIER_H
@@ -11,14 +11,14 @@
 #include <stdbool.h>
 
 /*
- * Whether tidei_barrier_run works, from the first call on. Where it is false, the frequent side needs a fence of its
- * own. True turns to false when the kernel begins to refuse the call, as in a sandbox that the program enters.
+ * Whether tidei_barrier_run works. If not, the frequent side needs its own fence. The answer turns from true to false
+ * when the kernel begins to refuse membarrier(2), for example once the program has entered a sandbox.
  */
 bool tidei_barrier_possible(void);
 
 /*
- * Have every thread of the process pass a full barrier. False where the kernel refuses: instead of the barrier 2 ms
- * have gone by. No manual promises that this is enough, but no processor keeps a store to itself for as long.
+ * Run a full barrier in every thread of the process. False if the kernel refuses; the call has then waited for 2 ms
+ * instead. No manual promises that this suffices, but no processor delays the visibility of a store for that long.
  */
 bool tidei_barrier_run(void);
 

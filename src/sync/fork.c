@@ -1,4 +1,4 @@
-/* Goes through the hooks of all rooms around fork(). */
+/* Calls the hooks of all places around fork(). */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -7,14 +7,14 @@
 #include "src/sync/fork.h"
 
 static struct {
-    pthread_mutex_t mutex; /* held while a hook is set, and from before fork() until behind it */
-    bool installed;        /* under the mutex */
+    pthread_mutex_t mutex; /* held while a hook is set, and from before fork() until after it */
+    bool installed;        /* guarded by the mutex */
     uint32_t generation;   /* written in a child, where it is the only thread */
-    /* Written with the mutex; also read without it, by threads that look whether their hook is there. */
+    /* Written with the mutex held; also read without it, to check whether a hook is installed. */
     _Atomic(const struct tidei_fork_hook *) hooks[TIDEI_FORK_PLACES];
 } forks = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
-/* With the mutex. */
+/* The mutex is held. */
 static const struct tidei_fork_hook *
 fork_hook(int place)
 {
@@ -58,7 +58,7 @@ fork_in_child(void)
 void
 tidei_fork_hook_set(enum tidei_fork_place place, const struct tidei_fork_hook *hook)
 {
-    /* Acquire: pairs with the release below; the handlers of the process are installed, too. */
+    /* Acquire: pairs with the release below, which comes after pthread_atfork(). */
     if (atomic_load_explicit(&forks.hooks[place], memory_order_acquire) != NULL)
         return;
     pthread_mutex_lock(&forks.mutex);

@@ -1,13 +1,14 @@
 /*
- * What happens around fork(), and the one place in which the order of all locks can be read.
+ * The hooks that run around fork(), and the one list that gives the order of all locks.
  *
- * A child of fork() has a copy of every lock and of what it guards, but of all threads only the one that forked. So
- * that thread takes every lock of the library before it forks: then nobody is inside, and what the locks guard is
- * whole. It lets go of them in the parent, and in the child, where what belonged to other threads is put right first.
+ * A child of fork() has a copy of every lock and of the data that it guards, but only the thread that forked. So that
+ * thread takes every lock of the library before the fork: then no thread is in a critical section, and the data is
+ * consistent. After the fork it releases the locks in the parent. In the child it first repairs the state of the
+ * threads that do not exist there, and then releases them.
  *
- * A place that stands earlier in this list has the outer lock: a thread that holds the lock of one place may take the
- * locks of later places, and never those of earlier ones. `prepare` runs in this order, `parent` and `child` in the
- * reverse. The order is that of the list, whichever part of the library a program uses first.
+ * The list is ordered from outer to inner locks: a thread that holds the lock of one place may take the locks of later
+ * places, and never those of earlier ones. `prepare` hooks run in this order, `parent` and `child` hooks in reverse.
+ * The order does not depend on which part of the library a program uses first.
  */
 #ifndef TIDEI_SYNC_FORK_H
 #define TIDEI_SYNC_FORK_H
@@ -15,19 +16,19 @@
 #include <stdint.h>
 
 enum tidei_fork_place {
-    TIDEI_FORK_RECOVERY,   /* recoveries of traces, which have SQLite at work; src/trace/session */
-    TIDEI_FORK_TAGS,       /* the names of tags; a new one is written to all traces */
-    TIDEI_FORK_CALLSTACKS, /* the call stacks; a new one is written to all traces */
-    TIDEI_FORK_RECORDERS,  /* the list of recorders; then of each the writer's gate, its lock, that of its ring file */
-    TIDEI_FORK_SLOTS,      /* what threads have of objects to themselves; see slots.h */
+    TIDEI_FORK_RECOVERY,   /* recoveries of traces, which use SQLite; src/trace/session */
+    TIDEI_FORK_TAGS,       /* the names of tags; a new name is written to all traces */
+    TIDEI_FORK_CALLSTACKS, /* the call stacks; a new stack is written to all traces */
+    TIDEI_FORK_RECORDERS,  /* the list of recorders; then, of each: its writer's gate, its lock, its ring file's lock */
+    TIDEI_FORK_SLOTS,      /* the per-thread slots of objects; see slots.h */
     TIDEI_FORK_LOCKS,      /* the locks of layers and bases, newest first; see lock.h */
-    TIDEI_FORK_SINK,       /* which function messages go to */
-    TIDEI_FORK_THREAD,     /* no lock: what a thread knows of itself */
+    TIDEI_FORK_SINK,       /* the message sink */
+    TIDEI_FORK_THREAD,     /* no lock: the cached thread id */
     TIDEI_FORK_BARRIER,    /* no lock: membarrier */
     TIDEI_FORK_PLACES
 };
 
-/* NULL where there is nothing to do. */
+/* A function may be NULL. */
 struct tidei_fork_hook {
     void (*prepare)(void);
     void (*parent)(void);
@@ -35,13 +36,13 @@ struct tidei_fork_hook {
 };
 
 /*
- * From now on fork() goes through this hook, which is to be there before the first use of what it locks. Once it is
- * set, further calls cost one load. The caller holds no lock of the library: the first call waits for a fork() of
- * another thread. Where the host has no memory to note even one handler, the next call for any place tries again.
+ * Install the hook of a place; call this before the first use of the hook's lock. Once the hook is installed, a call
+ * costs one load. The caller holds no lock of the library, since the first call waits for a fork() of another thread.
+ * If pthread_atfork() finds no memory, the next call for any place tries again.
  */
 void tidei_fork_hook_set(enum tidei_fork_place place, const struct tidei_fork_hook *hook);
 
-/* How many forks lie between the process that came first and this one. */
+/* The number of forks from the original process to this one. */
 uint32_t tidei_fork_generation(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The slow paths of locks: waiting, the begin and the end of the bias, and the list that fork() goes through. */
+/* The slow paths of locks: waiting, beginning and revoking the bias, and the list of all locks for fork(). */
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
@@ -8,9 +8,9 @@
 #include "src/sync/fork.h"
 #include "src/sync/lock.h"
 
-/* Looks before a waiter yields: some microseconds, longer than any section that is not preempted. */
+/* Spins before a waiter yields: some microseconds, longer than any section that is not preempted. */
 #define LOCK_SPINS 256
-/* Yields before a waiter sleeps: by then the holder is off its processor, or of a lower priority. */
+/* Yields before a waiter sleeps: by then the holder is not running, or has a lower priority. */
 #define LOCK_YIELDS   32
 #define LOCK_SLEEP_NS 50000
 
@@ -47,7 +47,7 @@ tidei_lock_wait(struct tidei_lock *lock)
     unsigned looks = 0;
 
     do {
-        /* Relaxed: a hint, the exchange below decides. Reading keeps the line shared while somebody holds it. */
+        /* Relaxed: only a hint, the exchange decides. Reading keeps the cache line shared while the lock is held. */
         while (atomic_load_explicit(&lock->held, memory_order_relaxed) != 0)
             tidei_lock_pause(&looks);
     } while (atomic_exchange_explicit(&lock->held, 1, memory_order_acquire) != 0); /* acquire: as in acquire */
@@ -60,13 +60,13 @@ lock_hold(struct tidei_lock *lock)
         tidei_lock_wait(lock);
 }
 
-/* End the bias, with `held`. lock.h says why this works. */
+/* Revoke the bias; the caller has `held`. For the proof see lock.h. */
 static void
 lock_revoke(struct tidei_lock *lock)
 {
     unsigned looks = 0;
 
-    /* Relaxed, as the barrier orders it before the look at `busy`. */
+    /* Relaxed: the barrier orders it before the read of `busy`. */
     atomic_store_explicit(&lock->owner, TIDEI_LOCK_REVOKING, memory_order_relaxed);
     TIDEI_TEST_POINT("lock.revoking");
     (void)tidei_barrier_run(); /* a pause in place of the barrier is as good here */
@@ -79,7 +79,7 @@ lock_revoke(struct tidei_lock *lock)
     atomic_store_explicit(&lock->owner, TIDEI_LOCK_SHARED, memory_order_release);
 }
 
-/* Begin the bias, with `held`, which is cleared: this thread is inside as the owner. False where it cannot be. */
+/* Begin the bias; the caller has `held`, which is cleared: it is then inside as the owner. False if it cannot be. */
 static bool
 lock_own(struct tidei_lock *lock)
 {
@@ -88,14 +88,14 @@ lock_own(struct tidei_lock *lock)
     if (self == NULL || !tidei_barrier_possible())
         return false;
     lock->biased = true;
-    /* Relaxed: the thread that ends the bias takes `held` behind the release below, and sees both. */
+    /* Relaxed: the revoking thread takes `held` after the release below, and so sees both stores. */
     atomic_store_explicit(&lock->busy, 1, memory_order_relaxed);
     atomic_store_explicit(&lock->owner, self->number, memory_order_relaxed);
     atomic_store_explicit(&lock->held, 0, memory_order_release); /* pairs as in tidei_lock_release */
     return true;
 }
 
-/* With `held`, of a lock that is not SHARED: begin the bias, or end it. */
+/* The caller has `held` of a lock that is not SHARED: begin the bias, or revoke it. */
 void
 tidei_lock_settle(struct tidei_lock *lock)
 {
@@ -106,7 +106,7 @@ tidei_lock_settle(struct tidei_lock *lock)
         atomic_store_explicit(&lock->owner, TIDEI_LOCK_SHARED, memory_order_release); /* pairs as in lock_revoke */
 }
 
-/* As tidei_lock_acquire_alone. */
+/* The slow path of tidei_lock_acquire_alone. */
 bool
 tidei_lock_settle_alone(struct tidei_lock *lock)
 {
@@ -118,7 +118,7 @@ tidei_lock_settle_alone(struct tidei_lock *lock)
     return false;
 }
 
-/* No thread has taken it yet. */
+/* Set the state of a lock that no thread has taken yet. */
 static void
 lock_reset(struct tidei_lock *lock)
 {
@@ -128,7 +128,7 @@ lock_reset(struct tidei_lock *lock)
     atomic_init(&lock->held, 0);
 }
 
-/* Holding `held` keeps all threads out but the owner, which is this thread, or is none any more. */
+/* Holding `held` keeps out all threads but the owner; after this, only this thread can be an owner. */
 static void
 lock_before_fork(void)
 {
@@ -151,7 +151,7 @@ lock_after_fork(void)
     pthread_mutex_unlock(&registry.mutex);
 }
 
-/* An owner that does not exist here, caught between its two looks, would never clear `busy`. */
+/* An owner that the fork caught in tidei_lock_enter does not exist here, and would never clear `busy`. */
 static void
 lock_in_child(void)
 {

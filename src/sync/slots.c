@@ -1,4 +1,4 @@
-/* Gives threads their slots of objects, takes those back when threads end, and quiesces all slots of an object. */
+/* Assigns slots of objects to threads, takes them back when threads end, and quiesces all slots of an object. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,17 +7,17 @@
 #include "src/sync/fork.h"
 #include "src/sync/slots.h"
 
-/* What a slot is aligned to: two lines, as processors fetch them in pairs. */
+/* Alignment of slots: two cache lines, since processors fetch them in pairs. */
 #define SLOT_ALIGNMENT ((size_t)128)
-/* A thread that has fewer slots does not look for those whose objects are gone. */
+/* A thread with fewer slots does not search for links to destroyed objects. */
 #define LINKS_LEAST 16
-/* Looks at a thread that is inside before the processor is given away. */
+/* Spins on a thread that is inside before yielding. */
 #define SLOT_SPINS 256
 
-/* One slot of this thread, whose object may be gone. */
+/* One slot of this thread; its object may have been destroyed. */
 struct tidei_slot_link {
     uint64_t serial;
-    struct tidei_slot *slot; /* borrowed, where the object is there */
+    struct tidei_slot *slot; /* borrowed; valid while the object exists */
     struct tidei_slot_link *next;
 };
 
@@ -25,18 +25,18 @@ struct tidei_slot_link {
 static struct {
     pthread_mutex_t mutex;
     struct tidei_slots *newest;
-    uint64_t serials; /* the last one given out */
+    uint64_t serials; /* the last one assigned */
 } registry = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
-/* Keep out all threads that are about to enter; some may still be inside. With the mutex. */
+/* Keep out threads that are about to enter; some may still be inside. The mutex is held. */
 static void
 slots_shut(struct tidei_slots *slots)
 {
-    /* Relaxed: the barrier orders it before the looks at `busy`. */
+    /* Relaxed: the barrier orders it before the reads of `busy`. */
     atomic_store_explicit(&slots->closed, 1, memory_order_relaxed);
 }
 
-/* Behind the barrier: return once nobody is inside. */
+/* After the barrier: return once no thread is inside. */
 static void
 slots_settle(struct tidei_slots *slots)
 {
@@ -49,9 +49,7 @@ slots_settle(struct tidei_slots *slots)
     }
 }
 
-/*
- * Relaxed: who enters without a fence still sees `closed` behind the barrier that has just been passed, or waited for.
- */
+/* Relaxed: a thread that enters without a fence still sees `closed`, since the barrier or its pause has just ended. */
 static void
 slots_note_fence(struct tidei_slots *slots)
 {
@@ -66,7 +64,7 @@ tidei_slots_quiesce(struct tidei_slots *slots)
     slots_shut(slots);
     TIDEI_TEST_POINT("slots.shut");
     if (atomic_load_explicit(&slots->fence, memory_order_relaxed)) /* relaxed: written with the mutex */
-        atomic_thread_fence(memory_order_seq_cst);                 /* pairs with that of who enters */
+        atomic_thread_fence(memory_order_seq_cst);                 /* pairs with the one in tidei_slot_enter */
     else
         (void)tidei_barrier_run();
     slots_note_fence(slots);
@@ -81,7 +79,7 @@ tidei_slots_resume(struct tidei_slots *slots)
     pthread_mutex_unlock(&slots->mutex);
 }
 
-/* The object of that serial, where it is there; with the registry's mutex. */
+/* The object of that serial; NULL if it was destroyed. The registry's mutex is held. */
 static struct tidei_slots *
 registry_find(uint64_t serial)
 {
@@ -92,7 +90,7 @@ registry_find(uint64_t serial)
     return slots;
 }
 
-/* The slot's thread is gone; with the mutex of the slots. */
+/* Give up the slot of a thread that is gone. The mutex of the slots is held. */
 static void
 slot_abandon(struct tidei_slots *slots, struct tidei_slot *slot)
 {
@@ -101,7 +99,6 @@ slot_abandon(struct tidei_slots *slots, struct tidei_slot *slot)
     slot->taken = false;
 }
 
-/* The thread ends. */
 static void
 slots_thread_ends(struct tidei_thread *thread)
 {
@@ -134,7 +131,7 @@ slots_before_fork(void)
         pthread_mutex_lock(&slots->mutex);
         slots_shut(slots);
     }
-    atomic_thread_fence(memory_order_seq_cst); /* for those that pay a fence when they enter */
+    atomic_thread_fence(memory_order_seq_cst); /* for threads that pay a fence when they enter */
     (void)tidei_barrier_run();
     for (struct tidei_slots *slots = registry.newest; slots != NULL; slots = slots->older)
         slots_settle(slots);
@@ -148,7 +145,7 @@ slots_after_fork_parent(void)
     pthread_mutex_unlock(&registry.mutex);
 }
 
-/* By the serial, too: a link of an object that is gone may name memory that is another thread's slot by now. */
+/* Compares the serial, too: a destroyed object's link may name memory that is now another thread's slot. */
 static bool
 slot_is_own(const struct tidei_slots *slots, const struct tidei_slot *slot)
 {
@@ -167,7 +164,7 @@ slots_after_fork_child(void)
         for (struct tidei_slot *slot = slots->first; slot != NULL; slot = slot->next) {
             if (!slot->taken || slot_is_own(slots, slot))
                 continue;
-            /* Relaxed: alone. Its thread was about to see that it is closed. */
+            /* Relaxed: the only thread. The slot's own thread was about to read `closed`, and leave. */
             atomic_store_explicit(&slot->busy, 0, memory_order_relaxed);
             slot_abandon(slots, slot);
         }
@@ -218,7 +215,7 @@ tidei_slots_fini(struct tidei_slots *slots)
     pthread_mutex_destroy(&slots->mutex);
 }
 
-/* Forget the slots of objects that are gone, once there are twice as many as then; with the registry's mutex. */
+/* Remove links to destroyed objects, once the links have doubled since the last time. The registry's mutex is held. */
 static void
 links_prune(struct tidei_slot_index *index)
 {
@@ -240,7 +237,7 @@ links_prune(struct tidei_slot_index *index)
     index->link_most = 2 * index->link_count + LINKS_LEAST;
 }
 
-/* One that a thread has left, else a new one. With the mutex of the slots. */
+/* A slot that a thread has left, else a new one. The mutex of the slots is held. */
 static struct tidei_slot *
 slot_new(struct tidei_slots *slots)
 {
@@ -271,7 +268,7 @@ link_new(struct tidei_slot_index *index, struct tidei_slots *slots)
         return NULL;
     pthread_mutex_lock(&registry.mutex);
     links_prune(index);
-    /* The slot and the link together, so that no fork() comes in between. */
+    /* Assign the slot and its link under one lock, so that no fork() separates the two. */
     pthread_mutex_lock(&slots->mutex);
     link->serial = slots->serial;
     link->slot = slot_new(slots);

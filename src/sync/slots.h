@@ -1,30 +1,30 @@
 /*
- * Each thread's own slot of an object, such as a cache or a lease, and how another thread gets at all of them.
+ * Gives each thread its own slot of an object (such as a cache or a lease), and lets one thread access all slots.
  *
- * The object embeds a struct tidei_slots. Every thread that works on it gets a slot of its own at its first
- * tidei_slot_enter, and finds it again with three loads. Between enter and leave the thread reads and writes its slot
- * with plain loads and stores, as no other thread does. Now and then a thread needs all slots at once, to sum them up
- * or to take something back: tidei_slots_quiesce keeps all other threads out until tidei_slots_resume, and between the
- * two its caller reads and writes every slot.
+ * The object embeds a struct tidei_slots. Each thread that uses the object gets its own slot at its first
+ * tidei_slot_enter, and later finds it with three loads. Between enter and leave only this thread accesses its slot,
+ * with plain loads and stores. When a thread needs all slots at once, to sum them up or to take something back,
+ * tidei_slots_quiesce keeps all other threads out until tidei_slots_resume. In between, its caller may read and write
+ * every slot.
  *
- * Why the two never meet: the thread stores busy = 1 and then looks at `closed`. The thread that quiesces stores closed
- * = 1, runs a barrier in all threads (barrier.h), and then looks at each `busy`. Where the first store comes before
- * that barrier, the thread that quiesces sees it, and waits. Where it comes behind, so does the look at `closed`, which
- * sees 1: the thread takes `busy` back and has to do without its slot. On its side it is enough that the compiler keeps
- * the store before the look; where the kernel has no membarrier, it pays a full fence.
+ * Why the two sides never meet: the entering thread stores busy = 1 and then reads `closed`. The quiescing thread
+ * stores closed = 1, runs a barrier in all threads (barrier.h), and then reads each `busy`. If the store of `busy`
+ * comes before that barrier, the quiescing thread reads 1, and waits. If it comes after the barrier, so does the read
+ * of `closed`, which returns 1: the entering thread clears `busy` and does without its slot. On its side it is enough
+ * that the compiler keeps the store before the read; on a kernel without membarrier it pays a full fence.
  *
- * Rules. Inside, a thread takes no lock, waits for nothing, calls nothing outside the library, and does not enter the
- * same slots again, since the thread that quiesces spins until it is out. The thread that has quiesced the slots may
- * take locks that are older than the slots (a tidei_lock of the same object that was made before tidei_slots_init), and
- * holds none when it begins.
+ * Rules. Between enter and leave a thread takes no lock, waits for nothing, calls nothing outside the library, and does
+ * not enter the same slots again, since the quiescing thread spins until it has left. The quiescing thread may take
+ * locks that are older than the slots (such as a tidei_lock of the same object, initialized before tidei_slots_init),
+ * but holds none of them when it calls tidei_slots_quiesce.
  *
- * Threads that end: `leave` is called for the slot, which stays with the object as it is then and goes to the next
- * thread that needs one; so there are never more slots than there were threads at once.
+ * Threads that end: `leave` is called for the slot. The object keeps the slot in that state and gives it to the next
+ * thread that needs one. So an object never has more slots than it had threads at one time.
  *
- * fork(): all slots of all objects are quiesced meanwhile, so that they are whole. In the child the slots of the
- * threads that do not exist there are left as if those had ended.
+ * fork(): all slots of all objects are quiesced around it, so that they are consistent. In the child, slots of threads
+ * that do not exist there are treated as if those threads had ended.
  *
- * Progress: enter and leave are wait-free but for a thread's first enter, which takes a mutex and allocates. To quiesce
+ * Progress: enter and leave are wait-free, but for a thread's first enter, which takes a mutex and allocates. Quiescing
  * costs a system call of some microseconds, takes a mutex, and waits for the threads that are inside.
  */
 #ifndef TIDEI_SYNC_SLOTS_H
@@ -39,40 +39,40 @@
 #include "src/sync/testpoint.h"
 #include "src/sync/thread.h"
 
-/* The head of one thread's slot; embed it first. A slot begins as zeros, at the begin of a cache line of its own. */
+/* The head of one thread's slot; embed it first. A new slot is zeroed, and starts on its own cache line. */
 struct tidei_slot {
-    _Atomic uint32_t busy;   /* 0 or 1: its thread is inside, or about to look; written by that thread */
+    _Atomic uint32_t busy;   /* 0 or 1: its thread is inside, or about to read `closed`; written by it */
     bool taken;              /* a thread has it; guarded by the mutex of the slots */
-    struct tidei_slot *next; /* of the same object; written once, guarded by the same */
+    struct tidei_slot *next; /* of the same object; written once, guarded by that mutex */
 };
 
 struct tidei_slots {
-    uint64_t serial;         /* of this object, never 0 and never used again */
+    uint64_t serial;         /* of this object; never 0, never reused */
     _Atomic uint32_t closed; /* 0 or 1; written by the holder of the mutex */
-    _Atomic bool fence;      /* threads pay a fence, as there is no membarrier; written by the holder of the mutex */
+    _Atomic bool fence;      /* no membarrier: threads pay a fence; written by the holder of the mutex */
     size_t slot_bytes;
-    void (*leave)(struct tidei_slots *slots, struct tidei_slot *slot); /* NULL where there is nothing to do */
+    void (*leave)(struct tidei_slots *slots, struct tidei_slot *slot); /* NULL: none */
     struct tidei_slot *first;                                          /* owns; read it between quiesce and resume */
-    pthread_mutex_t mutex;     /* held between quiesce and resume, and while a slot is given out or left */
-    struct tidei_slots *older; /* in the list of all, guarded by that list's mutex */
+    pthread_mutex_t mutex;     /* held between quiesce and resume, and while a slot is assigned or left */
+    struct tidei_slots *older; /* in the list of all objects, guarded by that list's mutex */
     struct tidei_slots *newer;
 };
 
 /*
- * Make an object without slots, known to threads that end and to fork(). A slot has `slot_bytes` bytes, its head
- * included. `leave` is called when a thread ends, while no thread uses the slot, as between quiesce and resume.
+ * Initialize an object without slots, and register it for thread ends and fork(). A slot has `slot_bytes` bytes,
+ * including its head. `leave` is called when a thread ends; no thread uses the slot during the call.
  */
 void tidei_slots_init(struct tidei_slots *slots, size_t slot_bytes,
                       void (*leave)(struct tidei_slots *slots, struct tidei_slot *slot));
 
-/* Free all slots, without `leave`; no thread is inside or comes any more. */
+/* Free all slots without calling `leave`. No thread is inside or will enter again. */
 void tidei_slots_fini(struct tidei_slots *slots);
 
-/* Keep all threads out of their slots; returns once none is inside. One thread at a time, others wait. */
+/* Keep all threads out of their slots; returns once none is inside. Only one thread at a time can quiesce. */
 void tidei_slots_quiesce(struct tidei_slots *slots);
 void tidei_slots_resume(struct tidei_slots *slots);
 
-/* A thread's slots by the last digits of the serial; right only where the whole serials agree. */
+/* Size of a thread's index of slots. An entry is valid only if its whole serial is the object's. */
 #define TIDEI_SLOT_ENTRIES 16u
 
 /* A thread's part: its slots of all objects. */
@@ -81,14 +81,14 @@ struct tidei_slot_index {
         uint64_t serial; /* 0: none */
         struct tidei_slot *slot;
     } entries[TIDEI_SLOT_ENTRIES];
-    struct tidei_slot_link *links; /* owned; all of them, those used last first */
+    struct tidei_slot_link *links; /* owned; all slots of the thread, most recently found first */
     uint32_t link_count;
-    uint32_t link_most; /* so many before those whose objects are gone are looked for */
+    uint32_t link_most; /* at this count, links to destroyed objects are removed */
 };
 
 TIDEI_THREAD_PART(tidei_slot_index, slots, struct tidei_slot_index);
 
-/* This thread's slot as far as it is found at once; else NULL. */
+/* This thread's slot if the index has it; else NULL. */
 static inline struct tidei_slot *
 tidei_slot_known(const struct tidei_slots *slots)
 {
@@ -100,19 +100,19 @@ tidei_slot_known(const struct tidei_slots *slots)
     return index->entries[serial % TIDEI_SLOT_ENTRIES].slot;
 }
 
-/* The slow side of tidei_slot_enter. NULL where the host has no memory for a slot, or for the thread's object. */
+/* The slow path of tidei_slot_enter. NULL without host memory for a slot, or for the thread's object. */
 struct tidei_slot *tidei_slot_find(struct tidei_slots *slots);
 
 static inline void
 tidei_slot_leave(struct tidei_slot *slot)
 {
-    /* Release: pairs with the acquire in tidei_slots_quiesce, whose caller sees all that this thread wrote inside. */
+    /* Release: pairs with the acquire in tidei_slots_quiesce, whose caller then sees this thread's writes inside. */
     atomic_store_explicit(&slot->busy, 0, memory_order_release);
 }
 
 /*
- * This thread's slot, until tidei_slot_leave. NULL where the slots are quiesced, or where there is no memory for one:
- * then the caller has to do without.
+ * This thread's slot, until tidei_slot_leave. NULL if the slots are quiesced, or without memory for one: then the
+ * caller must do without.
  */
 static inline struct tidei_slot *
 tidei_slot_enter(struct tidei_slots *slots)
@@ -124,14 +124,14 @@ tidei_slot_enter(struct tidei_slots *slots)
         if (slot == NULL)
             return NULL;
     }
-    /* Relaxed, with the compiler's order alone: between the two lines stands the barrier of tidei_slots_quiesce. */
+    /* Relaxed, and a compiler fence only: the barrier of tidei_slots_quiesce orders this store and the read below. */
     atomic_store_explicit(&slot->busy, 1, memory_order_relaxed);
     if (__builtin_expect(atomic_load_explicit(&slots->fence, memory_order_relaxed), 0))
         atomic_thread_fence(memory_order_seq_cst); /* in place of that barrier */
     else
         atomic_signal_fence(memory_order_seq_cst);
     TIDEI_TEST_POINT("slot.busy");
-    /* Acquire: pairs with the release in tidei_slots_resume, and sees what its caller wrote into the slot. */
+    /* Acquire: pairs with the release in tidei_slots_resume, to see what its caller wrote into the slot. */
     if (__builtin_expect(atomic_load_explicit(&slots->closed, memory_order_acquire) == 0, 1))
         return slot;
     tidei_slot_leave(slot);

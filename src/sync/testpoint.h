@@ -1,6 +1,6 @@
 /*
- * Labelled points in race windows. In the library they are nothing; in the copy of it that tests link
- * (TIDEI_TEST_POINTS) a test sets a function that stops, kills or counts there.
+ * Labelled test points in race windows. They compile to nothing in the library. In the copy that tests link
+ * (TIDEI_TEST_POINTS), a test sets a function that stops, kills or counts there.
  */
 #ifndef TIDEI_SYNC_TESTPOINT_H
 #define TIDEI_SYNC_TESTPOINT_H
@@ -20,19 +20,19 @@ extern _Atomic(tidei_test_point_function) tidei_test_point;
             function_(label);                                                                                          \
     } while (0)
 
-/* Limits that a test may set; 0 leaves them. */
-extern _Atomic uint64_t tidei_test_patience_ns; /* how long a record that was begun holds up all others */
-extern _Atomic uint64_t tidei_test_busy_ns;     /* how long the writer waits for another's lock */
-extern _Atomic uint64_t tidei_test_sample_ns;   /* between two times that a base is asked what it holds */
-extern _Atomic uint64_t tidei_test_quiet_ns;    /* how long it is asked behind the last event */
-extern _Atomic uint64_t tidei_test_slice;       /* how many records a transaction takes at first */
+/* Limits that a test may override; 0: no override. */
+extern _Atomic uint64_t tidei_test_patience_ns; /* how long an open record holds up all others */
+extern _Atomic uint64_t tidei_test_busy_ns;     /* how long the writer waits for another process's lock */
+extern _Atomic uint64_t tidei_test_sample_ns;   /* sampling period of used and reserved bytes */
+extern _Atomic uint64_t tidei_test_quiet_ns;    /* how long sampling continues after the last event */
+extern _Atomic uint64_t tidei_test_slice;       /* records in the first transactions */
 
 #define TIDEI_TEST_LIMIT(name, limit)                                                                                  \
     (atomic_load_explicit(&tidei_test_##name, memory_order_relaxed) != 0                                               \
          ? atomic_load_explicit(&tidei_test_##name, memory_order_relaxed)                                              \
          : (limit))
 
-/* What a test has in place of CLOCK_MONOTONIC as ticks, such as a clock that is coarse; NULL leaves it. */
+/* A clock that a test uses for ticks instead of CLOCK_MONOTONIC, such as a coarse one; NULL: no override. */
 typedef uint64_t (*tidei_test_clock_function)(void);
 extern _Atomic(tidei_test_clock_function) tidei_test_clock;
 #else

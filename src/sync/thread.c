@@ -1,4 +1,4 @@
-/* Gives threads their objects, and takes those back when threads end. */
+/* Creates the object of each thread, and frees it when the thread ends. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,17 +10,17 @@
 #include "src/sync/fork.h"
 #include "src/sync/thread.h"
 
-/* The objects of threads that have none of their own. */
+/* The shared objects of threads without their own. */
 static const struct tidei_thread thread_none;
 static const struct tidei_thread thread_refused = { .refused = true };
 
 _Thread_local struct tidei_thread *tidei_thread = (struct tidei_thread *)&thread_none;
 
-static _Atomic uint64_t thread_numbers; /* the last one given out; relaxed: a number */
+static _Atomic uint64_t thread_numbers; /* the last one assigned; relaxed: only a number */
 
 static _Atomic(void (*)(struct tidei_thread *thread)) thread_ends[TIDEI_THREAD_ENDS];
 
-/* The key whose destructor is called when a thread ends, plus 1; 0: there is none yet. */
+/* The key whose destructor runs when a thread ends, plus 1; 0: none yet. */
 static _Atomic uint64_t thread_key;
 
 static void
@@ -39,7 +39,7 @@ thread_end(void *argument)
     free(thread);
 }
 
-/* Make the key where there is none yet; false where the process has used up its keys. Takes no lock. */
+/* Get the key, created at the first call; false if the process has no more keys. Takes no lock. */
 static bool
 thread_key_get(pthread_key_t *key)
 {
@@ -96,7 +96,7 @@ tidei_thread_at_end(enum tidei_thread_end end, void (*function)(struct tidei_thr
     atomic_store_explicit(&thread_ends[end], function, memory_order_release);
 }
 
-/* The thread that forked has another number in the child. */
+/* The thread that forked has another thread id in the child. */
 static void
 thread_in_child(void)
 {

@@ -1,17 +1,18 @@
 /*
- * What the library keeps for each thread: one object on the heap, found through one word of thread-local storage.
+ * The library's per-thread state: one object on the heap for each thread, found through one word of thread-local
+ * storage.
  *
- * Each room has a part of the object, of which this file knows only the size. The room declares the part's struct with
- * TIDEI_THREAD_PART, and reads it with two loads. One word is all that the library takes of the static TLS block, in
- * which a process that opens the library with dlopen may have little left.
+ * Each module has a part of the object, of which this file knows only the size. The module declares the part's struct
+ * with TIDEI_THREAD_PART, and reaches it with two loads. The library takes only that one word of the static TLS block,
+ * which may be nearly full in a process that loads the library with dlopen.
  *
- * A thread has no object until a part is to be written, and when the host has no memory for it, or the process has used
- * up its keys of pthread_key_create. `tidei_thread` then points to an object that all such threads share, which is all
- * zeros and read-only. So what only reads asks no pointer for NULL; what writes calls tidei_thread_get and has an
- * answer where that returns NULL: an error status, an event that is counted as lost, or the longer way.
+ * A thread has no object before a part is first written, nor if host memory or the process's pthread keys are
+ * exhausted. `tidei_thread` then points to an object that all such threads share, all zeros and read-only. So readers
+ * need no test for NULL. Writers call tidei_thread_get and handle NULL: with an error status, an event counted as lost,
+ * or a slower path.
  *
- * A thread that ends calls what rooms have set with tidei_thread_at_end, and frees its object. A thread that goes on
- * after that, in a destructor of its own, gets a new object.
+ * A thread that ends calls the functions set with tidei_thread_at_end, and frees its object. If the thread uses the
+ * library again after that, in another destructor, it gets a new object.
  */
 #ifndef TIDEI_SYNC_THREAD_H
 #define TIDEI_SYNC_THREAD_H
@@ -22,9 +23,9 @@
 
 struct tidei_thread {
     uint64_t number; /* from 1 upwards, never used again; 0 in the shared object */
-    uint32_t os_id;  /* see tidei_thread_os_id; 0: not asked for yet */
+    uint32_t os_id;  /* see tidei_thread_os_id; 0: not known yet */
     uint32_t tag;    /* of this thread's allocations; 0: none; written by src/context/tag.c */
-    bool refused;    /* the shared object of threads that were to have their own, and got none */
+    bool refused;    /* set in the shared object of threads that could not get their own */
 
     _Alignas(64) unsigned char capture[128]; /* src/trace/ring/capture.h */
     unsigned char producers[160];            /* src/trace/ring/producer.h */
@@ -38,7 +39,7 @@ struct tidei_thread {
     _Alignas(16) unsigned char sizes[272];   /* src/resource/text.c */
 };
 
-/* Declare that the part `part` of a thread's object is a `type`, which `function` returns a pointer to. */
+/* Declare that `part` of a thread's object has type `type`, and define `function`, which returns a pointer to it. */
 #define TIDEI_THREAD_PART(function, part, type)                                                                        \
     static inline type *function(struct tidei_thread *thread)                                                          \
     {                                                                                                                  \
@@ -46,13 +47,13 @@ struct tidei_thread {
     }                                                                                                                  \
     _Static_assert(sizeof(type) <= sizeof(((struct tidei_thread *)NULL)->part), "the part has room for " #type)
 
-/* This thread's object, or one that all threads without their own share. Initial-exec: no call of __tls_get_addr. */
+/* This thread's object, or one shared by all threads without their own. Initial-exec: no call of __tls_get_addr. */
 extern _Thread_local __attribute__((tls_model("initial-exec"))) struct tidei_thread *tidei_thread;
 
-/* The slow side of tidei_thread_get. Keeps errno. */
+/* The slow path of tidei_thread_get. Keeps errno. */
 struct tidei_thread *tidei_thread_make(void);
 
-/* This thread's own object; NULL where it can have none. */
+/* This thread's own object, created if needed; NULL if it cannot be created. */
 static inline struct tidei_thread *
 tidei_thread_get(void)
 {
@@ -61,13 +62,13 @@ tidei_thread_get(void)
     return __builtin_expect(thread->number != 0, 1) ? thread : tidei_thread_make();
 }
 
-/* In the order in which they are called. */
+/* The functions called when a thread ends, in this order. */
 enum tidei_thread_end { TIDEI_THREAD_END_PRODUCERS, TIDEI_THREAD_END_TAGS, TIDEI_THREAD_END_SLOTS, TIDEI_THREAD_ENDS };
 
-/* Every thread that has an object calls `function` when it ends. Costs a store. */
+/* Set the function that every thread with an object calls when it ends. Costs one store. */
 void tidei_thread_at_end(enum tidei_thread_end end, void (*function)(struct tidei_thread *thread));
 
-/* The system's number of this thread, gettid(2). The caller holds no lock of the library. */
+/* The thread id of the system, gettid(2). The caller holds no lock of the library. */
 uint32_t tidei_thread_os_id(void);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * Room in an array that grows.
+ * A growing array.
  *
  *     if (!tidei_grow(&list->items, &list->capacity, list->count, 1))
  *         return TIDE_ENOMEM;
  *     list->items[list->count++] = item;
  *
- * The array starts as NULL with a capacity of 0, and belongs to free() like any other. The capacity doubles, so that
- * adding an item takes constant time on average.
+ * The array starts as NULL with a capacity of 0, and is released with free(). The capacity doubles, so that adding an
+ * item takes amortized constant time.
  */
 #ifndef TIDEI_TABLES_GROW_H
 #define TIDEI_TABLES_GROW_H
@@ -20,9 +20,8 @@
 #define TIDEI_GROW_FIRST 16
 
 /*
- * Make room for `more` items behind the first `count` in `*array`, which has room for `*capacity`. False without host
- * memory for it, or where so many bytes cannot be counted: the array and its capacity are then as before. New items
- * are not initialized.
+ * Make room for `more` items after the first `count` in `*array`, which has room for `*capacity`. False without host
+ * memory, or if the size would overflow: the array and its capacity are then unchanged. New items are not initialized.
  */
 #define tidei_grow(array, capacity, count, more)                                                                       \
     tidei_grow_items((array), sizeof(**(array)), (capacity), (count), (more))
@@ -40,7 +39,7 @@ tidei_grow_items(void *array, size_t item_bytes, size_t *capacity, size_t count,
         return false;
     while (larger < count + more)
         larger *= 2;
-    memcpy(&items, array, sizeof(items)); /* a cast of `array` to void ** would break the rules of aliasing */
+    memcpy(&items, array, sizeof(items)); /* a cast of `array` to void ** would violate strict aliasing */
     items = reallocarray(items, larger, item_bytes);
     if (items == NULL)
         return false;

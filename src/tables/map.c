@@ -1,4 +1,4 @@
-/* What changes the size of a map, or what stands where in it. */
+/* Growing a map, removing entries, and drawing the hash key. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #define MAP_FIRST 64
 
-/* 2^64 / golden ratio (Knuth, TAOCP vol. 3, 6.4): ids at even distances come to lie far apart. */
+/* 2^64 / golden ratio (Knuth, TAOCP vol. 3, 6.4): spreads evenly spaced ids far apart. */
 #define MAP_KEY UINT64_C(0x9e3779b97f4a7c15)
 
 void

@@ -1,9 +1,9 @@
 /*
- * A hash table from (id, layer) to a 32-bit number. Ids are addresses, handles, hashes, numbers of threads and rows;
- * where there are no layers, the layer is 0. One key may stand in it several times.
+ * A hash table from (id, layer) to a 32-bit number. Ids are addresses, handles, hashes, thread numbers or row numbers;
+ * users without layers pass layer 0. A key may be in the map several times.
  *
- * Open addressing with linear probing at a load of at most 1/2. Removal moves what follows back, so that no tombstones
- * gather in a trace of any length. All zeros is an empty map. Not thread-safe.
+ * Open addressing with linear probing, and a load factor of at most 1/2. Removal shifts later entries back, so that no
+ * tombstones accumulate in a long trace. A zeroed struct is an empty map. Not thread-safe.
  */
 #ifndef TIDEI_TABLES_MAP_H
 #define TIDEI_TABLES_MAP_H
@@ -20,7 +20,7 @@ struct tidei_map_entry {
 };
 
 struct tidei_map {
-    struct tidei_map_entry *entries; /* owns; mask + 1 of them, a power of two */
+    struct tidei_map_entry *entries; /* owns; mask + 1 entries, a power of two */
     size_t mask;
     size_t count;
     uint64_t key; /* of the hash; odd */
@@ -31,19 +31,19 @@ struct tidei_map {
 void tidei_map_free(struct tidei_map *map);
 
 /*
- * Draw the key of an empty map at random, for ids that come from files: whoever writes a file could choose its ids so
- * that all of them collide, if the key were known. 100,000 such ids took 13 seconds.
+ * Choose a random hash key for an empty map. Needed for ids that come from files: with a known key, the author of a
+ * file could choose ids that all collide. 100,000 such ids took 13 seconds.
  */
 void tidei_map_draw_key(struct tidei_map *map);
 
-/* Make room for more. False where host memory is short; nothing has changed then. */
+/* Double the capacity. False without host memory; the map is then unchanged. */
 bool tidei_map_grow(struct tidei_map *map);
 
 void tidei_map_remove(struct tidei_map *map, size_t index);
 
 /*
- * Both halves of the product count: where the ids are multiples of a large power of two, the low bits of the low half
- * are all alike.
+ * The hash uses both halves of the product: for ids that are multiples of a large power of two, the low bits of the low
+ * half are all equal.
  */
 static inline size_t
 tidei_map_home(const struct tidei_map *map, uint64_t id, uint16_t layer)
@@ -53,7 +53,7 @@ tidei_map_home(const struct tidei_map *map, uint64_t id, uint16_t layer)
     return (size_t)((uint64_t)(product >> 64) ^ (uint64_t)product) & map->mask;
 }
 
-/* Add an entry, also where the key has one. False where host memory is short. */
+/* Add an entry, even if the key already has one. False without host memory. */
 static inline bool
 tidei_map_add(struct tidei_map *map, uint64_t id, uint16_t layer, uint32_t number)
 {
@@ -69,7 +69,7 @@ tidei_map_add(struct tidei_map *map, uint64_t id, uint16_t layer, uint32_t numbe
     return true;
 }
 
-/* The index of the key's next entry at or after `index`; TIDEI_MAP_NONE where there is none. */
+/* The index of the key's next entry at or after `index`; TIDEI_MAP_NONE if there is none. */
 static inline size_t
 tidei_map_scan(const struct tidei_map *map, size_t index, uint64_t id, uint16_t layer)
 {
@@ -80,7 +80,7 @@ tidei_map_scan(const struct tidei_map *map, size_t index, uint64_t id, uint16_t 
     return TIDEI_MAP_NONE;
 }
 
-/* The index of the key's first entry, and of the one after another; TIDEI_MAP_NONE where there is none. */
+/* The index of the key's first entry, or of its next entry after `index`; TIDEI_MAP_NONE if there is none. */
 static inline size_t
 tidei_map_first(const struct tidei_map *map, uint64_t id, uint16_t layer)
 {
@@ -93,7 +93,7 @@ tidei_map_next(const struct tidei_map *map, size_t index)
     return tidei_map_scan(map, index + 1, map->entries[index].id, map->entries[index].layer);
 }
 
-/* The number of the key's first entry, until the next change; NULL where there is none. */
+/* The number of the key's first entry, valid until the map changes; NULL if there is none. */
 static inline uint32_t *
 tidei_map_find(const struct tidei_map *map, uint64_t id, uint16_t layer)
 {
@@ -102,7 +102,7 @@ tidei_map_find(const struct tidei_map *map, uint64_t id, uint16_t layer)
     return index != TIDEI_MAP_NONE ? &map->entries[index].number : NULL;
 }
 
-/* Remove the key's first entry and put its number into *number; false where there is none. */
+/* Remove the key's first entry and put its number into *number; false if there is none. */
 static inline bool
 tidei_map_take(struct tidei_map *map, uint64_t id, uint16_t layer, uint32_t *number)
 {
@@ -115,7 +115,7 @@ tidei_map_take(struct tidei_map *map, uint64_t id, uint16_t layer, uint32_t *num
     return true;
 }
 
-/* Fetch the line of the key's home: where 100,000 entries live, it is in no cache by itself. */
+/* Prefetch the cache line of the key's home: with 100,000 entries the table does not stay in the cache. */
 static inline void
 tidei_map_prefetch(const struct tidei_map *map, uint64_t id, uint16_t layer)
 {

@@ -1,4 +1,4 @@
-/* CUPTI's records of memory and pools, taken apart. Calls no CUPTI. */
+/* Parses CUPTI's records of memory and pools. Calls no CUPTI function. */
 #ifndef TIDEI_TRACE_CUPTI_ACTIVITY_H
 #define TIDEI_TRACE_CUPTI_ACTIVITY_H
 
@@ -19,18 +19,18 @@ enum tidei_device_pool {
     TIDEI_DEVICE_POOL_IMPORTED = 2,
 };
 
-#define TIDEI_NO_NUMBER UINT32_MAX /* no such context or stream */
+#define TIDEI_NO_NUMBER UINT32_MAX /* no context or stream */
 
-/* What happened to memory or to a pool, as a MEMORY2 or MEMORY_POOL record has it. */
+/* An event of memory or of a pool, from a MEMORY2 or MEMORY_POOL record. */
 struct tidei_device_event {
     uint64_t ticks;
-    uint64_t address;              /* of the memory; 0: of a pool */
-    uint64_t bytes;                /* of the memory; of a trim what was to be kept */
+    uint64_t address;              /* of the memory; 0 for a pool event */
+    uint64_t bytes;                /* of the memory; for a trim, the bytes to keep */
     uint64_t pool_address;         /* 0: no pool */
-    uint64_t pool_bytes;           /* the figures of a pool of this process */
-    uint64_t pool_used_bytes;      /* UINT64_MAX: this CUPTI does not say */
-    uint64_t pool_threshold_bytes; /* UINT64_MAX: never gives back */
-    uint32_t pool_pid;             /* of an imported one: whose it is */
+    uint64_t pool_bytes;           /* this and the next two: of a pool of this process */
+    uint64_t pool_used_bytes;      /* UINT64_MAX: not reported by this CUPTI */
+    uint64_t pool_threshold_bytes; /* UINT64_MAX: never releases memory */
+    uint32_t pool_pid;             /* of an imported pool: its owner */
     uint32_t correlation;
     uint32_t device;
     uint32_t context;
@@ -42,8 +42,8 @@ struct tidei_device_event {
 };
 
 /*
- * Take apart one record (a CUpti_Activity) of a CUPTI of that version; a field that the version does not have is not
- * read. False where it is none of memory or a pool.
+ * Parse one record (a CUpti_Activity) of CUPTI version `version`; fields that this version does not have are not read.
+ * False if it is not a record of memory or of a pool.
  */
 bool tidei_activity_parse(const void *record, uint32_t version, struct tidei_device_event *out);
 

@@ -1,4 +1,4 @@
-/* CUPTI's part of one trace: what is recorded, when to collect it, and what the trace says of it. */
+/* The CUPTI side of one trace: attaching, collecting in rounds, and the text for meta.cupti. */
 #ifndef TIDEI_TRACE_CUPTI_DRIVER_CALLS_H
 #define TIDEI_TRACE_CUPTI_DRIVER_CALLS_H
 
@@ -11,45 +11,46 @@
 struct tidei_driver_calls;
 struct tidei_session;
 
-/* For the trace of `session` (NULL after a kill; never followed). NULL where host memory is short. */
+/* For the trace of `session` (NULL in a recovery; never dereferenced). NULL without host memory. */
 struct tidei_driver_calls *tidei_driver_calls_new(const struct tidei_session *session, bool tsc);
 void tidei_driver_calls_free(struct tidei_driver_calls *calls);
 
-/* What happens to memory, as rows; for the store. */
+/* The rows of memory events, for the database. */
 struct tidei_device_events *tidei_driver_calls_devices(struct tidei_driver_calls *calls);
 
-/* Have CUPTI follow the driver's calls from now on, and all memory with `memory`: whether it does. Any thread. */
+/* Follow driver calls from now on; with `memory`, all events of memory, too. Returns whether it does. Any thread. */
 bool tidei_driver_calls_watch(struct tidei_driver_calls *calls, bool memory);
 
-/* The stack asks for none of it: that is what there is to say. Any thread. */
+/* No layer asks for CUPTI: let meta.cupti say so. Any thread. */
 void tidei_driver_calls_leave(struct tidei_driver_calls *calls);
 
-/* CUPTI follows calls, or did. Any thread. */
+/* Whether CUPTI follows driver calls for this trace. Any thread. */
 bool tidei_driver_calls_watched(struct tidei_driver_calls *calls);
 
-/* A slice has been paired: do its events go on where those of memory have ended? The writer's thread, as the next. */
+/* After pairing a slice: note if it has events after events of memory have ended. From here on: writer thread only. */
 void tidei_driver_calls_look(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline,
                              const struct tidei_pair *pair);
 
-/* It has been written: its calls are known. */
+/* After writing the slice: add the calls of its events. */
 void tidei_driver_calls_slice(struct tidei_driver_calls *calls, const struct tidei_pair *pair);
 
 /*
- * Take what CUPTI has, where it is time to or `at_once`: then all from before this call, but for what a log has not
- * told yet. Whether rows wait for a transaction. The writer's thread; holds no lock while CUPTI works.
+ * Collect CUPTI's records, if a period has passed or with `at_once`. The latter makes rows of all events from before
+ * this call, except those whose call a log has yet to record. Returns whether there are rows to write. Holds no lock
+ * while CUPTI works.
  */
 bool tidei_driver_calls_round(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline, bool at_once);
 
-/* The last round: every event has been added, and CUPTI hands over everything. */
+/* The last round: detach from CUPTI, and make rows of all remaining events. */
 void tidei_driver_calls_end(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline);
 
 /*
- * What meta.cupti is to say, where that has changed since the last call: "calls", "memory", or one of these or "off"
- * with the reason behind a colon. False where it has not.
+ * The text for meta.cupti, if it has changed since the last call; false if not. It is "calls", "memory", or one of
+ * these or "off" followed by a colon and a reason.
  */
 bool tidei_driver_calls_state(struct tidei_driver_calls *calls, char *text, size_t capacity);
 
-/* Records that CUPTI has dropped so far, and what was lost for want of memory. */
+/* The number of records that CUPTI dropped, or that were lost without host memory. */
 uint64_t tidei_driver_calls_dropped(struct tidei_driver_calls *calls);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * Feeds rows to SQLite through virtual tables, so that one INSERT ... SELECT writes a whole slice of the backlog:
- * without binding and without a statement for each row, at two to three times the rate of prepared inserts. Rows are
- * read where they lie, in the mapped backlog.
+ * Feeds rows to SQLite through virtual tables. One INSERT ... SELECT then writes a whole slice of the backlog, without
+ * a statement and bindings for each row, at two to three times the rate of prepared inserts. The rows are read in
+ * place, from the mapped backlog.
  *
- * A virtual table is one const struct tidei_bulk_table; everything that SQLite wants beyond that is in bulk.c.
+ * A virtual table is one const struct tidei_bulk_table; everything else that SQLite needs for it is in bulk.c.
  */
 #ifndef TIDEI_TRACE_DATABASE_BULK_H
 #define TIDEI_TRACE_DATABASE_BULK_H
@@ -38,23 +38,23 @@ struct tidei_bulk_cursor {
 struct tidei_bulk_table {
     const char *name;
     const char *verb;             /* "INSERT", "INSERT OR REPLACE" */
-    enum tidei_table_number into; /* the trace's table that gets the rows; the virtual table has the same columns */
-    /* Whether there is anything to write. */
+    enum tidei_table_number into; /* the table that gets the rows; the virtual table has its columns */
+    /* Whether there are rows to write. */
     bool (*any)(const struct tidei_database *database);
-    /* Set every value of row cursor->row, which is 0 and then one more each time. False: there is no such row. */
+    /* Set all values of row cursor->row, which counts up from 0. False after the last row. */
     bool (*load)(struct tidei_bulk_cursor *cursor);
 };
 
-/* The allocations of this slice, and those of earlier ones that it ends. */
+/* The allocations of this slice, and those of earlier slices that it ends. */
 extern const struct tidei_bulk_table tidei_bulk_new;
 extern const struct tidei_bulk_table tidei_bulk_closed;
 
-/* The driver's calls within events and past all logs, and what happened to memory and pools. */
+/* The driver calls within events, the driver calls outside of all logs, and the events of memory and pools. */
 extern const struct tidei_bulk_table tidei_bulk_calls;
 extern const struct tidei_bulk_table tidei_bulk_outside;
 extern const struct tidei_bulk_table tidei_bulk_devices;
 
-/* Make the virtual table known to the connection, and prepare the statement that writes its rows. SQLite's codes. */
+/* Register the virtual table, and prepare the statement that writes its rows. SQLite result codes. */
 int tidei_bulk_register(struct tidei_database *database, const struct tidei_bulk_table *table);
 int tidei_bulk_prepare(struct tidei_database *database, const struct tidei_bulk_table *table, sqlite3_stmt **out);
 

@@ -1,4 +1,4 @@
-/* The trace's SQLite file: opens it, writes slices of the backlog as transactions, completes it. */
+/* The SQLite file of a trace: opens it, writes slices of the backlog as transactions, completes it. */
 #ifndef TIDEI_TRACE_DATABASE_DATABASE_H
 #define TIDEI_TRACE_DATABASE_DATABASE_H
 
@@ -32,7 +32,7 @@ struct tidei_database_module {
 
 struct tidei_device_events;
 
-/* The statements that write rows in bulk, in the order in which a transaction runs them; bulk.h has what they read. */
+/* The bulk statements, in the order in which a transaction runs them; for their virtual tables see bulk.h. */
 enum tidei_bulk {
     TIDEI_BULK_CLOSED,
     TIDEI_BULK_NEW,
@@ -49,27 +49,27 @@ struct tidei_database {
     sqlite3_stmt *bulk[TIDEI_BULKS];
     struct tidei_inserts inserts;
     struct tidei_timeline timeline;
-    uint64_t floor_ns; /* alloc_ns never falls below that of the half before, whose line had another slope */
+    uint64_t floor_ns; /* lower bound of alloc_ns: the previous half's line may have another slope */
     struct tidei_pair *pair;
-    const char *cupti;                     /* what meta.cupti is to say with the next transaction; NULL: nothing new */
-    bool has_calls;                        /* events may have calls of the driver with them */
+    const char *cupti;                     /* new text for meta.cupti, for the next transaction; NULL: unchanged */
+    bool has_calls;                        /* events may have driver calls */
     struct tidei_device_events *devices;   /* borrowed; NULL in a recovery */
-    struct tidei_database_module *modules; /* owned; of call stacks, in the order in which they were loaded */
+    struct tidei_database_module *modules; /* owned; in the order of loading */
     size_t module_count;
     size_t module_capacity;
     struct tidei_stream *streams; /* owned */
     size_t stream_count;
     size_t stream_capacity;
-    struct tidei_map stream_places;           /* in `streams`, by handle */
-    struct tidei_pool_sample *samples_latest; /* owned; of each layer, as far as it has some */
+    struct tidei_map stream_places;           /* indices into `streams`, by handle */
+    struct tidei_pool_sample *samples_latest; /* owned; the latest sample of each sampled layer */
     size_t sampled_layers;
     size_t sample_capacity;
     int64_t *layer_devices; /* owned; by layer id */
     size_t layer_count;
     size_t layer_capacity;
-    uint64_t unreadable; /* records of the slice that are none */
+    uint64_t unreadable; /* invalid records in the slice */
     bool no_memory;
-    /* Called while a long transaction runs and while it waits for a lock; false: give up. */
+    /* Called during long transactions, and while waiting for a lock. False: give up. */
     bool (*poll)(void *context, uint64_t waited_ns);
     void *poll_context;
     uint64_t busy_since_ns;
@@ -79,58 +79,58 @@ struct tidei_database {
 enum tide_status tidei_database_create(const char *path, struct tidei_database **out);
 
 /*
- * open.c: open a trace whose process is gone, to complete it; `poll` as in the struct, without a context. Errors:
+ * open.c: open a dead process's trace, to complete it. `poll` is as in the struct, with a NULL context. Errors:
  * TIDE_EFORMAT, TIDE_EIO, TIDE_ENOMEM.
  */
 enum tide_status tidei_database_open(const char *path, bool (*poll)(void *context, uint64_t waited_ns),
                                      struct tidei_database **out);
 
-/* load.c: take up the live allocations, streams, layers and numbers of a trace that was opened again. */
+/* load.c: load the live allocations, streams, layers and last ids of a trace that was opened again. */
 enum tide_status tidei_database_load(struct tidei_database *database);
 
 /*
- * transaction.c: write what database->pair has paired, and that the trace now has everything before `epoch` and the
- * first `records` of that one. One transaction.
+ * transaction.c: write the slice that database->pair has paired, in one transaction. It also notes in meta that the
+ * trace has all epochs before `epoch`, and the first `records` records of `epoch`.
  */
 enum tide_status tidei_database_write(struct tidei_database *database, uint64_t epoch, uint64_t records,
                                       const struct tidei_pool_sample *samples, size_t sample_count);
 
 /*
- * transaction.c: write the rows that database->devices has, within a transaction; they are still to be forgotten once
- * that is done.
+ * transaction.c: write the rows of database->devices, within a transaction. The caller calls
+ * tidei_device_events_written after the commit.
  */
 enum tide_status tidei_database_write_devices(struct tidei_database *database);
 
-/* bulk-allocations.c: the slice is written; keep those of its allocations that live. False: host memory is short. */
+/* bulk-allocations.c: after the commit, keep the slice's live allocations for later frees. False: no host memory. */
 bool tidei_database_keep_live(struct tidei_database *database);
 
-/* common-rows.c: add to the table of losses; nothing where `events` is 0. */
+/* common-rows.c: add a row to the table of losses, unless `events` is 0. */
 enum tide_status tidei_database_loss(struct tidei_database *database, uint32_t thread_id, const char *reason,
                                      uint64_t events);
 
-/* The rest is in database.c. One without a file yet; NULL where host memory is short. */
+/* The rest is in database.c. A database without a file yet; NULL without host memory. */
 struct tidei_database *tidei_database_new(const char *path);
 void tidei_database_close(struct tidei_database *database);
 
-/* Write, or read, one value of meta. Errors: TIDE_EIO; reading what is not there gives TIDE_OK and 0. */
+/* Write or read one value of meta. Errors: TIDE_EIO. Reading a missing key gives TIDE_OK and 0. */
 enum tide_status tidei_database_meta_text(struct tidei_database *database, const char *key, const char *value);
 enum tide_status tidei_database_meta_number(struct tidei_database *database, const char *key, int64_t value);
 enum tide_status tidei_database_meta_read(struct tidei_database *database, const char *key, int64_t *out);
 
-/* Whether meta has the key: with "ended" the trace has its last transaction. Errors: TIDE_EIO. */
+/* Whether meta has the key. The last transaction of a trace writes "ended". Errors: TIDE_EIO. */
 enum tide_status tidei_database_meta_has(struct tidei_database *database, const char *key, bool *out);
 
-/* One transaction for a few statements of the caller's own. */
+/* A transaction around a few statements of the caller. */
 enum tide_status tidei_database_begin(struct tidei_database *database);
 enum tide_status tidei_database_end(struct tidei_database *database, enum tide_status status);
 
-/* The process was killed: where meta.cupti is "memory", it says that what CUPTI had is missing. */
+/* The process was killed: if meta.cupti is "memory", note there that CUPTI's remaining records are missing. */
 enum tide_status tidei_database_devices_cut_off(struct tidei_database *database);
 
-/* Fold the write-ahead log into the file and leave that alone, where no reader holds it. */
+/* Checkpoint the write-ahead log into the file and remove it, if no reader holds a lock. */
 enum tide_status tidei_database_finish(struct tidei_database *database);
 
-/* Run a bound statement that returns no rows, and make it ready for the next time; or a text. Errors: TIDE_EIO. */
+/* Run a bound statement that returns no rows, and reset it; or run SQL text. Errors: TIDE_EIO. */
 enum tide_status tidei_database_run(struct tidei_database *database, sqlite3_stmt *statement, const char *what);
 enum tide_status tidei_database_exec(struct tidei_database *database, const char *sql, const char *what);
 
@@ -139,7 +139,7 @@ enum tide_status tidei_database_exec(struct tidei_database *database, const char
     tidei_database_inserted((database), tidei_insert(&(database)->inserts, table, __VA_ARGS__), #table)
 enum tide_status tidei_database_inserted(struct tidei_database *database, int code, const char *what);
 
-/* SQLite has failed: this thread's error text says what. */
+/* Set the thread's error text after SQLite has failed. Returns TIDE_EIO. */
 enum tide_status tidei_database_error(struct tidei_database *database, const char *what);
 
 #endif

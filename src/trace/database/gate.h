@@ -1,7 +1,7 @@
 /*
- * A lock around SQLite's work, for fork(): a child must find none of SQLite's own locks taken by a thread that it does
- * not have. A thread that works with SQLite lets threads in that wait to fork wherever SQLite holds no lock: in its
- * callbacks, and between two of its calls.
+ * A lock around the use of SQLite, for fork(): in a child, none of SQLite's own locks may be held by a thread that does
+ * not exist there. A thread that uses SQLite opens the gate for threads that wait to fork whenever SQLite holds none of
+ * its locks: in its callbacks, and between two calls.
  */
 #ifndef TIDEI_TRACE_DATABASE_GATE_H
 #define TIDEI_TRACE_DATABASE_GATE_H
@@ -12,7 +12,7 @@
 
 struct tidei_gate {
     pthread_mutex_t lock;
-    _Atomic unsigned holders; /* threads that wait to fork, or do */
+    _Atomic unsigned holders; /* threads that wait to fork, or are forking */
 };
 
 #define TIDEI_GATE_INITIALIZER                                                                                         \
@@ -20,7 +20,7 @@ struct tidei_gate {
         PTHREAD_MUTEX_INITIALIZER, 0                                                                                   \
     }
 
-/* Around the work. */
+/* Around the use of SQLite. */
 static inline void
 tidei_gate_enter(struct tidei_gate *gate)
 {
@@ -33,13 +33,13 @@ tidei_gate_leave(struct tidei_gate *gate)
     pthread_mutex_unlock(&gate->lock);
 }
 
-/* Within the work. */
+/* While SQLite holds no lock: let threads fork that wait for it. */
 static inline void
 tidei_gate_open(struct tidei_gate *gate)
 {
     const struct timespec pause = { 0, 20000 };
 
-    /* Relaxed here and below: the lock orders what is behind it. */
+    /* Relaxed here and below: the lock orders the data. */
     if (atomic_load_explicit(&gate->holders, memory_order_relaxed) == 0)
         return;
     pthread_mutex_unlock(&gate->lock);
@@ -48,7 +48,7 @@ tidei_gate_open(struct tidei_gate *gate)
     pthread_mutex_lock(&gate->lock);
 }
 
-/* Around fork(). Waits for some milliseconds at the most while rows are written. */
+/* Around fork(). Waits for at most some milliseconds while rows are being written. */
 static inline void
 tidei_gate_hold(struct tidei_gate *gate)
 {

@@ -1,4 +1,4 @@
-/* The name of a trace: what stands for the process, the host and the rank is replaced. */
+/* The path of a trace: expands the process id, host name and rank in it. */
 #ifndef TIDEI_TRACE_DATABASE_PATH_H
 #define TIDEI_TRACE_DATABASE_PATH_H
 
@@ -13,10 +13,10 @@
  */
 enum tide_status tidei_trace_path(const char *pattern, char **out);
 
-/* A process forked off has another path. */
+/* Whether a forked process has its own path: the pattern has %p. */
 bool tidei_trace_path_is_own(const char *pattern);
 
-/* `path` with something behind it, owned by the caller; NULL where host memory is short. */
+/* `path` with `suffix` appended, owned by the caller; NULL without host memory. */
 char *tidei_trace_path_beside(const char *path, const char *suffix);
 
 #endif

@@ -32,7 +32,7 @@ struct tidei_table {
     const char *name;
     const struct tidei_column *columns;
     unsigned column_count;
-    bool required;     /* no command reads a trace without it, with all its columns but those that were added */
+    bool required;     /* commands refuse a trace without it, or without one of its columns that are not ADDED */
     const char *names; /* of all columns: "layer_id, limit_bytes" */
 };
 
@@ -57,7 +57,7 @@ enum tidei_table_number {
 
 extern const struct tidei_table tidei_tables[TIDEI_TABLES];
 
-/* The table of that name, whatever the case of its letters, as in SQL; NULL: there is none. */
+/* The table of that name, ignoring case as SQL does; NULL if there is none. */
 const struct tidei_table *tidei_table_find(const char *name);
 
 #endif

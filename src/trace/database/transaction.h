@@ -4,10 +4,10 @@
 
 #include "src/trace/database/database.h"
 
-/* Make the virtual tables known to the connection. An SQLite result code. */
+/* Register the virtual tables with the connection. Returns an SQLite result code. */
 int tidei_database_register(struct tidei_database *database);
 
-/* Prepare every statement, once the schema is there. Errors: TIDE_EIO. */
+/* Prepare all statements; the schema must exist. Errors: TIDE_EIO. */
 enum tide_status tidei_database_prepare(struct tidei_database *database);
 
 #endif

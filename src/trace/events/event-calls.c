@@ -1,4 +1,4 @@
-/* Finds the calls of the driver that were recorded with events. */
+/* Finds the driver calls that were recorded with events. */
 #include "config.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "src/trace/events/event-calls.h"
 #include "src/trace/ring/function.h"
 
-/* The event of a step: of each row its allocation, then its free; then the frees of earlier rows. */
+/* The event of a step: for each row its allocation, then its free; after all rows, the frees of earlier rows. */
 static bool
 eventcalls_event(const struct tidei_pair *pair, size_t step, uint32_t *index, struct tidei_event_call *out)
 {
@@ -35,7 +35,7 @@ eventcalls_own(const struct tidei_record *event, struct tidei_call_part *part)
                                       .function = event->call_function };
 }
 
-/* The call in one of the records behind; false where that is none. */
+/* The call in a TEXT record after the event; false if that record is not a call. */
 static bool
 eventcalls_behind(const struct tidei_pair *pair, uint64_t index, struct tidei_call_part *part)
 {
@@ -50,7 +50,7 @@ eventcalls_behind(const struct tidei_pair *pair, uint64_t index, struct tidei_ca
     return true;
 }
 
-/* A ring file that was left behind may be damaged. */
+/* Check a call: a ring file that was left behind may be damaged. */
 static bool
 eventcalls_is_good(const struct tidei_event_call *call)
 {

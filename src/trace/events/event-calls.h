@@ -1,4 +1,4 @@
-/* The calls of the driver that were recorded with the events of a slice of the backlog, as pair.h has paired it. */
+/* Walks the driver calls that were recorded with the events of a slice of the backlog, after pair.h has paired it. */
 #ifndef TIDEI_TRACE_EVENTS_EVENT_CALLS_H
 #define TIDEI_TRACE_EVENTS_EVENT_CALLS_H
 
@@ -13,20 +13,20 @@ struct tidei_event_call {
     const struct tidei_record *event; /* borrowed from the backlog */
     uint64_t allocation_id;
     bool is_free;
-    struct tidei_call_part part; /* as good as it was recorded: a function that there is, times within the event */
+    struct tidei_call_part part; /* checked: a known function, times within the event */
 };
 
-/* Where the walk stands; all 0 before its first step. */
+/* The position of the walk; zero-initialize it. */
 struct tidei_event_calls {
-    size_t step; /* of what tidei_pair_run has found: twice the rows, then the closings */
+    size_t step; /* two for each row of tidei_pair_run (allocation, free), then one for each closing */
     unsigned part;
 };
 
-/* The next call; false where there is none. */
+/* The next call; false at the end. */
 bool tidei_event_calls_next(struct tidei_event_calls *walk, const struct tidei_pair *pair,
                             struct tidei_event_call *out);
 
-/* Whether an event of the slice has ended after `ticks`. */
+/* Whether an event of the slice ended after `ticks`. */
 bool tidei_event_calls_any_after(const struct tidei_pair *pair, uint64_t ticks);
 
 #endif

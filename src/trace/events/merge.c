@@ -1,10 +1,10 @@
 /*
- * Takes records from the rings, in the order of their times, into the filling half of the backlog.
+ * Moves records from the rings into the filling half of the backlog, in the order of their times.
  *
- * A kill between any two instructions must leave each record in exactly one place. The truth is `published`, one
- * word that says how many records the filling half has. For each ring that gives records, the number of the coming
- * publication and the tail after it are written first (in that order), then `published`, then the tail itself.
- * Who comes after the process takes next_tail where its publication has happened, else tail.
+ * A kill between any two instructions must leave each record in exactly one place. The authority is `published`, one
+ * word with the number of records in the filling half. For each ring that gave records, the merge first writes
+ * next_publish (the number of the coming publication) and then next_tail (the tail after it). Then it writes
+ * `published`, and last the tails. A recovery resumes at next_tail if that publication has happened, else at the tail.
  */
 #include "config.h"
 
@@ -33,7 +33,7 @@ tidei_merge_free(struct tidei_merge *merge)
     free(merge);
 }
 
-/* Where the writer goes on in a ring: the tail, or the one that a publication has made good. */
+/* Where to continue in a ring: at the tail, or after a kill at next_tail if its publication has happened. */
 static uint64_t
 merge_tail(const struct tidei_merge *merge, const struct tidei_ring *ring)
 {
@@ -45,8 +45,8 @@ merge_tail(const struct tidei_merge *merge, const struct tidei_ring *ring)
 }
 
 /*
- * The earliest tick that the ring can still bring, as far as `open` tells; a record that has been open for too long
- * is not waited for, and will be late.
+ * The earliest tick that the ring's next record can have, by `open`. A record that has been open for too long is not
+ * waited for; it will count as late.
  */
 static uint64_t
 merge_bound(struct tidei_merge *merge, uint32_t index, uint64_t open, uint64_t now)
@@ -64,7 +64,7 @@ merge_bound(struct tidei_merge *merge, uint32_t index, uint64_t open, uint64_t n
     }
     if (ns - merge->open_since_ns[index] > TIDEI_TEST_LIMIT(patience_ns, TIDEI_MERGE_PATIENCE_NS))
         return now;
-    /* The record may have the very tick at which its call began, and `open` is one more where that was even. */
+    /* The record's tick may equal the one at which its call began; `open` is that tick | 1, so one more if even. */
     return open - 1 < now ? open - 1 : now;
 }
 
@@ -78,7 +78,7 @@ merge_barrier(struct tidei_merge *merge)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* Find the rings that have records, and the tick up to which they may be merged. Returns how many rings. */
+/* Find the rings that have records, and the tick before which they may be merged. Returns the number of rings. */
 static uint32_t
 merge_look(struct tidei_merge *merge)
 {
@@ -88,13 +88,13 @@ merge_look(struct tidei_merge *merge)
     TIDEI_TEST_POINT("merge.look");
     now = merge->post_mortem ? UINT64_MAX : tidei_clock_ticks(merge->tsc);
     merge->watermark = now;
-    /* See producer.h: a thread that is seen with open == 0 behind this barrier reads its clock after `now`. */
+    /* See producer.h: a thread whose `open` is read as 0 after this barrier will read its clock after `now`. */
     merge_barrier(merge);
-    /* Behind the barrier, too: a ring that is not counted yet gets its first record after `now`. */
+    /* After the barrier, too: a ring that is not counted yet gets its first record after `now`. */
     rings = atomic_load_explicit(&merge->file->header->ring_count, memory_order_acquire);
     for (uint32_t i = 0; i < rings; i++) {
         struct tidei_ring *ring = merge->file->rings[i];
-        /* Pair with the releases in producer.h, in the reverse of their order: open, head. */
+        /* These pair with the releases in producer.h, in reverse order: first open, then head. */
         uint64_t open = merge->post_mortem ? 0 : atomic_load_explicit(&ring->open, memory_order_acquire);
         uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
         uint64_t tail = merge_tail(merge, ring);
@@ -127,7 +127,7 @@ merge_at(const struct tidei_merge *merge, const struct tidei_merge_cursor *curso
     return merge_at_offset(merge, cursor, 0);
 }
 
-/* The record's tick. Below the watermark of a recovery, also in a damaged file: it must come to an end. */
+/* The record's tick, clamped below the watermark of a recovery: else a damaged file could stop it from ending. */
 static uint64_t
 merge_ticks(const struct tidei_merge *merge, const struct tidei_merge_cursor *cursor)
 {
@@ -171,7 +171,7 @@ merge_room(struct tidei_merge *merge, uint64_t records)
     return true;
 }
 
-/* Copy the record at the cursor, with its text. False where the half is full. */
+/* Copy the record at the cursor, with its text. False if the half is full. */
 static inline bool
 merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
 {
@@ -179,7 +179,7 @@ merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
     uint64_t records = 1;
     struct tidei_record *to;
 
-    /* In a damaged file there may be less than was said. */
+    /* A damaged file may have fewer text records than text_records says. */
     while (records <= from->text_records && records < cursor->head - cursor->position &&
            merge_at_offset(merge, cursor, records)->kind == TIDEI_RECORD_TEXT)
         records++;
@@ -190,7 +190,7 @@ merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
     to->text_records = (uint16_t)(records - 1);
     to->ticks = cursor->ticks;
     if (to->ticks < merge->last_ticks) {
-        /* When its call began stays, by which frees are paired. */
+        /* Keep the time at which its call began: frees are paired by it. */
         to->duration_ticks += merge->last_ticks - to->ticks;
         to->ticks = merge->last_ticks;
         merge->late++;
@@ -206,8 +206,8 @@ merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
 }
 
 /*
- * Copy from the first cursor as long as it has the earliest record and that is before the watermark. False where
- * nothing more can be merged.
+ * Copy from the first cursor while it has the earliest record, and that is before the watermark. False if nothing more
+ * can be merged.
  */
 static bool
 merge_run(struct tidei_merge *merge, uint32_t *count)
@@ -240,7 +240,7 @@ merge_run(struct tidei_merge *merge, uint32_t *count)
     return *count != 0;
 }
 
-/* Make good what was copied; see the top of this file. */
+/* Publish the copied records; see the top of this file. */
 static void
 merge_publish(struct tidei_merge *merge, uint32_t rings)
 {
@@ -316,7 +316,7 @@ tidei_merge_seal(struct tidei_merge *merge)
     unsigned next = 1 - full;
     uint64_t epoch = header->halves[full].epoch;
 
-    /* In this order: a half is never taken for filled with records of an older epoch. */
+    /* In this order, so that after a kill old records never count as the new epoch's. */
     header->halves[full].count = merge->count;
     header->halves[next].count = 0;
     atomic_signal_fence(memory_order_seq_cst);

@@ -1,14 +1,14 @@
 /*
  * Finds for each free the allocation that it ends.
  *
- * Records come in the order in which calls returned, so an address that comes back at once may be allocated by one
- * thread before the free of another thread has returned: then two allocations of one address stand in the table.
- * A free belongs to the latest allocation that was there when its call began: the contract says that a layer
- * forgets an address before it calls upstream, so of one address everything happens in this order: allocated (its
- * call returned), freed (its call began), allocated again (its call returned).
+ * Records come in the order in which calls returned. So one thread may be allocated an address before another thread's
+ * free of it has returned; the table then has two allocations at that address. A free belongs to the latest allocation
+ * that existed when the free's call began. For by contract a layer forgets an address before it calls upstream, and so
+ * an address goes through these events in order: allocation (its call returned), free (its call began), next
+ * allocation (its call returned).
  *
- * Where the clock is coarse, all of that may have one tick, and records of one tick come in the order of the rings.
- * Then the earlier of two allocations is freed first, and a free may come before the allocation that it ends.
+ * With a coarse clock these events may have the same tick, and records of one tick come in the order of the rings. Then
+ * the earlier of two allocations is freed first, and a free may come before the allocation that it ends.
  */
 #include "config.h"
 
@@ -20,7 +20,7 @@
 
 #define PAIR_LIVE 0x80000000u
 
-/* How many records ahead the table is asked for. */
+/* How many records ahead the table is prefetched. */
 #define PAIR_AHEAD 12
 
 struct tidei_pair *
@@ -67,7 +67,7 @@ pair_record(const struct tidei_pair *pair, uint32_t index)
     return tidei_half_record(pair->file, pair->half, index);
 }
 
-/* When the allocation that a table entry stands for was made. */
+/* The tick of a table entry's allocation. */
 static uint64_t
 pair_ticks(const struct tidei_pair *pair, uint32_t value)
 {
@@ -77,8 +77,8 @@ pair_ticks(const struct tidei_pair *pair, uint32_t value)
 }
 
 /*
- * A free of the same tick and size that found nothing belongs to this allocation, which is that of the latest row:
- * its ring came first. True where there is one.
+ * Pair the latest row with an unmatched free of the same tick and size, if there is one: the free's ring came first.
+ * Returns whether there was.
  */
 static bool
 pair_freed_before(struct tidei_pair *pair, const struct tidei_record *record)
@@ -119,7 +119,7 @@ pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
     if (!tidei_lives_add(&pair->lives, record->address, record->layer, (uint32_t)pair->row_count))
         pair->no_memory = true;
     if (record->address == 0)
-        record->call_span = pair->lives.last_null_id; /* it has no call there: see tidei_producer_event_calls */
+        record->call_span = pair->lives.last_null_id; /* free for this use: see tidei_call_capture_fits */
 }
 
 static uint64_t
@@ -130,7 +130,7 @@ pair_size(const struct tidei_pair *pair, uint32_t value)
     return pair_record(pair, pair->rows[value - 1].alloc)->size;
 }
 
-/* Allocations are numbered in the order of their times, also where these are the same. */
+/* Ids are in the order of times, and they order allocations of the same tick, too. */
 static uint64_t
 pair_id(const struct tidei_pair *pair, uint32_t value)
 {
@@ -139,15 +139,15 @@ pair_id(const struct tidei_pair *pair, uint32_t value)
     return pair->first_id + value - 1;
 }
 
-/* What a free is compared with. */
+/* The context of pair_is_better. */
 struct pair_free {
     const struct tidei_pair *pair;
     const struct tidei_record *record;
 };
 
 /*
- * Of two allocations of one address, whether a free belongs to the first: it has the size that is freed and the other
- * one has not, or it is the later one of those before the free began, or the earlier one where neither was.
+ * Whether a free belongs to allocation `one` rather than `other` at the same address. If only one of them has the freed
+ * size, it is that one. Else it is the later of those made before the free began, or the earlier if neither was.
  */
 static bool
 pair_is_better(const void *context, uint32_t one, uint32_t other)
@@ -246,19 +246,19 @@ tidei_pair_run(struct tidei_pair *pair, unsigned half, uint64_t from, uint64_t e
         if (i + PAIR_AHEAD < end) {
             const struct tidei_record *ahead = pair_record(pair, (uint32_t)(i + PAIR_AHEAD));
 
-            /* Where 100,000 live, the table's lines are in no cache by themselves. */
+            /* With 100,000 live allocations the table does not stay in the cache. */
             tidei_map_prefetch(&pair->lives.by_address, ahead->address, ahead->layer);
         }
         pair_one(pair, (uint32_t)i);
     }
     pair->next_id += pair->row_count;
-    /* Neighbours in the file are then written together: a third of the time of random order. */
+    /* Sorted, neighbours in the file are written together: this takes a third of the time of random order. */
     if (pair->closing_count > 1)
         qsort(pair->closings, pair->closing_count, sizeof(*pair->closings), pair_by_id);
     return !pair->no_memory;
 }
 
-/* A slot for a live allocation; UINT32_MAX where host memory is short. */
+/* A slot for a live allocation; UINT32_MAX without host memory. */
 static uint32_t
 pair_live_slot(struct tidei_pair *pair)
 {

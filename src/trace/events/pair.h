@@ -1,6 +1,6 @@
 /*
- * Turns a half of the backlog, records in the order of time, into rows of whole lives: numbers allocations and finds
- * for each free the allocation that it ends, in this half or in one of before.
+ * Pairs the records of a half of the backlog, which are in the order of time, into one row for each allocation: numbers
+ * the allocations, and finds for each free the allocation that it ends, in this half or an earlier one.
  */
 #ifndef TIDEI_TRACE_EVENTS_PAIR_H
 #define TIDEI_TRACE_EVENTS_PAIR_H
@@ -14,16 +14,16 @@
 
 #define TIDEI_NO_FREE UINT32_MAX
 
-/* A new row: indices of the two records in the half. */
+/* A new row: the indices of its two records in the half. */
 struct tidei_row {
     uint32_t alloc;
-    uint32_t free; /* TIDEI_NO_FREE while it lives, and for a failure */
+    uint32_t free; /* TIDEI_NO_FREE while it lives, and for a failed allocation */
 };
 
-/* An allocation of an earlier half that lives, as its row has it. */
+/* A live allocation of an earlier half, with the values of its row. */
 struct tidei_live {
     uint64_t id;
-    uint64_t ticks; /* where the trace was taken up again, what its nanosecond comes to */
+    uint64_t ticks; /* in a recovery: converted back from alloc_ns */
     uint64_t alloc_ns;
     uint64_t alloc_duration_ns;
     uint64_t address;
@@ -34,10 +34,10 @@ struct tidei_live {
     uint32_t callstack;
     uint16_t layer;
     uint8_t alignment_log2;
-    uint32_t next_free; /* of the slots that are not in use */
+    uint32_t next_free; /* the next slot that is not in use */
 };
 
-/* A free in this half that ends a live allocation of an earlier one. */
+/* A free in this half that ends an allocation of an earlier half. */
 struct tidei_closing {
     uint64_t id;
     uint32_t live;
@@ -53,7 +53,7 @@ struct tidei_index_list {
 
 struct tidei_pair {
     struct tidei_ringfile *file;
-    struct tidei_lives lives; /* numbered by row + 1, or PAIR_LIVE | index of `live` */
+    struct tidei_lives lives; /* numbers are row + 1, or PAIR_LIVE | index into `live` */
     struct tidei_live *live;
     size_t live_capacity;
     uint32_t live_free; /* first slot not in use; UINT32_MAX: none */
@@ -62,34 +62,34 @@ struct tidei_pair {
     uint64_t next_id;
     bool no_memory;
 
-    /* Of the part of a half that was paired last. */
+    /* The result of the latest tidei_pair_run. */
     unsigned half;
-    uint64_t end; /* of the part */
+    uint64_t end; /* of the records that were paired */
     uint64_t first_id;
     struct tidei_row *rows;
     size_t row_count;
     size_t row_capacity;
-    struct tidei_closing *closings; /* in the order of id once paired */
+    struct tidei_closing *closings; /* sorted by id */
     size_t closing_count;
     size_t closing_capacity;
-    struct tidei_index_list unmatched; /* frees of nothing that is known */
-    struct tidei_index_list odd;       /* frees that were refused, or named another size */
-    struct tidei_index_list other;     /* records that are no allocations and no frees */
+    struct tidei_index_list unmatched; /* frees of no known allocation */
+    struct tidei_index_list odd;       /* frees that were refused, or gave another size */
+    struct tidei_index_list other;     /* records that are neither allocations nor frees */
 };
 
 struct tidei_pair *tidei_pair_new(struct tidei_ringfile *file);
 void tidei_pair_free(struct tidei_pair *pair);
 
-/* Pair the records from `from` to before `end` of a half. False where host memory is short. */
+/* Pair the records [from, end) of a half. False without host memory. */
 bool tidei_pair_run(struct tidei_pair *pair, unsigned half, uint64_t from, uint64_t end);
 
 /*
- * Keep a row that still lives beyond its half. `live` has all its fields but next_free; `row` is its index, or
- * SIZE_MAX for one that comes from the trace itself. False where host memory is short.
+ * Keep a live allocation beyond its half. The caller sets all fields of `live` but next_free. `row` is the index of its
+ * row, or SIZE_MAX if it was loaded from the trace. False without host memory.
  */
 bool tidei_pair_keep(struct tidei_pair *pair, const struct tidei_live *live, size_t row);
 
-/* The half is committed: forget what its frees have ended. */
+/* After the commit: forget the earlier allocations that the frees have ended. */
 void tidei_pair_forget_closed(struct tidei_pair *pair);
 
 #endif

@@ -1,11 +1,11 @@
-/* Turns ticks into nanoseconds of a trace. */
+/* Converts ticks to nanoseconds of a trace. */
 #include "config.h"
 
 #include <string.h>
 
 #include "src/trace/events/timeline.h"
 
-/* 146 years: a later time comes from a damaged record, and sums of times have room below 2^63. */
+/* 146 years: only a damaged record has a later time, and a sum of two such times fits below 2^63. */
 #define TIMELINE_NS_MAX ((uint64_t)1 << 62)
 
 void
@@ -32,7 +32,7 @@ tidei_timeline_ns(const struct tidei_timeline *timeline, uint64_t ticks)
     const struct tidei_clock_line *line = &timeline->line;
     uint64_t ns;
 
-    /* A tick has one nanosecond, whichever half it is written with: else lives of one address might overlap. */
+    /* A tick has the same nanosecond in every half: else lifetimes at one address might overlap. */
     for (unsigned i = 0; ticks < line->base.ticks && i < timeline->before_count; i++)
         line = &timeline->before[i];
     ns = tidei_timeline_since_start(timeline, tidei_clock_ns(line, ticks));

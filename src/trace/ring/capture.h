@@ -1,9 +1,10 @@
 /*
- * Where a thread's calls of the driver are put while a `log` waits for them: CUPTI calls back on the thread itself, at
- * the beginning and the end of each, so that a call lies within the event of its thread and needs no other tie.
+ * Collects a thread's driver calls while a `log` layer waits for them. CUPTI calls back on the calling thread, at the
+ * beginning and the end of each driver call. So a call belongs to the event that its thread is in, and no identifier
+ * is needed to match the two.
  *
- * An event that made one call, as nearly all do, ends with that call: the clock is read for both at once. So that the
- * record may have that time, it is opened (producer.h) before the clock is read at the end of the call, not after it.
+ * Nearly every event makes one driver call, and ends with it: one clock reading then serves both. For the record to
+ * carry that reading, it must be opened (see producer.h) before the clock is read at the end of the call.
  */
 #ifndef TIDEI_TRACE_RING_CAPTURE_H
 #define TIDEI_TRACE_RING_CAPTURE_H
@@ -14,25 +15,23 @@
 #include "src/trace/ring/producer.h"
 #include "src/trace/ring/record.h"
 
-/* The most calls of one event: the driver's base makes a few at the most. More are counted as lost. */
+/* Upper bound of the calls of one event; the driver base makes only a few. Calls beyond it are counted as lost. */
 #define TIDEI_CALLS_MOST 16
 
-/* What few events need; see callslot.c. */
+/* State that few events need; see capture.c. */
 struct tidei_call_more;
 
-/*
- * A thread's part: one cache line, but for the last two.
- */
+/* A thread's part. All but the last two fields lie in one cache line. */
 struct tidei_call_capture {
-    uint32_t armed;      /* logs that wait, one within the other; TIDEI_CALL_WITHIN: there was a second */
-    uint16_t depth;      /* of calls that have begun: one of the runtime makes calls of the driver */
-    uint16_t count;      /* of calls that have ended while a log waits */
-    uint32_t generation; /* of CUPTI's use, that `depth` belongs to */
-    uint32_t os_tid;     /* of the thread; 0: not asked for yet */
-    const struct tidei_session *session; /* of the outermost log that waits; never followed */
-    const struct tidei_producer *joined; /* of that log, where its event may end with its first call; else NULL */
-    struct tidei_call_part first;        /* of the calls */
-    uint64_t entered;                    /* ticks: of a call that is not the first */
+    uint32_t armed;                      /* nested logs that wait; TIDEI_CALL_WITHIN is set once a second one waited */
+    uint16_t depth;                      /* calls begun and not ended: a runtime call makes driver calls inside */
+    uint16_t count;                      /* calls that have ended while a log waits */
+    uint32_t generation;                 /* the CUPTI subscription that `depth` belongs to */
+    uint32_t os_tid;                     /* of the thread; 0: not asked for yet */
+    const struct tidei_session *session; /* of the outermost waiting log; never dereferenced */
+    const struct tidei_producer *joined; /* of that log, if its event may end with its first call; else NULL */
+    struct tidei_call_part first;        /* the first of the calls */
+    uint64_t entered;                    /* ticks at which a later call began */
     struct tidei_call_more *more;        /* owned; NULL until it is needed */
 };
 
@@ -40,44 +39,44 @@ struct tidei_call_capture {
 
 TIDEI_THREAD_PART(tidei_call_capture, capture, struct tidei_call_capture);
 
-/* The slow sides of the next two, where a log of another trace, or above another base, waits already. */
+/* The slow paths of arm and disarm below, for a thread on which another log already waits (another trace or base). */
 void tidei_call_capture_arm_within(struct tidei_call_capture *slot, const struct tidei_session *session);
 void tidei_call_capture_disarm_within(struct tidei_call_capture *slot);
 
-/* Whether a log of that trace waits for the calls of this thread. */
+/* Whether a log of that trace waits for this thread's calls. */
 bool tidei_call_capture_waits(const struct tidei_call_capture *slot, const struct tidei_session *session);
 
-/* Put a call behind those that are there; false where there is no room. */
+/* Append a call; false without room. */
 bool tidei_call_capture_add(struct tidei_call_capture *slot, const struct tidei_call_part *call);
 
-/* The calls that the innermost log is to record: those that no log of its trace has that lies within it. */
+/* The calls that the innermost log records: those that no log of the same trace nested in it has recorded. */
 unsigned tidei_call_capture_take(const struct tidei_call_capture *slot, struct tidei_call_part out[TIDEI_CALLS_MOST]);
 
-/* The thread ends, or has been forked off: no log of it waits. */
+/* Reset the thread's state, when it ends or after fork(): none of its logs waits any more. */
 void tidei_call_capture_forget(void);
 
 /*
- * From here on the calls of this thread belong to the event that begins now. It may be `joined` with a call that is all
- * that takes time in it: where the layers in between are quick, and producer->plain.
+ * Begin an event: this thread's calls belong to it until tidei_call_capture_disarm. With `joined` the event may end at
+ * the same clock reading as its only call. That requires producer->plain, and fast layers between log and driver.
  */
 static inline struct tidei_call_capture *
 tidei_call_capture_arm(const struct tidei_producer *producer, bool joined)
 {
-    struct tidei_call_capture *slot = tidei_call_capture(tidei_thread); /* the thread's own, as it has a producer */
+    struct tidei_call_capture *slot = tidei_call_capture(tidei_thread); /* its own object, since it has a producer */
 
     if (__builtin_expect(slot->armed != 0, 0)) {
         tidei_call_capture_arm_within(slot, producer->session);
         return slot;
     }
     slot->armed = 1;
-    slot->depth = 0; /* nobody allocates through a log within a call of the driver */
+    slot->depth = 0; /* no driver call allocates through a log */
     slot->count = 0;
     slot->session = producer->session;
     slot->joined = joined ? producer : NULL;
     return slot;
 }
 
-/* The event is over, and its calls have been taken. */
+/* End the event, once its calls have been taken. */
 static inline void
 tidei_call_capture_disarm(struct tidei_call_capture *slot)
 {
@@ -90,8 +89,9 @@ tidei_call_capture_disarm(struct tidei_call_capture *slot)
 }
 
 /*
- * The end of the first call is read: that of the event, too. Its record is opened before, as every other is before the
- * clock is read for it. Should something else be recorded until then, that closes the ring, and the event has its own.
+ * Read the clock at the end of the first call, which is the end of the event, too. As for every record, the ring is
+ * opened first. If anything else is recorded before the event is, it closes the ring, and the event reads the clock
+ * again.
  */
 static inline uint64_t
 tidei_call_capture_open(const struct tidei_call_capture *slot)
@@ -108,16 +108,16 @@ tidei_call_capture_is_open(const struct tidei_call_capture *slot, const struct t
            atomic_load_explicit(&ring->open, memory_order_relaxed) == (slot->first.start | 1);
 }
 
-/* There is another call: the event has an end of its own after all. */
+/* A second call begins: the event does not end with its first call. */
 static inline void
 tidei_call_capture_close(const struct tidei_call_capture *slot)
 {
-    /* Pairs with the acquire in the merge, which finds nothing new. */
+    /* Pairs with the acquire in the merge, which finds no new record. */
     if (slot->joined != NULL && slot->armed == 1)
         atomic_store_explicit(&slot->joined->ring->open, 0, memory_order_release);
 }
 
-/* Whether the one call of an event, or none, fits into its record: see tidei_record. */
+/* Whether the event has no call, or one that fits into the event's own record: see struct tidei_record. */
 static inline bool
 tidei_call_capture_fits(const struct tidei_call_capture *slot, uint64_t begin, uint64_t address)
 {
@@ -127,19 +127,17 @@ tidei_call_capture_fits(const struct tidei_call_capture *slot, uint64_t begin, u
         return false;
     if (slot->count == 0)
         return true;
-    /* The writer needs the place for its own where there is no address. */
+    /* Without an address, the writer uses call_span for its own purpose (see pair.c). */
     return slot->count == 1 && (call->result | (int32_t)call->correlation) == 0 && address != 0 &&
            call->start >= begin && call->start - begin <= UINT16_MAX && call->end - call->start <= UINT16_MAX;
 }
 
-/* The slow side of the next one: each call in a record of its own behind the event's. */
+/* The slow path of tidei_producer_event_calls: each call gets its own record after the event's. */
 void tidei_producer_event_calls_behind(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size,
                                        uint64_t stream, uint64_t word, uint32_t callstack, bool settled,
                                        const struct tidei_call_capture *slot);
 
-/*
- * tidei_producer_event for an event whose thread's calls of the driver have been collected: they are recorded with it.
- */
+/* As tidei_producer_event, and records the driver calls that were captured during the event. */
 static inline __attribute__((always_inline)) void
 tidei_producer_event_calls(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size,
                            uint64_t stream, uint64_t word, uint32_t callstack, bool settled, bool plain,

@@ -1,4 +1,4 @@
-/* The clock of a trace: ticks on the calling thread, nanoseconds in the file. */
+/* The clock of a trace: threads record ticks, the trace file has nanoseconds. */
 #ifndef TIDEI_TRACE_RING_CLOCK_H
 #define TIDEI_TRACE_RING_CLOCK_H
 
@@ -15,7 +15,7 @@
 #define TIDEI_HAVE_TSC 0
 #endif
 
-/* One moment on both clocks. */
+/* One moment, read on both clocks. */
 struct tidei_clock_sample {
     uint64_t ticks;
     uint64_t ns; /* CLOCK_MONOTONIC */
@@ -30,7 +30,7 @@ tidei_monotonic_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Now, in ticks: of the TSC, or nanoseconds. */
+/* The time now, in TSC ticks or, without `tsc`, in nanoseconds. */
 static inline uint64_t
 tidei_clock_ticks(bool tsc)
 {
@@ -49,9 +49,9 @@ tidei_clock_ticks(bool tsc)
 }
 
 /*
- * Wait until all that stands before has been done, as far as this thread can see: the processor reads the TSC out of
- * order otherwise, before an upstream's lock was taken or a pointer was received from another thread (Intel SDM vol. 2,
- * RDTSC; 40 cycles too early were measured, and some lives of one address that overlapped). 6 to 10 ns on an EPYC.
+ * Wait until all earlier instructions have completed. Otherwise the processor may read the TSC out of order, before an
+ * upstream took its lock or before a pointer arrived from another thread (Intel SDM vol. 2, RDTSC). Readings 40 cycles
+ * too early were measured, with overlapping lifetimes at one address. Costs 6 to 10 ns on an EPYC.
  */
 static inline void
 tidei_clock_settle(void)
@@ -61,9 +61,7 @@ tidei_clock_settle(void)
 #endif
 }
 
-/*
- * Now, in ticks, where no other thread may see it earlier than what this one has seen of others: clock_gettime is so.
- */
+/* The time now, never earlier than times from other threads that this thread has seen. clock_gettime ensures that. */
 static inline uint64_t
 tidei_clock_ticks_settled(bool tsc)
 {
@@ -72,26 +70,26 @@ tidei_clock_ticks_settled(bool tsc)
     return tidei_clock_ticks(tsc);
 }
 
-/* The TSC of this machine runs at one rate on all cores, through sleep states too. */
+/* Whether this machine's TSC runs at one rate on all cores, in sleep states, too. */
 bool tidei_clock_tsc_is_invariant(void);
 
-/* Read both clocks as close together as can be had: the best of a few tries. */
+/* Read both clocks as close together as possible: the best of a few tries. */
 struct tidei_clock_sample tidei_clock_sample_now(bool tsc);
 
 /*
- * A straight line through samples: ns = base.ns + (ticks - base.ticks) * ns_per_tick. Lines from one sample to the
- * next make a clock that is continuous, monotone, and right to the noise of a sample however long the trace.
+ * A straight line through two samples: ns = base.ns + (ticks - base.ticks) * ns_per_tick. Lines from each sample to the
+ * next make a clock that is continuous, monotone, and exact to the noise of one sample for any length of trace.
  */
 struct tidei_clock_line {
     struct tidei_clock_sample base;
     double ns_per_tick;
 };
 
-/* The line from one sample to a later one; that of `fallback` where they are one moment. */
+/* The line from one sample to a later one; its slope is the fallback if both samples are the same moment. */
 struct tidei_clock_line tidei_clock_line_between(struct tidei_clock_sample from, struct tidei_clock_sample to,
                                                  double fallback_ns_per_tick);
 
-/* A number of ticks, which may be negative, in nanoseconds; what a damaged record names stays within 73 years. */
+/* Convert a duration in ticks, possibly negative, to nanoseconds; clamped to 73 years for damaged records. */
 static inline int64_t
 tidei_clock_duration_ns(const struct tidei_clock_line *line, int64_t ticks)
 {
@@ -100,7 +98,7 @@ tidei_clock_duration_ns(const struct tidei_clock_line *line, int64_t ticks)
     return ns < 0x1p61 ? (int64_t)(ns > -0x1p61 ? ns : -0x1p61) : INT64_C(1) << 61;
 }
 
-/* The moment of a tick on CLOCK_MONOTONIC; 0 for one before that began. */
+/* The CLOCK_MONOTONIC time of a tick; 0 for a tick before that clock began. */
 static inline uint64_t
 tidei_clock_ns(const struct tidei_clock_line *line, uint64_t ticks)
 {
@@ -109,7 +107,7 @@ tidei_clock_ns(const struct tidei_clock_line *line, uint64_t ticks)
     return ns > 0 ? (uint64_t)ns : 0;
 }
 
-/* The tick at a moment of CLOCK_MONOTONIC, rounded down; 0 for one before the first. */
+/* The tick at a CLOCK_MONOTONIC time, rounded down; 0 for a time before tick 0. */
 static inline uint64_t
 tidei_clock_ticks_at(const struct tidei_clock_line *line, uint64_t ns)
 {

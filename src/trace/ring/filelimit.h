@@ -1,15 +1,13 @@
-/*
- * Makes the file size limit of the process (RLIMIT_FSIZE) an error, as a full disk is, and not the end of the program.
- */
+/* Turns a write past the file size limit (RLIMIT_FSIZE) into an error, as on a full disk, where it would kill. */
 #ifndef TIDEI_TRACE_RING_FILELIMIT_H
 #define TIDEI_TRACE_RING_FILELIMIT_H
 
 #include <signal.h>
 
-/* Hold back SIGXFSZ on this thread; *before is for the call that lets it go. */
+/* Block SIGXFSZ on this thread; pass *before to tidei_filelimit_let_go. */
 void tidei_filelimit_hold(sigset_t *before);
 
-/* As it was before; a signal that has come in between is forgotten, unless it was held back before, too. */
+/* Restore the signal mask. A SIGXFSZ that arrived meanwhile is discarded, unless it was blocked before. */
 void tidei_filelimit_let_go(const sigset_t *before);
 
 #endif

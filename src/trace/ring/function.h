@@ -1,13 +1,13 @@
 /*
- * The functions of CUDA whose calls a trace keeps, by number. The numbers are part of the ring file's format: a new
- * function gets the next one.
+ * The CUDA functions whose calls a trace records, by number. The numbers are part of the ring file's format: a new
+ * function gets the next number.
  */
 #ifndef TIDEI_TRACE_RING_FUNCTION_H
 #define TIDEI_TRACE_RING_FUNCTION_H
 
 #include <stdbool.h>
 
-/* D(number, name, whether it frees) for the driver's, R for those of the runtime; names as CUPTI has them. */
+/* D(number, name, whether it frees) for driver functions, R for runtime functions; the names are CUPTI's. */
 #define TIDEI_FUNCTIONS(D, R)                                                                                          \
     D(1, cuMemAllocFromPoolAsync, false)                                                                               \
     D(2, cuMemAllocFromPoolAsync_ptsz, false)                                                                          \
@@ -39,10 +39,10 @@
 
 #define TIDEI_FUNCTION_MOST 256
 
-/* The name (static); NULL: there is none of that number. */
+/* The name (static); NULL for an unknown number. */
 const char *tidei_function_name(unsigned number);
 
-/* Whether it frees. */
+/* Whether the function frees memory. */
 bool tidei_function_is_free(unsigned number);
 
 #endif

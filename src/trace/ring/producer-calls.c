@@ -1,4 +1,4 @@
-/* What a calling thread records beside plain events: the driver's calls within them, and what pools hold. */
+/* Records events with several driver calls, and samples of pools. */
 #include "config.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "src/trace/ring/capture.h"
 #include "src/trace/ring/producer.h"
 
-/* The calls, each in a record of its own behind the event's. */
+/* Write the calls, each into its own record after the event's. */
 static void
 frontcalls_put(struct tidei_producer *producer, const struct tidei_call_part *calls, unsigned count)
 {
@@ -30,7 +30,7 @@ tidei_producer_event_calls_behind(struct tidei_producer *producer, uint64_t begi
     struct tidei_record *record;
     uint64_t now;
 
-    /* The first call may have opened it. Nothing is held up while this waits. Pairs with the acquire in the merge. */
+    /* The first call may have opened the ring; close it, so that a wait holds up no merge. Pairs with its acquire. */
     atomic_store_explicit(&producer->ring->open, 0, memory_order_release);
     if (producer->head + 1 + count - producer->tail > producer->mask + 1 && !tidei_producer_room(producer, 1 + count)) {
         tidei_producer_dropped(producer, address, word);
@@ -52,7 +52,7 @@ tidei_producer_sample(struct tidei_producer *producer, uint32_t layer_id, uint64
 {
     struct tidei_record *record;
 
-    /* A sample is no event: where there is no room and nobody waits, the next one says what this one would have. */
+    /* A sample may be left out without counting as lost: the next one has the newer figures. */
     if (producer->head - producer->tail > producer->mask && !tidei_producer_room(producer, 1))
         return;
     record = &producer->records[producer->head & producer->mask];

@@ -1,4 +1,4 @@
-/* Gives a thread its ring, waits or drops when that is full, and takes the ring back when the thread ends. */
+/* Assigns a ring to each thread, waits or drops events when it is full, and takes it back when the thread ends. */
 #include "config.h"
 
 #include <errno.h>
@@ -17,8 +17,8 @@
 #include "src/trace/ring/producer.h"
 
 /*
- * Tell the trace what this thread has dropped; its ring is about to be somebody else's. A kill in between counts it
- * once: by the record where that was published, by the counters where it was not. False where the recording has ended.
+ * Record how much this thread has dropped, since its ring may be reused. A kill at any point counts the drops once: by
+ * the record if it was published, by the ring's counters if not. False if the recording has ended.
  */
 static bool
 producer_report_drops(struct tidei_producer *producer)
@@ -31,7 +31,7 @@ producer_report_drops(struct tidei_producer *producer)
     record.stream = atomic_load_explicit(&ring->dropped_marks, memory_order_relaxed);
     if (record.address + record.size + record.stream == 0)
         return true;
-    /* The releases keep the order for who comes after a kill; the writer of this process reads them at the end. */
+    /* The releases keep the order for a recovery after a kill; this process's writer reads the counters at the end. */
     atomic_store_explicit(&ring->told, producer->head + 1, memory_order_release);
     if (!tidei_producer_text(producer, &record, "", 0)) {
         atomic_store_explicit(&ring->told, 0, memory_order_release);
@@ -45,7 +45,7 @@ producer_report_drops(struct tidei_producer *producer)
     return true;
 }
 
-/* The thread ends: its rings are the writer's, where their sessions are still there. */
+/* The thread ends: leave its rings to other threads, in sessions that still exist. */
 static void
 producer_thread_ends(struct tidei_thread *thread)
 {
@@ -60,9 +60,9 @@ producer_thread_ends(struct tidei_thread *thread)
         struct tidei_session *session = tidei_session_lock_serial(producer->serial);
 
         if (session != NULL) {
-            /* A thread that ended within an allocation may have left it open: nothing will be recorded. */
+            /* A thread that ended within an allocation may have left the ring open; it will record nothing more. */
             atomic_store_explicit(&producer->ring->open, 0, memory_order_release);
-            /* Pairs with the acquire in producer_take_ring: who takes the ring goes on behind the last head. */
+            /* Pairs with the acquire in producer_take_ring: the next owner continues after the last head. */
             if (producer_report_drops(producer))
                 atomic_store_explicit(&producer->ring->state, TIDEI_RING_FREE, memory_order_release);
             pthread_mutex_unlock(&tidei_sessions.lock);
@@ -73,8 +73,8 @@ producer_thread_ends(struct tidei_thread *thread)
 }
 
 /*
- * Take a ring for this thread: of those that others have left the one that holds the least, or a new one. The
- * session's lock is held.
+ * Take a ring for this thread: of the rings that other threads have left, the one with the fewest records, else a new
+ * one. The session's lock is held.
  */
 static struct tidei_ring *
 producer_take_ring(struct tidei_session *session)
@@ -101,11 +101,11 @@ producer_take_ring(struct tidei_session *session)
     if (ring == NULL && tidei_ringfile_add_ring(file, &ring) != TIDE_OK)
         return NULL;
     ring->thread_id = ++session->next_thread_id;
-    atomic_store_explicit(&ring->state, TIDEI_RING_TAKEN, memory_order_relaxed); /* read under the lock alone */
+    atomic_store_explicit(&ring->state, TIDEI_RING_TAKEN, memory_order_relaxed); /* read only under the lock */
     return ring;
 }
 
-/* The first record of a thread says which one it is. */
+/* Record the thread's id and name, as its first record. */
 static void
 producer_introduce(struct tidei_producer *producer)
 {
@@ -117,7 +117,7 @@ producer_introduce(struct tidei_producer *producer)
     tidei_producer_text(producer, &record, name, strlen(name));
 }
 
-/* Let go of what this thread has of sessions that are gone, where that can be known without waiting. */
+/* Free this thread's producers of sessions that are gone, if the list's lock is free. */
 static void
 producer_prune(struct tidei_producers *mine)
 {
@@ -145,7 +145,7 @@ producer_new(struct tidei_session *session, uint64_t serial)
     struct tidei_producers *mine;
     struct tidei_producer *producer;
 
-    /* Without its object the thread's ring would be given back at the end of the trace only. */
+    /* Without its object the thread could not return its ring when it ends. */
     if (thread == NULL || (producer = calloc(1, sizeof(*producer))) == NULL)
         return NULL;
     mine = tidei_producers(thread);
@@ -176,9 +176,9 @@ producer_new(struct tidei_session *session, uint64_t serial)
 }
 
 /*
- * This thread's first event, as against what it has defined. With the second thread all read their clocks in order;
- * the barrier has the first one see that before this thread goes on. Where the kernel has none, they read in order
- * from the start.
+ * Called before a thread's first event (definitions do not count). From the second such thread on, all threads read
+ * their clocks in order; the barrier makes the first thread see that before this one continues. On a kernel without
+ * membarrier they read in order from the start.
  */
 static void
 producer_share(struct tidei_session *session)
@@ -191,7 +191,7 @@ producer_share(struct tidei_session *session)
     pthread_mutex_unlock(&session->lock);
 }
 
-/* The caller's call may succeed without a producer, and no thread ends while it makes one: that takes locks. */
+/* Keeps the thread's error, since the caller can do without a producer. Cancellation is off while locks are held. */
 static struct tidei_producer *
 producer_make(struct tidei_session *session, uint64_t serial)
 {
@@ -243,7 +243,7 @@ tidei_producer_find(struct tidei_session *session)
     return producer;
 }
 
-/* For what is no event, where no forked process may begin a trace of its own. */
+/* For records that are not events, and that do not make a forked process begin its own trace. */
 static struct tidei_producer *
 producer_get_recording(struct tidei_session *session)
 {
@@ -252,16 +252,16 @@ producer_get_recording(struct tidei_session *session)
     return tidei_producer_for_text(session);
 }
 
-/* Read the tail anew. */
+/* Reread the tail, and check for room. */
 static bool
 producer_has_room(struct tidei_producer *producer, uint64_t records)
 {
-    /* Pairs with the release in the merge: the writer has read the records that it gives back. */
+    /* Pairs with the release in the merge: the writer has read the records before the tail. */
     producer->tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
     return producer->head + records - producer->tail <= producer->mask + 1;
 }
 
-/* Sleep until there is room; false where the writer has stopped. */
+/* Sleep until there is room; false if the writer has stopped. */
 static bool
 producer_sleep(struct tidei_producer *producer, uint64_t records)
 {
@@ -278,7 +278,7 @@ producer_sleep(struct tidei_producer *producer, uint64_t records)
     return true;
 }
 
-/* Wait for the writer; false where it has stopped. */
+/* Wait for the writer to make room; false if it has stopped. */
 static bool
 producer_wait(struct tidei_producer *producer, uint64_t records)
 {
@@ -287,7 +287,7 @@ producer_wait(struct tidei_producer *producer, uint64_t records)
     int cancel;
     bool room;
 
-    /* Locks may be held, of the session and of the layers above: no thread ends here. */
+    /* No cancellation here: locks of the session and of the layers above may be held. */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     room = producer_sleep(producer, records);
     pthread_setcancelstate(cancel, NULL);
@@ -340,8 +340,8 @@ tidei_producer_dropped(struct tidei_producer *producer, uint64_t address, uint64
 }
 
 /*
- * The allocation that this free ends was dropped: so is the free, or it would be taken for that of an older
- * allocation at the same address.
+ * Drop the free of a dropped allocation; else it would be paired with an older allocation at the same address. Returns
+ * whether it was dropped.
  */
 bool
 tidei_producer_drops_free(struct tidei_producer *producer, uint16_t layer, uint64_t address)
@@ -352,7 +352,7 @@ tidei_producer_drops_free(struct tidei_producer *producer, uint16_t layer, uint6
     return true;
 }
 
-/* That free was refused: the allocation lives on. */
+/* The free was refused: the dropped allocation still lives. */
 void
 tidei_producer_drops_again(struct tidei_producer *producer, uint16_t layer, uint64_t address)
 {
@@ -362,7 +362,7 @@ tidei_producer_drops_again(struct tidei_producer *producer, uint16_t layer, uint
 bool
 tidei_producer_text(struct tidei_producer *producer, struct tidei_record *record, const char *text, size_t length)
 {
-    uint64_t most = producer->mask; /* records of text that the ring can hold beside the first */
+    uint64_t most = producer->mask; /* text records that the ring can hold after the first record */
     uint64_t records;
 
     most = most * TIDEI_TEXT_BYTES < TIDEI_TEXT_MAX ? most * TIDEI_TEXT_BYTES : TIDEI_TEXT_MAX;

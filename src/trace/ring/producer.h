@@ -1,12 +1,12 @@
 /*
- * What a calling thread does for an event. Wait-free while its ring has room: no lock, no
- * system call, nothing that another thread writes but the ring's tail.
+ * Records an event on the calling thread. Wait-free while the thread's ring has room: no lock, no system call, and of
+ * the data that other threads write it reads only the ring's tail.
  *
- * The order that makes the merge exact: `open` is set before the clock is read for the record, and cleared after
- * the record is published. The writer reads its own clock, has every thread pass a barrier, and then reads `open`
- * of each ring. A thread that it sees with open == 0 reads its clock later than the writer did; so the writer may
- * merge everything up to its own reading. The barrier is membarrier(2) on the writer's side, which costs this side
- * nothing; where the kernel has none, this side pays a full fence.
+ * Order, on which the exactness of the merge rests: the producer sets `open` before it reads the clock for a record,
+ * and clears `open` after it has published the record. The writer reads its own clock, runs a barrier in all threads,
+ * and then reads `open` of each ring. If it finds open == 0, that thread's next clock reading is later than the
+ * writer's; so the writer may merge everything up to its own reading. The barrier is membarrier(2) on the writer's
+ * side, at no cost to the producer; on a kernel without membarrier the producer pays a full fence.
  */
 #ifndef TIDEI_TRACE_RING_PRODUCER_H
 #define TIDEI_TRACE_RING_PRODUCER_H
@@ -22,25 +22,25 @@
 #include "src/trace/ring/session.h"
 #include "src/trace/ring/ringfile.h"
 
-/* What one thread has of one session. Private to the thread. */
+/* One thread's access to one session. Private to the thread. */
 struct tidei_producer {
     struct tidei_record *records;
     struct tidei_ring *ring;
     uint64_t head;
-    uint64_t tail; /* as last seen */
+    uint64_t tail; /* the ring's tail, as last read */
     uint64_t mask;
     uint32_t thread_id;
     bool tsc;
     bool fence;
     bool drop;
-    bool plain; /* tsc, and neither fence nor drop: nothing more to ask in the course of an event */
+    bool plain; /* tsc, and neither fence nor drop: an event needs no further checks */
     bool has_events;
     uint64_t serial;
     struct tidei_session *session;
     struct tidei_producer *next;
 };
 
-/* A thread's producers by the session's slot; right only where the serials agree. */
+/* A thread's producers, indexed by the session's slot; an entry is valid only if the serials are equal. */
 #define TIDEI_PRODUCER_SLOTS 8
 
 struct tidei_producer_slot {
@@ -48,22 +48,22 @@ struct tidei_producer_slot {
     struct tidei_producer *producer;
 };
 
-/* A thread's part: what it has of sessions. */
+/* A thread's part: its producers. */
 struct tidei_producers {
     struct tidei_producer_slot slots[TIDEI_PRODUCER_SLOTS];
-    struct tidei_producer *list; /* owned; all of this thread */
+    struct tidei_producer *list; /* owned; all producers of this thread */
 };
 
 TIDEI_THREAD_PART(tidei_producers, producers, struct tidei_producers);
 
-/* The slow side of the functions below. */
+/* The slow paths of the functions below. */
 struct tidei_producer *tidei_producer_find(struct tidei_session *session);
 bool tidei_producer_room(struct tidei_producer *producer, uint64_t records);
 void tidei_producer_dropped(struct tidei_producer *producer, uint64_t address, uint64_t word);
 bool tidei_producer_drops_free(struct tidei_producer *producer, uint16_t layer, uint64_t address);
 void tidei_producer_drops_again(struct tidei_producer *producer, uint16_t layer, uint64_t address);
 
-/* This thread's producer of a session; NULL where the session records no more. */
+/* This thread's producer of a session; NULL if the session does not record, or the thread gets no ring. */
 static inline struct tidei_producer *
 tidei_producer_get(struct tidei_session *session)
 {
@@ -74,10 +74,10 @@ tidei_producer_get(struct tidei_session *session)
     return tidei_producer_find(session);
 }
 
-/* The same for what is no event: definitions and marks. */
+/* The same, for records that are not events: definitions and marks. */
 struct tidei_producer *tidei_producer_for_text(struct tidei_session *session);
 
-/* In these functions `plain` is producer->plain: a constant in the code of a caller that has asked once for all. */
+/* `plain` is producer->plain in these functions. A caller that has tested it once passes a constant. */
 static inline uint64_t
 tidei_producer_ticks(const struct tidei_producer *producer, bool plain)
 {
@@ -85,9 +85,9 @@ tidei_producer_ticks(const struct tidei_producer *producer, bool plain)
 }
 
 /*
- * The moment at which a free begins: after the allocation, whichever thread that was made on. While one thread alone
- * records there is nothing to wait for: its own readings are in order, and producer_share stops it before another's
- * first event.
+ * The time at which a free begins: after its allocation, whichever thread made that. While only one thread records, its
+ * own readings are in order, and no wait is needed. Before a second thread's first event, producer_share makes the
+ * first thread see `many`.
  */
 static inline uint64_t
 tidei_producer_ticks_settled(const struct tidei_producer *producer, bool plain)
@@ -97,11 +97,11 @@ tidei_producer_ticks_settled(const struct tidei_producer *producer, bool plain)
     return tidei_producer_ticks(producer, plain);
 }
 
-/* Have the record at `head` begin: nothing later than `since` is merged until tidei_producer_publish. */
+/* Begin the record at `head`: until tidei_producer_publish the writer merges nothing later than `since`. */
 static inline void
 tidei_producer_open(const struct tidei_producer *producer, struct tidei_ring *ring, uint64_t since, bool plain)
 {
-    /* Read by the merge with acquire; ordered before the clock by the writer's membarrier or by this fence. */
+    /* The merge reads it with acquire. The writer's membarrier, or the fence below, orders it before the clock. */
     atomic_store_explicit(&ring->open, since | 1, memory_order_relaxed);
     if (!plain && producer->fence) {
         atomic_thread_fence(memory_order_seq_cst);
@@ -116,16 +116,16 @@ tidei_producer_publish(struct tidei_producer *producer, struct tidei_ring *ring,
 {
     TIDEI_TEST_POINT("producer.before-publish");
     producer->head += records;
-    /* Pairs with the acquire of head in the merge: the records are there before they are counted. */
+    /* Pairs with the acquire of head in the merge: the records are written before they are counted. */
     atomic_store_explicit(&ring->head, producer->head, memory_order_release);
     TIDEI_TEST_POINT("producer.before-close");
-    /* Pairs with the acquire of open in the merge: who sees 0 sees the head of before. */
+    /* Pairs with the acquire of open in the merge: a reader of this 0 sees the head stored above. */
     atomic_store_explicit(&ring->open, 0, memory_order_release);
 }
 
 /*
- * What is known of an event before its time. Each field is stored once, in place: a record that is put together on the
- * stack and copied is slower on a Xeon, which waits for narrow stores to be done before it loads them as one vector.
+ * Fill in all fields of an event but its times. Each field is stored once, in place. Building the record on the stack
+ * and copying it is slower on a Xeon, which must finish the narrow stores before it can load them as one vector.
  */
 static inline __attribute__((always_inline)) void
 tidei_producer_fill(const struct tidei_producer *producer, struct tidei_record *record, uint64_t address, uint64_t size,
@@ -141,9 +141,9 @@ tidei_producer_fill(const struct tidei_producer *producer, struct tidei_record *
 }
 
 /*
- * Record an allocation or a free whose call began at `begin` and has just returned; `word` is tidei_record_word of it,
- * `callstack` 0 where it has none. An allocation is `settled`: its life begins after the free that gave its address
- * back, on whichever thread.
+ * Record an allocation or a free whose call began at `begin` and has just returned. `word` comes from
+ * tidei_record_word; `callstack` 0 means none. Pass `settled` for an allocation: its lifetime must begin after the free
+ * that returned its address, whichever thread made that.
  */
 static inline __attribute__((always_inline)) void
 tidei_producer_event(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,
@@ -167,24 +167,24 @@ tidei_producer_event(struct tidei_producer *producer, uint64_t begin, uint64_t a
     tidei_producer_publish(producer, ring, 1);
 }
 
-/* What a pool held at the moment that is now. */
+/* Record what a pool holds now. */
 void tidei_producer_sample(struct tidei_producer *producer, uint32_t layer_id, uint64_t used_bytes,
                            uint64_t reserved_bytes);
 
 /*
- * Record something with text; it waits for room also where events are dropped. Text that the ring has no room for is
- * cut where a character of UTF-8 ends. False where the recording has ended.
+ * Record something with text. Waits for room even with overflow=drop. Text that is too long for the ring is cut at a
+ * UTF-8 character boundary. False if the recording has ended.
  */
 bool tidei_producer_text(struct tidei_producer *producer, struct tidei_record *record, const char *text, size_t length);
 
 /*
- * The same into the trace of `session`, or of every session of this process where it is NULL: that takes the lock of
- * tidei_sessions. A session that does not record is passed over; a forked process begins no trace of its own.
+ * The same, into the trace of `session`, or of every session of this process if it is NULL (takes the lock of
+ * tidei_sessions). Skips sessions that do not record; never begins a forked process's own trace.
  */
 void tidei_producer_tell(struct tidei_session *session, const struct tidei_record *record, const void *text,
                          size_t length);
 
-/* This process was forked off: its only thread lets go of what it had of the parent's sessions. */
+/* After fork(), in the child: free the remaining thread's producers of the parent's sessions. */
 void tidei_producer_forked(void);
 
 #endif

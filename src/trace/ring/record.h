@@ -1,7 +1,8 @@
 /*
- * What a calling thread writes into its ring: records of one cache line, the same in the rings and in the backlog.
+ * The records that a calling thread writes into its ring. A record is one cache line, with the same layout in rings and
+ * backlog.
  *
- * The layout is part of the ring file's format (doc/trace.md); a change of it is a new TIDEI_RING_FORMAT.
+ * The layout is part of the ring file's format (doc/trace.md); changing it requires a new TIDEI_RING_FORMAT.
  */
 #ifndef TIDEI_TRACE_RING_RECORD_H
 #define TIDEI_TRACE_RING_RECORD_H
@@ -18,7 +19,7 @@ enum tidei_record_kind {
     TIDEI_RECORD_THREAD = 7,  /* text: name; address: thread id, size: os tid */
     TIDEI_RECORD_LOSS = 8,    /* address: dropped allocations, size: dropped frees, stream: dropped marks */
     TIDEI_RECORD_STACK = 9,   /* text: a stack as text; address: its number from 1 */
-    TIDEI_RECORD_TEXT = 10,   /* more of the text of the record before; of an event: a call of the driver */
+    TIDEI_RECORD_TEXT = 10,   /* more text of the record before; after an event: a driver call */
     TIDEI_RECORD_SAMPLE = 11, /* address: used bytes, size: reserved bytes, tag: layer id */
     TIDEI_RECORD_MODULE = 12, /* text: path, NUL, build id; address: module id, size: bytes in memory, stream: base */
     TIDEI_RECORD_CALLSTACK = 13, /* text: addresses of 8 bytes, the innermost first; address: call stack id */
@@ -27,8 +28,8 @@ enum tidei_record_kind {
 };
 
 /*
- * `ticks` of an allocation and of a failure is the moment its call returned; so is that of a free, whose call began
- * `duration_ticks` earlier. Fields that a kind does not name are as for an allocation.
+ * `ticks` of an event is the time at which its call returned, for allocations, failures and frees alike; the call began
+ * `duration_ticks` earlier. Fields that a kind does not name above have the meaning that they have for an allocation.
  */
 struct tidei_record {
     uint64_t ticks;
@@ -42,13 +43,13 @@ struct tidei_record {
     uint8_t kind;
     uint8_t status;
     uint8_t alignment_log2;
-    uint8_t call_function; /* of an event: the one call of the driver that it made, function.h; 0: none here */
+    uint8_t call_function; /* of an event: its only driver call (see function.h); 0: none in this record */
     uint16_t text_records; /* how many TEXT records follow */
-    uint32_t thread;       /* the thread that wrote it: a ring passes from a thread that ends to the next one */
-    uint32_t call_span;    /* of that call: ticks after the event's begin << 16 | ticks that it took */
+    uint32_t thread;       /* the thread that wrote it: when a thread ends, another may reuse its ring */
+    uint32_t call_span;    /* of that call: ticks from the event's begin << 16 | duration in ticks */
 };
 
-/* The eight bytes from `layer` on, as one word (little-endian or not: both ways are the same struct). */
+/* The eight bytes from `layer` on, as one word; the union makes it independent of the byte order. */
 static inline uint64_t
 tidei_record_word(uint16_t layer, uint8_t kind, uint8_t status, uint8_t alignment_log2)
 {
@@ -71,7 +72,7 @@ tidei_record_word(uint16_t layer, uint8_t kind, uint8_t status, uint8_t alignmen
 
 struct tidei_text_record {
     char text[TIDEI_TEXT_BYTES];
-    uint16_t length; /* of the text here */
+    uint16_t length; /* of the text in this record */
     uint8_t kind;
     uint8_t reserved[5];
     uint32_t thread;
@@ -79,14 +80,14 @@ struct tidei_text_record {
 };
 
 /*
- * A call of the driver within an event, as the text of a TEXT record behind it: where it has failed, took long, was not
- * the only one, or has a number.
+ * A driver call within an event, as the text of a TEXT record after the event. Used if the call failed, took too long
+ * for `call_span`, was not the only one, or has a correlation number.
  */
 struct tidei_call_part {
     uint64_t start; /* ticks */
     uint64_t end;
-    uint32_t correlation; /* CUPTI's number of it; 0: not kept */
-    int32_t result;       /* CUresult, or cudaError_t of a function of the runtime */
+    uint32_t correlation; /* CUPTI's number of the call; 0: not kept */
+    int32_t result;       /* CUresult, or cudaError_t of a runtime function */
     uint8_t function;     /* function.h */
     uint8_t reserved[7];
 };
@@ -103,20 +104,20 @@ enum tidei_misuse_kind {
     TIDEI_MISUSE_GIVEN_TWICE = 4,
 };
 
-/* What is known of the allocation that a misuse is about; 0 where nothing is. */
+/* The allocation that was misused, as far as it is known; unknown fields are 0. */
 struct tidei_misuse {
     uint64_t size;
     uint32_t kind; /* enum tidei_misuse_kind */
     uint32_t alignment_log2;
     uint32_t alloc_os_tid;
     uint32_t alloc_callstack;
-    uint32_t free_os_tid; /* of a double free: the first one */
+    uint32_t free_os_tid; /* of a double free: the thread of the first free */
     uint32_t free_callstack;
 };
 
 _Static_assert(sizeof(struct tidei_misuse) <= TIDEI_TEXT_BYTES, "a misuse is one text record");
 
-/* The most text that goes with one record; longer text is cut. */
+/* Upper bound of the text of one record; longer text is cut. */
 #define TIDEI_TEXT_MAX 16383
 
 #endif

@@ -1,4 +1,4 @@
-/* Creates, opens, grows and locks the file of the rings. */
+/* Creates, opens, grows and locks the ring file. */
 #include "config.h"
 
 #include <errno.h>
@@ -22,14 +22,14 @@ ringfile_error(const char *path, const char *what, int error)
 }
 
 /*
- * Lock the file for this process as long as it has the descriptor. A record lock of POSIX: it goes with the process's
- * descriptors, at once when that is killed, and a child has no part in it. A lock of the open file description would
- * stay as long as the kernel takes to tear down the mappings (100 ms and more were seen on Linux 6.18). The price:
- * this process must never open the file of a recorder of its own, since closing it would drop the lock. A caller to
- * which that may happen asks tidei_session_owns first.
+ * Lock the file for this process while it has the descriptor open. This is a POSIX record lock: it ends with the
+ * process's descriptors, at once after a kill, and a child does not inherit it. A lock of the open file description
+ * would last until the kernel has torn down the mappings (100 ms and more on Linux 6.18). The price: this process must
+ * never open the ring file of its own recorder, since closing that descriptor would drop the lock. A caller that might
+ * do so calls tidei_session_owns first.
  *
  * A recorder locks all bytes below RINGFILE_RECOVERY. A recovery locks that byte first, and then the bytes below it. So
- * a recovery can tell whether the process that has the file records into it, or recovers it as well.
+ * another recovery can tell whether the process that has the file records into it or recovers it.
  */
 #define RINGFILE_RECOVERY ((off_t)1 << 62)
 
@@ -55,8 +55,8 @@ ringfile_try_lock(int fd, off_t first, uint32_t *pid)
 }
 
 /*
- * Where the holder's process is gone or has just let go, its lock is too in a moment. 0, EAGAIN where another process
- * has it (*pid; 0: not known), or why it cannot be had at all.
+ * Lock with retries, since the lock of a process that has just died or closed the file vanishes soon. Returns 0, EAGAIN
+ * if another process has the lock (*pid; 0: not known), or the error number.
  */
 static int
 ringfile_lock(int fd, off_t first, uint32_t *pid)
@@ -76,7 +76,7 @@ ringfile_lock(int fd, off_t first, uint32_t *pid)
     return EAGAIN;
 }
 
-/* Another process has the file, or it cannot be locked. */
+/* The status and error text for a result of ringfile_lock. */
 static enum tide_status
 ringfile_lock_error(const char *path, int error, uint32_t pid, const char *what)
 {
@@ -145,7 +145,7 @@ tidei_ringfile_add_ring(struct tidei_ringfile *file, struct tidei_ring **out)
         goto out;
     file->directory->rings[count] = offset;
     file->rings[count] = address;
-    /* Pairs with the acquire in the merge and in tidei_ringfile_open: the ring is there before it is counted. */
+    /* Pairs with the acquire in the merge and in tidei_ringfile_open: the ring exists before it is counted. */
     atomic_store_explicit(&file->header->ring_count, count + 1, memory_order_release);
 out:
     pthread_mutex_unlock(&file->lock);
@@ -215,7 +215,7 @@ tidei_ringfile_is_at(const struct tidei_ringfile *file)
            here.st_ino == there.st_ino;
 }
 
-/* What has the name is a ring file, or was to be one; anything else is somebody's and stays. */
+/* Whether the file is a ring file, or an unfinished one, and may be removed. Any other file must stay. */
 static bool
 ringfile_may_go(int fd)
 {
@@ -227,8 +227,8 @@ ringfile_may_go(int fd)
 }
 
 /*
- * As open(), never as one of the first three descriptors: where the program has closed its standard output, whatever
- * it prints would go into the rings.
+ * As open(), but never returns one of the first three descriptors: if the program has closed its standard output, its
+ * prints would go into the ring file.
  */
 static int
 ringfile_open_high(const char *path, int flags)
@@ -245,7 +245,7 @@ ringfile_open_high(const char *path, int flags)
     return high;
 }
 
-/* Open the name anew and lock it; what a dead process left under it goes, to `aside` where that is not NULL. */
+/* Create and lock a new file. A dead process's file is renamed to `replaced`, or removed if that is NULL. */
 static enum tide_status
 ringfile_claim(struct tidei_ringfile *file, const char *replaced)
 {
@@ -283,7 +283,7 @@ ringfile_claim(struct tidei_ringfile *file, const char *replaced)
     return tide_error_set(TIDE_EBUSY, "log: %s: other processes keep creating it", file->path);
 }
 
-/* Where nobody has made a new one by now. */
+/* Restore the replaced file, unless another process has created a new one. */
 static void
 ringfile_put_back(const char *replaced, const char *path)
 {

@@ -1,4 +1,4 @@
-/* Keeps the sessions of this process, their modes and what they count as lost. */
+/* Keeps the list of sessions of this process, their modes, and their counts of lost events. */
 #include "config.h"
 
 #include <sys/stat.h>
@@ -50,7 +50,7 @@ tidei_session_lost(struct tidei_session *session, enum tidei_record_kind kind)
 void
 tidei_session_no_ring(struct tidei_session *session)
 {
-    /* Relaxed: one message, and nothing hangs on it. */
+    /* Relaxed: it only limits the messages to one. */
     if (!atomic_flag_test_and_set_explicit(&session->ringless, memory_order_relaxed))
         tidei_message(TIDE_ERROR, "%s; threads without a ring are not recorded, the program goes on",
                       tide_error_text());

@@ -1,8 +1,8 @@
 /*
- * What a recording's producers know of it: whether it goes on, where its rings are, and what threads do without them.
+ * A session is the state of a recording that producers need: whether it records, its ring file, and its loss counters.
  *
- * A recorder embeds its session first (src/trace/session/recorder.h). What lies above the producers, the writer's
- * thread and the trace that a forked process begins, they reach through the session's hooks.
+ * A recorder embeds its session first (src/trace/session/recorder.h). Producers call the code above them (the writer
+ * thread, a forked process's own trace) through the session's hooks.
  */
 #ifndef TIDEI_TRACE_RING_SESSION_H
 #define TIDEI_TRACE_RING_SESSION_H
@@ -19,47 +19,47 @@ struct tidei_session;
 
 enum tidei_session_mode {
     TIDEI_SESSION_RECORDING = 0,
-    TIDEI_SESSION_FAILED = 1, /* the disk is full or such: events are counted as lost */
+    TIDEI_SESSION_FAILED = 1, /* for example, the disk is full: events are counted as lost */
     TIDEI_SESSION_CLOSED = 2, /* the process exits */
-    TIDEI_SESSION_FORKED = 3, /* the parent's; this process records nothing into it */
+    TIDEI_SESSION_FORKED = 3, /* it is the parent's: this process does not record into it */
 };
 
 struct tidei_session_hooks {
-    /* A ring is full: have the writer look at once. */
+    /* A ring is full: make the writer drain it now. */
     void (*wake)(struct tidei_session *session);
 
     /*
-     * The session is the parent's, and this process was forked off: begin a trace of its own where the path has %p.
-     * Whether the session records now. The caller holds no lock of the recorder's.
+     * The session is the parent's, and this process a child of fork(): begin its own trace if the path has %p. Returns
+     * whether the session records now. The caller holds none of the recorder's locks.
      */
     bool (*revive)(struct tidei_session *session);
 };
 
 struct tidei_session {
-    /* Read for each event, written when recording begins and ends. */
-    _Atomic uint64_t serial; /* of what the producers hold; changes when they must look again */
+    /* Read for each event; written only when recording begins or ends. */
+    _Atomic uint64_t serial; /* changes when producers must look up the session again */
     uint32_t slot;
     bool tsc;
     bool fence;
     bool drop;
-    _Atomic bool many;    /* more than one thread has recorded: their clocks are to be read in order */
+    _Atomic bool many;    /* several threads have recorded: read clocks in order */
     _Atomic int mode;     /* enum tidei_session_mode */
-    atomic_flag ringless; /* set once a thread has got no ring */
+    atomic_flag ringless; /* set once a thread could not get a ring */
 
-    /* Under `lock`, for what happens once for a thread. */
+    /* Guarded by `lock`; used once for each thread. */
     pthread_mutex_t lock;
     uint32_t next_thread_id;
-    uint32_t event_threads; /* that have recorded more than definitions */
+    uint32_t event_threads; /* threads that have recorded more than definitions */
 
     /* Set when recording begins. */
-    struct tidei_drops *drops; /* what overflow=drop has dropped and may still see freed */
+    struct tidei_drops *drops; /* dropped allocations whose frees may still come */
     struct tidei_ringfile *file;
     const struct tidei_session_hooks *hooks;
 
-    struct tidei_session *next; /* under the lock of tidei_sessions */
+    struct tidei_session *next; /* guarded by the lock of tidei_sessions */
 };
 
-/* All sessions of this process that are open, or that its parent had open. */
+/* All open sessions of this process, and those that its parent had open. */
 struct tidei_sessions {
     pthread_mutex_t lock;
     struct tidei_session *first;
@@ -67,29 +67,29 @@ struct tidei_sessions {
 
 extern struct tidei_sessions tidei_sessions;
 
-/* Number a session: no two states of any session ever have the same serial. */
+/* A new serial. No two states of any sessions ever have the same one. */
 uint64_t tidei_session_new_serial(void);
 
-/* Set the mode, and have every producer look again. */
+/* Set the mode, and make every producer look up the session again. */
 void tidei_session_set_mode(struct tidei_session *session, enum tidei_session_mode mode);
 
-/* The recording has failed: from now on events are counted and not kept. Called by the writer. */
+/* The recording has failed: from now on events are only counted as lost. Called by the writer. */
 void tidei_session_fail(struct tidei_session *session);
 
 /* Count an event that could not be recorded. */
 void tidei_session_lost(struct tidei_session *session, enum tidei_record_kind kind);
 
-/* A thread gets no ring, for the reason in its error text: its events are lost, and the message sink is told once. */
+/* The thread could not get a ring; its error text says why. Its events are lost. Reported once to the message sink. */
 void tidei_session_no_ring(struct tidei_session *session);
 
-/* Put a session into the list of all, or take it out. The first wants its lock held, the second takes it. */
+/* Add a session to the list of all (the caller holds the list's lock), or remove it (takes that lock). */
 void tidei_session_list_locked(struct tidei_session *session);
 void tidei_session_unlist(struct tidei_session *session);
 
-/* With the lock of tidei_sessions: there is a session at this address, this one or one that came later. */
+/* Whether the list has a session at this address, the same or a later one. The list's lock is held. */
 bool tidei_session_is_open_locked(const struct tidei_session *session);
 
-/* The session with that serial, with the lock of tidei_sessions still held; NULL, without it, where it is gone. */
+/* The session with that serial, with the lock of tidei_sessions held; NULL, with the lock not held, if it is gone. */
 struct tidei_session *tidei_session_lock_serial(uint64_t serial);
 
 /* Whether a session of this process has the ring file at `path` open. */

@@ -1,4 +1,4 @@
-/* Keeps recorders right across fork(). */
+/* Keeps recorders consistent across fork(). */
 #ifndef TIDEI_TRACE_SESSION_FORK_H
 #define TIDEI_TRACE_SESSION_FORK_H
 
@@ -8,16 +8,16 @@
 
 struct tidei_recorder;
 
-/* Before the first recorder is made: from now on forks are noticed. */
+/* Install the fork hooks. Call it before the first recorder is created. */
 void tidei_recorder_handle_forks(void);
 
 /*
- * A recorder of the parent's in a forked process: begin a trace of its own where the path has %p. Whether it records
- * now. Takes the locks of tags, call stacks and sessions.
+ * In a forked process: if the recorder is the parent's and its path has %p, begin this process's own trace. Returns
+ * whether the recorder records now. Takes the locks of tags, call stacks and sessions.
  */
 bool tidei_recorder_revive(struct tidei_session *session);
 
-/* Keep what is the parent's out of the way: false where host memory is short. The lock of tidei_sessions is held. */
+/* Set the parent's objects aside without freeing them. False without host memory. Caller holds tidei_sessions.lock. */
 bool tidei_recorder_leave_behind(struct tidei_recorder *recorder);
 
 #endif

@@ -1,4 +1,4 @@
-/* The writer of a recorder: one thread that merges the rings, pairs frees, and writes to SQLite. */
+/* The writer of a recorder: a thread that merges the rings, pairs frees with allocations, and writes to SQLite. */
 #ifndef TIDEI_TRACE_SESSION_WRITER_H
 #define TIDEI_TRACE_SESSION_WRITER_H
 
@@ -18,21 +18,21 @@
 
 struct tidei_session;
 
-/* How many records go into a transaction at the least. */
+/* The smallest number of records in a full transaction. */
 #define TIDEI_SLICE_LEAST 32768u
 
-/* The half that is being written, in slices: each is paired and then one transaction. */
+/* The half that is being written, in slices. Each slice is paired, and then written in one transaction. */
 struct tidei_sealed {
     unsigned half;
     uint64_t epoch;
     uint64_t count;  /* records */
-    uint64_t done;   /* of them the trace has */
-    bool pending;    /* the trace does not have all of it yet */
-    uint64_t paired; /* up to here they are paired; past `done` where a transaction has failed */
+    uint64_t done;   /* records that the trace has */
+    bool pending;    /* the trace does not have all records yet */
+    uint64_t paired; /* end of the paired records; beyond `done` if a transaction has failed */
 };
 
 struct tidei_writer {
-    struct tidei_session *session; /* NULL after the process that recorded is gone */
+    struct tidei_session *session; /* NULL in a recovery */
     struct tidei_ringfile *file;
     struct tidei_merge *merge;
     struct tidei_pair *pair;
@@ -41,19 +41,19 @@ struct tidei_writer {
     struct tidei_driver_calls *calls;
     bool tsc;
     struct tidei_sealed sealed;
-    uint64_t slice;    /* how many records go into a transaction */
-    uint64_t first_ns; /* when the oldest record of the filling half came */
+    uint64_t slice;    /* records in the next transaction */
+    uint64_t first_ns; /* when the oldest record of the filling half arrived */
     uint64_t moved_ns; /* when the last record was drained */
     uint64_t busy_limit_ns;
-    bool told_barrier; /* that the merge's barrier is refused */
-    bool had_failed;   /* before the process that recorded was killed */
+    bool told_barrier; /* reported that the kernel refuses the barrier */
+    bool had_failed;   /* the recording had failed before its process was killed */
     char cupti[256];   /* for meta.cupti */
-    char failure[256]; /* why the recording ended; "" while it goes on. The writer's */
+    char failure[256]; /* why the recording ended; "" while it goes on. Writer thread only */
 
-    struct tidei_gate gate; /* held where SQLite is at work */
+    struct tidei_gate gate; /* held while SQLite works */
 
     pthread_t thread;
-    pthread_mutex_t lock; /* for the fields below */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t wake;
     pthread_cond_t flushed;
     bool running;
@@ -64,44 +64,44 @@ struct tidei_writer {
     uint64_t flush_done;
 };
 
-/* Take over `file` and `database`. NULL where host memory is short; the caller still owns both then. */
+/* Takes ownership of `file` and `database`. NULL without host memory; the caller then still owns both. */
 struct tidei_writer *tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file,
                                       struct tidei_database *database, bool tsc);
 
-/* Begin to write on a thread of its own. Errors: TIDE_ENOMEM. */
+/* Start the writer's thread. Errors: TIDE_ENOMEM. */
 enum tide_status tidei_writer_start(struct tidei_writer *writer);
 
-/* Have the thread look at the rings at once: one of them is full. */
+/* Make the thread drain the rings now, since one is full. */
 void tidei_writer_wake(struct tidei_writer *writer);
 
-/* Wait until all that was recorded before is in the file. Errors: TIDE_EIO (the recording has ended). */
+/* Wait until all events recorded before the call are in the trace. Errors: TIDE_EIO (the recording has ended). */
 enum tide_status tidei_writer_flush(struct tidei_writer *writer);
 
-/* Write what is left, complete the trace and close it, stop the thread. The writer is still to be freed. */
+/* Stop the thread, write all remaining records, complete and close the trace. The caller still frees the writer. */
 enum tide_status tidei_writer_stop(struct tidei_writer *writer, const char *ended);
 
-/* Stop the thread and close the trace as it is, for one that is discarded. The writer is still to be freed. */
+/* Stop the thread and close a trace that is to be discarded, as it is. The caller still frees the writer. */
 void tidei_writer_abandon(struct tidei_writer *writer);
 
-/* Close the trace; the ring file goes where the trace has everything. */
+/* Close the trace and the ring file, and free the writer. */
 void tidei_writer_free(struct tidei_writer *writer);
 
-/* In a recovery, without the thread: write what the rings of a process that is gone still hold. */
+/* In a recovery, without the thread: write the records that a dead process left in its rings. */
 enum tide_status tidei_writer_take_up(struct tidei_writer *writer, uint64_t *events);
 
-/* Write the half that fills; from now on the other one fills. Errors: TIDE_EIO, TIDE_ENOMEM. */
+/* Seal the filling half and write it; the other half fills from then on. Errors: TIDE_EIO, TIDE_ENOMEM. */
 enum tide_status tidei_writer_commit(struct tidei_writer *writer);
 
-/* Drain until everything that was recorded before now is in the backlog, and write that. Errors: as above. */
+/* Drain until all records from before the call are in the backlog, and write them. Errors: as above. */
 enum tide_status tidei_writer_settle(struct tidei_writer *writer);
 
-/* Everything that is left goes to SQLite; after a failure too, since the disk may have room again. Errors: as above. */
+/* Write all remaining records; after a failure, too, since the disk may have room again. Errors: as above. */
 enum tide_status tidei_writer_write_rest(struct tidei_writer *writer);
 
-/* The recording has ended: threads go on without it, and the message sink hears of it once. */
+/* End the recording after an error: producers stop recording, and the message sink gets one message. */
 void tidei_writer_fail(struct tidei_writer *writer);
 
-/* Stop the thread, where it runs. */
+/* Stop the thread if it runs. */
 void tidei_writer_join(struct tidei_writer *writer);
 
 #endif
