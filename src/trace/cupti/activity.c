@@ -1,4 +1,4 @@
-/* Takes CUPTI's records of memory and pools apart. */
+/* Parses CUPTI's records of memory and pools. */
 #include "config.h"
 
 #include "src/trace/cupti/activity.h"

@@ -7,7 +7,7 @@
 
 #include "src/trace/cupti/buffer.h"
 
-/* What CUPTI asks for about every 6,000 events of a thread. From 64 KiB to 8 MiB the size made no difference. */
+/* CUPTI requests a buffer about every 6,000 events of a thread. From 64 KiB to 8 MiB the size made no difference. */
 #define BUFFER_BYTES  ((size_t)1 << 20)
 #define BUFFER_SPARES 64
 
@@ -33,7 +33,7 @@ tidei_buffer_take(uint8_t **buffer, size_t *bytes, size_t *most_records)
 void
 tidei_buffer_give_back(uint8_t *buffer)
 {
-    /* Zeroed here and not by CUPTI on the thread that allocates. */
+    /* Zeroed here, so that CUPTI need not do it on an application thread. */
     memset(buffer, 0, BUFFER_BYTES);
     pthread_mutex_lock(&buffer_lock);
     if (buffer_count < BUFFER_SPARES) {

@@ -1,4 +1,4 @@
-/* In a build without CUPTI's header: calls.h says so. */
+/* Replaces callbacks.c in a build without CUPTI's headers: attaching is unsupported. */
 #include "config.h"
 
 #ifndef HAVE_CUPTI_H

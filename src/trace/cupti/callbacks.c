@@ -1,4 +1,4 @@
-/* Follows the driver's calls through CUPTI, and collects its records of memory. */
+/* Follows driver calls through CUPTI's callbacks, and collects CUPTI's records of memory. */
 #include "config.h"
 
 #include <stdatomic.h>
@@ -20,10 +20,10 @@
 /* Numbers of the functions of a domain that are looked up. */
 #define CALLS_MOST_CBIDS 1024
 
-/* How many events are handed over at once. */
+/* Events that are put into the queues at once. */
 #define CALLS_EVENTS 32
 
-/* The function of the trace (function.h) for a number of CUPTI's; 0: none. Constant. */
+/* The trace's number of a function (function.h) for CUPTI's; 0: not followed. Constant. */
 #define CALLS_DRIVER(number, function, frees)  [CUPTI_DRIVER_TRACE_CBID_##function] = (number),
 #define CALLS_RUNTIME(number, function, frees) [CUPTI_RUNTIME_TRACE_CBID_##function] = (number),
 #define CALLS_NONE(number, function, frees)
@@ -36,10 +36,10 @@ static const struct tidei_cupti *calls_cupti;
 static CUpti_SubscriberHandle calls_subscriber;
 static unsigned calls_users;
 static unsigned calls_memory_users;
-static _Atomic pid_t calls_pid; /* whose CUPTI it is; 0: nobody's yet */
+static _Atomic pid_t calls_pid; /* the process that uses CUPTI; 0: none yet */
 static bool calls_tsc;          /* the clock of all traces */
 static bool calls_registered;   /* callbacks are registered once in a process */
-static bool calls_ended;        /* the process exits: CUPTI is not called any more */
+static bool calls_ended;        /* the process exits: do not call CUPTI any more */
 
 /* Read by the callback. */
 static _Atomic unsigned calls_generation; /* of CUPTI's use: what a thread has begun in one of before never ends */
@@ -97,7 +97,7 @@ calls_end(struct tidei_call_capture *slot, uint8_t function, const CUpti_Callbac
         calls_end_otherwise(slot, &other, data);
         return;
     }
-    /* Where it has failed layers above may wait for long. */
+    /* Do not open after a failure: layers above may then wait for long, and hold up the merge. */
     part->end = tsc && slot->joined != NULL && result == 0 ? tidei_call_capture_open(slot) : tidei_clock_ticks(tsc);
     part->correlation = 0;
     part->result = result;
@@ -117,8 +117,8 @@ calls_enter(struct tidei_call_capture *slot, bool tsc)
 }
 
 /*
- * With MEMORY2 on, CUPTI 13.0 crashes where a pointer that was imported is freed (seen on an H200). So it goes off for
- * good before there is one.
+ * With MEMORY2 on, CUPTI 13.0 crashes when an imported pointer is freed (seen on an H200). So MEMORY2 is switched off
+ * for good before the first import.
  */
 static __attribute__((noinline)) void
 calls_import(uint64_t now)
@@ -134,8 +134,8 @@ calls_import(uint64_t now)
 }
 
 /*
- * Called by CUPTI on the thread that makes the call, at its beginning and at its end. A function of the runtime makes
- * calls of the driver; where both are followed the outer one counts, whose number the records of memory have.
+ * Called by CUPTI on the calling thread, at the beginning and the end of each call. A runtime function makes driver
+ * calls. If both are followed, only the outer one counts: CUPTI's records of memory have its correlation number.
  */
 static inline __attribute__((always_inline)) void
 calls_called(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const CUpti_CallbackData *data, bool tsc)
@@ -188,7 +188,7 @@ calls_callback_monotonic(void *userdata, CUpti_CallbackDomain domain, CUpti_Call
     calls_called(domain, cbid, data, false);
 }
 
-/* Read what a buffer has. No lock is held while CUPTI is called. */
+/* Read the records of a buffer. No lock is held while CUPTI is called. */
 static void
 calls_read(uint8_t *buffer, size_t valid)
 {
@@ -235,7 +235,7 @@ calls_error(const char *function, CUptiResult result)
     return tide_error_set(TIDE_EUNSUPPORTED, "cupti: %s: %s", function, text);
 }
 
-/* One subscriber only: where there is another, no further call is made. */
+/* CUPTI allows one subscriber: if there is another one, make no further call. */
 static enum tide_status
 calls_subscribe(bool tsc)
 {
@@ -259,7 +259,7 @@ calls_subscribe(bool tsc)
     return result == CUPTI_SUCCESS ? TIDE_OK : calls_error("cuptiSubscribe", result);
 }
 
-/* Follow the functions of a domain. Numbers that this library does not know are refused, which is fine. */
+/* Follow the functions of a domain. An older CUPTI refuses numbers that it does not know, which is harmless. */
 static bool
 calls_follow(CUpti_CallbackDomain domain, const uint8_t *functions, uint32_t enable)
 {
@@ -397,7 +397,7 @@ tidei_calls_attach(struct tidei_cupti_queue *queue, const struct tidei_session *
     pthread_mutex_init(&queue->lock, NULL);
     queue->session = session;
     queue->tsc = tsc;
-    /* A child of a process that has used CUPTI, or was about to, leaves it alone. */
+    /* A child of a process that has used CUPTI, or was about to, does not use it. */
     if (calls_pid != 0 && calls_pid != getpid())
         return tide_error_set(TIDE_EUNSUPPORTED, "cupti: not in a child of fork() whose parent has used it");
     pthread_mutex_lock(&calls_control);

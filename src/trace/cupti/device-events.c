@@ -61,7 +61,7 @@ tidei_device_events_free(struct tidei_device_events *devices)
     free(devices);
 }
 
-/* Put `count` items behind the last; where host memory is short they are lost, and counted. */
+/* Append `count` items; without host memory they are lost, and counted. */
 static void
 devices_put(struct tidei_device_events *devices, struct devices_list *list, const void *items, size_t count,
             size_t item_bytes)
@@ -95,7 +95,7 @@ tidei_device_events_add_events(struct tidei_device_events *devices, const struct
     devices_put(devices, &devices->events, items, count, sizeof(*items));
 }
 
-/* A row for a call that no log has seen. */
+/* Make a row for a call outside of all logs. */
 static void
 devices_add_outside(struct tidei_device_events *devices, const struct tidei_timeline *timeline,
                     const struct tidei_call *call)
@@ -188,7 +188,8 @@ devices_rows_by_time(const void *left, const void *right)
 }
 
 /*
- * Whether an event with the number of a call is the call's: see above. Pools are made and trimmed by calls of any kind.
+ * Whether an event that carries a call's number was made by that call: see the top of this file. Calls of any kind
+ * create and trim pools.
  */
 static bool
 devices_is_of(const struct tidei_device_event *event, const struct devices_call *call)

@@ -1,4 +1,4 @@
-/* Attaches a trace to CUPTI, and has what that tells made rows. */
+/* Attaches a trace to CUPTI, and collects CUPTI's events and calls for rows. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -11,12 +11,12 @@
 #include "src/trace/ring/clock.h"
 #include "src/trace/cupti/driver-calls.h"
 
-/* Between two times that CUPTI is asked for what it has: no buffer is lost by it, but a new one begun. */
+/* Period of flushing CUPTI. A flush loses no record, but starts a new buffer. */
 #define DRIVERCALLS_FLUSH_NS 250000000u
 
 struct tidei_driver_calls {
     struct tidei_device_events *devices;
-    const struct tidei_session *session; /* never followed */
+    const struct tidei_session *session; /* never dereferenced */
     struct tidei_cupti_queue queue;
     struct tidei_cupti_queue taken; /* the queue's other buffers; the writer's */
     uint64_t flushed_ns;            /* when CUPTI was last asked; the writer's */
@@ -134,7 +134,7 @@ tidei_driver_calls_slice(struct tidei_driver_calls *calls, const struct tidei_pa
     }
 }
 
-/* Change the queue's buffers for the other ones, and pass on what was in them. */
+/* Swap the queue's buffers, and process the full ones. */
 static void
 drivercalls_take(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline)
 {
@@ -171,7 +171,7 @@ drivercalls_say_end(struct tidei_driver_calls *calls, const struct tidei_timelin
     pthread_mutex_unlock(&calls->lock);
 }
 
-/* Where the process has imported a pointer, the trace says from when on events are missing. */
+/* After an import of a pointer, note in the trace from when on events are missing. */
 static void
 drivercalls_look_for_import(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline)
 {
@@ -191,7 +191,7 @@ tidei_driver_calls_look(struct tidei_driver_calls *calls, const struct tidei_tim
         drivercalls_say_end(calls, timeline, exited, TIDEI_CALLS_EXITED);
 }
 
-/* An event has its row two rounds after it: until then all records and calls of it have come. */
+/* An event gets its row two rounds after it: by then all its records and calls have arrived. */
 static void
 drivercalls_collect(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline, uint64_t now)
 {

@@ -1,4 +1,4 @@
-/* Keeps calls and events of memory until they are fetched. */
+/* Keeps driver calls and events of memory until a writer takes them. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "src/trace/ring/capture.h"
 #include "src/trace/cupti/queue.h"
 
-/* The open ones. An queue's own lock is taken within this one. */
+/* The open queues. A queue's own lock is taken while this one is held. */
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tidei_cupti_queue *queue_first;
 

@@ -1,6 +1,6 @@
 /*
- * Writes the backlog in slices. Each slice is paired and is then one transaction. What a killed process left behind is
- * written in the same way.
+ * Writes the backlog in slices. Each slice is paired, and then written in one transaction. A recovery writes the
+ * records of a killed process in the same way.
  */
 #include "config.h"
 
@@ -13,9 +13,9 @@
 #define COMMIT_SLICE_MOST 1048576u
 
 /*
- * Set how many records the next transaction takes. Few, so that they are still in the processor's cache when SQLite
- * copies the rows into its log: 32,768 were 20% faster than a million. More where many lives are longer than a slice,
- * since each of these costs a second row.
+ * Set the number of records in the next transaction. A small number keeps them in the processor's cache until SQLite
+ * copies the rows into its log: 32,768 were 20% faster than a million. If many allocations outlive their slice the
+ * number grows, since each of those costs a second row.
  */
 static void
 commit_adapt(struct tidei_writer *writer)
@@ -76,7 +76,7 @@ commit_write(struct tidei_writer *writer)
     return TIDE_OK;
 }
 
-/* Where a slice that begins at `from` ends: never between a record and its text, or two records of one tick. */
+/* The end of a slice that begins at `from`. Never separates a record from its text, or two records of one tick. */
 static uint64_t
 commit_slice_end(const struct tidei_writer *writer, uint64_t from)
 {
@@ -98,7 +98,7 @@ commit_slice_end(const struct tidei_writer *writer, uint64_t from)
     return end;
 }
 
-/* Pair and write what is left of the sealed half; after a failure this goes on where that was. */
+/* Pair and write the rest of the sealed half; after a failure, continue where it happened. */
 static enum tide_status
 commit_sealed(struct tidei_writer *writer)
 {

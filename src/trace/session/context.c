@@ -1,4 +1,4 @@
-/* Tells traces of tags, call stacks, and the modules that these lead through. */
+/* Records tags, modules and call stacks into traces. */
 #include "config.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Makes the files of a new trace, and describes the process in its table meta. */
+/* Creates the files of a new trace, and describes the process in its table meta. */
 #include "config.h"
 
 #include <errno.h>
@@ -62,7 +62,7 @@ create_check_existing(const struct tidei_recorder *recorder, mode_t mode)
     return TIDE_OK;
 }
 
-/* Where the trace that is replaced is kept meanwhile: one that is there was left by a killed process. */
+/* Choose the path that keeps the replaced trace. A trace already there was left by a killed process. */
 static enum tide_status
 create_name_aside(struct tidei_recorder *recorder)
 {
@@ -133,7 +133,7 @@ create_claim(struct tidei_recorder *recorder, const char *rings)
     return status;
 }
 
-/* Both clocks at the start, and a first idea of the rate: it is refined with each transaction. */
+/* Read both clocks at the start, and estimate the rate, which each transaction refines. */
 static void
 create_clock(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
 {
@@ -154,7 +154,7 @@ create_clock(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
     tidei_ring_set_line(header, line);
 }
 
-/* The command line, blanks between its words. */
+/* The command line, its words separated by blanks. */
 static void
 create_command_line(char *text, size_t capacity)
 {
@@ -229,7 +229,7 @@ create_header(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
     struct tidei_ring_header *header = recorder->session.file->header;
     enum tide_status status;
 
-    /* A chunk for each half: a disk that has no room for them is known now. */
+    /* A chunk for each half, so that a disk without room for them is noticed now. */
     status = tidei_ringfile_add_chunk(recorder->session.file, 0);
     if (status == TIDE_OK)
         status = tidei_ringfile_add_chunk(recorder->session.file, 1);
@@ -287,7 +287,7 @@ create_files(struct tidei_recorder *recorder)
     }
     TIDEI_TEST_POINT("create.writer");
     if (status == TIDE_OK) {
-        database = NULL; /* the writer's */
+        database = NULL; /* now owned by the writer */
         recorder->session.fence = !tidei_barrier_possible();
         atomic_store_explicit(&recorder->session.many, recorder->session.fence, memory_order_relaxed);
         recorder->writer->merge->membarrier = !recorder->session.fence;

@@ -1,4 +1,4 @@
-/* Ends a recording: the last transaction, what meta and loss say of it, one file. */
+/* Ends a recording: writes the last transaction with meta and losses, and leaves a single file. */
 #include "config.h"
 
 #include "src/resource/resource.h"
@@ -13,7 +13,7 @@
  */
 #define FINISH_LOCK_LIMIT_NS 100000000u
 
-/* What the rings' threads have dropped and not yet told. */
+/* Write the drops that threads have counted but not yet recorded. */
 static enum tide_status
 finish_write_losses(struct tidei_writer *writer)
 {
@@ -26,7 +26,7 @@ finish_write_losses(struct tidei_writer *writer)
         struct tidei_ring *ring = writer->file->rings[i];
 
         if (ring->told != 0 && ring->head >= ring->told)
-            continue; /* the record is among those that were written */
+            continue; /* the LOSS record has been written */
         status = tidei_database_loss(database, ring->thread_id, "dropped allocation", ring->dropped_allocs);
         if (status == TIDE_OK)
             status = tidei_database_loss(database, ring->thread_id, "dropped free", ring->dropped_frees);
@@ -40,7 +40,7 @@ finish_write_losses(struct tidei_writer *writer)
     return status;
 }
 
-/* NULL where the trace has everything, or where it says already what it has not. */
+/* Why the trace is incomplete; NULL if it is complete, or already says why not. */
 static const char *
 finish_why_incomplete(const struct tidei_writer *writer)
 {
@@ -86,7 +86,7 @@ finish_write_figures(struct tidei_writer *writer, const char *ended)
     return status;
 }
 
-/* The last of what CUPTI has told, and what is to be said of it. Within a transaction. */
+/* Write the last rows from CUPTI, and meta.cupti. Within a transaction. */
 static enum tide_status
 finish_write_calls(struct tidei_writer *writer)
 {
@@ -126,7 +126,7 @@ finish_complete(struct tidei_writer *writer, const char *ended)
     return status;
 }
 
-/* Without a gate: the sink has locks of its own, which a thread that forks may have. */
+/* Leaves the gate for the message: the sink has its own locks, which a forking thread may hold. */
 static void
 finish_tell_log_stays(const struct tidei_writer *writer)
 {
@@ -137,7 +137,7 @@ finish_tell_log_stays(const struct tidei_writer *writer)
         tidei_gate_enter(&tidei_recovery_gate);
 }
 
-/* What is left, the last transaction, one file. */
+/* Write the remaining records and the last transaction, and leave a single file. */
 static enum tide_status
 finish_all(struct tidei_writer *writer, const char *ended)
 {
@@ -156,7 +156,7 @@ finish_all(struct tidei_writer *writer, const char *ended)
     tidei_gate_leave(&writer->gate);
     if (status != TIDE_OK)
         finish_tell_log_stays(writer);
-    /* Last: as long as the ring file is there, every command that opens the trace folds the write-ahead log in. */
+    /* Last: while the ring file exists, every command that opens the trace checkpoints the write-ahead log. */
     TIDEI_TEST_POINT("writer.before-unlink");
     tidei_ringfile_unlink(writer->file);
     TIDEI_TEST_POINT("writer.after-unlink");
@@ -179,7 +179,7 @@ tidei_writer_stop(struct tidei_writer *writer, const char *ended)
     sigset_t before;
 
     tidei_writer_join(writer);
-    /* This thread is the application's. */
+    /* This is an application thread, which does not block SIGXFSZ. */
     tidei_filelimit_hold(&before);
     status = finish_all(writer, ended);
     finish_close(writer);

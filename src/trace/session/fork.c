@@ -1,4 +1,4 @@
-/* Keeps recorders right across fork(): the parent's trace stays the parent's, and a child may begin its own. */
+/* Keeps recorders consistent across fork(): a child leaves the parent's trace alone, and may begin its own. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #include "src/trace/session/recorder.h"
 #include "src/trace/session/writer.h"
 
-/* What a child has of its parent's recorders and never gives back, since the parent's threads are not there to stop. */
+/* A recorder's objects that a child never frees: they belong to parent threads, which do not exist in the child. */
 struct fork_left {
     struct fork_left *next;
     struct tidei_ringfile *file;
@@ -62,13 +62,13 @@ fork_after(void)
 }
 
 /*
- * In the child: the file is the parent's. Its rings are mapped away, so that not even an event that was being
- * recorded around the fork gets into them; the lock on the file stays with the parent alone.
+ * In the child: the ring file belongs to the parent. Private memory is mapped over its rings, so that even an event
+ * being recorded around the fork cannot reach them. Only the parent keeps the lock on the file.
  */
 static void
 fork_in_child(void)
 {
-    pthread_mutex_init(&tidei_files_lock, NULL); /* whoever held it is not in this process */
+    pthread_mutex_init(&tidei_files_lock, NULL); /* its holder may not exist in this process */
     for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
         struct tidei_ringfile *file = session->file;
         int mode = atomic_load_explicit(&session->mode, memory_order_relaxed);
@@ -80,7 +80,7 @@ fork_in_child(void)
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         close(file->fd);
         file->fd = -1;
-        /* One that another thread of the parent was closing is nobody's here. */
+        /* A recorder that another thread of the parent was closing stays closed here. */
         if (mode != TIDEI_SESSION_CLOSED)
             tidei_session_set_mode(session, TIDEI_SESSION_FORKED);
     }
@@ -116,7 +116,7 @@ tidei_recorder_handle_forks(void)
                                                        fork_recoveries_in_child };
     static const struct tidei_fork_hook recorders = { fork_before, fork_after, fork_in_child };
 
-    /* Here, since a recorder asks for it with locks held, and the first answer sets a hook, too. */
+    /* Called here first, since it sets a fork hook, and a recorder calls it with locks held. */
     (void)tidei_barrier_possible();
     tidei_fork_hook_set(TIDEI_FORK_RECOVERY, &recoveries);
     tidei_tags_handle_forks();

@@ -1,4 +1,4 @@
-/* Records marks and misuse, which every trace of the process is told. */
+/* Records marks and misuse, which go into every trace of the process. */
 #include "config.h"
 
 #include <tidemark/tag.h>

@@ -19,7 +19,7 @@
 #define RECORDER_RING_BYTES    ((uint64_t)1 << 20)
 #define RECORDER_BACKLOG_BYTES ((uint64_t)128 << 20)
 
-/* The process exits with traces open: they are completed. Their memory stays, for threads that still run. */
+/* Complete the open traces when the process exits. Their memory stays, for threads that still run. */
 __attribute__((destructor)) static void
 recorder_at_exit(void)
 {
@@ -35,7 +35,7 @@ recorder_at_exit(void)
     pthread_mutex_unlock(&tidei_sessions.lock);
 }
 
-/* Replace what is 0 by its default, and refuse what cannot be. */
+/* Replace options of 0 by their defaults, and refuse invalid ones. */
 static enum tide_status
 recorder_check(struct tide_log_options *options)
 {
@@ -58,7 +58,7 @@ recorder_check(struct tide_log_options *options)
     return TIDE_OK;
 }
 
-/* What was given for a trace that is already open must be what it was opened with. */
+/* For a trace that is already open, options other than the default must equal those it was opened with. */
 static enum tide_status
 recorder_check_same(const struct tidei_recorder *recorder, const struct tide_log_options *options)
 {
@@ -135,7 +135,7 @@ recorder_new(const struct tide_log_options *options, char *path, struct tidei_re
     return TIDE_OK;
 }
 
-/* The one that records into the trace at `path`; NULL where there is none. The lock of tidei_sessions is held. */
+/* The recorder of the trace at `path`; NULL if there is none. The lock of tidei_sessions is held. */
 static struct tidei_recorder *
 recorder_find(const char *path)
 {

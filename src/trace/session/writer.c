@@ -1,5 +1,5 @@
 /*
- * The writer's thread: merges the rings, and has what they gave written to SQLite.
+ * The writer's thread: merges the rings, and writes their records to SQLite.
  *
  * A half of the backlog is written when it is full, when its oldest record has waited for half a second, or on
  * demand. While SQLite works, the rings are drained into the other half every few milliseconds (bulk_poll), so that
@@ -20,11 +20,11 @@
 #include "src/trace/session/locks.h"
 #include "src/trace/session/writer.h"
 
-#define WRITER_COMMIT_NS     500000000u   /* a quiet program's events are in the file within this and a little */
-#define WRITER_BUSY_NS       1000000u     /* between two looks at rings that gave something */
-#define WRITER_IDLE_NS       10000000u    /* and at rings that did not */
-#define WRITER_QUIET_NS      1000000000u  /* how long after the last event bases are asked what they hold */
-#define WRITER_LOCK_LIMIT_NS 10000000000u /* how long a lock that another holds on the trace is waited for */
+#define WRITER_COMMIT_NS     500000000u   /* upper bound of the age of unwritten events */
+#define WRITER_BUSY_NS       1000000u     /* between two drains, if the last one moved records */
+#define WRITER_IDLE_NS       10000000u    /* and if it moved none */
+#define WRITER_QUIET_NS      1000000000u  /* how long after the last event bases are sampled */
+#define WRITER_LOCK_LIMIT_NS 10000000000u /* how long to wait for another process's lock on the trace */
 
 static bool
 writer_poll(void *context, uint64_t waited_ns)
@@ -34,7 +34,7 @@ writer_poll(void *context, uint64_t waited_ns)
     tidei_gate_open(writer->session != NULL ? &writer->gate : &tidei_recovery_gate);
     if (!writer->merge->post_mortem) {
         tidei_merge_drain(writer->merge);
-        /* A transaction may take long, and what bases hold changes meanwhile. */
+        /* Keep sampling: a transaction may take long. */
         tidei_sampler_sample(writer->sampler, tidei_monotonic_ns(), false);
     }
     return waited_ns < writer->busy_limit_ns;
@@ -97,7 +97,7 @@ tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file, str
     return writer;
 }
 
-/* Say in the trace why it ends here, where that can still be written. Waits for nobody's lock. */
+/* Note in the trace why it ends, if that can still be written. Waits for no other process's lock. */
 static void
 writer_note_failure(struct tidei_writer *writer)
 {
@@ -114,11 +114,11 @@ tidei_writer_fail(struct tidei_writer *writer)
     if (writer->failure[0] != '\0')
         return;
     snprintf(writer->failure, sizeof(writer->failure), "%s", tide_error_text());
-    /* A recovery that fails can be run again: its caller hears of it, and the trace stays as it is. */
+    /* A failed recovery can be repeated: report it to the caller, and leave the trace as it is. */
     if (writer->session == NULL)
         return;
     tidei_session_fail(writer->session);
-    /* Nobody takes any more what CUPTI tells. */
+    /* Detach from CUPTI, since its events are no longer written. */
     tidei_driver_calls_end(writer->calls, &writer->database->timeline);
     writer_note_failure(writer);
     pthread_mutex_lock(&writer->lock);
@@ -165,7 +165,7 @@ writer_flush_now(struct tidei_writer *writer)
     pthread_mutex_unlock(&writer->lock);
     tidei_sampler_sample(writer->sampler, tidei_monotonic_ns(), true);
     status = tidei_writer_settle(writer);
-    /* Behind the events, which say whose the calls are. */
+    /* After the events, which say to which allocations the calls belong. */
     if (status == TIDE_OK && tidei_driver_calls_round(writer->calls, &writer->database->timeline, true))
         status = tidei_writer_commit(writer);
     pthread_mutex_lock(&writer->lock);
@@ -186,7 +186,7 @@ writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
 
     if (moved != 0)
         writer->moved_ns = now;
-    /* Behind the last event, too: a pool may give memory back when its streams are waited for. */
+    /* After the last event, too: a pool may release memory when a stream is synchronized. */
     if (now - writer->moved_ns < TIDEI_TEST_LIMIT(quiet_ns, WRITER_QUIET_NS))
         tidei_sampler_sample(writer->sampler, now, false);
     if ((tidei_driver_calls_round(writer->calls, &writer->database->timeline, false) || writer->merge->count != 0 ||
@@ -203,7 +203,7 @@ writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
     return TIDE_OK;
 }
 
-/* Tell once, where no lock is held: the sink may be any function. */
+/* Report once, and with no lock held, since the sink may be any function. */
 static void
 writer_tell_barrier(struct tidei_writer *writer)
 {
