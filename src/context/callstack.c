@@ -1,4 +1,4 @@
-/* Keeps each call stack once. */
+/* Captures call stacks, and stores each distinct one once. */
 #include "config.h"
 
 #include <dlfcn.h>

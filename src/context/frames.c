@@ -1,4 +1,4 @@
-/* Says what the frames of this process's call stacks are. */
+/* Resolves the frames of this process's call stacks to names. */
 #include "config.h"
 
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 #include "src/resource/resource.h"
 #include "src/context/symbols.h"
 
-/* A module that some frame was in. */
+/* A module in which a frame was found. */
 struct frames_module {
     struct tidei_module module;    /* owns its texts */
     struct tidei_symbols *symbols; /* owned; NULL where there are none */

@@ -1,4 +1,4 @@
-/* Keeps the listener that is told of tags, modules and call stacks. */
+/* Keeps the listener, which is called for new tags, modules and call stacks. */
 #include "config.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* Lists the files that this process has its code from. */
+/* Lists the files that this process's code was loaded from. */
 #include "config.h"
 
 #include <limits.h>

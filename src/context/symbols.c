@@ -1,4 +1,4 @@
-/* Says what a file's addresses are, by the best means that are there. */
+/* Resolves addresses with a file, through libdw or else its symbol table. */
 #include "config.h"
 
 #include <dlfcn.h>

@@ -1,8 +1,8 @@
 /*
- * The names that threads give to what they allocate, numbered for the whole process.
+ * The names that threads give to their allocations, numbered for the whole process.
  *
- * A name is told to every trace when it is seen for the first time, in a record that stands before the first
- * allocation with it. From then on each thread finds its number in a small table of its own.
+ * A new name is recorded into every trace, in a record before the first allocation with it. From then on each thread
+ * finds the name's number in its own small table.
  */
 #include "config.h"
 

@@ -14,7 +14,7 @@
 #include "src/sync/thread.h"
 #include "src/sync/testpoint.h"
 
-/* A function that reads other functions' frames, which sanitizers take for their own. */
+/* For functions that read other functions' frames, which sanitizers would report. */
 #define WALK_RAW __attribute__((no_sanitize("address"), no_sanitize("thread")))
 
 /* No code lies in the first page. */
@@ -199,8 +199,8 @@ tidei_walk_learn_end(uint64_t address)
 }
 
 /*
- * Safe whatever the frame pointers are: what is read lies between this function's own frame and the end of the
- * thread's stack, all of which is mapped, and each frame lies farther out than the one before.
+ * Safe for any values of the frame pointers: it reads only between this function's own frame and the end of the
+ * thread's stack, all of which is mapped, and each frame must lie farther out than the one before.
  */
 WALK_RAW void
 tidei_walk_fp(const void *frame, unsigned depth, bool learned, struct tidei_walk *walk)

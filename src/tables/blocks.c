@@ -31,7 +31,7 @@ tidei_blocks_fini(struct tidei_blocks *table)
     tidei_blocks_init(table);
 }
 
-/* Enter everything into the buckets anew, after their number has changed. */
+/* Rebuild the buckets after their number has changed. */
 static void
 blocks_rehash(struct tidei_blocks *table)
 {
@@ -156,7 +156,7 @@ group_find(const struct tidei_blocks *table, tide_stream stream)
     return number;
 }
 
-/* A new group, empty so far; there is room, since each group has a block at least. */
+/* A new, empty group. There is room, since every group has at least one block. */
 static uint32_t
 group_begin(struct tidei_blocks *table, tide_stream stream)
 {

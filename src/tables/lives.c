@@ -46,7 +46,7 @@ tidei_lives_has(const struct tidei_lives *lives, uint64_t address, uint16_t laye
     return tidei_map_find(&lives->by_address, address, layer) != NULL;
 }
 
-/* Take out the latest live allocation of 0 bytes. */
+/* Remove the latest live allocation of 0 bytes. */
 static uint32_t
 lives_take_null(struct tidei_lives *lives, uint16_t layer)
 {

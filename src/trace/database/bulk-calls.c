@@ -26,7 +26,7 @@ calls_load(struct tidei_bulk_cursor *cursor)
         memset(&cursor->walk, 0, sizeof(cursor->walk));
     if (!tidei_event_calls_next(&cursor->walk, cursor->database->pair, &call))
         return false;
-    /* On the line of the event's own row, so that a call never lies outside of it. */
+    /* By the clock line of the event's own row, so that a call never lies outside of its event. */
     began = call.event->ticks - call.event->duration_ticks;
     start_ns = (uint64_t)((double)(call.part.start - began) * timeline->line.ns_per_tick);
     ns = (double)(call.part.end - call.part.start) * timeline->line.ns_per_tick;
@@ -49,7 +49,7 @@ const struct tidei_bulk_table tidei_bulk_calls = {
     .load = calls_load,
 };
 
-/* The calls past all logs. */
+/* The calls outside of all logs. */
 static const struct tidei_outside_row *
 outside_rows(const struct tidei_database *database, size_t *count)
 {

@@ -6,7 +6,7 @@
 
 #include "src/trace/database/bulk.h"
 
-/* How many rows go by between two looks at the rings: about 2 ms. */
+/* Rows between two drains of the rings: about 2 ms. */
 #define BULK_POLL_ROWS 4096
 
 /* Owned by SQLite. */
@@ -132,7 +132,7 @@ bulk_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
     return SQLITE_OK;
 }
 
-/* Without xCreate the tables are there for this connection alone and stand in no schema. */
+/* Without xCreate the tables exist only for this connection, and in no schema. */
 static const sqlite3_module bulk_functions = {
     .xConnect = bulk_connect,
     .xBestIndex = bulk_best_index,

@@ -18,7 +18,7 @@ tidei_callstacks_add_module(struct tidei_database *database, uint32_t id, uint64
     return true;
 }
 
-/* The module of an address, of several the one that was loaded last; 0: none. */
+/* The module of an address, the one loaded last if there are several; 0: none. */
 static uint32_t
 callstacks_module_of(const struct tidei_database *database, uint64_t address)
 {

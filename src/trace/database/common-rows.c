@@ -1,4 +1,4 @@
-/* Rows that several parts of the recorder add to, or refer to. */
+/* Rows that several parts of the database write or refer to. */
 #include "config.h"
 
 #include <string.h>
@@ -117,7 +117,7 @@ tidei_database_loss(struct tidei_database *database, uint32_t thread_id, const c
 {
     if (events == 0)
         return TIDE_OK;
-    /* The sum of all losses has room in SQLite's integers, also where a damaged file names huge numbers. */
+    /* Clamped, so that the sum of all losses fits SQLite's integers even if a damaged file has huge numbers. */
     return tidei_database_insert(database, loss, TIDEI_ID(thread_id), TIDEI_TEXT(reason),
                                  TIDEI_NUMBER(events < LOSS_MAX ? events : LOSS_MAX));
 }

@@ -1,4 +1,4 @@
-/* What all parts that write a trace's SQLite file share: running statements, transactions, meta, the end. */
+/* Shared by all writers of a trace's SQLite file: running statements, transactions, meta, closing. */
 #include "config.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Writes what is no allocation: threads, layers, tags, marks, losses, and frees that fit nothing. */
+/* Writes the rows that are not allocations: threads, layers, tags, marks, losses, and unmatched frees. */
 #include "config.h"
 
 #include <stdio.h>
@@ -162,7 +162,7 @@ definitions_unmatched(struct tidei_database *database, uint64_t index)
                                  TIDEI_NUMBER(tidei_database_stream(database, record->stream, record->layer)));
 }
 
-/* A free that was refused, or that named another size than its allocation. */
+/* A free that was refused, or that gave another size than its allocation's. */
 static enum tide_status
 definitions_odd(struct tidei_database *database, uint64_t index)
 {

@@ -1,4 +1,4 @@
-/* Takes up a trace whose process is gone where it stood: what lives, which streams and layers there are. */
+/* Loads the state of a dead process's trace: its live allocations, streams and layers. */
 #include "config.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Creates the SQLite file of a trace, or opens one whose process is gone. */
+/* Creates the SQLite file of a trace, or opens that of a dead process. */
 #include "config.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 /* How long a thread that makes a trace waits for a reader that has just come. */
 #define OPEN_LIMIT_NS 10000000000u
 
-/* Wait for whoever holds a lock, in small steps in which the rings are drained, until the writer gives up. */
+/* Wait for another's lock in small steps, between which the rings are drained, until the writer gives up. */
 static int
 open_busy(void *context, int tries)
 {
@@ -34,7 +34,7 @@ static enum tide_status
 open_configure(struct tidei_database *database)
 {
     sqlite3_extended_result_codes(database->db, 1);
-    /* A trace that was left behind may come from anywhere: nothing that its schema brings along is run. */
+    /* Do not trust a trace that was left behind: run no code that its schema contains. */
     sqlite3_db_config(database->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
     sqlite3_db_config(database->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
     sqlite3_db_config(database->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);

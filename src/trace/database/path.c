@@ -1,4 +1,4 @@
-/* Replaces what stands for the process, the host and the rank in the name of a trace. */
+/* Expands the process id, host name and rank in the path of a trace. */
 #include "config.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ path_rank(void)
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
         const char *rank = getenv(variables[i]);
 
-        /* A rank is a number: what else the variable may hold does not get into a path. */
+        /* Only a number is a rank: no other text of the variable gets into a path. */
         if (rank != NULL && rank[0] != '\0' && strspn(rank, "0123456789") == strlen(rank))
             return rank;
     }

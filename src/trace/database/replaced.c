@@ -1,4 +1,4 @@
-/* Keeps the trace that overwrite=true replaces, until the new one is there to stay. */
+/* Keeps the trace that overwrite=true replaces, until the new trace is kept. */
 #include "config.h"
 
 #include <errno.h>

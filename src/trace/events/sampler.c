@@ -1,4 +1,4 @@
-/* Keeps what resources held when it had changed. */
+/* Samples resources, and keeps the figures that have changed. */
 #include "config.h"
 
 #include <pthread.h>
@@ -55,7 +55,7 @@ tidei_sampler_free(struct tidei_sampler *sampler)
     free(sampler);
 }
 
-/* Ask one resource, and keep the answer where it has changed. The lock is held. */
+/* Query one resource, and keep its figures if they have changed. The lock is held. */
 static void
 sampler_ask(struct tidei_sampler *sampler, struct sampler_watch *watch, uint64_t now_ns)
 {

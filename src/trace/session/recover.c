@@ -1,4 +1,4 @@
-/* Takes over what a process that is gone has left in its rings. */
+/* Recovers the records that a dead process has left in its rings. */
 #include "config.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "src/trace/session/locks.h"
 #include "src/trace/session/writer.h"
 
-/* For how many steps of 5 ms another process may take over what is to be had: 10 s. */
+/* How long to wait for another process's recovery, in steps of 5 ms: 10 s. */
 #define RECOVER_TRIES 2000
 
 #define RECOVER_LOCK_LIMIT_NS 10000000000u
@@ -97,7 +97,7 @@ recover_store(struct tidei_database *database, struct tidei_ringfile *file, stru
     return status;
 }
 
-/* The process was killed while it made the files: no call of it had returned, there is nothing to be had. */
+/* The process was killed while it created the files: none of its calls had returned, so there are no records. */
 static bool
 recover_was_never_ready(struct tidei_ringfile *file)
 {
@@ -108,7 +108,7 @@ recover_was_never_ready(struct tidei_ringfile *file)
     return true;
 }
 
-/* The ring file is open, and nobody else's. */
+/* Recover from the ring file, which is open and locked by this process. */
 static enum tide_status
 recover_opened(const char *path, struct tidei_ringfile *file, struct tide_trace_recovery *out)
 {

@@ -1,4 +1,4 @@
-/* Gives the frames of a trace's call stacks their names, from the files that the program ran from. */
+/* Resolves the frames of a trace's call stacks to names, from the files that the program ran from. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct resolve {
     struct tide_trace_resolution *out;
 };
 
-/* A module that has frames without names. */
+/* A module with unresolved frames. */
 struct resolve_module {
     int64_t id;
     char *path; /* owned, as the next one */
@@ -113,8 +113,8 @@ resolve_open(const struct resolve *resolve, const struct resolve_module *module)
 }
 
 /*
- * "" says that nothing is known, NULL that nobody has looked. Without libdw a frame gets the name of its function and
- * no more, so that the next process that has libdw looks again.
+ * "" means that nothing is known, NULL that the frame is unresolved. Without libdw a frame gets only the name of its
+ * function, so that the next process with libdw resolves the rest.
  */
 static enum tide_status
 resolve_frame(struct resolve *resolve, sqlite3_stmt *update, struct tidei_symbols *symbols, int64_t frame_id,
@@ -263,7 +263,7 @@ resolve_opened(struct resolve *resolve)
     bool has_stacks;
     int64_t left;
 
-    /* A trace may come from anywhere: nothing that its schema brings along is run. */
+    /* Do not trust the trace: run no code that its schema contains. */
     sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
     sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
     sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);

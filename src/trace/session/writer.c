@@ -20,7 +20,7 @@
 #include "src/trace/session/locks.h"
 #include "src/trace/session/writer.h"
 
-#define WRITER_COMMIT_NS     500000000u   /* upper bound of the age of unwritten events */
+#define WRITER_COMMIT_NS     500000000u   /* age at which a quiet program's events are committed */
 #define WRITER_BUSY_NS       1000000u     /* between two drains, if the last one moved records */
 #define WRITER_IDLE_NS       10000000u    /* and if it moved none */
 #define WRITER_QUIET_NS      1000000000u  /* how long after the last event bases are sampled */
