@@ -1,4 +1,4 @@
-/* A table from live addresses to numbers that many threads use. */
+/* A concurrent table from live addresses to numbers. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ struct shard {
     _Alignas(128) struct tidei_lock lock;
     struct tidei_map map;   /* guarded by the lock */
     _Atomic uint64_t count; /* of the map; written with the lock */
-    _Atomic uint64_t noted; /* that were ever put, but for those put again; written with the lock */
+    _Atomic uint64_t noted; /* addresses put so far, without those put again; written with the lock */
 };
 
 struct tidei_address_shards {
@@ -51,7 +51,7 @@ tidei_address_shards_destroy(struct tidei_address_shards *shards)
     free(shards);
 }
 
-/* Add to a number that is written with the lock alone. Relaxed: it orders nothing. */
+/* Add to a number that is written only with the lock held. Relaxed: it orders no other data. */
 static void
 shard_add(_Atomic uint64_t *number, uint64_t change)
 {

@@ -1,4 +1,4 @@
-/* Calls of the driver beyond an event's first, and logs that wait for calls one within the other. */
+/* The rare cases of capturing driver calls: an event's second and later calls, and nested logs that wait. */
 #include "config.h"
 
 #include <stddef.h>
@@ -6,12 +6,12 @@
 
 #include "src/trace/ring/capture.h"
 
-/* The most logs that wait, one within the other: the lowest one of each trace that a call passes through. */
+/* Upper bound of nested waiting logs: for each trace, the lowest log that a call passes through waits. */
 #define CALLSLOT_WAITS_MOST 8
 
-/* A log within others that wait. */
+/* A waiting log nested in others. */
 struct callslot_wait {
-    const struct tidei_session *session; /* never followed */
+    const struct tidei_session *session; /* never dereferenced */
     unsigned first;                      /* of the calls that came after it began */
 };
 
@@ -25,7 +25,7 @@ struct tidei_call_more {
 _Static_assert(offsetof(struct tidei_call_capture, entered) == 64, "what every event needs is one cache line");
 _Static_assert(CALLSLOT_WAITS_MOST <= 8, "each wait has a bit of `taken`");
 
-/* NULL where host memory is short. */
+/* NULL without host memory. */
 static struct tidei_call_more *
 callslot_more(struct tidei_call_capture *slot)
 {

@@ -1,6 +1,6 @@
 /*
- * Checks whether a recorder can have written a ring file that was left behind. The file may come from anywhere, and its
- * reader relies on what is checked here.
+ * Checks whether a ring file that was left behind is valid. The file is not trusted, and its readers rely on these
+ * checks.
  */
 #include "config.h"
 

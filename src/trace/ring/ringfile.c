@@ -393,12 +393,12 @@ ringfile_map_segments(struct tidei_ringfile *file)
         file->half_chunks[half] += status == TIDE_OK;
     }
     file->half_chunks_max = TIDEI_MAX_CHUNKS / 2;
-    /* Not the file's end: a kill may have left a segment there that the directory does not have. It is used again. */
+    /* Not the file's end: a kill may have left a segment there that the directory does not name. It is reused. */
     file->size = TIDEI_RING_PREFIX_BYTES + rings * (TIDEI_PAGE + file->header->ring_bytes) + chunks * TIDEI_CHUNK_BYTES;
     return status;
 }
 
-/* Nothing was recorded: the process was killed before the header was there, and then there are no segments. */
+/* Whether the process was killed before it wrote the header: then there are no segments, and no records. */
 static bool
 ringfile_is_unborn(const struct tidei_ringfile *file)
 {
@@ -408,7 +408,7 @@ ringfile_is_unborn(const struct tidei_ringfile *file)
            memcmp(magic, "\0\0\0\0\0\0\0", sizeof(magic)) == 0;
 }
 
-/* Lock what was left, or say which process has it and what it does with it. */
+/* Lock a file that was left behind, or tell which process has locked it, and whether that recovers it. */
 static enum tide_status
 ringfile_lock_left(const struct tidei_ringfile *file, struct tidei_ring_holder *holder)
 {
