@@ -1,4 +1,4 @@
-/* What the exit status of a command means. Functions of the viewer that can fail return one, too. */
+/* The exit statuses of commands. Functions of the viewer that can fail return one, too. */
 #ifndef VIEWER_BASE_EXIT_STATUS_H
 #define VIEWER_BASE_EXIT_STATUS_H
 

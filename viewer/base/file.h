@@ -1,4 +1,4 @@
-/* What kind of file lies at a path. */
+/* Detects the kind of a file. */
 #ifndef VIEWER_BASE_FILE_H
 #define VIEWER_BASE_FILE_H
 
@@ -6,16 +6,16 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Read the first bytes of a regular file. Returns how many there are, or -1 with errno; EINVAL: no regular file. */
+/* Read the first bytes of a regular file. Returns their count, or -1 with errno; EINVAL: not a regular file. */
 ssize_t file_head(const char *path, char *head, size_t size);
 
-/* How many bytes of a file's head say whether it is an SQLite database. */
+/* The length of the magic string at the start of an SQLite database. */
 #define FILE_SQLITE_BYTES 16
 
 /* Whether a file with this head, of `count` bytes, is an SQLite database. */
 bool file_head_is_sqlite(const char *head, ssize_t count);
 
-/* Whether the file at `path` is an SQLite database, by its first bytes; false where it cannot be read. */
+/* Whether the file at `path` is an SQLite database, by its first bytes; false if the file cannot be read. */
 bool file_is_sqlite(const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* Did you mean: the word of a list that is nearest to one that was typed. */
+/* Finds the word of a list that is nearest to a mistyped one, for "did you mean". */
 #ifndef VIEWER_BASE_NEAREST_H
 #define VIEWER_BASE_NEAREST_H
 
@@ -6,7 +6,7 @@
 
 struct nearest {
     const char *typed; /* borrows */
-    const char *word;  /* borrows; the best so far, NULL: none is near */
+    const char *word;  /* borrows; the best so far; NULL: none is near */
     unsigned distance;
 };
 

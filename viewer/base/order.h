@@ -1,4 +1,4 @@
-/* The numbers 0 to count - 1 in the order of figures that belong to them, for tables that begin with the most. */
+/* Sorts the numbers 0 to count - 1 by a figure of each, for tables that begin with the largest. */
 #ifndef VIEWER_BASE_ORDER_H
 #define VIEWER_BASE_ORDER_H
 
@@ -10,7 +10,10 @@ struct order {
     uint32_t number;
 };
 
-/* The largest figure first, of equal ones the lower number. `figure` is called once for each. NULL: no memory. */
+/*
+ * The largest figure comes first; of equal figures, the lower number. Calls `figure` once for each number. The caller
+ * frees the result; NULL: no memory.
+ */
 struct order *order_make(size_t count, uint64_t (*figure)(const void *context, uint32_t number), const void *context);
 
 #endif

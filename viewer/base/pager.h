@@ -1,12 +1,12 @@
-/* Shows text on a terminal through a pager where it is longer than the screen. */
+/* Shows text that is longer than the screen through a pager. */
 #ifndef VIEWER_BASE_PAGER_H
 #define VIEWER_BASE_PAGER_H
 
 #include <stddef.h>
 
 /*
- * Write `text` to standard output: as it is where that is no terminal, where it fits the screen, or where no pager is
- * found; else through TIDEMARK_PAGER, PAGER or less. A pager that is left early is no error.
+ * Write `text` to standard output through TIDEMARK_PAGER, PAGER or less. The text is written directly if standard
+ * output is not a terminal, if the text fits the screen, or if there is no pager. Leaving the pager early is no error.
  */
 void pager_print(const char *text, size_t length);
 

@@ -1,4 +1,4 @@
-/* Sizes, shares, durations and moments as people type them: parsed in one place, the same for every command. */
+/* Parses sizes, shares, durations and moments of the command line, the same for every command. */
 #ifndef VIEWER_BASE_PARSE_H
 #define VIEWER_BASE_PARSE_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What an option was given, each time that it was given. */
+/* The arguments of an option that may be repeated. */
 #define OPTION_LIST_MAX 16
 
 struct option_list {
@@ -14,9 +14,9 @@ struct option_list {
     size_t count;
 };
 
-/* Where in a trace: a time, a share of its duration, an allocation, a mark, or the peak. */
+/* A position in a trace: a time, a share of its duration, an allocation, a mark, or the peak. */
 enum moment_kind {
-    MOMENT_NONE, /* nothing was said */
+    MOMENT_NONE, /* not given */
     MOMENT_TIME,
     MOMENT_SHARE,
     MOMENT_EVENT,
@@ -28,10 +28,10 @@ struct moment {
     enum moment_kind kind;
     int64_t number;   /* ns since the start, or an allocation_id */
     double share;     /* 0 to 1 */
-    const char *text; /* borrows; of a mark */
+    const char *text; /* borrows; the mark's text */
 };
 
-/* Each: whether all of `text` is one; *out is left alone where it is not. */
+/* Each function below returns whether all of `text` is valid. If it is not, *out stays unchanged. */
 
 /* "4096", "64KiB", "1.5GiB", "64k": powers of 1024, at most 2^63 - 1 bytes. */
 bool parse_size(const char *text, uint64_t *out);
@@ -45,7 +45,7 @@ bool parse_share(const char *text, double *out);
 /* "1500" (ns), "10us", "1.5ms", "2s", "3min" */
 bool parse_duration(const char *text, int64_t *out);
 
-/* A duration since the start, "50%", "#123" (allocation 123), "mark:TEXT" (the first of that text), "peak" */
+/* A duration since the start, "50%", "#123" (allocation 123), "mark:TEXT" (the first mark with that text), "peak" */
 bool parse_moment(const char *text, struct moment *out);
 
 #endif

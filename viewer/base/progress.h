@@ -1,4 +1,4 @@
-/* A progress line on standard error for a person who waits longer than a second. */
+/* A progress line on standard error, shown when work takes longer than a second. */
 #ifndef VIEWER_BASE_PROGRESS_H
 #define VIEWER_BASE_PROGRESS_H
 
@@ -15,10 +15,10 @@ struct progress {
 
 void progress_begin(struct progress *progress, const char *what);
 
-/* `done` of `total` is behind; call it every millisecond or so. A total of 0 is not known. */
+/* Report that `done` of `total` is finished; call this about every millisecond. A total of 0 means unknown. */
 void progress_update(struct progress *progress, uint64_t done, uint64_t total);
 
-/* Take the line away. */
+/* Erase the line. */
 void progress_end(struct progress *progress);
 
 #endif

@@ -1,4 +1,4 @@
-/* A set of ranges of addresses that do not overlap: what is mapped, of which parts are unmapped. */
+/* A set of address ranges that do not overlap, such as mapped memory. */
 #ifndef VIEWER_BASE_RANGE_SET_H
 #define VIEWER_BASE_RANGE_SET_H
 
@@ -7,7 +7,7 @@
 
 struct range {
     uint64_t begin;
-    uint64_t end; /* behind the last address; greater than `begin` */
+    uint64_t end; /* one past the last address; greater than `begin` */
 };
 
 /* All zeros is an empty set. */
@@ -15,13 +15,13 @@ struct range_set {
     void *root; /* owns */
 };
 
-/* Add a range that overlaps none of the set. False: no memory. */
+/* Add a range that overlaps no range of the set. False: no memory. */
 bool range_set_add(struct range_set *set, struct range range);
 
-/* The lowest range that overlaps `wanted`; NULL: there is none. Until the next change. */
+/* The lowest range that overlaps `wanted`, valid until the set changes; NULL: there is none. */
 const struct range *range_set_first(const struct range_set *set, struct range wanted);
 
-/* Take out a range that is in the set. */
+/* Remove a range that is in the set. */
 void range_set_remove(struct range_set *set, struct range range);
 
 void range_set_clear(struct range_set *set);

@@ -1,6 +1,6 @@
 /*
- * Writes what commands answer and export: bytes, numbers and texts in the forms that files have, fast, to a file,
- * standard output or memory, plain or compressed with gzip.
+ * A fast buffered writer for answers and exports: bytes, numbers and text to a file, to standard output or to memory,
+ * plain or compressed with gzip.
  */
 #ifndef VIEWER_OUTPUT_EMIT_H
 #define VIEWER_OUTPUT_EMIT_H
@@ -14,40 +14,43 @@
 
 struct emit {
     const char *path; /* borrows; NULL: standard output */
-    char *temporary;  /* owns; what takes the place of `path` at the end; NULL: it is written directly */
+    char *temporary;  /* owns; the file that is renamed to `path` at the end; NULL: `path` is written directly */
     int file;
     struct z_stream_s *deflate; /* owns; NULL: plain */
-    bool in_memory;             /* nothing leaves the buffer, which grows */
+    bool in_memory;             /* the buffer grows and is never written out */
     char *buffer;               /* owns */
     size_t used;
     size_t capacity;
     uint64_t written; /* bytes that have left the buffer */
-    bool failed;      /* a message was printed; nothing more is written */
+    bool failed;      /* an error was reported; later writes do nothing */
 };
 
 /*
- * Open `path` (borrowed until the end; NULL: standard output). A file that is there is replaced when the export is
- * complete, and not before; a database never is, so that no trace is lost to a slip. Pipes, devices and links are
- * written directly. COMMAND_FINE, or COMMAND_WRONG after a message and there is nothing to close.
+ * Open `path` (borrowed until emit_close; NULL: standard output). An existing file is replaced only when the export is
+ * complete. An SQLite database is refused, so that a mistyped path cannot overwrite a trace. Pipes, devices and links
+ * are written directly. COMMAND_FINE, or COMMAND_WRONG after a message; then there is nothing to close.
  */
 int emit_open(struct emit *emit, const char *path, bool compress);
 
-/* Keep all that is written in `buffer`, of `used` bytes. COMMAND_FINE, or COMMAND_WRONG after a message. */
+/* Write to memory: `used` bytes at `buffer`. COMMAND_FINE, or COMMAND_WRONG after a message. */
 int emit_open_memory(struct emit *emit);
 
-/* Write what is left. `status`, or COMMAND_WRONG after a message; then, and where `status` is that, no file is made. */
+/*
+ * Write the rest and close. Returns `status`, or COMMAND_WRONG after a message. Where either is COMMAND_WRONG, no file
+ * is made.
+ */
 int emit_close(struct emit *emit, int status);
 
-/* Begin anew, as if nothing had been written. False after a message: what was written cannot be taken back. */
+/* Discard everything written so far. False after a message: the output cannot be rewound. */
 bool emit_rewind(struct emit *emit);
 
-/* Write what is in the buffer now. */
+/* Write the buffer out now. */
 void emit_flush(struct emit *emit);
 
-/* What does not fit in the buffer any more. */
+/* The slow path of emit_bytes: the bytes do not fit in the buffer. */
 void emit_overflow(struct emit *emit, const void *bytes, size_t count);
 
-/* Inline, as most of what is written are constants of a few bytes: the calls were a third of a large export. */
+/* Inline because most writes are constants of a few bytes: the calls took a third of a large export's time. */
 static inline void
 emit_bytes(struct emit *emit, const void *bytes, size_t count)
 {
@@ -59,7 +62,7 @@ emit_bytes(struct emit *emit, const void *bytes, size_t count)
     emit->used += count;
 }
 
-/* A text as it stands: for constant texts. */
+/* Write a constant text unescaped. */
 static inline void
 emit_string(struct emit *emit, const char *text)
 {
