@@ -1,4 +1,4 @@
-/* Call stacks for people. */
+/* Shortens and wraps the text of call stacks. */
 #include "config.h"
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 
 #include "viewer/base/callstack-text.h"
 
-/* Where the frame that begins at `text` ends, and where the next one begins; NULL: it is the last. */
+/* The length of the first frame of `text`; *next is the frame after it, or NULL. */
 static size_t
 stack_frame(const char *text, const char **next)
 {
@@ -18,7 +18,7 @@ stack_frame(const char *text, const char **next)
     return end != NULL ? (size_t)(end - text) : strlen(text);
 }
 
-/* "function (/folder/file:9)" as "function (file:9)". */
+/* Write "function (/folder/file:9)" as "function (file:9)". */
 static void
 stack_put_frame(FILE *out, const char *frame, size_t length)
 {
@@ -82,7 +82,7 @@ stack_text_brief(const char *text, char *buffer, size_t size)
     return buffer;
 }
 
-/* How many bytes of `text`, which has more than `width`, go into a line; the blank behind them goes nowhere. */
+/* How many bytes of `text`, which is longer than `width`, go into a line. The caller drops a blank after them. */
 static size_t
 stack_line(const char *text, size_t width)
 {
@@ -104,7 +104,7 @@ stack_line(const char *text, size_t width)
         return blank;
     if (slash > width / 2)
         return slash;
-    /* No character of UTF-8 is taken apart. */
+    /* Do not split a UTF-8 character. */
     while (cut > 1 && ((unsigned char)text[cut] & 0xc0) == 0x80)
         cut--;
     return cut;

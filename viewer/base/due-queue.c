@@ -1,4 +1,4 @@
-/* What is due later, the earliest first. */
+/* A monotone priority queue: a radix heap. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ due_grow(struct due_bucket *bucket)
     return tidei_grow(&bucket->list, &bucket->capacity, bucket->capacity, 1);
 }
 
-/* The bucket for `key`, which is marked as not empty. */
+/* The bucket for `key`. Marks it as not empty. */
 static inline struct due_bucket *
 due_bucket_of(struct due_queue *queue, uint64_t key)
 {
@@ -58,7 +58,7 @@ due_bucket_of(struct due_queue *queue, uint64_t key)
     return &queue->buckets[level][digit];
 }
 
-/* Put an entry where it belongs beside `last`. */
+/* Append an entry to the bucket that its key and `last` select. */
 static inline bool
 due_put(struct due_queue *queue, struct due entry)
 {
@@ -89,7 +89,7 @@ due_compare(const void *one, const void *other, void *context)
     return queue->compare(queue->context, ((const struct due *)one)->number, ((const struct due *)other)->number);
 }
 
-/* Take the first bucket with what is due before `key` out of the levels. NULL: there is none. */
+/* Remove the first bucket from the levels if its least key is before `key`. NULL: there is no such bucket. */
 static struct due_bucket *
 due_first(struct due_queue *queue, uint64_t key)
 {
@@ -108,7 +108,7 @@ due_first(struct due_queue *queue, uint64_t key)
     return bucket;
 }
 
-/* Spread a bucket, the first of all, over the levels below it, which are empty: what is due first comes to `now`. */
+/* Spread the first bucket over the levels below it, which are empty. Its earliest entries move to `now`. */
 static bool
 due_spread(struct due_queue *queue, struct due_bucket *bucket)
 {

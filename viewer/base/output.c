@@ -1,4 +1,4 @@
-/* Text, sizes and times as people read them. */
+/* Formats text, sizes and times for people. */
 #include "config.h"
 
 #include <errno.h>

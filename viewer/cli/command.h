@@ -1,4 +1,4 @@
-/* What a command of `tidemark` is. */
+/* The description of a command of `tidemark`. */
 #ifndef VIEWER_CLI_COMMAND_H
 #define VIEWER_CLI_COMMAND_H
 
@@ -11,19 +11,19 @@ struct option_def;
 /* One const entry for each command, in a file of its own. */
 struct command {
     const char *name;
-    const char *arguments;            /* what follows the name: "[--json] TRACE" */
+    const char *arguments;            /* for the usage line: "[--json] TRACE" */
     const char *purpose;              /* one line, for the list of commands */
-    const char *help;                 /* what is said after the options, for --help; "" where that is all */
-    const struct option_def *options; /* those of options.h, of its own; NULL: it parses its arguments itself */
-    unsigned common;                  /* OPTIONS_*: which of the common options it takes besides */
-    void (*list)(void);               /* prints for --help what `help` announces; NULL: nothing */
+    const char *help;                 /* the end of --help, after the options; may be "" */
+    const struct option_def *options; /* the command's own options; NULL: it parses its arguments itself */
+    unsigned common;                  /* OPTIONS_*: the common options that it also takes */
+    void (*list)(void);               /* prints a list after `help`; NULL: no list */
 
-    /* Further tables of its own options, by number from 0; NULL behind the last. NULL: there are none. */
+    /* Further tables of the command's own options: `place` counts from 0, NULL ends them. NULL: there are none. */
     const struct option_def *(*more_options)(size_t place);
     int (*run)(const struct command *self, int argc, char **argv);
 };
 
-/* Say on standard error that `command` was used in a wrong way, and why. Returns COMMAND_WRONG. */
+/* Report wrong use of `command` on standard error. Returns COMMAND_WRONG. */
 int command_misused(const struct command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

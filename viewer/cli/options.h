@@ -1,6 +1,6 @@
 /*
- * The options of a command: a const table that says what each is called, what it takes and where that goes; parsed,
- * explained and completed from the one table. Options that many commands take are in a table here.
+ * The options of commands. A command describes its options in a const table: name, argument and destination. Parsing,
+ * --help and shell completion all use that table. The options that many commands share are in tables in options.c.
  */
 #ifndef VIEWER_CLI_OPTIONS_H
 #define VIEWER_CLI_OPTIONS_H
@@ -15,67 +15,67 @@
 
 struct command;
 
-/* What an option takes, and the type at its offset. */
+/* The argument of an option, and the type at its offset. */
 enum option_kind {
-    OPTION_FLAG,     /* bool: nothing */
+    OPTION_FLAG,     /* bool; no argument */
     OPTION_TEXT,     /* const char *, borrowed from argv */
-    OPTION_LIST,     /* struct option_list: may be given again and again */
+    OPTION_LIST,     /* struct option_list; may be repeated */
     OPTION_COUNT,    /* uint64_t */
     OPTION_SIZE,     /* uint64_t, bytes */
     OPTION_SHARE,    /* double */
     OPTION_DURATION, /* int64_t, ns */
     OPTION_MOMENT,   /* struct moment */
-    OPTION_CHOICE,   /* int: the place of the word among the words of `choices` */
-    OPTION_SET,      /* int: set to `value` by a flag */
+    OPTION_CHOICE,   /* int: the index of the word in `choices` */
+    OPTION_SET,      /* int: set to `value`; no argument */
 };
 
 struct option_def {
     const char *name; /* NULL ends a table */
     char letter;      /* 0: none */
     enum option_kind kind;
-    const char *argument; /* its name in --help */
-    const char *help;     /* a line, or several */
-    size_t offset;        /* in the struct that the command gives */
+    const char *argument; /* the argument's name in --help */
+    const char *help;     /* one or more lines */
+    size_t offset;        /* in the struct that the command passes */
     const char *choices;  /* "tag|size": OPTION_CHOICE */
     int value;            /* OPTION_SET */
 };
 
 /* Which of the common options a command takes. */
 enum {
-    OPTIONS_REPORT = 1, /* how it is printed */
+    OPTIONS_REPORT = 1, /* output format */
     OPTIONS_FILTER = 2, /* which allocations count */
-    OPTIONS_LIMIT = 4,  /* how many rows */
-    OPTIONS_WINDOW = 8, /* of the filters the layer and the time alone, where all blocks of a pool have to count */
+    OPTIONS_LIMIT = 4,  /* number of rows */
+    OPTIONS_WINDOW = 8, /* only the filters by layer and time, for commands that need every block of a pool */
 };
 
-/* What the common options fill. */
+/* The values of the common options. */
 struct view_options {
     struct report_options report;
     struct filter_options filter;
 };
 
-/* Nothing to return: go on. */
+/* The command goes on; there is no exit status yet. */
 #define OPTIONS_GO (-1)
 
 /*
- * Take the options of `self` out of argv: its own into `own`, which the caller has filled with their defaults, and the
- * common ones into `common`. OPTIONS_GO, with `optind` at the first argument; or an exit status, after the help or a
- * message.
+ * Parse the options of `self` in argv: its own into `own`, which the caller has filled with the defaults, and the
+ * common ones into `common`. Returns OPTIONS_GO, with `optind` at the first argument, or an exit status after the help
+ * or a message.
  */
 int options_parse(const struct command *self, int argc, char **argv, void *own, struct view_options *common);
 
-/* As options_parse, and then exactly `count` arguments, called `what` ("trace") in a message. */
+/* As options_parse, but require exactly `count` arguments; a message calls them `what` ("trace"). */
 int options_parse_arguments(const struct command *self, int argc, char **argv, void *own, struct view_options *common,
                             int count, const char *what);
 
-/* Print on standard output how `command` is used; for --help. Returns COMMAND_FINE. */
+/* Print the text of --help on standard output. Returns COMMAND_FINE. */
 int command_help(const struct command *command);
 
 /* Call `each` for every option of a command, its own first. */
 void options_each(const struct command *command, void (*each)(void *context, const struct option_def *def),
                   void *context);
 
-/* Whether it takes a value. */
+/* Whether the option takes an argument. */
 bool options_has_argument(const struct option_def *def);
 
 #endif

@@ -76,16 +76,16 @@ void emit_hexadecimal(struct emit *emit, uint64_t value); /* 0x... */
 /* Nanoseconds as microseconds with three decimals. */
 void emit_microseconds(struct emit *emit, int64_t ns);
 
-/* In all its digits; null where it is not finite. */
+/* With all significant digits; "null" if the value is not finite. */
 void emit_real(struct emit *emit, double value);
 
 /* As printf. */
 void emit_format(struct emit *emit, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * A text of a trace. As words: control characters and what is no UTF-8 become \xNN, so that no file drives a terminal.
- * As JSON, in quotes: what is no UTF-8 becomes U+FFFD. As a field of CSV: in quotes where `quote` says so, and as
- * words unless it is to stand `raw`.
+ * Write a text from a trace. emit_text writes control characters and bytes that are not UTF-8 as \xNN, so that no
+ * file can send escape sequences to a terminal. emit_json writes a quoted string, with U+FFFD for bytes that are not
+ * UTF-8. emit_csv writes a field, in quotes if `quote` is set, and escapes like emit_text unless `raw` is set.
  */
 void emit_text(struct emit *emit, const char *text, size_t length);
 void emit_json(struct emit *emit, const char *text, size_t length);

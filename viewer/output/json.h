@@ -1,5 +1,5 @@
 /*
- * Writes JSON, compact: the one writer of all commands and exports.
+ * Writes compact JSON for all commands and exports.
  *
  *     struct json json = { .out = out };
  *
@@ -8,7 +8,7 @@
  *     json_unsigned(&json, 4096);
  *     json_end(&json, '}');
  *
- * Commas come by themselves. That arrays and objects are closed in the right order is up to the caller.
+ * The writer adds the commas. The caller must close arrays and objects in the right order.
  */
 #ifndef VIEWER_OUTPUT_JSON_H
 #define VIEWER_OUTPUT_JSON_H
@@ -21,10 +21,10 @@
 
 struct json {
     struct emit *out; /* borrows */
-    bool comma;       /* a value came before the next one, in the same array or object */
+    bool comma;       /* the next value of this array or object is not the first */
 };
 
-/* What comes in front of a value that has no key: it stands in an array. */
+/* Separate a value from the one before it. After a key this writes nothing. */
 static inline void
 json_separate(struct json *json)
 {
@@ -49,7 +49,7 @@ json_end(struct json *json, char bracket)
     json->comma = true;
 }
 
-/* A line of its own for the next element of an array; each line of JSON lines is written as one. */
+/* Begin a new line for the next element of an array, or for the next object of JSON lines. */
 static inline void
 json_line(struct json *json)
 {
@@ -60,8 +60,8 @@ json_line(struct json *json)
 }
 
 /*
- * The name of the value that follows: a literal that needs no escaping. What is copied, with a comma or without, is of
- * a length that the compiler knows: keys are most of what JSON consists of.
+ * Write the key of the next value, a literal that needs no escaping. The compiler knows the copied length, with and
+ * without the comma; this matters because most of the output is keys.
  */
 #define json_key(json, name) json_put_key((json), ",\"" name "\":", sizeof(name) + 3)
 
@@ -75,7 +75,7 @@ json_put_key(struct json *json, const char *text, size_t length)
     json->comma = false;
 }
 
-/* The same of a name that is no literal and may be anything. */
+/* The same for any text; it is escaped. */
 static inline void
 json_key_text(struct json *json, const char *name)
 {
@@ -99,7 +99,7 @@ json_signed(struct json *json, int64_t value)
     emit_signed(json->out, value);
 }
 
-/* What is no UTF-8 becomes U+FFFD. */
+/* Bytes that are not UTF-8 become U+FFFD. */
 static inline void
 json_text(struct json *json, const char *text)
 {
@@ -107,7 +107,7 @@ json_text(struct json *json, const char *text)
     emit_json(json->out, text, strlen(text));
 }
 
-/* A word as it stands: true, false, null, or a number in digits of the caller's. */
+/* Write `word` unescaped: true, false, null, or a number that the caller has formatted. */
 static inline void
 json_word(struct json *json, const char *word)
 {
@@ -121,7 +121,7 @@ json_flag(struct json *json, bool value)
     json_word(json, value ? "true" : "false");
 }
 
-/* In all its digits; null where it is not finite. */
+/* With all significant digits; null if the value is not finite. */
 static inline void
 json_real(struct json *json, double value)
 {
@@ -129,7 +129,7 @@ json_real(struct json *json, double value)
     emit_real(json->out, value);
 }
 
-/* A member of an object: a literal and its value. */
+/* A member of an object: a literal key and its value. */
 #define json_put_unsigned(json, name, value) (json_key((json), name), json_unsigned((json), (value)))
 #define json_put_signed(json, name, value)   (json_key((json), name), json_signed((json), (value)))
 #define json_put_real(json, name, value)     (json_key((json), name), json_real((json), (value)))

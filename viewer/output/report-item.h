@@ -1,4 +1,4 @@
-/* What a report keeps, for those who print it. */
+/* The items of a report, for the files that print it. */
 #ifndef VIEWER_OUTPUT_REPORT_ITEM_H
 #define VIEWER_OUTPUT_REPORT_ITEM_H
 
@@ -15,16 +15,16 @@ enum report_item_kind {
 
 struct report_item {
     enum report_item_kind kind;
-    struct report_column field; /* of a field: what its cell is called */
+    struct report_column field; /* of a field: name, title and kind of its cell */
     const char *name;           /* of a table */
     const char *title;          /* of a table; NULL: none */
     const struct report_column *columns;
     size_t column_count;
-    struct report_cell *cells; /* owns, with the texts; row by row */
+    struct report_cell *cells; /* owns, with their texts; row by row */
     size_t row_count;
     size_t cell_capacity;
     const char *spare; /* borrows; see report_spare; NULL: nothing */
-    char *text;        /* owns; of a note or of lines */
+    char *text;        /* owns; of a note or lines */
 };
 
 static inline bool
@@ -33,7 +33,7 @@ report_is_name(enum report_kind kind)
     return kind == REPORT_NAME || kind == REPORT_STACK;
 }
 
-/* Whether words of the kind begin on the left. */
+/* Whether cells of this kind are aligned left. */
 static inline bool
 report_is_left(enum report_kind kind)
 {

@@ -1,4 +1,4 @@
-/* How a table stands on a screen. */
+/* Lays a table out on a screen. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -6,14 +6,14 @@
 
 #include "viewer/output/report-layout.h"
 
-/* A name that is longer stands last, where it moves nothing else to the side. */
+/* A name longer than this is shown in the last column, so that it shifts no other column. */
 #define LAYOUT_NAME 40
 
-/* What such a name is to have of a terminal's line, and has at least. */
+/* The characters that such a name should have of a terminal's line, and that it has at least. */
 #define LAYOUT_NAME_WANTED 52
 #define LAYOUT_NAME_LEAST  24
 
-/* Whether people see a column: one without a title is for programs, an empty one says nothing. */
+/* Whether a column is shown: it has a title (one without is for JSON and CSV alone) and is not empty. */
 static bool
 layout_has_column(const struct report_item *item, size_t c)
 {
@@ -34,7 +34,7 @@ report_layout_has_any(const struct report_item *item)
     return any;
 }
 
-/* About how many characters of a line a text takes. */
+/* The approximate width of a text in characters. */
 static size_t
 layout_text_width(const char *text)
 {
@@ -61,7 +61,7 @@ layout_column_width(const struct report_item *item, size_t c)
     return width;
 }
 
-/* The column of that name, which has `length` letters; as many as there are: none. */
+/* The column called `name`, of `length` letters; column_count: there is none. */
 static size_t
 layout_find(const struct report_item *item, const char *name, size_t length)
 {
@@ -73,7 +73,7 @@ layout_find(const struct report_item *item, const char *name, size_t length)
     return c;
 }
 
-/* Leave out what can be spared until the rest, of `total` characters, fits. Returns what the rest takes. */
+/* Leave out spare columns until the table, of `total` characters, fits. Returns the width of what is left. */
 static size_t
 layout_spare(const struct report_item *item, size_t *widths, size_t total, size_t screen, bool *left_out)
 {
@@ -91,7 +91,10 @@ layout_spare(const struct report_item *item, size_t *widths, size_t total, size_
     return total;
 }
 
-/* The widths of what people see; 0 of the others. The long name, if there is one, into *last. */
+/*
+ * Set the widths of the columns that are shown, 0 for the others, and *last to the column of a long name (column_count:
+ * none). Returns the width of the table.
+ */
 static size_t
 layout_widths(const struct report_item *item, size_t *widths, size_t *last)
 {
@@ -102,7 +105,7 @@ layout_widths(const struct report_item *item, size_t *widths, size_t *last)
         if (!layout_has_column(item, c))
             continue;
         widths[c] = layout_column_width(item, c);
-        /* A column with neither title nor words has a character. */
+        /* A column with an empty title and empty cells still takes a character. */
         widths[c] = widths[c] > 0 ? widths[c] : 1;
         if (report_is_name(item->columns[c].kind) && widths[c] > LAYOUT_NAME &&
             (*last == item->column_count || widths[c] > widths[*last]))

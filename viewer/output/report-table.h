@@ -1,4 +1,4 @@
-/* Writes a report for people. */
+/* Writes a report in the table format. */
 #ifndef VIEWER_OUTPUT_REPORT_TABLE_H
 #define VIEWER_OUTPUT_REPORT_TABLE_H
 

@@ -1,6 +1,6 @@
 /*
- * What a command answers: fields, tables and notes, kept and then printed in one of several formats from the same
- * rows. Every row is kept, so a command bounds how many there are.
+ * The answer of a command: fields, tables and notes. A report keeps them in memory and then prints them in one of
+ * several formats. It keeps every row, so each command must bound its number of rows.
  *
  *     static const struct report_column columns[] = {
  *         { "tag", "TAG", REPORT_TEXT }, { "bytes", "BYTES", REPORT_SIZE },
@@ -20,16 +20,16 @@
 enum report_format {
     REPORT_TABLE, /* for people: sizes in IEC units */
     REPORT_JSON,  /* one object: fields, and an array of objects for each table */
-    REPORT_JSONL, /* an object to a line, of the fields and of each row, with "table" first */
-    REPORT_CSV,   /* the tables, a line with names and one for each row; an empty line between two */
+    REPORT_JSONL, /* one object a line: the fields, then each row with "table" as its first member */
+    REPORT_CSV,   /* the tables, each with a header line and a line for each row; an empty line between tables */
     REPORT_MARKDOWN,
 };
 
-/* Of --format, in the order above. */
+/* The choices of --format, in the order of enum report_format. */
 #define REPORT_FORMATS "table|json|jsonl|csv|md"
 
 enum report_color {
-    REPORT_COLOR_AUTO, /* on a terminal, where NO_COLOR is not set */
+    REPORT_COLOR_AUTO, /* on a terminal, unless NO_COLOR is set */
     REPORT_COLOR_ALWAYS,
     REPORT_COLOR_NEVER,
 };
@@ -38,19 +38,19 @@ struct report_options {
     int format; /* enum report_format */
     int color;  /* enum report_color */
     bool no_pager;
-    const char *only; /* borrows; the one table to print. NULL: everything */
-    uint64_t limit;   /* rows of a table, for the command to keep to; UINT64_MAX: all */
+    const char *only; /* borrows; the name of the only table to print; NULL: print everything */
+    uint64_t limit;   /* the most rows that the command may add to a table; UINT64_MAX: no limit */
 };
 
-/* How a value is shown to people. Programs get bytes, nanoseconds and shares of 1 as numbers. */
+/* How a table shows a value. JSON and CSV have plain numbers: bytes, nanoseconds, shares of 1. */
 enum report_kind {
     REPORT_TEXT,
-    REPORT_NAME,    /* a text that may be long: it stands last then, and in lines, for people */
-    REPORT_STACK,   /* the same of a call stack, which people see without folders */
+    REPORT_NAME,    /* a text that may be long: a table then shows it wrapped in the last column */
+    REPORT_STACK,   /* the same for a call stack, which a table shows without folders */
     REPORT_FIGURE,  /* a text that is a number */
-    REPORT_COUNT,   /* a number as it is */
+    REPORT_COUNT,   /* a plain number */
     REPORT_SIZE,    /* bytes, unsigned */
-    REPORT_CHANGE,  /* bytes, signed, with the sign */
+    REPORT_CHANGE,  /* bytes, signed; always shown with the sign */
     REPORT_TIME,    /* ns */
     REPORT_SHARE,   /* real; 0.25 is 25% */
     REPORT_REAL,    /* real */
@@ -59,18 +59,18 @@ enum report_kind {
 };
 
 struct report_column {
-    const char *name;  /* of the field; NULL: only people see it */
-    const char *title; /* for people; NULL: only programs see it */
+    const char *name;  /* of the field in JSON and CSV; NULL: not there */
+    const char *title; /* of the column in a table; NULL: not there */
     enum report_kind kind;
 };
 
-/* A value; all zeros is one that is not there: an empty cell, no field in JSON. */
+/* A value. All zeros is a missing value: an empty cell, no member in JSON. */
 struct report_cell {
     bool there;
     union {
-        uint64_t integer; /* and int64_t, cast */
+        uint64_t integer; /* signed kinds cast it to int64_t */
         double real;
-        const char *text; /* borrowed by the call that takes the cell, and copied */
+        const char *text; /* copied by the call that takes the cell */
     };
 };
 
@@ -110,14 +110,14 @@ cell_flag(bool value)
     return (struct report_cell){ .there = true, .integer = value };
 }
 
-/* `part` of `whole`; not there where `whole` is 0. */
+/* `part` of `whole`; a missing value if `whole` is 0. */
 static inline struct report_cell
 cell_share(double part, double whole)
 {
     return (struct report_cell){ .there = whole != 0, .real = whole != 0 ? part / whole : 0 };
 }
 
-/* Whether a cell of the kind has a text of its own. */
+/* Whether cells of this kind hold a text. */
 static inline bool
 report_is_text(enum report_kind kind)
 {
@@ -132,42 +132,42 @@ struct report {
     struct report_item *items; /* owns; in the order in which they were added */
     size_t count;
     size_t capacity;
-    bool failed; /* no memory: said by report_print */
+    bool failed; /* no memory; report_print says so */
 };
 
 void report_begin(struct report *report, const struct report_options *options, const char *name);
 void report_end(struct report *report);
 
-/* A value of its own. `name` and `title` are those of struct report_column, and borrowed until report_end. */
+/* Add a single value. `name` and `title` are as in struct report_column, and borrowed until report_end. */
 void report_field(struct report *report, const char *name, const char *title, enum report_kind kind,
                   struct report_cell cell);
 
-/* Begin a table; rows follow. `name` is its field in JSON, `title` (NULL: none) a heading. All are borrowed. */
+/* Begin a table. `name` is its member in JSON, `title` (NULL: none) its heading. All pointers are borrowed. */
 void report_table(struct report *report, const char *name, const char *title, const struct report_column *columns,
                   size_t column_count);
 
 /*
- * What people do without where a terminal is too narrow for the table that was begun last: names of columns with blanks
- * between them (borrowed), the first to go first.
+ * Name the columns that a terminal too narrow for the last table leaves out: names separated by blanks (borrowed), in
+ * the order in which they are left out.
  */
 void report_spare(struct report *report, const char *names);
 
-/* A row of the table that was begun last: a cell for each of its columns. */
+/* Add a row to the last table: a cell for each of its columns. */
 void report_row(struct report *report, const struct report_cell *cells);
 
-/* A sentence: a line for people, one of the texts of "notes" for programs. */
+/* Add a sentence: a line below tables, an element of "notes" in JSON. */
 void report_note(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Lines that only people get, such as a drawing. */
+/* Add lines that only the table format has, such as a drawing. */
 void report_lines(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A value for people. Returns what is to be shown: `buffer`, or the cell's own text. */
+/* Format a value for a table. Returns `buffer`, or the cell's own text. */
 const char *report_words(enum report_kind kind, const struct report_cell *cell, char *buffer, size_t size);
 
-/* Print everything, through a pager where a terminal would scroll. `status`, or COMMAND_WRONG after a message. */
+/* Print the report, through a pager if it is longer than the screen. `status`, or COMMAND_WRONG after a message. */
 int report_print(const struct report *report, int status);
 
-/* Whether what is printed may have colours. */
+/* Whether the output may have colours. */
 bool report_has_color(const struct report *report);
 
 #endif

@@ -1,4 +1,4 @@
-/* Tables of text for people, with libsmartcols: the one way in which commands print them. */
+/* Prints tables of text for all commands, with libsmartcols. */
 #ifndef VIEWER_OUTPUT_TABLE_H
 #define VIEWER_OUTPUT_TABLE_H
 
@@ -12,32 +12,32 @@ struct libscols_line;
 
 struct table {
     struct libscols_table *columns; /* owns */
-    struct libscols_line *row;      /* borrows; the one that was begun last */
+    struct libscols_line *row;      /* borrows; the current row */
     bool color;                     /* titles stand out */
-    bool failed;                    /* no memory: said by table_end */
+    bool failed;                    /* no memory; table_end says so */
 };
 
 enum table_align {
     TABLE_LEFT,
     TABLE_RIGHT, /* for numbers */
-    TABLE_LINES, /* on the left, and a line end in a cell begins a new line */
+    TABLE_LINES, /* left, and a newline in a cell begins a new line */
 };
 
 void table_begin(struct table *table, bool color);
 void table_column(struct table *table, const char *title, enum table_align align);
 
-/* A column for each word of `words`; a word that begins with '>' is for numbers. */
+/* Add a column for each word of `words`. A leading '>' marks a column of numbers. */
 void table_columns(struct table *table, const char *words);
 
-/* Begin a row; its cells are empty. */
+/* Begin a row of empty cells. */
 void table_row(struct table *table);
 
-/* Fill a cell of that row; the text is copied. NULL leaves it empty. */
+/* Fill a cell of the current row; the text is copied. NULL leaves the cell empty. */
 void table_cell(struct table *table, size_t column, const char *text);
 
 /*
- * Write the table into `out` (NULL: nowhere), and free it. What is no printable character is escaped. `trim`: without
- * the blanks at the ends of lines, which would only break a narrow terminal's lines. False: no memory.
+ * Write the table into `out` (NULL: nowhere), and free it. Characters that cannot be printed are escaped. `trim` drops
+ * the blanks at line ends, which would make lines wrap on a narrow terminal. False: no memory.
  */
 bool table_end(struct table *table, struct emit *out, bool trim);
 
