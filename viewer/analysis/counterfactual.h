@@ -1,10 +1,11 @@
 /*
- * What the peak would have been without each group: the most, over time, of the live bytes that are not the group's.
+ * Computes, for each group, the peak without that group: the maximum over time of the live bytes of all other groups.
  *
- * Between two changes of a group its bytes stand still, so the most of the rest in that time is the most of the total
- * less those bytes. The most of the total since any moment is found on a stack of the totals that no later one reaches.
- * One event costs a push and a binary search, whatever the number of groups; memory grows with the groups alone, since
- * the stack is thinned out to what some group can still ask for.
+ * Between two changes of a group its own bytes are constant. The maximum of the others in that interval is therefore
+ * the maximum of the total, less the group's bytes. A stack holds the totals that no later total has reached, and a
+ * binary search in it finds the maximum since any event. Each event costs one push and one search, for any number of
+ * groups. The stack is thinned out to the entries that some group can still ask for, so memory grows with the groups
+ * alone.
  */
 #ifndef VIEWER_ANALYSIS_COUNTERFACTUAL_H
 #define VIEWER_ANALYSIS_COUNTERFACTUAL_H
@@ -13,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A total that no later one has reached. */
+/* A total that no later total has reached. */
 struct counterfactual_total {
     uint64_t event;
     uint64_t bytes;
@@ -22,38 +23,38 @@ struct counterfactual_total {
 struct counterfactual_group {
     uint64_t live_bytes;
     uint64_t live_count;
-    uint64_t changed;    /* the event of its last change */
-    uint64_t most_bytes; /* of the rest, up to then */
-    uint64_t mark;       /* the last one that had been set when it last changed */
-    uint64_t mark_bytes; /* live at that one */
+    uint64_t changed;    /* the event of the group's last change */
+    uint64_t most_bytes; /* the maximum of all other groups up to that event */
+    uint64_t mark;       /* the number of marks that had been set at the last change */
+    uint64_t mark_bytes; /* live when the last of those marks was set */
     uint64_t mark_count;
 };
 
-/* All zeros begins one. */
+/* All zeros is the initial state. */
 struct counterfactual {
     struct counterfactual_group *groups; /* owns; by number */
     size_t group_count;
     size_t group_capacity;
-    struct counterfactual_total *stack; /* owns; events rise, bytes fall */
+    struct counterfactual_total *stack; /* owns; events increase, bytes decrease */
     size_t depth;
     size_t stack_capacity;
-    size_t depth_limit; /* at which it is thinned out; 0: 65536 */
+    size_t depth_limit; /* the depth at which the stack is thinned out; 0: 65536 */
     uint64_t live_bytes;
     uint64_t events;
-    uint64_t mark; /* how many were set */
+    uint64_t mark; /* the number of marks set so far */
 };
 
 void counterfactual_free(struct counterfactual *self);
 
-/* A group (numbered from 0) gets an allocation, or loses one. false: no memory. */
+/* An allocation of a group (numbered from 0) begins or ends. false: no memory. */
 bool counterfactual_alloc(struct counterfactual *self, uint32_t group, uint64_t size);
 bool counterfactual_release(struct counterfactual *self, uint32_t group, uint64_t size);
 
-/* Remember what every group has live now, in place of what was remembered before; and tell it for one of them. */
+/* Remember what each group has live now, replacing the previous mark; and return it for one group. */
 void counterfactual_mark(struct counterfactual *self);
 void counterfactual_marked(const struct counterfactual *self, uint32_t group, uint64_t *bytes, uint64_t *count);
 
-/* What the peak so far would have been without the group. */
+/* The peak so far without the group. */
 uint64_t counterfactual_without(const struct counterfactual *self, uint32_t group);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * The time in the driver's calls, for each group of the allocations that they were made for.
+ * Sums the time in driver calls, for each group of the allocations that the calls were made for.
  *
- * The calls stand in the order in which they ended, so that they are read beside a scan: what one was made for is
- * mostly among the last allocations that have gone by, of which a bounded number is remembered. The others are looked
- * up. All of them looked up, as a join does, took three times as long.
+ * The trace stores driver calls in the order in which they ended, so they are read in step with a scan. The allocation
+ * of a call is mostly among the latest ones of the scan, of which a bounded number is remembered. Others are looked up
+ * in the database. Looking up all of them, as a join does, took three times as long.
  */
 #ifndef VIEWER_ANALYSIS_DRIVER_CALLS_H
 #define VIEWER_ANALYSIS_DRIVER_CALLS_H
@@ -20,23 +20,26 @@ struct driver_seen;
 
 struct driver_calls {
     struct view *view;       /* borrows */
-    struct groups groups;    /* of allocations of every layer */
-    struct driver_sum *sums; /* owns; by number of the group */
+    struct groups groups;    /* of the allocations of every layer */
+    struct driver_sum *sums; /* owns; by group number */
     size_t capacity;
-    struct filter filter;  /* of what is looked at, with all layers below */
+    struct filter filter;  /* the view's, extended to all layers below */
     sqlite3_stmt *rows;    /* owns */
-    sqlite3_stmt *row_of;  /* owns; of an allocation */
-    int64_t allocation_id; /* of the call that comes next */
+    sqlite3_stmt *row_of;  /* owns; looks up an allocation */
+    int64_t allocation_id; /* of the next call */
     bool has_next;
     struct driver_seen *seen; /* owns */
     struct scan_unit unit;
     struct scan_pass pass;
 };
 
-/* *has: whether the trace has calls. Only then there is something to close. COMMAND_FINE, or else after a message. */
+/*
+ * Sets *has to whether the trace has driver calls; only then there is something to close. COMMAND_FINE, or another
+ * status after a message.
+ */
 int driver_calls_open(struct view *view, enum groups_by by, struct driver_calls *calls, bool *has);
 
-/* What has to be part of a scan, once; afterwards the sums are there. */
+/* The part to run in one scan. The sums are complete after the scan. */
 struct scan_part driver_calls_part(struct driver_calls *calls);
 
 void driver_calls_close(struct driver_calls *calls);

@@ -42,7 +42,7 @@ failures_judge_status(int64_t status, enum failure_cause *cause)
     }
 }
 
-/* What the space as it was says of a request that the base, or the pool, could not meet. */
+/* The cause of a failure, from its status and from the space at that moment. */
 static enum failure_cause
 failures_judge(const struct failures *failures, const struct failure *failure)
 {
@@ -58,7 +58,7 @@ failures_judge(const struct failures *failures, const struct failure *failure)
     return FAILURE_FRAGMENTATION;
 }
 
-/* Among the chunks that would have had room without their blocks, the one with the fewest bytes in use. */
+/* Of the chunks that are large enough if emptied, the one with the fewest bytes in use. */
 static const struct space_chunk *
 failures_pinned(const struct space *space, uint64_t wanted)
 {
@@ -81,7 +81,7 @@ failures_look(struct failures *failures, struct failure *failure)
     char text[512];
 
     if (failures->layers.lower.active) {
-        /* Who is refused often asks again and again: then nothing has come or gone. */
+        /* A refused program often retries at once. Without events in between, the space is unchanged. */
         if (failures->looked_events != scan_events(failures->scan) + 1)
             space_look(&failures->space, &failures->layers, failures->scan, NULL);
         failures->looked_events = scan_events(failures->scan) + 1;

@@ -1,4 +1,4 @@
-/* Why allocations failed: what was live and free when each did, and what stood in its way. */
+/* Explains failed allocations: what was live and free at each failure, and which blocks were in the way. */
 #ifndef VIEWER_ANALYSIS_FAILURES_H
 #define VIEWER_ANALYSIS_FAILURES_H
 
@@ -8,10 +8,10 @@
 
 enum failure_cause {
     FAILURE_LIMIT,         /* a limit refused it */
-    FAILURE_CAPACITY,      /* there was not so much */
-    FAILURE_FRAGMENTATION, /* there was, but in no one piece */
-    FAILURE_UNUSED,        /* there was a hole for it that the pool did not take, as one of another stream's */
-    FAILURE_REQUEST,       /* the request itself could not be met by any pool */
+    FAILURE_CAPACITY,      /* fewer bytes were free than requested */
+    FAILURE_FRAGMENTATION, /* enough bytes were free, but no hole was large enough */
+    FAILURE_UNUSED,        /* a hole was large enough, but the pool did not use it (one of another stream, say) */
+    FAILURE_REQUEST,       /* no pool could serve the request: it was invalid or unsupported */
     FAILURE_OTHER,
     FAILURE_CAUSES,
 };
@@ -19,43 +19,41 @@ enum failure_cause {
 struct failure {
     struct scan_life life;
     enum failure_cause cause;
-    uint64_t live_bytes; /* requested, just before */
+    uint64_t live_bytes; /* requested bytes live just before the failure */
     uint64_t live_count;
     uint64_t reserved_bytes;
     uint64_t free_bytes;
     uint64_t largest_hole;
-    bool has_space;  /* chunks, or at least a sample, say what was reserved and free; holes are from chunks alone */
-    char *pinned_by; /* owns; NULL: nothing did */
+    bool has_space;  /* reserved and free bytes are known, from chunks or a sample; holes only from chunks */
+    char *pinned_by; /* owns; the blocks in the way; NULL: none */
 };
 
-/* At more failures than this the scan does not look in detail: of those only the status is judged. */
+/* Failures beyond this many are judged by their status alone. */
 #define FAILURES_MAX 1000
 
 struct failures {
     struct view *view; /* borrows */
     struct space_layers layers;
     struct samples samples;
-    struct space space;     /* as it was at the last failure that was looked at */
-    uint64_t looked_events; /* how many events there had been by then, and 1; 0: none was */
+    struct space space;     /* at the last failure that was examined */
+    uint64_t looked_events; /* 1 + the number of events before that failure; 0: no failure was examined */
     const struct scan *scan;
-    bool asked;           /* for its reading */
-    struct failure *list; /* owns; in the order of time, FAILURES_MAX at most */
+    bool asked;           /* failures_next has asked for its reading */
+    struct failure *list; /* owns; in time order; at most FAILURES_MAX */
     size_t count;
     uint64_t total;
     uint64_t bytes;
     uint64_t by_cause[FAILURE_CAUSES];
-    uint64_t unexplained; /* of those beyond `list`, that are in no cause */
+    uint64_t unexplained; /* failures beyond `list` whose status does not tell the cause; not in by_cause */
     uint64_t live_bytes;
     uint64_t live_count;
     bool failed; /* no memory */
 };
 
-/* COMMAND_FINE, or there is nothing to free. */
+/* COMMAND_FINE, or another status and there is nothing to free. */
 int failures_make(struct view *view, struct failures *out);
 
-/*
- * The same in turns (see viewer/read/turns.h): begin, and what to read next. It is to be freed also where a turn fails.
- */
+/* The same as one of several analyses (viewer/read/turns.h). Call failures_free also if a turn fails. */
 int failures_begin(struct view *view, struct failures *out);
 int failures_next(void *failures, struct scan_pass *pass);
 

@@ -1,4 +1,4 @@
-/* Where the bytes between a request and the device go: fragmentation at the peak, at other moments, and over time. */
+/* Fragmentation at the peak, at other moments and over time: the bytes reserved but not requested, by cause. */
 #ifndef VIEWER_ANALYSIS_FRAGMENT_H
 #define VIEWER_ANALYSIS_FRAGMENT_H
 
@@ -6,7 +6,7 @@
 #include "viewer/analysis/space.h"
 #include "viewer/read/view.h"
 
-/* More moments are not looked at. */
+/* The most moments that are examined. */
 #define FRAGMENT_MOMENTS 1000
 
 /* The figures of one moment. */
@@ -23,7 +23,7 @@ struct fragment_figures {
     uint64_t unusable_bytes;
     uint64_t blocks;
     uint64_t chunks;
-    uint64_t device_bytes; /* where has_device: what the bases held at the sample before */
+    uint64_t device_bytes; /* valid if has_device: what the bases held at the last sample */
     bool has_device;
 };
 
@@ -32,7 +32,7 @@ struct fragment {
     struct space_layers layers;
     struct samples samples;
     const struct scan *scan;
-    unsigned turn; /* how many readings it has asked for */
+    unsigned turn; /* the number of readings asked for so far */
     /* Over the whole time. */
     uint64_t requested_bytes; /* live now */
     uint64_t rounded_bytes;
@@ -41,44 +41,40 @@ struct fragment {
     int64_t peak_id;         /* 0: none */
     int64_t peak_ns;
     uint64_t rounded_peak_bytes;
-    uint64_t reserved_peak_bytes; /* of the lower log, and so 0 without one */
+    uint64_t reserved_peak_bytes; /* of the lower log; 0 without one */
     int64_t reserved_peak_id;
     uint64_t largest_request;
     int64_t begin_ns;
     int64_t end_ns;
-    /* What is looked at. */
-    uint64_t request_bytes; /* of the unusable index */
+    /* The examined moments. */
+    uint64_t request_bytes; /* holes smaller than this count as unusable */
     struct moment at;
     int64_t at_ns;
-    struct space space; /* at that moment */
+    struct space space; /* at `at` */
     bool looked;
     struct fragment_figures figures;
-    struct space passing;                     /* at the others */
-    struct fragment_figures reserved_figures; /* at the highest reserved; where there is a lower log */
-    struct fragment_figures *moments;         /* owns; evenly over the time */
-    size_t moment_count;                      /* wanted */
+    struct space passing;                     /* at the other moments */
+    struct fragment_figures reserved_figures; /* at the peak of the reserved bytes, if there is a lower log */
+    struct fragment_figures *moments;         /* owns; evenly spaced in time */
+    size_t moment_count;                      /* requested */
     size_t moments_done;
 };
 
 /*
- * Look at `at` and at `moments` others. `request_bytes` 0: the largest request. COMMAND_FINE, or there is nothing to
- * free.
+ * Examine the moment `at` and `moments` others. `request_bytes` 0: the largest request. COMMAND_FINE, or another status
+ * and there is nothing to free.
  */
 int fragment_make(struct view *view, const struct moment *at, uint64_t request_bytes, uint64_t page_bytes,
                   uint64_t moments, struct fragment *out);
 
-/*
- * The same in turns (see viewer/read/turns.h): begin, and what to read next. It is to be freed also where a turn fails.
- */
+/* The same as one of several analyses (viewer/read/turns.h). Call fragment_free also if a turn fails. */
 int fragment_begin(struct view *view, const struct moment *at, uint64_t request_bytes, uint64_t page_bytes,
                    uint64_t moments, struct fragment *out);
 int fragment_next(void *fragment, struct scan_pass *pass);
 
 void fragment_free(struct fragment *fragment);
 
-/*
- * The most that was given out over the most that was held: from the lower log, or else from the samples; -1: unknown.
- */
+/* Peak used bytes over peak reserved bytes, from the lower log or else from the samples; -1: unknown. */
 double fragment_utilisation(const struct fragment *fragment);
 
 #endif

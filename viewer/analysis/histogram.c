@@ -1,4 +1,4 @@
-/* How sizes and lifetimes are spread. */
+/* The distributions of sizes and lifetimes. */
 #include "config.h"
 
 #include <string.h>

@@ -1,19 +1,19 @@
-/* How sizes and lifetimes are spread. */
+/* The distributions of sizes and lifetimes. */
 #ifndef VIEWER_ANALYSIS_HISTOGRAM_H
 #define VIEWER_ANALYSIS_HISTOGRAM_H
 
 #include "viewer/analysis/tallies.h"
 
-/* Those of groups_class. */
+/* The classes of groups_class. */
 #define HISTOGRAM_CLASSES 65
 
-/* Of lifetimes: 0 ns, then by powers of ten from 1 ns on. */
+/* Bins of lifetimes: 0 ns, then powers of ten from 1 ns on. */
 #define HISTOGRAM_TIMES 20
 
-/* Of what happened meanwhile: by powers of two, as sizes are. */
+/* Bins of lifetimes in events: powers of two, as for sizes. */
 #define HISTOGRAM_EVENTS HISTOGRAM_CLASSES
 
-/* Lives that ended: how many, what they took. */
+/* A bin of allocations. */
 struct histogram_bin {
     uint64_t count;
     uint64_t bytes;
@@ -25,16 +25,16 @@ struct histogram {
     struct tally classes[HISTOGRAM_CLASSES];
     struct histogram_bin times[HISTOGRAM_TIMES];
     struct histogram_bin events[HISTOGRAM_EVENTS];
-    struct histogram_bin live; /* at the end */
+    struct histogram_bin live; /* the allocations live at the end */
     const struct scan *scan;
 };
 
-/* Take in what the filters of `view` take. COMMAND_FINE, or there is nothing to free. */
+/* Take in the allocations that `view` selects. COMMAND_FINE, or another status and there is nothing to free. */
 int histogram_make(struct view *view, struct histogram *out);
 
 void histogram_free(struct histogram *histogram);
 
-/* The bin of a lifetime, and where it begins: 0, 1, 10, 100 ... */
+/* The bin of a lifetime, and the shortest lifetime of a bin: 0, 1, 10, 100 ... */
 unsigned histogram_time_bin(uint64_t ns);
 uint64_t histogram_time_begin(unsigned bin);
 

@@ -1,4 +1,4 @@
-/* What is live at the end, grouped, and how each group grew from step to step. */
+/* The allocations live at the end, grouped, and each group's growth from step to step. */
 #ifndef VIEWER_ANALYSIS_LEAKS_H
 #define VIEWER_ANALYSIS_LEAKS_H
 
@@ -8,18 +8,18 @@
 #include "viewer/analysis/top-lives.h"
 #include "viewer/read/view.h"
 
-/* Suppressed allocations count nowhere in it. */
+/* A group. Suppressed allocations do not count. */
 struct leaks_group {
     uint64_t allocations; /* that succeeded, over the whole time */
     uint64_t live_bytes;
     uint64_t live_count;
-    int64_t oldest_ns; /* of what is live at the end */
-    /* At the ends of steps: what was allocated by then and not freed by then. */
+    int64_t oldest_ns; /* of the allocations live at the end */
+    /* The bytes live at the ends of the first and the last step. */
     uint64_t first_bytes;
     uint64_t last_bytes;
-    uint32_t ends; /* of the steps, that are counted in so far */
-    uint32_t rose; /* steps at whose end it had more than at that of the one before */
-    uint32_t fell;
+    uint32_t ends; /* the number of step ends taken in so far */
+    uint32_t rose; /* the number of steps that ended with more live bytes than the step before */
+    uint32_t fell; /* ... with fewer */
 };
 
 struct leaks {
@@ -27,14 +27,14 @@ struct leaks {
     struct steps steps;
     struct suppress suppress;
     struct groups groups;
-    struct leaks_group *list; /* owns; by number */
+    struct leaks_group *list; /* owns; by group number */
     size_t capacity;
-    size_t ends; /* of steps, that have passed */
+    size_t ends; /* the number of step ends that have passed */
     struct top_lives lives;
     const struct scan *scan;
-    unsigned turn;         /* how many readings it has asked for */
+    unsigned turn;         /* the number of readings asked for so far */
     struct scan_unit unit; /* of this turn */
-    uint64_t live_bytes;   /* what is live at the end and not suppressed */
+    uint64_t live_bytes;   /* live at the end and not suppressed */
     uint64_t live_count;
     uint64_t suppressed_bytes;
     uint64_t suppressed_count;
@@ -42,27 +42,24 @@ struct leaks {
 };
 
 /*
- * Look at what the filters of `view` take, grouped by `by`. `steps` is as in steps_find; `suppressions` the path of a
- * file (NULL: none); the `lives` largest allocations are kept. COMMAND_FINE, or there is nothing to free.
+ * Examine the allocations that `view` selects, grouped by `by`. `steps` is as in steps_find. `suppressions` is the path
+ * of a file (NULL: none). The `lives` largest allocations are kept. COMMAND_FINE, or another status and there is
+ * nothing to free.
  */
 int leaks_make(struct view *view, enum groups_by by, const char *steps, const char *suppressions, uint64_t lives,
                struct leaks *out);
 
-/*
- * The same in turns (see viewer/read/turns.h): begin, and what to read next. It is to be freed also where a turn fails.
- */
+/* The same as one of several analyses (viewer/read/turns.h). Call leaks_free also if a turn fails. */
 int leaks_begin(struct view *view, enum groups_by by, const char *steps, const char *suppressions, uint64_t lives,
                 struct leaks *out);
 int leaks_next(void *leaks, struct scan_pass *pass);
 
 void leaks_free(struct leaks *leaks);
 
-/* By how much a group grew from the first end of a step to the last; less than 0: it shrank. */
+/* The growth of a group in bytes from the first step end to the last; negative: it shrank. */
 int64_t leaks_growth(const struct leaks_group *group);
 
-/*
- * Whether it did so again and again: in two steps and in an eighth of them at least, and twice as often as it shrank.
- */
+/* Whether a group grew repeatedly: in at least two steps and 1/8 of all steps, and twice as often as it shrank. */
 bool leaks_grows(const struct leaks *leaks, const struct leaks_group *group);
 
 #endif

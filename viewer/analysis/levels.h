@@ -1,6 +1,7 @@
 /*
- * The levels of a curve from a threshold up, which rises while the curve is taken in: what is needed to tell, once the
- * last threshold is known, when the curve was above it. Whatever is below the threshold of its time is below the last.
+ * Records the levels of a curve that reach a threshold. The threshold rises while the curve is taken in; a level below
+ * it is also below the final threshold and need not be kept. The record tells when the curve reached the final
+ * threshold.
  */
 #ifndef VIEWER_ANALYSIS_LEVELS_H
 #define VIEWER_ANALYSIS_LEVELS_H
@@ -9,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* At more of them (32 MiB) `overflowed` is set, and the list is of no use. */
+/* With more entries than this (32 MiB), `overflowed` is set and the list is incomplete. */
 #define LEVELS_MAX ((size_t)2 << 20)
 
 struct level {
@@ -17,16 +18,16 @@ struct level {
     uint64_t bytes;
 };
 
-/* All zeros begins one. */
+/* All zeros is the initial state. */
 struct levels {
-    struct level *list; /* owns; of what follows each other below the threshold only the first */
+    struct level *list; /* owns; of successive levels below the threshold only the first */
     size_t count;
     size_t capacity;
-    size_t most; /* entries; 0: LEVELS_MAX */
+    size_t most; /* the maximum of count; 0: LEVELS_MAX */
     bool overflowed;
 };
 
-/* Keep an entry. Call levels_add, which knows when. */
+/* Keep an entry. Only levels_add calls this. */
 void levels_keep(struct levels *self, int64_t ns, uint64_t bytes, uint64_t threshold);
 
 /* The curve is at `bytes` from `ns` on, and the threshold at `threshold`. */

@@ -1,4 +1,4 @@
-/* How high the live bytes went, what stood there then, and what the peak would have been without it. */
+/* The peak of the live bytes, what was live at it, and what it would have been without each group. */
 #ifndef VIEWER_ANALYSIS_PEAK_H
 #define VIEWER_ANALYSIS_PEAK_H
 
@@ -9,7 +9,7 @@
 #include "viewer/analysis/top-lives.h"
 #include "viewer/read/view.h"
 
-/* A time in which the live bytes stayed within a share of the peak. */
+/* An interval in which the live bytes stayed within a share of the peak. */
 struct peak_plateau {
     int64_t begin_ns;
     int64_t end_ns;
@@ -18,7 +18,7 @@ struct peak_plateau {
 
 #define PEAK_PLATEAUS_MAX 32
 
-/* What stood at the moment that is looked at. */
+/* What a group had live at the examined moment. */
 struct peak_group {
     uint64_t bytes;
     uint64_t count;
@@ -31,44 +31,42 @@ struct peak {
     struct summits summits;
     struct levels levels;    /* near the peak */
     const struct scan *scan; /* while one runs */
-    unsigned turn;           /* how many readings it has asked for */
+    unsigned turn;           /* the number of readings asked for so far */
     struct scan_unit unit;   /* of this turn */
-    double within;           /* of the peak: what is near */
+    double within;           /* the share of the peak that counts as near */
     uint64_t bytes;
     uint64_t count;
     uint64_t peak_count;
     int64_t ns;
-    int64_t allocation_id; /* that made it; 0: nothing was ever live */
+    int64_t allocation_id; /* that reached the peak; 0: nothing was ever live */
     int64_t end_ns;
     uint64_t live_bytes; /* now, in the second pass */
-    /* The moment that is looked at. */
+    /* The examined moment. */
     bool at_peak;
     int64_t at_ns;
     bool looked;
     uint64_t at_bytes;
     uint64_t at_count;
-    struct peak_group *at_groups; /* owns; by number */
+    struct peak_group *at_groups; /* owns; by group number */
     struct top_lives at_lives;
-    /* Within a share of the peak; of the peak so far in the first pass. */
-    uint64_t near_bytes; /* from here on */
+    /* Times near the peak; in the first pass, near the peak so far. */
+    uint64_t near_bytes; /* at least this is near */
     bool near;
-    struct peak_plateau plateau;                     /* that lasts */
+    struct peak_plateau plateau;                     /* the current one */
     struct peak_plateau plateaus[PEAK_PLATEAUS_MAX]; /* the longest first */
-    size_t plateau_count;                            /* of all */
-    int64_t near_ns;                                 /* of all together */
+    size_t plateau_count;                            /* of all, also those not kept */
+    int64_t near_ns;                                 /* the length of all together */
 };
 
 /*
- * Find the peak of what the filters of `view` take, grouped by `by`, and then look at what is live at `at`
- * (MOMENT_PEAK: at the peak), of which the `lives` largest allocations are kept. COMMAND_FINE, or there is nothing to
- * free.
+ * Find the peak of the allocations that `view` selects, grouped by `by`. Then examine what is live at `at`
+ * (MOMENT_PEAK: the peak), and keep the `lives` largest allocations of it. COMMAND_FINE, or another status and there is
+ * nothing to free.
  */
 int peak_make(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
               struct peak *out);
 
-/*
- * The same in turns (see viewer/read/turns.h): begin, and what to read next. It is to be freed also where a turn fails.
- */
+/* The same as one of several analyses (viewer/read/turns.h). Call peak_free also if a turn fails. */
 int peak_begin(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
                struct peak *out);
 int peak_next(void *peak, struct scan_pass *pass);

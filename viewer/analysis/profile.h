@@ -1,7 +1,6 @@
 /*
- * What a trace comes to for each call stack, or tag where there is none: bytes and counts in all, at the end and at the
- * peak, as profilers show them. Of a trace that has neither it is the classes of sizes. Memory is bounded by how many
- * stacks there are.
+ * A memory profile of a trace: bytes and counts in total, at the end and at the peak, for each call stack. Allocations
+ * without a call stack go by tag; a trace with neither goes by size class. Memory is bounded by the number of stacks.
  */
 #ifndef VIEWER_ANALYSIS_PROFILE_H
 #define VIEWER_ANALYSIS_PROFILE_H
@@ -13,9 +12,9 @@
 #include "viewer/read/view.h"
 
 enum profile_weight {
-    PROFILE_PEAK,      /* live at the peak of all that is looked at */
-    PROFILE_LIVE,      /* at the end */
-    PROFILE_ALLOCATED, /* in all */
+    PROFILE_PEAK,      /* live at the peak of all selected allocations */
+    PROFILE_LIVE,      /* live at the end */
+    PROFILE_ALLOCATED, /* in total */
     PROFILE_WEIGHTS
 };
 
@@ -24,19 +23,19 @@ struct profile_value {
     uint64_t bytes;
 };
 
-/* A frame: what stands once however many stacks have it. */
+/* A frame. All stacks share one copy of it. */
 struct profile_frame {
-    char *function; /* owns; or the name of a tag, a class of sizes or a layer */
-    char *file;     /* owns; "" where it is not known */
-    int64_t line;   /* 0: not known */
+    char *function; /* owns; or the name of a tag, a size class or a layer */
+    char *file;     /* owns; "": unknown */
+    int64_t line;   /* 0: unknown */
 };
 
 struct profile_group {
     int64_t layer_id;
-    int64_t tag_id; /* of these three at most one is not 0 */
+    int64_t tag_id; /* at most one of tag_id, callstack_id and class is not 0 */
     int64_t callstack_id;
-    uint64_t class;       /* of groups_class, and 1 */
-    uint64_t peak_number; /* of the peak that `values[PROFILE_PEAK]` is of; of a later one it is what is live */
+    uint64_t class;       /* groups_class plus 1 */
+    uint64_t peak_number; /* the peak that `values[PROFILE_PEAK]` belongs to; for a later peak, the live values hold */
     struct profile_value values[PROFILE_WEIGHTS];
     uint32_t *frames; /* owns; indices of profile.frames, outermost first */
     size_t frame_count;

@@ -1,9 +1,10 @@
 /*
- * The steps that a program went through: from its marks, or from the rhythm in which its live bytes rise and fall.
+ * Finds the steps of a program (its training iterations, for example), from its marks or from the rhythm of its live
+ * bytes.
  *
- * Rhythm: where the live bytes swing by at least a quarter of the peak, each low between two highs ends a step. It is
- * one where there are three steps or more, and three quarters of them last between half and twice as long as the one in
- * the middle. Marks: the text that most marks have, numbers at its end aside; four of them or more.
+ * Rhythm: the live bytes swing by at least a quarter of the peak, and each low between two highs ends a step. There
+ * must be at least three steps, and three quarters of them must last between half and twice the median step. Marks: the
+ * text that most marks share, without trailing numbers, if at least four marks have it.
  */
 #ifndef VIEWER_ANALYSIS_STEPS_H
 #define VIEWER_ANALYSIS_STEPS_H
@@ -16,41 +17,41 @@ enum steps_source {
     STEPS_RHYTHM,
 };
 
-/* A high or a low: the first moment of it. */
+/* The first moment of a high or a low. */
 struct steps_turn {
     int64_t ns;
     uint64_t bytes;
 };
 
-/* Swings, of which a turn is one: taken in one level at a time. All zeros begins one. */
+/* Finds the highs and lows of a curve, fed one level at a time. All zeros is the initial state. */
 struct swings {
-    struct steps_turn *turns; /* owns; highs and lows in turn, a high first */
+    struct steps_turn *turns; /* owns; alternating highs and lows, a high first */
     size_t count;
     size_t capacity;
-    struct steps_turn last; /* the highest or lowest since the last turn */
-    bool falling;           /* it is the lowest */
+    struct steps_turn last; /* the highest or lowest level since the last turn */
+    bool falling;           /* `last` is the lowest */
     bool failed;            /* no memory, or too many */
 };
 
-/* The level becomes `bytes`, and it takes `swing` of them to turn. */
+/* The level becomes `bytes`. A change of direction counts if it is at least `swing` bytes. */
 void swings_level(struct swings *self, int64_t ns, uint64_t bytes, uint64_t swing);
 
 void swings_free(struct swings *self);
 
 struct steps {
     enum steps_source source;
-    int64_t *ends; /* owns; the moments between steps, in the order of time */
-    size_t count;  /* of them: steps + 1 */
-    char *text;    /* owns; of the marks, without the numbers; NULL: no marks */
+    int64_t *ends; /* owns; the boundaries of steps, in time order */
+    size_t count;  /* of boundaries: the number of steps + 1 */
+    char *text;    /* owns; of the marks, without trailing numbers; NULL: not from marks */
 };
 
-/* Texts for `pattern` that mean no steps at all, and the rhythm even where there are marks. */
+/* Special values of `pattern`: no steps; and the rhythm even if there are marks. */
 #define STEPS_OFF          "none"
 #define STEPS_RHYTHM_ALONE "rhythm"
 
 /*
- * Find the steps of what the filters of `view` take: the marks whose text `pattern` matches as in glob(7); NULL: those
- * that repeat, or else the rhythm. COMMAND_FINE, or there is nothing to free.
+ * Find the steps in the allocations that `view` selects, from the marks whose text matches the glob `pattern`. NULL:
+ * from the marks that repeat, or else from the rhythm. COMMAND_FINE, or another status and there is nothing to free.
  */
 int steps_find(struct view *view, const char *pattern, struct steps *out);
 

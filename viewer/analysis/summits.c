@@ -1,4 +1,4 @@
-/* The distinct peaks of live bytes over time, by prominence. */
+/* Finds the distinct peaks of the live bytes by prominence. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ summits_is_before(const struct summit *a, const struct summit *b)
     return a->ns < b->ns;
 }
 
-/* What is known about one now: the higher of the ground on its two sides. */
+/* Close an open peak: both valleys are known, and the higher one gives its prominence. */
 static void
 summits_close(struct summits *self, const struct summits_open *open, uint64_t right_bytes)
 {
@@ -43,7 +43,7 @@ summits_close(struct summits *self, const struct summits_open *open, uint64_t ri
     self->found[at] = summit;
 }
 
-/* Leave out what can never be among the most prominent: one is at most as prominent as it stands above its valley. */
+/* Drop open peaks that cannot become one of the most prominent: a prominence is at most the height above the valley. */
 static void
 summits_thin(struct summits *self)
 {
@@ -118,7 +118,7 @@ summits_fall(struct summits *self, uint64_t bytes)
 void
 summits_end(struct summits *self)
 {
-    /* Nothing higher follows: on the right it goes down to the end. */
+    /* No higher value follows, so the right valley is 0. */
     for (; self->depth > 0; self->depth--)
         summits_close(self, &self->open[self->depth - 1], 0);
 }

@@ -1,6 +1,6 @@
 /*
- * The distinct peaks of live bytes over time, by prominence: how far the bytes fall, on the lower side of the two,
- * before they rise higher than the peak; a peak that nothing is higher than falls to 0, at the beginning or at the end.
+ * Finds the distinct peaks of the live bytes by topographic prominence. On each side of a peak, take the lowest value
+ * before the curve rises above the peak, or 0 if it never does. The prominence is the peak less the higher of the two.
  */
 #ifndef VIEWER_ANALYSIS_SUMMITS_H
 #define VIEWER_ANALYSIS_SUMMITS_H
@@ -17,21 +17,21 @@ struct summit {
     uint64_t prominence_bytes;
 };
 
-/* A peak that nothing later is higher than, so far. */
+/* A peak that no later value has exceeded so far. */
 struct summits_open {
     uint64_t bytes;
     int64_t ns;
-    uint64_t valley_bytes; /* the least between it and the one before, which is at least as high; or 0 */
+    uint64_t valley_bytes; /* the lowest value since the previous open peak, which is at least as high; or 0 */
 };
 
-/* All zeros begins one. */
+/* All zeros is the initial state. */
 struct summits {
-    struct summit found[SUMMITS_MAX]; /* the most prominent first, the earlier of two equal ones */
+    struct summit found[SUMMITS_MAX]; /* the most prominent first; of equal ones, the earlier first */
     size_t count;
-    struct summits_open *open; /* owns; bytes fall */
+    struct summits_open *open; /* owns; bytes decrease */
     size_t depth;
     size_t capacity;
-    uint64_t valley_bytes; /* the least since the last open one */
+    uint64_t valley_bytes; /* the lowest value since the last open peak */
     bool rising;
 };
 
@@ -41,7 +41,7 @@ void summits_free(struct summits *self);
 bool summits_rise(struct summits *self, uint64_t bytes, int64_t ns);
 void summits_fall(struct summits *self, uint64_t bytes);
 
-/* That was all: `found` has the result. */
+/* The curve is complete. Afterwards `found` has the result. */
 void summits_end(struct summits *self);
 
 #endif

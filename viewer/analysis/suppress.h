@@ -1,5 +1,5 @@
 /*
- * What is known to stay live and is not to be told again: a file of patterns, one to a line.
+ * Suppressions: a file of patterns, one a line, for allocations that are known to stay live and not reported as leaks.
  *
  *     # the handles of the libraries
  *     callstack:cublasCreate|cudnnCreate
@@ -7,7 +7,7 @@
  *     thread:loader*
  *     size:4096
  *
- * `tag`, `thread` and `callstack` are matched as by the filters of those names, `size` exactly.
+ * `tag`, `thread` and `callstack` match as the filters of those names do; `size` matches exactly.
  */
 #ifndef VIEWER_ANALYSIS_SUPPRESS_H
 #define VIEWER_ANALYSIS_SUPPRESS_H
@@ -27,7 +27,7 @@ struct suppression {
     enum suppression_kind kind;
     struct filter_set ids; /* of tags, threads or call stacks */
     uint64_t size;
-    uint64_t bytes; /* what it has matched, for those who count it */
+    uint64_t bytes; /* of the matched allocations; counted by the caller, as `count` */
     uint64_t count;
 };
 
@@ -35,7 +35,7 @@ struct suppress {
     struct suppression *list; /* owns */
     size_t count;
     size_t capacity;
-    unsigned needs; /* SCAN_*: what is looked at */
+    unsigned needs; /* SCAN_*: the columns that the patterns need */
 };
 
 /* Read the file at `path`; NULL: no patterns. COMMAND_FINE, or COMMAND_WRONG after a message. */
@@ -43,7 +43,7 @@ int suppress_read(const struct names *names, const char *path, struct suppress *
 
 void suppress_free(struct suppress *self);
 
-/* The first pattern that fits `life`; NULL: none does. */
+/* The first pattern that matches `life`; NULL: none does. */
 struct suppression *suppress_find(const struct suppress *self, const struct scan_life *life);
 
 #endif

@@ -1,4 +1,4 @@
-/* A tally for each group of allocations: by tag, call stack, size and so on. */
+/* Keeps a tally for each group of allocations. */
 #ifndef VIEWER_ANALYSIS_TALLIES_H
 #define VIEWER_ANALYSIS_TALLIES_H
 
@@ -9,13 +9,13 @@
 struct tallies {
     struct view *view; /* borrows */
     struct groups groups;
-    struct tally *list; /* owns; by number */
+    struct tally *list; /* owns; by group number */
     size_t capacity;
     struct tally all;
-    int64_t end_ns; /* until when what is live counts: --to, or the last event */
+    int64_t end_ns; /* live allocations count up to here: --to, or the last event */
 };
 
-/* Begin and end; between them take in what a scan hands out. COMMAND_FINE, or COMMAND_WRONG after a message. */
+/* The steps of a scan, for callers that run it themselves. COMMAND_FINE, or COMMAND_WRONG after a message. */
 void tallies_begin(struct tallies *tallies, struct view *view, enum groups_by by);
 void tallies_clear(struct tallies *tallies);
 int tallies_alloc(struct tallies *tallies, const struct scan_life *life);
@@ -24,8 +24,8 @@ void tallies_finish(struct tallies *tallies, int64_t last_ns);
 void tallies_free(struct tallies *tallies);
 
 /*
- * Group what the filters of `view` take, with the time in calls, and in those of the driver that were made for them by
- * any layer below. COMMAND_FINE, or there is nothing to free.
+ * Tally the allocations that `view` selects, with the time in their calls and in the driver calls that any layer below
+ * made for them. COMMAND_FINE, or another status and there is nothing to free.
  */
 int tallies_make(struct view *view, enum groups_by by, struct tallies *out);
 

@@ -1,4 +1,4 @@
-/* What a set of allocations comes to: counts, bytes, time. */
+/* The totals of a set of allocations: counts, bytes, time. */
 #ifndef VIEWER_ANALYSIS_TALLY_H
 #define VIEWER_ANALYSIS_TALLY_H
 
@@ -8,25 +8,25 @@
 #include "viewer/read/scan.h"
 
 struct tally {
-    uint64_t allocations; /* that succeeded */
+    uint64_t allocations; /* successful ones */
     uint64_t frees;
     uint64_t failures;
-    uint64_t bytes; /* of the allocations */
+    uint64_t bytes; /* of all successful allocations */
     uint64_t live_bytes;
     uint64_t live_count;
     uint64_t peak_bytes; /* of this set alone */
-    uint64_t time_ns;    /* in the calls; where the scan has the durations */
-    uint64_t driver_ns;  /* in the driver's calls among them */
+    uint64_t time_ns;    /* in the calls; 0 unless the scan has durations */
+    uint64_t driver_ns;  /* the part of it in driver calls */
     uint64_t driver_calls;
-    unsigned __int128 lived_ns; /* of what was freed */
-    unsigned __int128 byte_ns;  /* sizes times lives; of what is live to the end that is given to tally_end */
+    unsigned __int128 lived_ns; /* the lifetimes of all freed allocations */
+    unsigned __int128 byte_ns;  /* sizes times lifetimes; valid after tally_end */
 };
 
-/* Take in an allocation, which may have failed. */
+/* Take in a successful or failed allocation. */
 static inline void
 tally_alloc(struct tally *tally, const struct scan_life *life)
 {
-    if (!life->clipped) /* else it was called before the time that is looked at */
+    if (!life->clipped) /* the call of a clipped life was before the time range */
         tally->time_ns += (uint64_t)life->alloc_duration_ns;
     if (life->status != 0) {
         tally->failures++;
@@ -38,7 +38,7 @@ tally_alloc(struct tally *tally, const struct scan_life *life)
     tally->live_count++;
     if (tally->live_bytes > tally->peak_bytes)
         tally->peak_bytes = tally->live_bytes;
-    /* The end of what is never freed is not known yet; modulo 2^128 the difference is right. */
+    /* tally_free or tally_end adds the end of the life; the sum wraps modulo 2^128 until then. */
     tally->byte_ns -= (unsigned __int128)life->size * (unsigned __int128)life->alloc_ns;
 }
 
@@ -53,7 +53,7 @@ tally_free(struct tally *tally, const struct scan_life *life)
     tally->byte_ns += (unsigned __int128)life->size * (unsigned __int128)life->free_ns;
 }
 
-/* What is live lived until `ns`. */
+/* Let the live allocations count until `ns`. */
 static inline void
 tally_end(struct tally *tally, int64_t ns)
 {
@@ -67,7 +67,7 @@ tally_byte_seconds(const struct tally *tally)
     return (double)tally->byte_ns / 1e9;
 }
 
-/* The same as a number that orders: the bits of a positive double grow with it. */
+/* A sort key for byte_ns: the bits of a positive double have its order. */
 static inline uint64_t
 tally_byte_order(const struct tally *tally)
 {
@@ -78,7 +78,7 @@ tally_byte_order(const struct tally *tally)
     return bits;
 }
 
-/* How long an allocation that was freed lived on average. */
+/* The mean lifetime of the freed allocations. */
 static inline int64_t
 tally_mean_life(const struct tally *tally)
 {

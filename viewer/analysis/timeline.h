@@ -1,4 +1,4 @@
-/* The live and the reserved bytes over time, in columns of equal length. */
+/* The live and reserved bytes over time, in columns of equal duration. */
 #ifndef VIEWER_ANALYSIS_TIMELINE_H
 #define VIEWER_ANALYSIS_TIMELINE_H
 
@@ -6,25 +6,25 @@
 #include "viewer/analysis/space.h"
 #include "viewer/read/view.h"
 
-/* More columns are not made. */
+/* The most columns. */
 #define TIMELINE_COLUMNS 100000
 
 struct timeline_column {
-    int64_t ns;              /* where it begins: it has the events from there to the next, which begins where it ends */
-    uint64_t most_bytes;     /* live at any moment in it, with the one at which it begins */
-    uint64_t least_bytes;    /* the same */
-    uint64_t end_bytes;      /* live as it ends */
-    uint64_t reserved_bytes; /* the most; where the timeline has it */
+    int64_t ns;              /* its begin (inclusive); it ends where the next column begins (exclusive) */
+    uint64_t most_bytes;     /* the most live bytes in it, including those at its begin */
+    uint64_t least_bytes;    /* the fewest, likewise */
+    uint64_t end_bytes;      /* live at its end */
+    uint64_t reserved_bytes; /* the most, unless the timeline's `reserved` is TIMELINE_UNKNOWN */
     uint64_t allocations;
     uint64_t frees;
     uint64_t failures;
-    uint64_t marks; /* of the program */
+    uint64_t marks; /* that the program set */
 };
 
 enum timeline_reserved {
     TIMELINE_UNKNOWN,
-    TIMELINE_LAYERS,  /* what the log below has live */
-    TIMELINE_SAMPLES, /* of pools */
+    TIMELINE_LAYERS,  /* from the live bytes of the log below */
+    TIMELINE_SAMPLES, /* from pool samples */
 };
 
 struct timeline {
@@ -37,16 +37,16 @@ struct timeline {
     int64_t peak_ns;
     enum timeline_reserved reserved;
     uint64_t reserved_peak_bytes;
-    uint64_t limit_bytes; /* the lowest of the limits that stand below; 0: none */
+    uint64_t limit_bytes; /* the lowest of the limits below; 0: none */
     struct space_layers layers;
-    size_t at; /* the column of the event */
+    size_t at; /* the column of the current event */
     uint64_t live_bytes;
     uint64_t held_bytes; /* live in the log below */
 };
 
 /*
- * Make `count` columns (no more than there are nanoseconds) of what the filters of `view` take. COMMAND_FINE, or there
- * is nothing to free.
+ * Make `count` columns (at most one for each nanosecond) of the allocations that `view` selects. COMMAND_FINE, or
+ * another status and there is nothing to free.
  */
 int timeline_make(struct view *view, size_t count, struct timeline *out);
 

@@ -1,4 +1,4 @@
-/* The largest of many allocations, a bounded number of them. */
+/* Keeps the largest allocations, up to a limit. */
 #ifndef VIEWER_ANALYSIS_TOP_LIVES_H
 #define VIEWER_ANALYSIS_TOP_LIVES_H
 
@@ -8,23 +8,23 @@
 
 #include "viewer/read/scan.h"
 
-/* More than this many are never kept, whatever is asked for. */
+/* The upper bound of any limit. */
 #define TOP_LIVES_MAX 100000
 
 struct top_lives {
-    struct scan_life *lives; /* owns; a heap with the least on top, until top_lives_sort */
+    struct scan_life *lives; /* owns; a heap with the smallest on top; sorted after top_lives_sort */
     size_t count;
     size_t capacity;
     size_t limit;
     bool failed; /* no memory */
 };
 
-/* At most `limit`. */
+/* Keep at most `limit` allocations. */
 void top_lives_begin(struct top_lives *self, uint64_t limit);
 void top_lives_free(struct top_lives *self);
 void top_lives_add(struct top_lives *self, const struct scan_life *life);
 
-/* The largest first, of equal ones the earlier. Nothing may be added afterwards. */
+/* Sort: the largest first; of equal ones, the earlier first. Nothing may be added afterwards. */
 void top_lives_sort(struct top_lives *self);
 
 #endif

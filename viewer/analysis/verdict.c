@@ -1,4 +1,4 @@
-/* What was reserved for what was requested, and where the difference went. */
+/* Compares the peaks of reserved and requested bytes. */
 #include "config.h"
 
 #include "viewer/base/exit-status.h"
@@ -19,7 +19,7 @@ verdict_make(const struct view *view, const struct summary *summary, struct verd
         out->source = VERDICT_SAMPLES;
         out->reserved_peak_bytes = samples.reserved_peak_bytes;
     }
-    /* Samples are moments, and the lowest log sees all. */
+    /* Samples can miss a peak; the lowest log sees every allocation. */
     if (summary->has_lowest && total->held_peak_bytes >= out->reserved_peak_bytes) {
         out->source = VERDICT_LAYERS;
         out->reserved_peak_bytes = total->held_peak_bytes;

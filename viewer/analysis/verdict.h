@@ -1,4 +1,4 @@
-/* What was reserved for what was requested, and where the difference went. */
+/* Compares the peaks of reserved and requested bytes, and breaks the difference down. */
 #ifndef VIEWER_ANALYSIS_VERDICT_H
 #define VIEWER_ANALYSIS_VERDICT_H
 
@@ -8,22 +8,22 @@
 
 enum verdict_source {
     VERDICT_NONE,
-    VERDICT_LAYERS,  /* what the lowest logs had live */
-    VERDICT_SAMPLES, /* of pools */
+    VERDICT_LAYERS,  /* the live bytes of the lowest logs */
+    VERDICT_SAMPLES, /* pool samples */
 };
 
-/* From the most that was requested to the most that was reserved: where the difference went. */
+/* The difference between the peak of the reserved bytes and the peak of the requested bytes, in three parts. */
 struct verdict {
     const struct summary *summary; /* borrows */
-    enum verdict_source source;    /* of what was reserved */
+    enum verdict_source source;    /* of the reserved bytes */
     uint64_t reserved_peak_bytes;
     uint64_t limit_bytes;   /* the lowest one; 0: none */
-    int64_t rounding_bytes; /* at the peak of what was requested */
-    int64_t pools_bytes;    /* free in what stands between the outermost logs and the lowest, then */
-    int64_t base_bytes;     /* the rest: reserved below, then or at another time */
+    int64_t rounding_bytes; /* alignment, at the peak of the requested bytes */
+    int64_t pools_bytes;    /* free in layers between the outermost and the lowest logs, at that peak */
+    int64_t base_bytes;     /* the rest: reserved below the lowest logs, or reserved at another time */
 };
 
-/* COMMAND_FINE, or there is nothing to free; there never is. */
+/* COMMAND_FINE, or another status. There is never anything to free. */
 int verdict_make(const struct view *view, const struct summary *summary, struct verdict *out);
 
 #endif

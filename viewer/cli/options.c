@@ -1,4 +1,4 @@
-/* The options of a command: parsed, explained and completed from one table. */
+/* Parses and explains the options of commands from their tables. */
 #include "config.h"
 
 #include <getopt.h>
@@ -12,7 +12,7 @@
 
 #define OPTIONS_MAX 64
 
-/* Of a table, where --limit says nothing. */
+/* The default of --limit. */
 #define OPTIONS_ROWS 20
 
 #define AT(field) offsetof(struct view_options, field)
@@ -65,7 +65,7 @@ static const struct option_def options_always[] = {
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
-/* A table, and where what it fills stands. */
+/* A table, and the struct that it fills. */
 struct options_table {
     const struct option_def *defs;
     void *base;

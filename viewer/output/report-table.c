@@ -1,4 +1,4 @@
-/* Writes a report for people: labels, tables with libsmartcols, sentences. */
+/* Writes a report in the table format: fields with labels, tables with libsmartcols, sentences. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 #include "viewer/output/report-table.h"
 #include "viewer/output/table.h"
 
-/* On a terminal a name takes so many lines at most; elsewhere it is one line, whole. */
+/* On a terminal a name takes at most this many lines. Elsewhere it is one line and complete. */
 #define PEOPLE_NAME_LINES 4
 
-/* Where fewer characters are left of a line, sentences are not broken. */
+/* Sentences are not wrapped if a line has fewer characters left than this. */
 #define PEOPLE_PROSE_LEAST 20
 
-/* A name as people see it, which takes `width` characters of a line (0: any number). To be freed; NULL: no memory. */
+/* A name, wrapped to `width` characters (0: not wrapped). The caller frees it; NULL: no memory. */
 static char *
 people_name(enum report_kind kind, const char *name, size_t width)
 {
@@ -60,7 +60,7 @@ people_put_row(struct table *table, const struct report_item *item, const struct
     return true;
 }
 
-/* What the terminal has no room for. */
+/* List the columns that the terminal is too narrow for. */
 static void
 people_put_left_out(const struct report_item *item, const struct report_layout *layout, struct emit *out)
 {
@@ -105,7 +105,7 @@ people_put_table(const struct report_item *item, struct emit *out, bool color, s
     return fine;
 }
 
-/* The characters of a line of the terminal; 0: it is none. */
+/* The width of the terminal in characters; 0: standard output is not a terminal. */
 static size_t
 people_screen(void)
 {
@@ -140,7 +140,7 @@ people_see(const struct report *report, const struct report_item *item)
     return report_layout_has_any(item);
 }
 
-/* Words in lines of a terminal of `screen` characters, behind `indent` of them. False: no memory. */
+/* Write words, wrapped to `screen` characters and indented by `indent` from the second line on. False: no memory. */
 static bool
 people_put_prose(struct emit *out, const char *words, size_t indent, size_t screen)
 {
@@ -170,7 +170,7 @@ report_write_table(const struct report *report, struct emit *out)
     bool color = report_has_color(report);
     size_t width = people_field_width(report);
     size_t screen = people_screen();
-    int before = -1; /* the kind of the item before; an empty line stands between two kinds and between two tables */
+    int before = -1; /* the kind of the previous item: an empty line separates two kinds, and two tables */
     char buffer[64];
 
     for (size_t i = 0; i < report->count; i++) {

@@ -1,4 +1,4 @@
-/* Writes a report for programs: JSON, JSON lines, CSV; and as Markdown. */
+/* Writes a report as JSON, JSON lines, CSV or Markdown. */
 #include "config.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "viewer/output/json.h"
 #include "viewer/output/report-table.h"
 
-/* A number as programs read it. */
+/* Write a plain number, for JSON and CSV. */
 static void
 write_number(struct emit *out, enum report_kind kind, const struct report_cell *cell)
 {
@@ -30,7 +30,7 @@ write_number(struct emit *out, enum report_kind kind, const struct report_cell *
     }
 }
 
-/* A value that is there and has a name, under that name. */
+/* Write a value under its column's name, unless the value or the name is missing. */
 static void
 write_json_member(struct json *json, const struct report_column *column, const struct report_cell *cell)
 {
@@ -104,7 +104,7 @@ write_json(const struct report *report, struct emit *out)
     emit_bytes(out, "\n", 1);
 }
 
-/* Begin a line of JSON lines, which says first what table it is of. */
+/* Begin a line of JSON lines, with the table's name first. */
 static struct json
 write_jsonl_begin(struct emit *out, const char *table)
 {
@@ -154,7 +154,7 @@ write_csv_cell(struct emit *out, const struct report_column *column, const struc
         write_number(out, column->kind, cell);
 }
 
-/* The columns that programs see; `row` is one of the item's, or NULL for their names. */
+/* Write the columns that have a name; `row` is a row of the item, or NULL for the header. */
 static void
 write_csv_row(struct emit *out, const struct report_item *item, const struct report_cell *row)
 {
@@ -191,7 +191,7 @@ write_csv(const struct report *report, struct emit *out)
     }
 }
 
-/* Text in a cell of Markdown: what would end the cell, or begin something else, is escaped. */
+/* Write text into a Markdown cell. Characters that would end the cell or begin markup are escaped. */
 static void
 write_markdown_text(struct emit *out, const char *text)
 {
@@ -287,7 +287,7 @@ write_report(const struct report *report, struct emit *out)
     }
 }
 
-/* Whether --only names a table that is there; else say which there are. */
+/* Whether --only names a table of the report; if not, list the tables that there are. */
 static bool
 write_check_only(const struct report *report)
 {

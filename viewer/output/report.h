@@ -60,7 +60,7 @@ enum report_kind {
 
 struct report_column {
     const char *name;  /* of the field in JSON and CSV; NULL: not there */
-    const char *title; /* of the column in a table; NULL: not there */
+    const char *title; /* of the column in tables and Markdown; NULL: not there */
     enum report_kind kind;
 };
 
@@ -155,10 +155,10 @@ void report_spare(struct report *report, const char *names);
 /* Add a row to the last table: a cell for each of its columns. */
 void report_row(struct report *report, const struct report_cell *cells);
 
-/* Add a sentence: a line below tables, an element of "notes" in JSON. */
+/* Add a sentence: a line in tables and Markdown, an element of "notes" in JSON. */
 void report_note(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Add lines that only the table format has, such as a drawing. */
+/* Add lines that only tables and Markdown have, such as a drawing. */
 void report_lines(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Format a value for a table. Returns `buffer`, or the cell's own text. */

@@ -1,4 +1,4 @@
-/* The GPUs that a trace says its program had. */
+/* The GPUs that a trace lists in meta.devices. */
 #ifndef VIEWER_READ_DEVICES_H
 #define VIEWER_READ_DEVICES_H
 
@@ -11,7 +11,7 @@
 struct trace_device {
     int64_t ordinal;
     char *name;           /* owns */
-    uint64_t total_bytes; /* 0: not known */
+    uint64_t total_bytes; /* 0: unknown */
 };
 
 struct trace_devices {
@@ -21,14 +21,14 @@ struct trace_devices {
 };
 
 /*
- * Read meta.devices. Returns whether it is a list that has anything; what of it is no device, or not readable, is left
- * out. To be freed in both cases.
+ * Read meta.devices. Returns whether it is a list that is not empty. Elements that are not readable as devices are
+ * left out. Call trace_devices_free in both cases.
  */
 bool trace_devices_read(const struct trace *trace, struct trace_devices *out);
 
 void trace_devices_free(struct trace_devices *devices);
 
-/* Whether a layer of the trace says that it is of this device. */
+/* Whether a layer of the trace names this device. */
 bool trace_devices_is_used(const struct trace *trace, int64_t ordinal);
 
 #endif

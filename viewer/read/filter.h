@@ -1,4 +1,4 @@
-/* Which allocations count: the filters that every command takes, resolved to ids and applied to each row. */
+/* The filters that commands share: resolved to ids once, then applied to each row. */
 #ifndef VIEWER_READ_FILTER_H
 #define VIEWER_READ_FILTER_H
 
@@ -10,7 +10,7 @@
 #include "viewer/read/names.h"
 #include "viewer/read/scan.h"
 
-/* What is asked for; all zeros is nothing. */
+/* The filters of the command line. All zeros: none. */
 struct filter_options {
     struct option_list layers, tags, threads, streams, devices;
     const char *callstack;
@@ -18,7 +18,7 @@ struct filter_options {
     uint64_t min_size;
 };
 
-/* Ids that pass; all do where it is not active. */
+/* The ids that pass. An inactive set passes every id. */
 struct filter_set {
     bool active;
     struct id_map ids;
@@ -26,40 +26,40 @@ struct filter_set {
 
 struct filter {
     struct filter_set layers, tags, threads, streams, callstacks;
-    struct filter_set device_streams; /* those on the devices that were asked for */
+    struct filter_set device_streams; /* the streams on the selected devices */
     int64_t from_ns;                  /* INT64_MIN: from the start */
     int64_t to_ns;                    /* INT64_MAX: to the end */
     uint64_t min_size;
-    unsigned needs; /* SCAN_*: what it looks at */
-    bool active;    /* something beside the layers is left out */
+    unsigned needs; /* SCAN_*: the columns that the filter reads */
+    bool active;    /* a filter other than the layers is set */
 };
 
 /*
- * Resolve what was asked for. Where no layer was named, those of the outermost logs pass: what the program itself
- * asked for, once. COMMAND_FINE, or COMMAND_WRONG after a message and there is nothing to free.
+ * Resolve `options`. If they name no layer, the outermost logs pass, so that each request of the program counts once.
+ * COMMAND_FINE, or COMMAND_WRONG after a message; then there is nothing to free.
  */
 int filter_make(const struct names *names, const struct filter_options *options, struct filter *out);
 
 void filter_free(struct filter *filter);
 
-/* The time of a moment of the trace; MOMENT_PEAK is none. COMMAND_FINE, or COMMAND_WRONG after a message. */
+/* Resolve a moment to a time; not for MOMENT_PEAK. COMMAND_FINE, or COMMAND_WRONG after a message. */
 int filter_moment(const struct trace *trace, const struct moment *moment, int64_t *out);
 
 bool filter_set_has(const struct filter_set *set, int64_t id);
 int filter_set_add(struct filter_set *set, int64_t id);
 
-/* Whether a tag is `pattern` itself, below it, or fits it as a pattern. */
+/* Whether the tag `path` is `pattern`, lies below it, or matches it as a glob. */
 bool filter_tag_fits(const char *path, const char *pattern);
 
 /* Whether a layer passes. */
 bool filter_has_layer(const struct filter *filter, int64_t layer_id);
 
-/* Whether some of the allocations of a layer and a time are left out, by what they are or whose. */
+/* Whether the filter, besides layers and times, drops some allocations by their properties. */
 bool filter_has_rows(const struct filter *filter);
 
 /*
- * Whether `life` counts. One that reaches over the edges of the time is cut off there: it begins at `from_ns` with
- * `clipped` set, or is not freed.
+ * Whether `life` passes. A life that exceeds the time range is cut off: it begins at `from_ns` with `clipped` set, or
+ * it counts as not freed.
  */
 bool filter_takes(const struct filter *filter, struct scan_life *life);
 

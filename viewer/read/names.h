@@ -1,4 +1,4 @@
-/* What the ids of a trace are called: tags as paths, threads, streams, layers, call stacks. */
+/* The names for the ids of a trace: tags (as paths), threads, streams, layers and call stacks. */
 #ifndef VIEWER_READ_NAMES_H
 #define VIEWER_READ_NAMES_H
 
@@ -15,14 +15,14 @@ struct name {
     int64_t id;
     int64_t number; /* os_tid of a thread, handle of a stream */
     int64_t device; /* of a stream; -1: none */
-    char *text;     /* owns; the path of a tag, innermost last; frames of a call stack, innermost first, by " < " */
+    char *text;     /* owns; a tag's path, innermost last; a call stack's frames, innermost first, joined by " < " */
 };
 
 struct name_list {
     struct name *names; /* owns; in the order of ids */
     size_t count;
     size_t capacity;
-    struct id_map by_id; /* to the place in `names` */
+    struct id_map by_id; /* to the index in `names` */
 };
 
 struct names {
@@ -31,18 +31,21 @@ struct names {
     struct name_list tags;
     struct name_list threads;
     struct name_list streams;
-    struct name_list callstacks; /* empty where the trace has none */
+    struct name_list callstacks; /* empty if the trace has none */
 };
 
-/* Read the names of `trace` (borrowed, as `layers`, until names_free). COMMAND_FINE, or there is nothing to free. */
+/*
+ * Read the names of `trace`; `trace` and `layers` are borrowed until names_free. COMMAND_FINE, or another status and
+ * there is nothing to free.
+ */
 int names_read(const struct trace *trace, const struct trace_layers *layers, struct names *out);
 
 void names_free(struct names *names);
 
-/* NULL where there is none of this id. */
+/* NULL if the list has no such id. */
 const struct name *names_find(const struct name_list *list, int64_t id);
 
-/* A name for people, in `buffer` or the list's own: "(none)" for id 0, "tag 7" for one that the trace does not know. */
+/* A name to print, in `buffer` or in the list: "(none)" for id 0, "tag 7" for an id that the trace does not define. */
 const char *names_tag(const struct names *names, int64_t id, char *buffer, size_t size);
 const char *names_thread(const struct names *names, int64_t id, char *buffer, size_t size);
 const char *names_stream(const struct names *names, int64_t id, char *buffer, size_t size);

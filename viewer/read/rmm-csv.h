@@ -1,8 +1,8 @@
 /*
- * Reads RMM's CSV, plain or gzip: the rows that its logging_resource_adaptor writes.
+ * Reads the CSV of RMM's logging_resource_adaptor, plain or gzip: `Thread,Time,Action,Pointer,Size,Stream`.
  *
- * `Thread,Time,Action,Pointer,Size,Stream`. The columns are few and known, so that a parser by hand finds them, can say
- * what is wrong with which column of which line, and takes 60 to 100 ns a row.
+ * The columns are few and known. A hand-written parser therefore suffices: its messages name the column and the line,
+ * and it takes 60 to 100 ns a row.
  */
 #ifndef VIEWER_READ_RMM_CSV_H
 #define VIEWER_READ_RMM_CSV_H
@@ -16,18 +16,18 @@
 enum rmm_action {
     RMM_ALLOCATE,
     RMM_FREE,
-    RMM_FAILURE, /* of an allocation */
+    RMM_FAILURE, /* an allocation that failed */
 };
 
 enum rmm_column { RMM_THREAD, RMM_TIME, RMM_ACTION, RMM_POINTER, RMM_SIZE, RMM_STREAM, RMM_COLUMNS };
 
 struct rmm_row {
     enum rmm_action action;
-    uint64_t thread; /* 0 where the file has no such column; so `pointer` to `stream` */
+    uint64_t thread; /* 0 if the file lacks the column; the same for the next three */
     uint64_t pointer;
     uint64_t size;
     uint64_t stream;
-    const char *time; /* as it stands, without an end; until the next row */
+    const char *time; /* the unparsed text, not NUL-terminated; valid until the next row */
     size_t time_length;
 };
 
@@ -36,37 +36,37 @@ struct rmm_csv {
     bool lenient;
     gzFile file;  /* owns; reads plain files too */
     char *buffer; /* owns */
-    size_t begin; /* what is not taken yet */
+    size_t begin; /* begin to end: the bytes not yet parsed */
     size_t end;
     bool at_end;
-    bool blank; /* a line was empty: fine at the end of the file, or where it is read leniently */
+    bool blank; /* there was an empty line, which is an error unless only the end of the file follows; not if lenient */
     uint64_t line;
-    uint64_t file_bytes; /* 0: not known */
+    uint64_t file_bytes; /* 0: unknown */
     int columns[RMM_COLUMNS];
     int column_count;
-    char message[512]; /* what is wrong, with path and line */
+    char message[512]; /* the error, with path and line */
 };
 
-/* What rmm_csv_next finds. */
+/* The results of rmm_csv_next. */
 enum rmm_found {
     RMM_ROW,
     RMM_END,
-    RMM_UNREADABLE, /* a row that is none; csv->message says why, and the next may be read */
-    RMM_FAILED,     /* the file cannot be read on; csv->message says why */
+    RMM_UNREADABLE, /* an invalid row; csv->message says why; the next row can be read */
+    RMM_FAILED,     /* the rest of the file cannot be read; csv->message says why */
 };
 
 /*
- * Open the CSV at `path` and read its header. Otherwise than `lenient`, the header must be RMM's, and a line that is
- * empty is a row that is none. Leniently, the columns may stand in any order among others, Thread, Time and Stream may
- * be missing, and fields may stand in quotes.
+ * Open the CSV at `path` and read its header. Without `lenient`, the header must be exactly RMM's, and an empty line is
+ * an invalid row. With `lenient`, columns may have any order, other columns are ignored, Thread, Time and Stream may be
+ * missing, and fields may be quoted.
  *
- * COMMAND_FINE, or COMMAND_WRONG after a message; rmm_csv_close in both cases.
+ * COMMAND_FINE, or COMMAND_WRONG after a message. Call rmm_csv_close in both cases.
  */
 int rmm_csv_open(struct rmm_csv *csv, const char *path, bool lenient);
 
 enum rmm_found rmm_csv_next(struct rmm_csv *csv, struct rmm_row *row);
 
-/* Bytes of the file that are behind, for a progress line. */
+/* The bytes of the file read so far, for a progress line. */
 uint64_t rmm_csv_offset(const struct rmm_csv *csv);
 
 void rmm_csv_close(struct rmm_csv *csv);

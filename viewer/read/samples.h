@@ -1,4 +1,4 @@
-/* What the bases below a layer said of themselves: the samples of their pools, added up over several bases. */
+/* The pool samples of the bases below the layers of a view, summed over several bases. */
 #ifndef VIEWER_READ_SAMPLES_H
 #define VIEWER_READ_SAMPLES_H
 
@@ -22,15 +22,18 @@ struct samples {
     uint64_t reserved_peak_bytes;
 };
 
-/* Whether a base is below what `view` looks at. */
+/* Whether the base is below a layer that `view` selects. */
 bool samples_counts(const struct view *view, int64_t layer_id);
 
-/* Those of the bases below what `view` looks at, between its times. COMMAND_FINE, or there is nothing to free. */
+/*
+ * Read the samples of the bases below the selected layers, within the time range of `view`. COMMAND_FINE, or another
+ * status and there is nothing to free.
+ */
 int samples_read(const struct view *view, struct samples *out);
 
 void samples_free(struct samples *samples);
 
-/* The last one at `ns` or before; NULL: there is none. */
+/* The last sample at or before `ns`; NULL: there is none. */
 const struct sample *samples_at(const struct samples *samples, int64_t ns);
 
 #endif

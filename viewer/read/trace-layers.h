@@ -1,4 +1,4 @@
-/* The layers of a trace, each stack from its top down. */
+/* The layers of a trace, ordered from the top of each stack down. */
 #ifndef VIEWER_READ_TRACE_LAYERS_H
 #define VIEWER_READ_TRACE_LAYERS_H
 
@@ -13,24 +13,24 @@ struct trace_layer {
     int64_t upstream_layer_id; /* 0 for a base */
     char *kind;                /* owns */
     char *config;              /* owns */
-    bool visited;              /* while they are put in order */
+    bool visited;              /* used while the layers are sorted */
 };
 
-/* From a layer to one below it, the upstream or a bin's: indices in trace_layers.layers. */
+/* From a layer to a layer directly below it: its upstream or a bin. Indices in trace_layers.layers. */
 struct trace_edge {
     size_t from;
     size_t to;
 };
 
-/* Outermost first: a layer stands in front of all that are below it, and one stack in front of the next. */
+/* Outermost first: a layer comes before all layers below it, and stacks follow each other. */
 struct trace_layers {
     struct trace_layer *layers; /* owns */
     size_t count;
     struct trace_edge *edges; /* owns; in the order of `from` */
     size_t edge_count;
-    size_t words;        /* of one row of the next two */
-    uint64_t *below;     /* owns; a row of bits for each layer: itself and all that are below it */
-    uint64_t *next_logs; /* owns; for each log: the logs next under it */
+    size_t words;        /* in a row of the next two matrices */
+    uint64_t *below;     /* owns; a row of bits for each layer: the layer itself and all layers below it */
+    uint64_t *next_logs; /* owns; a row of bits for each log: the nearest logs below it */
 };
 
 /* Read the layers. COMMAND_FINE, or COMMAND_WRONG after a message and there is nothing to free. */
@@ -38,17 +38,17 @@ int trace_layers_read(const struct trace *trace, struct trace_layers *out);
 
 void trace_layers_free(struct trace_layers *layers);
 
-/* NULL where there is none. */
+/* NULL if there is no such layer. */
 const struct trace_layer *trace_layers_find(const struct trace_layers *layers, int64_t layer_id);
 
-/* Whether `below` is `layer` itself or somewhere below it. */
+/* Whether `below` is `layer` itself or any layer below it. */
 bool trace_layers_reaches(const struct trace_layers *layers, int64_t layer, int64_t below);
 
-/* Whether `below` is the log next under the log `above`, with no other between. */
+/* Whether the log `below` is below the log `above` with no other log between them. */
 bool trace_layers_is_next_log(const struct trace_layers *layers, const struct trace_layer *above,
                               const struct trace_layer *below);
 
-/* How many layers are above of the one at `place`, on the longest way. */
+/* The number of layers above the one at index `place`, on the longest path. */
 unsigned trace_layers_depth(const struct trace_layers *layers, size_t place);
 
 #endif

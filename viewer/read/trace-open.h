@@ -1,4 +1,4 @@
-/* Opens a trace for reading, whoever wrote it. */
+/* Opens a trace for reading. The file may come from anyone and is not trusted. */
 #ifndef VIEWER_READ_TRACE_OPEN_H
 #define VIEWER_READ_TRACE_OPEN_H
 
@@ -7,20 +7,20 @@
 
 /*
  * Open the trace at `path` (borrowed until trace_close) read-only, in one read transaction, and check that it has
- * every table and column that this command reads. Nothing in the file is trusted.
+ * every table and column that the viewer reads.
  *
  * COMMAND_FINE; or COMMAND_WRONG after a message, and there is nothing to close.
  */
 int trace_open(const char *path, struct trace *out);
 
-/* The same for another program's SQLite file, of which only that is checked; trace_has says what is in it. */
+/* Open another program's SQLite file, without the check of tables and columns; use trace_has. */
 int trace_open_other(const char *path, struct trace *out);
 
 void trace_close(struct trace *trace);
 
 /*
- * COMMAND_FINE where the recording is complete and has lost nothing; else say what it is, and COMMAND_INCOMPLETE. Also
- * says what the trace has that nothing here knows.
+ * COMMAND_FINE if the recording is complete and has lost no events; otherwise COMMAND_INCOMPLETE after a message. Also
+ * lists the tables and columns that the viewer does not know.
  */
 int trace_verdict(const struct trace *trace);
 

@@ -1,4 +1,4 @@
-/* What a trace has beyond format 1 as it is known here. */
+/* Reports tables and columns of a trace that the viewer does not know. */
 #include "config.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ unknown_has(const struct tidei_table *table, const char *column)
     return false;
 }
 
-/* The columns of a table that is known. Nothing is run. */
+/* Report the unknown columns of a known table. The statement is only prepared, never run. */
 static void
 unknown_look(struct unknown *unknown, const struct tidei_table *known, const char *table)
 {
@@ -66,7 +66,7 @@ unknown_look(struct unknown *unknown, const struct tidei_table *known, const cha
     sqlite3_free(sql);
 }
 
-/* The tables of call stacks are read where there are some, whoever made them. */
+/* The viewer also reads call-stack tables that another program has added. */
 static bool
 unknown_is_read(const char *table)
 {

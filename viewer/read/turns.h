@@ -1,4 +1,4 @@
-/* Analyses of one trace that read it together. */
+/* Runs several analyses of one trace together, so that they share its readings. */
 #ifndef VIEWER_READ_TURNS_H
 #define VIEWER_READ_TURNS_H
 
@@ -8,9 +8,8 @@
 #include "viewer/read/view.h"
 
 /*
- * An analysis, and what its filter lets pass. `next` says what it wants to see of the trace: at first, and again each
- * time that it has seen it; pass->unit stays NULL where it has seen all. COMMAND_FINE, or another status after a
- * message.
+ * An analysis and its filter. `next` is called before each reading of the trace and sets pass->unit to the unit for
+ * that reading. It leaves pass->unit NULL when the analysis is done. COMMAND_FINE, or another status after a message.
  */
 struct turns {
     const struct filter *filter; /* borrows */
@@ -19,10 +18,13 @@ struct turns {
     bool done;
 };
 
-/* Until all are done: as many readings of the trace as the longest of them takes turns. COMMAND_FINE, or another. */
+/*
+ * Run all analyses. The trace is read as often as the analysis with the most turns needs. COMMAND_FINE, or another
+ * status after a message.
+ */
 int turns_run(const struct trace *trace, struct turns *list, size_t count);
 
-/* One analysis, of what the filters of `view` take. */
+/* Run one analysis with the filter of `view`. */
 int turns_run_one(struct view *view, int (*next)(void *context, struct scan_pass *pass), void *context);
 
 #endif

@@ -1,4 +1,4 @@
-/* What an analysis of one trace works with: the trace, its layers, its names, and what the filters take. */
+/* The input of an analysis: a trace with its layers, its names, and the filter. */
 #ifndef VIEWER_READ_VIEW_H
 #define VIEWER_READ_VIEW_H
 
@@ -16,18 +16,18 @@ struct view {
     struct filter filter;
 };
 
-/* Open all of it. `path` and `options` are borrowed. COMMAND_FINE, or another status and there is nothing to close. */
+/* Open the trace at `path`. Both are borrowed. COMMAND_FINE, or another status and there is nothing to close. */
 int view_open(struct view *view, const struct filter_options *options, const char *path);
 
-/* Run units over what the filters take. */
+/* Run units over the allocations that pass the filter. */
 int view_scan(struct view *view, const struct scan_pass *passes, size_t pass_count);
 
 void view_close(struct view *view);
 
-/* The lowest bound in bytes of the layers `limit` that what is looked at passes through; 0: there is none. */
+/* The lowest bound, in bytes, of the `limit` layers below the selected layers; 0: there is none. */
 uint64_t view_limit(const struct view *view);
 
-/* "all of layer 1 log" and such: which allocations are looked at, to be freed; NULL: no memory. */
+/* Describe the selected allocations: "layer 1 log, tag step". The caller frees the text; NULL: no memory. */
 char *view_subject(const struct view *view);
 
 #endif
