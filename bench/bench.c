@@ -1,4 +1,4 @@
-/* What benchmarks share. */
+/* What the benchmarks share. */
 #include "config.h"
 
 #include <errno.h>

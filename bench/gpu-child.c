@@ -1,4 +1,4 @@
-/* The processes of bench/gpu that call the driver: each measures its configurations when it is told to. */
+/* The processes of bench/gpu that call the driver. Each measures its configurations when bench/gpu tells it to. */
 #include "tests/gpu/gpu.h"
 
 #include <pthread.h>

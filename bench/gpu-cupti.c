@@ -1,4 +1,4 @@
-/* CUPTI switched on by hand: callbacks that do nothing, or MEMORY2 records that nobody reads. */
+/* Enables CUPTI directly: with empty callbacks, or with MEMORY2 records that nobody reads. */
 #include "config.h"
 
 #include <pthread.h>

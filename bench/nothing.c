@@ -1,4 +1,4 @@
-/* Bases that do next to nothing. */
+/* Bases that do almost nothing, for measuring the layers above them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Tests src/suballoc/cache.c: how much a thread keeps, by what is reserved and how often threads wait for the lock. */
+/* Tests src/suballoc/cache.c: how much a thread caches, by the reserved bytes and the contention of the lock. */
 #include <pthread.h>
 
 #include <tidemark/tidemark.h>

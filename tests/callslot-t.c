@@ -1,4 +1,4 @@
-/* Tests src/trace/ring/capture.h: whose a call of the driver is, and when the event that it belongs to ends. */
+/* Tests src/trace/ring/capture.h: which event a driver call belongs to, and when that event ends. */
 #include "config.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Calls that know their own call stack. CHAIN_RUN is the name of the outermost function. */
+/* Functions that know their own call stack. CHAIN_RUN is the name of the outermost one. */
 #include "callstack-chain.h"
 
 #define NOINLINE __attribute__((noinline))

@@ -1,4 +1,4 @@
-/* Ticks become nanoseconds: each has one, in order, and right to a microsecond over a day. */
+/* Tests the conversion of ticks to nanoseconds: stable, ordered, and right to a microsecond over a day. */
 #include <math.h>
 #include <string.h>
 

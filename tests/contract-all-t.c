@@ -1,6 +1,7 @@
 /*
- * Every adaptor of the table of kinds over an upstream that fails, delays and gives out chosen addresses: the contract,
- * no failure that loses anything, no address that harms. Bases have their own tests; what needs a GPU is in tests/gpu.
+ * Tests every adaptor of the table of kinds over an upstream that fails, delays and returns chosen addresses: the
+ * contract holds, no failure loses anything, and no address does harm. Bases have their own tests; tests that need a
+ * GPU are in tests/gpu.
  */
 #include <pthread.h>
 #include <string.h>

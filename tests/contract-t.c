@@ -1,4 +1,4 @@
-/* The contract test passes over the upstream that the other tests use, so that the two can be trusted together. */
+/* Tests that the contract test passes over the fake upstream of the other tests, so that both can be trusted. */
 #include "contract.h"
 #include "tap.h"
 #include "upstream.h"

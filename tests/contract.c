@@ -1,4 +1,4 @@
-/* Checks what include/tidemark/resource.h promises of any resource, through the public interface alone. */
+/* Checks the promises of include/tidemark/resource.h for any resource, through the public interface alone. */
 #include "contract.h"
 
 #include <pthread.h>

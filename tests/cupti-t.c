@@ -1,4 +1,4 @@
-/* What the recorder makes of CUPTI's calls and records, without a CUPTI: records by hand, and calls in the backlog. */
+/* Tests the recording of CUPTI's calls and records without CUPTI: handmade records, and calls in the backlog. */
 #include "config.h"
 
 #include <stdlib.h>

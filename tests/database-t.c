@@ -1,4 +1,4 @@
-/* A transaction that is rolled back leaves nothing behind, neither in the trace nor in what the recorder remembers. */
+/* Tests that a rolled-back transaction leaves nothing behind, neither in the trace nor in the recorder's memory. */
 #include <stdlib.h>
 
 #include "tap.h"

@@ -1,5 +1,5 @@
 /*
- * `tidemark diff`: what was live at the peak is as `peak` has it, and the changes of all groups make that of the peak.
+ * Tests `tidemark diff`: the live bytes at the peak match `peak`, and the changes of all groups add up to the peak's.
  */
 #include "tests/random-trace.h"
 #include "tests/tap.h"

@@ -1,4 +1,4 @@
-/* Tests that a program which has little static TLS left can open the library, as a plugin of an interpreter does. */
+/* Tests that a program with little static TLS left can open the library, as an interpreter's plugin does. */
 #include "config.h"
 
 #include <dlfcn.h>

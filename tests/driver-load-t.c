@@ -1,4 +1,4 @@
-/* The base `driver` as a program gets it: on a machine without an NVIDIA driver it says so, each time it is asked. */
+/* Tests the base `driver` with the real loader: without an NVIDIA driver, every attempt reports that. */
 #include "config.h"
 
 #include <dlfcn.h>

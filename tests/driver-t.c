@@ -1,4 +1,4 @@
-/* The base `driver` over a driver that a test brings: what it asks for, what it says, what it gives back. */
+/* Tests the base `driver` over a fake driver in the test: its driver calls, its figures, and its cleanup. */
 #include "config.h"
 
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* `tidemark failures` against brute force, over small random traces whose pool runs out. */
+/* Tests `tidemark failures` against brute force, on small random traces whose pool runs out. */
 #include "tests/random-trace.h"
 #include "tests/tap.h"
 

@@ -1,4 +1,4 @@
-/* Tests adaptors/fault.c; tests/fault-t.c is about disks that fail. */
+/* Tests adaptors/fault.c. (tests/fault-t.c tests failing disks.) */
 #include <math.h>
 #include <pthread.h>
 

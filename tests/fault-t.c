@@ -1,6 +1,6 @@
 /*
- * The disk is full, a file may grow no more, SQLite fails, the trace is removed, or others hold locks: the program goes
- * on, hears of it once, what was committed stays readable, and what could not be recorded is counted.
+ * Tests failing disks: the disk is full, a file may not grow, SQLite fails, the trace is removed, or others hold locks.
+ * The program continues, gets one message, committed data stays readable, and lost events are counted.
  */
 #include "config.h"
 

@@ -1,7 +1,4 @@
-/*
- * Tests adaptors/fixed/fixed.c: blocks of `fixed` that one thread has freed and another takes, and frees by
- * others.
- */
+/* Tests adaptors/fixed/fixed.c: blocks that one thread frees and another takes, and frees by other threads. */
 #include <pthread.h>
 #include <stdatomic.h>
 

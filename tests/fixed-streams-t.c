@@ -1,4 +1,4 @@
-/* Tests what adaptors/fixed/fixed.c does where the streams that its blocks were freed on are gone. */
+/* Tests adaptors/fixed/fixed.c when the streams that its blocks were freed on no longer exist. */
 #include <tidemark/tidemark.h>
 
 #include "gate.h"

@@ -1,4 +1,4 @@
-/* Tests src/sync/fork.h: hooks run in the order of the places, whichever was set first. */
+/* Tests src/sync/fork.h: fork hooks run in the order of their places, in whatever order they were set. */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,4 +1,7 @@
-/* `tidemark fragmentation` against brute force: a map of every 256 bytes of every chunk, over small random traces. */
+/*
+ * Tests `tidemark fragmentation` against brute force: a map of every 256 bytes of every chunk, over small random
+ * traces.
+ */
 #include "tests/random-trace.h"
 #include "tests/tap.h"
 

@@ -1,4 +1,4 @@
-/* A layer for tests that stops calls half way. */
+/* A layer for tests that stops calls half way through. */
 #include "gate.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Tests tests/gpu/lock.c: who waits for whom, in processes of their own. */
+/* Tests tests/gpu/lock.c: which process waits for which. */
 #include "config.h"
 
 #include <fcntl.h>

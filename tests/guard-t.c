@@ -1,4 +1,4 @@
-/* Tests adaptors/guard/guard.c over memory of the host; tests/gpu/guard-t.c is over that of a device. */
+/* Tests adaptors/guard/guard.c over host memory. (tests/gpu/guard-t.c uses device memory.) */
 #include <tidemark/tidemark.h>
 
 #include "bases.h"

@@ -1,4 +1,4 @@
-/* Tests what threads do to adaptors/guard/guard.c at the same time, and to its blocks on their way. */
+/* Tests adaptors/guard/guard.c with several threads at once, and the blocks that pass between them. */
 #include <pthread.h>
 #include <sched.h>
 

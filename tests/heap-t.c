@@ -1,4 +1,4 @@
-/* Tests src/suballoc: what a heap hands out against a model that knows each granule, its stream, and who waited. */
+/* Tests src/suballoc: compares what a heap hands out with a model of each granule, its stream, and the waits. */
 #include <stdlib.h>
 
 #include "contract.h"

@@ -1,4 +1,4 @@
-/* host: real memory, a capacity to the byte. */
+/* Tests host: real memory, and a capacity that is exact to the byte. */
 #include "contract.h"
 #include "tap.h"
 

@@ -1,4 +1,4 @@
-/* The hash table of ids against a plain array, under random additions and removals that make long chains. */
+/* Tests the hash table of ids against a plain array, with random additions and removals that make long chains. */
 #include "tests/tap.h"
 
 #include <time.h>

@@ -1,6 +1,6 @@
 /*
- * Killed with SIGKILL at each labelled moment of the recorder, and of the recovery: nothing that had returned is
- * missing, and nothing is there twice.
+ * Kills a process with SIGKILL at each labelled moment of the recorder and of the recovery. No call that had returned
+ * is missing from the trace, and none is there twice.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /*
- * Nothing of a layer is forgotten: each kind of the table has its header, its section and its arguments in
- * doc/stack-text.md, its line in the README's table and its test. The contract (tests/contract-all-t.c) and the random
+ * Tests that each kind of the table of layers is complete: its header, its section and its arguments in
+ * doc/stack-text.md, its line in the README's table, and its test. The contract (tests/contract-all-t.c) and the random
  * stacks (tests/random-stack.c) walk the same table.
  */
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* How tables stand on a screen, and call stacks in them. */
+/* Tests the layout of tables on a screen, and of call stacks in tables. */
 #include "tests/tap.h"
 
 #include <string.h>

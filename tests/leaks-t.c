@@ -1,4 +1,4 @@
-/* `tidemark leaks` against brute force, over small random traces: what is live at the end, steps, growth. */
+/* Tests `tidemark leaks` against brute force, over small random traces: live allocations at the end, steps, growth. */
 #include "tests/random-trace.h"
 #include "tests/tap.h"
 

@@ -1,4 +1,4 @@
-/* A program that records and is killed, and the files that it leaves. */
+/* A program that records and is killed, and the files that it leaves behind. */
 #include "config.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* The rules by which frees find their allocations. */
+/* Tests the rules by which frees find their allocations. */
 #include "tap.h"
 #include "src/tables/lives.h"
 

@@ -1,4 +1,4 @@
-/* Tests what fork() does to the locks of src/sync/lock.c, and what they do where membarrier fails. */
+/* Tests what fork() does to the locks of src/sync/lock.c, and what the locks do if membarrier fails. */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>

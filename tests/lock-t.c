@@ -1,4 +1,4 @@
-/* Tests src/sync/lock.c, with its test points; what fork() does to it is in lock-fork-t.c. */
+/* Tests src/sync/lock.c with its test points. (lock-fork-t.c tests fork().) */
 #include <sched.h>
 
 #include "guarded.h"

@@ -1,4 +1,4 @@
-/* Where a log records to: its options, its path, and what may lie there already. */
+/* Tests where a log records to: its options, its path, and files that already exist there. */
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>

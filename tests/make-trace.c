@@ -1,5 +1,5 @@
 /*
- * Makes a trace by hand, for tests: make-trace FILE [SQL], where SQL fills the tables. What is not said is a complete
+ * Makes a trace by hand, for tests: make-trace FILE [SQL], where SQL fills the tables. The defaults are a complete
  * trace with a log layer 1 over a sim 2, one thread 1 and one stream 1.
  */
 #include <stdio.h>

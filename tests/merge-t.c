@@ -1,7 +1,6 @@
 /*
- * The merge of the threads' rings: order in time whoever sleeps where, and exact lives under address reuse.
- *
- * MERGE_SEED sets the seed of the random runs.
+ * Tests the merge of the threads' rings: time order, whichever thread sleeps at any point, and exact lives if addresses
+ * are reused. MERGE_SEED sets the seed of the random runs.
  */
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,4 +1,4 @@
-/* message: a thread's own last error, and a sink that can be taken away while others use it. */
+/* Tests message: each thread's last error, and a sink that is removed while other threads use it. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 /*
- * Layers that keep memory where the host has no room to note it any more: they ask upstream for nothing that they could
- * not note, and what upstream does not take back is still there, whatever other threads have taken meanwhile.
+ * Tests layers that cache memory when the host has no memory for their bookkeeping. They request nothing from upstream
+ * that they could not note, and keep what upstream refuses to take back, whatever other threads do.
  */
 #include <pthread.h>
 

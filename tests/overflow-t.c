@@ -1,6 +1,5 @@
 /*
- * overflow=drop: what is dropped is counted for each thread and kind, and what is kept is paired right.
- *
+ * Tests overflow=drop: dropped events are counted by thread and kind, and kept events are paired correctly.
  * OVERFLOW_SEED sets the seed of the random run.
  */
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Which allocation a free ends, where an address has two of them in one tick: records by hand. */
+/* Tests which allocation a free ends if an address has two of them in one tick, with handmade records. */
 #include <stdlib.h>
 
 #include "tap.h"

@@ -1,4 +1,4 @@
-/* `tidemark peak` against brute force: every figure, over small random traces and every way to group. */
+/* Tests `tidemark peak` against brute force: every figure, over small random traces, with every grouping. */
 #include "tests/random-trace.h"
 #include "tests/tap.h"
 

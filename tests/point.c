@@ -1,4 +1,4 @@
-/* Stops a thread at a test point until the test lets it go on, or kills the process there. */
+/* Stops a thread at a test point until the test releases it, or kills the process there. */
 #include "point.h"
 
 #include <pthread.h>

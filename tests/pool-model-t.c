@@ -1,6 +1,6 @@
 /*
- * Random traffic of several threads through pools and arenas over memory of the host: each block is written throughout
- * and read before it is freed, by whatever thread, and every figure is held against what the threads know.
+ * Tests random traffic of several threads through pools and arenas over host memory. Each block is filled, and any
+ * thread may verify and free it. Every figure is compared with what the threads know.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* Tests when adaptors/pool.c orders one stream behind another: when a block changes hands, and at no other time. */
+/* Tests when adaptors/pool.c orders one stream behind another: when a block changes streams, and never otherwise. */
 #include <tidemark/tidemark.h>
 
 #include "gate.h"

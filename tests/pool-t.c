@@ -1,6 +1,6 @@
 /*
- * Tests adaptors/pool.c: what it takes and gives back, and what it makes of bad input; threads are in pool-threads-t.c,
- * streams in pool-streams-t.c.
+ * Tests adaptors/pool.c: allocation, release and bad input. Threads are in pool-threads-t.c, streams in
+ * pool-streams-t.c.
  */
 #include <tidemark/tidemark.h>
 

@@ -1,4 +1,4 @@
-/* Tests adaptors/pool.c: what threads keep, what they do to each other, and what is left of them behind a fork(). */
+/* Tests adaptors/pool.c with threads: thread caches, how threads affect each other, and what fork() leaves. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>

@@ -1,4 +1,7 @@
-/* Traces and processes: fork, exec, spawn, crashes, two processes on one path, and recovery beside the living. */
+/*
+ * Tests traces across processes: fork, exec, spawn, crashes, two processes on one path, and recovery while others
+ * record.
+ */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,4 +1,4 @@
-/* What a random stack should have come to. */
+/* Models the expected state of a random stack. */
 #include "random-stack-model.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* The trace of a random stack beside what it should hold. */
+/* Compares the trace of a random stack with its expected content. */
 #include "random-stack-trace.h"
 
 #include <inttypes.h>

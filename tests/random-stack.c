@@ -1,4 +1,4 @@
-/* Random stack text for tests. */
+/* Makes random stack text for tests. */
 #include "random-stack.h"
 
 #include <stdarg.h>

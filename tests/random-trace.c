@@ -1,4 +1,4 @@
-/* Small random traces, and the same lives in memory. */
+/* Makes small random traces, and the same lives in memory. */
 #include "random-trace.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* The recorder end to end: what calls do is what the trace says. */
+/* Tests the recorder end to end: the trace matches the calls. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

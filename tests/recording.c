@@ -1,6 +1,6 @@
 /*
- * Not a test: records three allocations and a free into the trace named, says "ready" and, at the end of input, goes
- * on.
+ * A helper program: records three allocations and a free into the given trace, prints "ready", and makes two more calls
+ * at the end of its input.
  */
 #include <stdio.h>
 

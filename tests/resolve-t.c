@@ -1,4 +1,4 @@
-/* Frames of call stacks that nobody can name: what the look for their names does to who reads the trace. */
+/* Tests that resolving a trace does not wait for its readers if none of its frames can be resolved. */
 #include "tests/tap.h"
 
 #include <sqlite3.h>

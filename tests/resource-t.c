@@ -1,4 +1,4 @@
-/* resource: an application's own layer through the public interface, checks at the door, references. */
+/* Tests resource: an application's own layer over the public interface, argument checks, references. */
 #include <pthread.h>
 
 #include "contract.h"

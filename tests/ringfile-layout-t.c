@@ -1,4 +1,4 @@
-/* The tables of the ring file's layout in doc/trace.md have the offsets and sizes that the code has, and no others. */
+/* Tests that the tables of the ring file's layout in doc/trace.md match the offsets and sizes in the code exactly. */
 #include "config.h"
 
 #include "src/trace/ring/ringfile.h"

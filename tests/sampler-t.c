@@ -1,4 +1,4 @@
-/* What bases hold, for the table pool_sample: when they are asked, and what becomes of the answers. */
+/* Tests the samples of bases for the table pool_sample: when bases are asked, and where the answers go. */
 #include "config.h"
 
 #include <pthread.h>

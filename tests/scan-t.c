@@ -1,4 +1,4 @@
-/* The scan against brute force: random small traces, read as they are and with their rows out of order. */
+/* Tests the scan against brute force: small random traces, in order and with their rows out of order. */
 #include "tests/tap.h"
 
 #include <time.h>

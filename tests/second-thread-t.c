@@ -1,4 +1,4 @@
-/* Tests that layers which one thread has had to itself stay exact at whatever moment others come. */
+/* Tests that layers used by a single thread stay exact whenever a second thread arrives. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

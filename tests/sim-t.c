@@ -1,4 +1,4 @@
-/* sim: exact capacity, addresses that never overlap, pointers it knows, at any size and with threads. */
+/* Tests sim: exact capacity, addresses that never overlap, and pointer queries, at any size and with threads. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>

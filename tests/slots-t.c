@@ -1,4 +1,7 @@
-/* Tests src/sync/slots.h: each thread has its part, one thread at a time has all, and ends and forks lose nothing. */
+/*
+ * Tests src/sync/slots.h: each thread has its slot, one thread at a time holds all slots, and thread exits and forks
+ * lose nothing.
+ */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
 /*
- * Millions of events through a small ring: every one is in the trace, the peak is right to the byte, and the process
- * does not grow.
- *
- * SOAK_EVENTS sets their number, for `make soak` 100 million.
+ * Runs millions of events through a small ring: the trace has every one, the peak is exact, and the process does not
+ * grow. SOAK_EVENTS sets the number of events; `make soak` runs 100 million.
  */
 #include <pthread.h>
 #include <string.h>

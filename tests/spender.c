@@ -1,4 +1,4 @@
-/* Not a test: allocates 10 times BYTES under a tag and frees all but COUNT of them: spender TRACE BYTES COUNT. */
+/* A helper program: spender TRACE BYTES COUNT allocates BYTES ten times under a tag and frees all but COUNT of them. */
 #include <stdio.h>
 #include <stdlib.h>
 

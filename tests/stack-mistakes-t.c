@@ -1,6 +1,6 @@
 /*
- * What people get wrong in stack text of the library's own layers: each message says what is wrong, where it stands and
- * what was expected. tests/stack-t.c has the grammar.
+ * Tests mistakes in the stack text of the library's own layers: each message names the error, its position and what was
+ * expected. tests/stack-t.c tests the grammar.
  */
 #include <fnmatch.h>
 

@@ -1,6 +1,6 @@
 /*
- * Stack text, over kinds of layers that the test brings, so that its messages do not change with the library's: what is
- * made of it, how it is printed, and the line for each thing that can be wrong with it.
+ * Tests stack text over kinds of layers defined by the test, so that its messages do not change with the library's:
+ * parsing, printing, and the message for each error.
  */
 #include <tidemark/stack.h>
 

@@ -1,4 +1,4 @@
-/* A library that takes 1.5 KiB of the static TLS block, of which a process has little to spare for dlopen. */
+/* A library that takes 1.5 KiB of static TLS, of which a process has little left for dlopen. */
 #define STATIC_TLS_BYTES 1536
 
 _Thread_local char __attribute__((tls_model("initial-exec"))) static_tls_taken[STATIC_TLS_BYTES];

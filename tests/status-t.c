@@ -1,4 +1,4 @@
-/* status: each value has its name and its words, the numbers are those that stand in traces. */
+/* Tests status: each value has a name and a text, and its number is the one that traces store. */
 #include <tidemark/status.h>
 
 #include "tap.h"

@@ -1,6 +1,6 @@
 /*
- * What `tidemark top`, `histogram` and `summary` add up, against brute force, over small random traces and every way to
- * group.
+ * Tests the sums of `tidemark top`, `histogram` and `summary` against brute force, over small random traces, with every
+ * grouping.
  */
 #include "tests/random-trace.h"
 #include "tests/tap.h"

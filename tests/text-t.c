@@ -1,4 +1,4 @@
-/* text: bounded buffers, words and sizes that read back, sizes for people. */
+/* Tests text: bounded buffers, words and sizes that parse back, sizes for people. */
 #include "src/resource/resource.h"
 #include "tap.h"
 

@@ -1,4 +1,4 @@
-/* Tests src/sync/thread.h: one object for each thread, and an answer where a thread can have none. */
+/* Tests src/sync/thread.h: one object for each thread, and the behaviour if a thread can have none. */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>

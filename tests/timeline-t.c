@@ -1,4 +1,7 @@
-/* `tidemark timeline` against brute force: every figure of every column, over small random traces and parts of them. */
+/*
+ * Tests `tidemark timeline` against brute force: every figure of every column, over small random traces and parts of
+ * them.
+ */
 #include "tests/random-trace.h"
 #include "tests/tap.h"
 

@@ -1,4 +1,4 @@
-/* A folder for a test's traces, and questions to them. */
+/* A folder for a test's traces, and queries on them. */
 #include "trace.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* Tests what adaptors/track/track.c and adaptors/track/table.c do where the host has no memory. */
+/* Tests adaptors/track/track.c and adaptors/track/table.c when the host has no memory. */
 #include <pthread.h>
 #include <sys/resource.h>
 

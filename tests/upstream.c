@@ -1,4 +1,4 @@
-/* A base for tests: addresses only, every one of them checked when it comes back. */
+/* A base for tests: it hands out addresses without memory, and checks each one that comes back. */
 #include "upstream.h"
 
 #include <stdio.h>

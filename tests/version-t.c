@@ -1,4 +1,4 @@
-/* version: the number in the headers, the number in the library and the words say the same. */
+/* Tests version: the number in the headers, the number in the library and the text agree. */
 #include <tidemark/tidemark.h>
 
 #include "tap.h"

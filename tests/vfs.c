@@ -1,4 +1,4 @@
-/* Passes everything on to SQLite's own VFS but the writes that a test lets fail. */
+/* An SQLite VFS that passes everything to SQLite's own, except the writes that a test makes fail. */
 #include "vfs.h"
 
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /*
- * What is not there, or fails: a machine without CUPTI, one that is too old, a driver whose functions fail, devices
- * without pools. On the fake driver alone, each scene in a child that has not loaded it yet.
+ * Tests missing or failing parts: a machine without CUPTI, a CUPTI that is too old, a driver whose functions fail,
+ * devices without pools. Runs on the fake driver alone, each scene in a child that has not loaded it yet.
  */
 #include "config.h"
 

@@ -1,4 +1,4 @@
-/* What the fake driver says of an address. */
+/* The fake driver's attributes of an address. */
 #include "tests/fake-cuda/fake.h"
 
 #include <string.h>

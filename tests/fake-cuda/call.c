@@ -1,4 +1,4 @@
-/* The way into and out of every function of the fake driver: its state, failures that a test asks for, CUPTI. */
+/* The entry and exit of every fake driver function: its state, the failures that tests inject, and CUPTI. */
 #include "tests/fake-cuda/fake.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Captures of the fake driver's streams: what is submitted to one becomes a node of its graph. */
+/* Captures of the fake driver's streams: each submitted operation becomes a node of the graph. */
 #include "tests/fake-cuda/capture.h"
 
 #include <stdlib.h>

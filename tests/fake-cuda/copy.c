@@ -1,4 +1,4 @@
-/* Copies and fills of the fake driver: checked at once, done by the stream's thread. */
+/* Copies and fills of the fake driver: checked at once, run by the stream's thread. */
 #include "tests/fake-cuda/fake.h"
 
 #include <string.h>

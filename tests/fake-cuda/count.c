@@ -1,4 +1,4 @@
-/* Counts what a program has of the fake driver and has not given back. */
+/* Counts the fake driver's objects that a program holds and has not released. */
 #include "tests/fake-cuda/fake.h"
 
 #include <string.h>

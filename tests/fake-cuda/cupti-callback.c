@@ -1,6 +1,4 @@
-/*
- * The callbacks of the fake CUPTI: the tool's function is called at the beginning and the end of the calls it follows.
- */
+/* The callbacks of the fake CUPTI: it calls the tool's function at the begin and the end of subscribed calls. */
 #include "tests/fake-cuda/cupti.h"
 
 #include <stdlib.h>

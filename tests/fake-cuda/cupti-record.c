@@ -1,4 +1,4 @@
-/* The records of the fake CUPTI: which are wanted, and how what the driver tells becomes one. */
+/* The records of the fake CUPTI: which kinds are enabled, and how a driver event becomes a record. */
 #include "tests/fake-cuda/cupti.h"
 
 #include <pthread.h>

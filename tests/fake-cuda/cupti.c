@@ -1,4 +1,4 @@
-/* The fake CUPTI: its one subscriber, its version and clock, and what it says of errors, contexts and streams. */
+/* The fake CUPTI: its single subscriber, version and clock, and its answers about errors, contexts and streams. */
 #include "tests/fake-cuda/cupti.h"
 
 #include <dlfcn.h>

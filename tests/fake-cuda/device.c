@@ -1,4 +1,4 @@
-/* Devices of the fake driver and what they say of themselves. */
+/* Devices of the fake driver and their attributes. */
 #include "tests/fake-cuda/fake.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Starts the fake driver, names errors, and finds functions. */
+/* Initializes the fake driver, names errors, and looks up functions. */
 #include "tests/fake-cuda/fake.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A process forks while another of its threads is about to use CUPTI: the child can, too. */
+/* Tests fork() while another thread is about to use CUPTI: the child can use it, too. */
 #include "config.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Graphs of the fake driver: their nodes, instances and launches. A launch does the nodes in the order of capture. */
+/* Graphs of the fake driver: nodes, instances and launches. A launch runs the nodes in the order of capture. */
 #include "tests/fake-cuda/graph.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Advice and prefetches of the fake driver: managed memory is where it is, so they are checked, and nothing moves. */
+/* Advice and prefetches of the fake driver: managed memory never moves, so they are only checked. */
 #include "tests/fake-cuda/memory.h"
 
 /* As they were before CUDA 12.2, which cuda.h no longer declares and programs still ask for. */

@@ -1,4 +1,4 @@
-/* Memory of the fake driver that is no pool's: of the device, managed and pinned; and what lies at an address. */
+/* Memory of the fake driver outside pools (device, managed, pinned), and the lookup of addresses. */
 #include "tests/fake-cuda/graph.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * A driver that lacks one function: just what needs it is refused, with a status that names it, and all else works. On
+ * Tests a driver that lacks one function: only features that need it are refused, with a status that names it. Runs on
  * the fake driver, in place of src/cuda/driver-load.c.
  */
 #include "config.h"

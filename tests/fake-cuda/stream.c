@@ -1,4 +1,4 @@
-/* Streams of the fake driver: a queue and a host thread each, and what is known of their order. */
+/* Streams of the fake driver: each has a queue and a host thread, and the known order among streams. */
 #include "tests/fake-cuda/fake.h"
 
 #include <stdio.h>

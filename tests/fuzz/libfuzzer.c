@@ -1,4 +1,4 @@
-/* The targets for libFuzzer: FUZZ_TARGET names one. */
+/* Runs a fuzz target with libFuzzer; FUZZ_TARGET names the target. */
 #include "config.h"
 
 #include <stdio.h>

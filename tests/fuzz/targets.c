@@ -1,4 +1,4 @@
-/* What each target makes of an input. */
+/* The fuzz targets: each runs one input. */
 #include "config.h"
 
 #include <dirent.h>

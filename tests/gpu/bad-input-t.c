@@ -1,4 +1,7 @@
-/* Bad input to the CUDA bases: each is a status whose text has what was wrong; the stack and its trace stay intact. */
+/*
+ * Tests bad input to the CUDA bases: each returns a status with a text that names the error, and the stack and its
+ * trace stay intact.
+ */
 #include "tests/gpu/work.h"
 
 #include <unistd.h>

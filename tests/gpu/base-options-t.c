@@ -1,4 +1,4 @@
-/* What the bases over CUDA are asked to be, in stack text and in C, what contradicts itself, and what they count. */
+/* Tests the options of the CUDA bases in stack text and in C, contradictions among them, and the bases' figures. */
 #include "tests/gpu/work.h"
 
 #include <stdlib.h>

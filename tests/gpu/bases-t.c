@@ -1,4 +1,4 @@
-/* The bases `cuda`, `managed` and `pinned` on a GPU: the contract, what each is for, and what each refuses. */
+/* Tests the bases `cuda`, `managed` and `pinned` on a GPU: the contract, their special features, and their refusals. */
 #include "tests/gpu/work.h"
 
 #include "tests/contract.h"

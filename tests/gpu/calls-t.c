@@ -1,4 +1,4 @@
-/* The driver's calls within the events of a stack, with whatever else its logs record. */
+/* Tests the driver calls within the events of a stack, together with all other records of its logs. */
 #include "tests/gpu/gpu.h"
 
 #include <pthread.h>

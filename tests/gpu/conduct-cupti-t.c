@@ -1,6 +1,6 @@
 /*
- * What CUPTI records of the driver's memory, as seen of CUPTI 13.0 on an H200: which records a call has, and what they
- * say. On the fake driver this says that the fake CUPTI does alike.
+ * Tests which records CUPTI makes of the driver's memory calls, and their content, as observed with CUPTI 13.0 on an
+ * H200. On the fake driver it tests that the fake CUPTI behaves alike.
  */
 #include "tests/gpu/gpu.h"
 

@@ -1,6 +1,6 @@
 /*
- * How the driver conducts itself where the library relies on it and the manual is silent: as seen on an H200 with the
- * driver 580.159. On the fake driver this says that the fake does alike.
+ * Tests the driver's behaviour where the library relies on it and the manual is silent, as observed on an H200 with the
+ * driver 580.159. On the fake driver it tests that the fake behaves alike.
  */
 #include "tests/gpu/gpu.h"
 

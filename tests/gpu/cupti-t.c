@@ -1,4 +1,7 @@
-/* What CUPTI adds to a trace beside the calls of its stack: all memory of the process, and what it says without. */
+/*
+ * Tests what CUPTI adds to a trace beside the calls of its stack: all memory of the process; and the trace without
+ * CUPTI.
+ */
 #include "tests/gpu/gpu.h"
 
 #include <dlfcn.h>

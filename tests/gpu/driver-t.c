@@ -1,4 +1,4 @@
-/* The base `driver` on a real GPU: pools, figures, contexts, threads, streams, and what is left at the end. */
+/* Tests the base `driver` on a real GPU: pools, figures, contexts, threads, streams, and cleanup. */
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/lock.h"
 

@@ -1,4 +1,4 @@
-/* Allocation while a stream is captured into a graph: the graph is launched twice, and the trace has it once. */
+/* Tests allocation during stream capture: the graph is launched twice, and the trace has the allocation once. */
 #include "tests/gpu/work.h"
 
 #include "tests/gpu/summary.h"

@@ -1,4 +1,4 @@
-/* The adaptors that touch memory on a GPU: guard over the device's, prefetch over managed. */
+/* Tests the adaptors that touch memory on a GPU: guard over device memory, prefetch over managed memory. */
 #include "tests/gpu/work.h"
 
 #include "tests/contract.h"

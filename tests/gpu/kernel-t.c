@@ -1,5 +1,7 @@
-/* Kernels read and write what stacks give out, over every base, from several threads; and what a pool saves beside
- * cuMemAlloc. */
+/*
+ * Tests kernels that read and write the memory of stacks, over every base and from several threads, and measures what a
+ * pool saves over cuMemAlloc.
+ */
 #include "tests/gpu/lock.h"
 #include "tests/gpu/work.h"
 

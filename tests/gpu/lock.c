@@ -1,4 +1,4 @@
-/* Lets GPU tests that run at the same time agree on who has the device. */
+/* Lets GPU tests that run at the same time take turns on the device. */
 #include "config.h"
 
 #include <errno.h>

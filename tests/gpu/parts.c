@@ -1,4 +1,4 @@
-/* Runs the tests of a program in parts, each in a process of its own. */
+/* Runs the tests of a program in parts, each in its own process. */
 #include "tests/gpu/parts.h"
 
 #ifdef HAVE_CUDA_H

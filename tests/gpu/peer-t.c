@@ -1,4 +1,7 @@
-/* A pool's memory on another device: refused until access is given, used then, and refused again; a trace of both. */
+/*
+ * Tests a pool's memory on another device: refused until access is granted, usable then, refused again after it is
+ * revoked; with a trace of both devices.
+ */
 #include "tests/gpu/work.h"
 
 #include "tests/gpu/parts.h"

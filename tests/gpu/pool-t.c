@@ -1,4 +1,4 @@
-/* What a pool of the driver can be asked for: properties, attributes, figures, trims, policies, locations, an end. */
+/* Tests the driver's pool: properties, attributes, figures, trims, policies, locations, destruction. */
 #include "tests/gpu/work.h"
 
 #include "tests/gpu/lock.h"

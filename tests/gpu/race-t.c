@@ -1,4 +1,6 @@
-/* No block of a pool is handed out on a stream before the work before it is done; and that this would be seen here. */
+/*
+ * Tests that no pool hands out a block on a stream before earlier work on it is done, and that this test would notice.
+ */
 #include "tests/gpu/work.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
- * What a trace says of where its memory came from: in pool_sample what the driver's pool used and reserved, each time
- * that this had changed; in meta.devices the GPUs.
+ * Tests the origin of memory in traces: pool_sample has the used and reserved bytes of the driver's pool after each
+ * change, and meta.devices has the GPUs.
  */
 #include "tests/gpu/work.h"
 

@@ -1,4 +1,4 @@
-/* One pool and two processes: its memory is handed over, written by both, given back by both, and traced in both. */
+/* Tests one pool shared by two processes: both write its memory, free it, and trace it. */
 #include "tests/gpu/lock.h"
 #include "tests/gpu/work.h"
 

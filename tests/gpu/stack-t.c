@@ -1,4 +1,4 @@
-/* Stacks over the base `driver` on a real GPU: from text, through the contract of every adaptor, across streams. */
+/* Tests stacks over the base `driver` on a real GPU: from text, with the contract of every adaptor, across streams. */
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/lock.h"
 

@@ -1,4 +1,4 @@
-/* Memory across streams: shared through an event, freed on another stream, reused from iteration to iteration. */
+/* Tests memory across streams: shared through an event, freed on another stream, reused in each iteration. */
 #include "tests/gpu/work.h"
 
 #include "tests/gpu/lock.h"

@@ -1,4 +1,4 @@
-/* Asks `tidemark summary`, as it was built beside the tests. */
+/* Runs the `tidemark summary` that was built beside the tests. */
 #include "tests/gpu/summary.h"
 
 #include <stdbool.h>

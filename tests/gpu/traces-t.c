@@ -1,4 +1,6 @@
-/* Several traces in one process, each with what it asked of CUPTI: every call is with the log whose event made it. */
+/*
+ * Tests several traces in one process, each with its own CUPTI options: every call is in the log whose event made it.
+ */
 #include "tests/gpu/gpu.h"
 
 #include <pthread.h>

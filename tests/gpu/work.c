@@ -1,4 +1,4 @@
-/* What GPU tests work with. */
+/* What the GPU tests work with: a context, two streams and the kernels. */
 #include "tests/gpu/work.h"
 
 #ifdef HAVE_CUDA_H

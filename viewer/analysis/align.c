@@ -1,4 +1,4 @@
-/* Groups of two traces side by side. */
+/* Aligns the groups of two traces. */
 #include "config.h"
 
 #include <stdlib.h>

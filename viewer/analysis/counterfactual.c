@@ -1,4 +1,4 @@
-/* What the peak would have been without each group. */
+/* Computes the peak without each group. */
 #include "config.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The time in the driver's calls, for each group of the allocations that they were made for. */
+/* Sums the time in driver calls, for each group of the allocations that the calls were made for. */
 #include "config.h"
 
 #include <stdlib.h>

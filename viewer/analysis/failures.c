@@ -1,4 +1,4 @@
-/* Why allocations failed. */
+/* Explains failed allocations. */
 #include "config.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Where the bytes between a request and the device go. */
+/* Measures fragmentation at the peak, at other moments and over time. */
 #include "config.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Groups of allocations. */
+/* Groups allocations by tag, call stack, size and other keys. */
 #include "config.h"
 
 #include <inttypes.h>

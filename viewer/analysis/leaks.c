@@ -1,4 +1,4 @@
-/* What is live at the end, grouped, and how each group grew from step to step. */
+/* Finds the allocations live at the end, and each group's growth from step to step. */
 #include "config.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The levels of a curve from a threshold up. */
+/* Records the levels of a curve that reach a rising threshold. */
 #include "config.h"
 
 #include <stdlib.h>

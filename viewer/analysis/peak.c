@@ -1,4 +1,4 @@
-/* How high the live bytes went, what stood there then, and what the peak would have been without it. */
+/* Finds the peak of the live bytes, what was live at it, and what it would have been without each group. */
 #include "config.h"
 
 #include <inttypes.h>

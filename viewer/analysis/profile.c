@@ -1,4 +1,4 @@
-/* What a trace comes to for each call stack or tag. */
+/* A memory profile of a trace by call stack or tag. */
 #include "config.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* The figures of a trace that two traces are compared by. */
+/* The figures of a trace for comparing it with another. */
 #include "config.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* The steps that a program went through. */
+/* Finds the steps of a program. */
 #include "config.h"
 
 #include <stdlib.h>

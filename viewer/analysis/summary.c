@@ -1,4 +1,4 @@
-/* What every log layer of a trace comes to: counts, bytes, the peak and what is left. */
+/* Sums up each log layer of a trace: counts, bytes, the peak and what is live at the end. */
 #include "config.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* What is known to stay live and is not to be told again. */
+/* Reads suppressions and matches allocations with them. */
 #include "config.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* A tally for each group of allocations. */
+/* Keeps a tally for each group of allocations. */
 #include "config.h"
 
 #include <inttypes.h>

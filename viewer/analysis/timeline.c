@@ -1,4 +1,4 @@
-/* The live and the reserved bytes over time, in columns of equal length. */
+/* The live and reserved bytes over time, in columns of equal duration. */
 #include "config.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* The largest of many allocations. */
+/* Keeps the largest allocations, up to a limit. */
 #include "config.h"
 
 #include <stdlib.h>

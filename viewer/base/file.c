@@ -1,4 +1,4 @@
-/* What kind of file lies at a path. */
+/* Detects the kind of a file. */
 #include "config.h"
 
 #include <errno.h>

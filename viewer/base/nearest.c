@@ -1,4 +1,4 @@
-/* Did you mean: the word of a list that is nearest to one that was typed. */
+/* Finds the word of a list that is nearest to a mistyped one. */
 #include "config.h"
 
 #include <string.h>

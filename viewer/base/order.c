@@ -1,4 +1,4 @@
-/* The numbers 0 to count - 1 in the order of figures that belong to them. */
+/* Sorts the numbers 0 to count - 1 by a figure of each. */
 #include "config.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Shows text on a terminal through a pager where it is longer than the screen. */
+/* Shows text that is longer than the screen through a pager. */
 #include "config.h"
 
 #include <signal.h>

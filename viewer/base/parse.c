@@ -1,4 +1,4 @@
-/* Sizes, shares, durations and moments as people type them. */
+/* Parses sizes, shares, durations and moments of the command line. */
 #include "config.h"
 
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* A progress line on standard error for a person who waits longer than a second. */
+/* A progress line on standard error, shown when work takes longer than a second. */
 #include "config.h"
 
 #include <stdio.h>

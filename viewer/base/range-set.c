@@ -1,4 +1,4 @@
-/* A set of ranges that do not overlap: a balanced tree, in which ranges that overlap count as equal. */
+/* A set of disjoint ranges: a balanced tree in which overlapping ranges compare equal. */
 #include "config.h"
 
 #include <search.h>

@@ -1,4 +1,4 @@
-/* Budgets that a trace has to keep to. */
+/* Reads the budgets for a trace from options and files. */
 #include "config.h"
 
 #include <errno.h>

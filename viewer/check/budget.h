@@ -1,5 +1,5 @@
 /*
- * Budgets that a trace has to keep to: from options, or from a file with one to a line, in the same words.
+ * Budgets for a trace, from options or from a file with one a line, in the same words.
  *
  *     # for the nightly job
  *     max-peak 4GiB
@@ -30,8 +30,8 @@ enum budget_kind {
 
 struct budget {
     enum budget_kind kind;
-    char *tag;      /* owns; of these allocations alone. NULL: of all */
-    char *layer;    /* owns; as the tag */
+    char *tag;      /* owns; only allocations under this tag count; NULL: all */
+    char *layer;    /* owns; likewise for a layer */
     uint64_t limit; /* bytes, or a count */
     double share;   /* BUDGET_FRAGMENTATION */
     char *path;     /* owns; BUDGET_BASELINE */
@@ -46,12 +46,12 @@ struct budgets {
 };
 
 /*
- * Take in one setting: "max-peak" and "4GiB", "no-leaks" and "". `folder` is put before a path that does not begin
- * with "/"; NULL: nothing is. NULL, or what was expected instead.
+ * Add one setting: "max-peak" and "4GiB", or "no-leaks" and "". `folder` (NULL: none) is prepended to a relative path.
+ * Returns NULL, or what was expected instead.
  */
 const char *budgets_set(struct budgets *self, const char *word, const char *value, const char *folder);
 
-/* Take in the file at `path`. COMMAND_FINE, or COMMAND_WRONG after a message. */
+/* Add the settings of the file at `path`. COMMAND_FINE, or COMMAND_WRONG after a message. */
 int budgets_read(struct budgets *self, const char *path);
 
 void budgets_free(struct budgets *self);

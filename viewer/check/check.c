@@ -1,4 +1,4 @@
-/* Judges whether a trace keeps to a budget. */
+/* Judges whether a trace meets its budgets. */
 #include "config.h"
 
 #include <inttypes.h>

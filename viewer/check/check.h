@@ -1,11 +1,11 @@
-/* Judges whether a trace keeps to a budget, and says in a few lines why it does not. */
+/* Judges whether a trace meets its budgets, and explains in a few lines why not. */
 #ifndef VIEWER_CHECK_CHECK_H
 #define VIEWER_CHECK_CHECK_H
 
 #include "viewer/check/budget.h"
 #include "viewer/read/view.h"
 
-/* A failure names its cause in so many lines. */
+/* The most lines that explain a failure. */
 #define CHECK_LINES 5
 
 struct check_result {
@@ -18,24 +18,24 @@ struct check_result {
     size_t line_count;
 };
 
-/* What is judged with. */
+/* The input of a check. */
 struct check {
     const char *path;                     /* borrows; of the trace */
     const struct trace *trace;            /* borrows; open, and read through */
     const struct filter_options *options; /* borrows; what all budgets are filtered by */
     const struct budgets *budgets;        /* borrows */
-    bool baseline_incomplete;             /* one of them was, as a message has said */
+    bool baseline_incomplete;             /* a baseline was incomplete; a message was printed */
 };
 
 /*
- * Judge all budgets, which read the trace together. `results` has as many places as there are budgets; each is to be
- * freed on every return. COMMAND_FINE, or another status after a message.
+ * Judge all budgets in shared readings of the trace. `results` has one element for each budget; call check_free for
+ * each on every return. COMMAND_FINE, or another status after a message.
  */
 int check_judge(struct check *check, struct check_result *results);
 
 void check_free(struct check_result *result);
 
-/* Limit and value in words: "4 GiB", "10.0%", "3". */
+/* The limit and the measured value as text: "4 GiB", "10.0%", "3". */
 const char *check_limit_words(const struct check_result *result, char *buffer, size_t size);
 const char *check_seen_words(const struct check_result *result, char *buffer, size_t size);
 

@@ -1,4 +1,4 @@
-/* Says in a few lines why a trace does not keep to a budget. */
+/* Explains in a few lines why a trace exceeds a budget. */
 #include "config.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Says in a few lines why a trace does not keep to a budget: what was over it, by how much, and what made it so. */
+/* Explains in a few lines why a trace exceeds a budget: what exceeded it, by how much, and the cause. */
 #ifndef VIEWER_CHECK_EXPLAIN_H
 #define VIEWER_CHECK_EXPLAIN_H
 
@@ -9,7 +9,7 @@
 #include "viewer/analysis/peak.h"
 #include "viewer/analysis/snapshot.h"
 
-/* Each adds lines to `out`, which has what was seen. */
+/* Each function adds lines to `out`, which already has the measured value. */
 void check_explain_peak(const struct check *check, const struct peak *peak, struct check_result *out);
 void check_explain_reserved(const struct check *check, const struct view *view, const struct fragment *fragment,
                             struct check_result *out);

@@ -1,4 +1,4 @@
-/* Writes what `check` has judged for those that run tests. */
+/* Writes the results of `check` as TAP or JUnit XML. */
 #include "config.h"
 
 #include <stdio.h>

@@ -1,11 +1,12 @@
-/* Writes what `check` has judged for those that run tests: as TAP, or as JUnit's XML. */
+/* Writes the results of `check` for test runners, as TAP or JUnit XML. */
 #ifndef VIEWER_CHECK_WRITE_H
 #define VIEWER_CHECK_WRITE_H
 
 #include "viewer/check/check.h"
 
 /*
- * On standard output. `incomplete`: NULL, or why the trace is, which is one more test that fails. -1: no memory.
+ * Write TAP on standard output. `incomplete` is NULL or says why the trace is incomplete, which adds a failed test.
+ * -1: no memory.
  */
 int check_write_tap(const struct check_result *results, size_t count, const char *incomplete);
 int check_write_junit(const char *path, const struct check_result *results, size_t count, const char *incomplete);

@@ -1,4 +1,4 @@
-/* A command that answers a question about one trace. */
+/* Runs a command that answers a question about one trace. */
 #include "config.h"
 
 #include <getopt.h>

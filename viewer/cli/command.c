@@ -1,4 +1,4 @@
-/* What a command of `tidemark` is. */
+/* Reports wrong use of a command. */
 #include "config.h"
 
 #include <stdarg.h>

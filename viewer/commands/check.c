@@ -1,4 +1,4 @@
-/* `tidemark check`: whether a trace keeps to its budgets, for tests that have to fail where it does not. */
+/* `tidemark check`: whether a trace meets its budgets; for tests that must fail if it does not. */
 #include "config.h"
 
 #include <getopt.h>

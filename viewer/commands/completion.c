@@ -1,4 +1,4 @@
-/* `tidemark completion`: what a shell needs to complete commands and options, from the tables that parse them. */
+/* `tidemark completion`: prints shell completion, generated from the tables that parse the options. */
 #include "config.h"
 
 #include <ctype.h>

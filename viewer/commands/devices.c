@@ -1,4 +1,4 @@
-/* `tidemark devices`: says what the CUDA devices of this machine have and can do. */
+/* `tidemark devices`: the properties of the CUDA devices of this machine. */
 #include "config.h"
 
 #include <getopt.h>

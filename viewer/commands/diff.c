@@ -1,4 +1,4 @@
-/* `tidemark diff`: whether the second of two traces is worse than the first, and what the change consists of. */
+/* `tidemark diff`: whether the second of two traces is worse than the first, and which groups changed. */
 #include "config.h"
 
 #include <getopt.h>

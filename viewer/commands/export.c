@@ -1,4 +1,4 @@
-/* `tidemark export`: a trace in the formats of other tools. */
+/* `tidemark export`: writes a trace in the formats of other tools. */
 #include "config.h"
 
 #include <getopt.h>

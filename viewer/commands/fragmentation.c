@@ -1,4 +1,4 @@
-/* `tidemark fragmentation`: how much of what is held is waste, of which kind, and what holds it. */
+/* `tidemark fragmentation`: how much of the reserved memory is wasted, how, and which blocks hold it. */
 #include "config.h"
 
 #include <getopt.h>

@@ -1,4 +1,4 @@
-/* `tidemark histogram`: how sizes and lifetimes are spread. */
+/* `tidemark histogram`: the distributions of sizes and lifetimes. */
 #include "config.h"
 
 #include <stdio.h>

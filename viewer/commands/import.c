@@ -1,4 +1,4 @@
-/* `tidemark import`: a trace of what another program has recorded. */
+/* `tidemark import`: makes a trace from another program's recording. */
 #include "config.h"
 
 #include <getopt.h>

@@ -1,4 +1,4 @@
-/* `tidemark layers`: the stack as it was, and what each of its layers did. */
+/* `tidemark layers`: the recorded stack, and the totals of each of its layers. */
 #include "config.h"
 
 #include <stdio.h>

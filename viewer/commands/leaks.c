@@ -1,4 +1,4 @@
-/* `tidemark leaks`: what is live at the end, and what grew from step to step. */
+/* `tidemark leaks`: the allocations live at the end, and the groups that grew from step to step. */
 #include "config.h"
 
 #include <stdlib.h>

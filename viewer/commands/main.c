@@ -1,4 +1,4 @@
-/* The `tidemark` command: finds the command that was asked for and runs it. */
+/* The `tidemark` command: finds the named command and runs it. */
 #include "config.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* `tidemark peak`: how high, why then, who, and what would have helped. */
+/* `tidemark peak`: how high the peak was, what caused it, and what would have lowered it. */
 #include "config.h"
 
 #include <stdio.h>

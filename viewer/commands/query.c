@@ -1,4 +1,4 @@
-/* `tidemark query`: one question to a trace, in SQL; the trace cannot be changed by it. */
+/* `tidemark query`: runs an SQL query on a trace, which it cannot change. */
 #include "config.h"
 
 #include <getopt.h>

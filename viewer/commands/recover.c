@@ -1,4 +1,4 @@
-/* `tidemark recover`: takes over what a program that was killed has left beside its trace. */
+/* `tidemark recover`: moves the ring files of a killed program into its trace. */
 #include "config.h"
 
 #include <getopt.h>

@@ -1,4 +1,4 @@
-/* `tidemark replay`: recorded allocator traffic through any stack. */
+/* `tidemark replay`: runs recorded allocator traffic through any stack. */
 #include "config.h"
 
 #include <getopt.h>

@@ -1,4 +1,4 @@
-/* `tidemark summary`: the verdict on a trace on one screen, and what every log layer of it comes to. */
+/* `tidemark summary`: a verdict on a trace on one screen, and the totals of each log layer. */
 #include "config.h"
 
 #include <stdarg.h>

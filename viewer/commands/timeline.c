@@ -1,4 +1,4 @@
-/* `tidemark timeline`: the live and the reserved bytes over time, drawn in the terminal. */
+/* `tidemark timeline`: the live and reserved bytes over time, drawn in the terminal. */
 #include "config.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* `tidemark top`: which groups of allocations come and go most, take most, or cost most time. */
+/* `tidemark top`: the groups with the most allocations, bytes or time. */
 #include "config.h"
 
 #include <stdio.h>

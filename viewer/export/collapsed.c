@@ -1,4 +1,4 @@
-/* Exports what each call stack or tag comes to as collapsed stacks, a line for each. */
+/* Exports the profile of each call stack or tag as collapsed stacks, one a line. */
 #include "config.h"
 
 #include <stddef.h>

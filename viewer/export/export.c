@@ -1,4 +1,4 @@
-/* What exporters share: how they name statuses, threads and streams, and what the filters take. */
+/* What exporters share: names of statuses, ids of threads and streams, and the filter for other events. */
 #include "config.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
 /*
- * The formats of `tidemark export`: one file and one const entry each. csv.c is one to read first.
+ * The formats of `tidemark export`: one file and one const entry each. Read csv.c first.
  */
 #ifndef VIEWER_EXPORT_EXPORT_H
 #define VIEWER_EXPORT_EXPORT_H
@@ -10,18 +10,18 @@
 #include "viewer/output/emit.h"
 #include "viewer/read/view.h"
 
-/* Every format, in the order in which --help lists them; the first is the one where none is named. */
+/* Every format, in the order of --help. The first is the default. */
 #define EXPORT_FORMATS(each) each(csv) each(jsonl) each(rmm) each(chrome) each(collapsed) each(speedscope) each(pprof)
 
-/* What the options of all formats fill. */
+/* The values of the options of all formats. */
 struct export_options {
-    int format;         /* the place in EXPORT_FORMATS */
+    int format;         /* the index in EXPORT_FORMATS */
     const char *output; /* NULL: standard output */
     int weight;         /* of collapsed: enum profile_weight */
     bool lifetimes;     /* of chrome */
 };
 
-/* What an export works with; all borrowed. */
+/* The input of an export; all pointers are borrowed. */
 struct export_job {
     struct view *view;
     struct emit *out;
@@ -40,14 +40,14 @@ struct export_format {
 EXPORT_FORMATS(EXPORT_DECLARE)
 #undef EXPORT_DECLARE
 
-/* What `status` of a row is called: TIDE_OK, or why it failed. */
+/* The name of a row's `status`: "TIDE_OK", or the error. */
 const char *export_status(int64_t status);
 
-/* The system's id of a thread and the handle of a stream; the trace's own id where it does not know more. */
+/* The system's id of a thread, and the handle of a stream; the trace's own id if those are unknown. */
 uint64_t export_thread(const struct export_job *export, int64_t thread_id);
 uint64_t export_stream(const struct export_job *export, int64_t stream_id);
 
-/* Whether the filters take something that is no allocation, and at a time of its own: `life` as far as it is known. */
+/* Whether an event that is not an allocation passes the filters; `life` has its known properties. */
 bool export_takes(const struct export_job *export, const struct scan_life *life);
 
 #endif

@@ -1,4 +1,4 @@
-/* Exports a row for each allocation as JSON, an object to a line. */
+/* Exports a row for each allocation as JSON lines. */
 #include "config.h"
 
 #include "viewer/export/rows.h"

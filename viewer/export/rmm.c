@@ -1,4 +1,4 @@
-/* Exports the log that RMM's logging adaptor would have written. */
+/* Exports the CSV log that RMM's logging adaptor would have written. */
 #include "config.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* A row for each allocation with its whole life, for the formats that write such rows. */
+/* Writes a row for each allocation with its whole life, for the formats that have such rows. */
 #include "config.h"
 
 #include "viewer/base/exit-status.h"

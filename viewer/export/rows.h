@@ -1,12 +1,12 @@
-/* A row for each allocation with its whole life: the columns, for the formats that write such rows. */
+/* A row for each allocation with its whole life, for the formats that have such rows. */
 #ifndef VIEWER_EXPORT_ROWS_H
 #define VIEWER_EXPORT_ROWS_H
 
 #include "viewer/export/export.h"
 
 /*
- * The columns: of every allocation, and of those that were freed. Lists, so that each format writes a row without
- * looking at what kind its columns are: a loop over them made JSON lines an eighth slower.
+ * The columns of every allocation, and of freed ones. They are macro lists, so that each format writes a row without
+ * testing the kinds of columns at run time: a loop over them made JSON lines an eighth slower.
  */
 /* clang-format off */
 #define ROWS_LIFE(each) \
@@ -47,7 +47,7 @@ struct rows_writer {
     void (*row)(struct emit *out, const struct row *row);
 };
 
-/* Write what the filters take. COMMAND_FINE, or COMMAND_WRONG after a message. */
+/* Write the allocations that pass the filters. COMMAND_FINE, or COMMAND_WRONG after a message. */
 int rows_write(const struct export_job *export, const struct rows_writer *writer);
 
 #endif

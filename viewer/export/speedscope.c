@@ -1,4 +1,4 @@
-/* Exports what each call stack or tag comes to, with every weight, as speedscope's JSON. */
+/* Exports the profile of each call stack or tag, with every weight, as speedscope's JSON. */
 #include "config.h"
 
 #include "viewer/base/exit-status.h"

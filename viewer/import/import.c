@@ -1,4 +1,4 @@
-/* Pairs the events of another program's record and writes a trace of them. */
+/* Pairs the events of another program's recording and writes them as a trace. */
 #include "config.h"
 
 #include <inttypes.h>

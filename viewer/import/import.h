@@ -1,6 +1,6 @@
 /*
- * What every import does: takes the events of another program's record in their order, pairs frees with their
- * allocations, and writes a trace of them.
+ * The common part of all imports: takes the events of another program's recording in order, pairs frees with their
+ * allocations, and writes a trace.
  */
 #ifndef VIEWER_IMPORT_IMPORT_H
 #define VIEWER_IMPORT_IMPORT_H
@@ -13,7 +13,7 @@
 #include "viewer/base/id-map.h"
 #include "viewer/import/trace-writer.h"
 
-/* More layers than these are no program's. */
+/* The most layers of an import; no real program has more. */
 #define IMPORT_LAYERS_MAX 1024
 
 /* A log layer of the new trace. */
@@ -24,7 +24,7 @@ struct import_layer {
     struct id_map streams; /* owns; ids by handle */
 };
 
-/* One event. The times that an input has may be missing, equal or go back: see import_time. */
+/* One event. Its time is set by import_time, since times of an input may be missing, equal or go back. */
 struct import_event {
     unsigned layer; /* from 0, as import_layer gave it */
     uint64_t address;
@@ -57,14 +57,14 @@ struct import {
     int64_t latest_ns;   /* the latest time that the input named */
     uint64_t events;     /* in all */
     uint64_t guessed;    /* times that were missing, unreadable or went back */
-    uint64_t unmatched;  /* frees of what was not live */
-    uint64_t replaced;   /* allocations of an address that was live: a free between is missing */
+    uint64_t unmatched;  /* frees of addresses that were not live */
+    uint64_t replaced;   /* allocations at a live address: the free before is missing */
     uint64_t mismatched; /* frees that named another size */
-    uint64_t unreadable; /* records that are none */
+    uint64_t unreadable; /* invalid records */
     uint64_t cut_off;    /* 1: the input ends in the middle */
 };
 
-/* The formats, in the order in which --help lists them. The first is the one where none recognises the input. */
+/* The formats, in the order of --help. The first is used if no format recognises the input. */
 #define IMPORT_FORMATS(each) each(rmm) each(nsys) each(pytorch)
 
 struct import_format {
@@ -97,9 +97,9 @@ int import_layers(struct import *import, const char *kinds, const char *config, 
 int64_t import_base_id(const struct import *import);
 
 /*
- * The time of the next event, for all that is added until this is called again: later than that of the event before by
- * at least 1 ns, so that the order of the input is the order of the trace, in which allocations come before frees of
- * the same time. What is not `known` is guessed to be right after the event before.
+ * Set the time of all events added until the next call. It is at least 1 ns after the previous event, so that the trace
+ * keeps the input's order (a trace puts allocations before frees of the same time). A time that is not `known` is
+ * guessed to be right after the previous event.
  */
 void import_time(struct import *import, bool known, int64_t ns);
 
@@ -124,13 +124,13 @@ int64_t import_thread(struct import *import, uint64_t thread, const char *name);
 int64_t import_tag(struct import *import, int64_t parent, const char *name);
 
 /*
- * Write what is live, what was lost, and what the trace is; `from` names the format and `source` the input. Says on
- * standard error what was skipped. COMMAND_FINE; COMMAND_INCOMPLETE where the trace lacks something of the input;
+ * Write the live allocations, the losses and the metadata; `from` names the format and `source` the input. Prints on
+ * standard error what was skipped. COMMAND_FINE; COMMAND_INCOMPLETE if the trace lacks part of the input;
  * COMMAND_WRONG after a message, and there is no trace.
  */
 int import_finish(struct import *import, const char *from, const char *source, uint64_t start_unix_ns);
 
-/* There is no trace. */
+/* Discard the trace. */
 void import_abandon(struct import *import);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reads what torch.cuda.memory._snapshot() returns, as JSON. */
+/* Reads the JSON of torch.cuda.memory._snapshot(). */
 #include "config.h"
 
 #include <inttypes.h>

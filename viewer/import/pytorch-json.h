@@ -1,6 +1,6 @@
 /*
- * Reads what torch.cuda.memory._snapshot() returns, as JSON: the segments and blocks of the moment of the snapshot, and
- * the history of each device.
+ * Reads the JSON of torch.cuda.memory._snapshot(): the segments and blocks at the time of the snapshot, and the history
+ * of each device.
  */
 #ifndef VIEWER_IMPORT_PYTORCH_JSON_H
 #define VIEWER_IMPORT_PYTORCH_JSON_H
@@ -21,13 +21,13 @@ enum pytorch_item_kind {
 
 enum pytorch_action {
     PYTORCH_ALLOC,
-    PYTORCH_FREE_REQUESTED, /* the program gives the memory back */
+    PYTORCH_FREE_REQUESTED, /* the program frees the memory */
     PYTORCH_FREE_COMPLETED, /* no stream uses it any more */
     PYTORCH_SEGMENT_ALLOC,  /* or segment_map */
     PYTORCH_SEGMENT_FREE,   /* or segment_unmap */
     PYTORCH_OOM,
     PYTORCH_SNAPSHOT,
-    PYTORCH_OTHER, /* what later versions may have: nothing that allocates or frees */
+    PYTORCH_OTHER, /* an action unknown here, which neither allocates nor frees */
     PYTORCH_BROKEN /* an entry that lacks what it needs */
 };
 
@@ -46,7 +46,7 @@ struct pytorch_item {
     size_t frame_count;
 };
 
-/* The most frames of a stack that are read: the innermost. */
+/* The most frames of a stack that are read, from the innermost. */
 #define PYTORCH_FRAMES_MAX 512
 
 /* The most bytes of a frame's text, as of a tag's. */

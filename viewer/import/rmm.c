@@ -1,6 +1,7 @@
 /*
- * Imports RMM's CSV. A row has the time of day and no date: the trace begins on 1 January 1970 at the time of its first
- * event, and a clock that goes back by more than twelve hours has passed midnight. The order is that of the lines.
+ * Imports RMM's CSV. Its rows have the time of day but no date: the trace begins on 1 January 1970 at the time of the
+ * first event, and a clock that goes back by more than twelve hours has passed midnight. Events have the order of the
+ * lines.
  */
 #include "config.h"
 

@@ -1,4 +1,4 @@
-/* Writes a new trace from whole rows. */
+/* Writes a new trace from complete rows. */
 #include "config.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /*
- * Writes a new trace from whole rows, for what was not recorded by this library but comes from elsewhere.
+ * Writes a new trace from complete rows, for events that this library did not record.
  *
- * The rows go into a file beside the trace that takes its place when it is complete: a trace is there whole or not at
- * all. Whoever writes numbers the rows; nothing is checked here.
+ * The rows go into a temporary file that is renamed to the trace when it is complete, so a trace is never partial. The
+ * caller numbers the rows; nothing is checked here.
  */
 #ifndef VIEWER_IMPORT_TRACE_WRITER_H
 #define VIEWER_IMPORT_TRACE_WRITER_H
@@ -17,7 +17,7 @@
 struct trace_writer {
     sqlite3 *db;     /* owns */
     char *path;      /* owns; NULL: in memory */
-    char *temporary; /* owns; until it takes the place of `path` */
+    char *temporary; /* owns; until it is renamed to `path` */
     bool overwrite;
     struct tidei_inserts inserts; /* owns */
 };
@@ -43,9 +43,8 @@ struct trace_writer_life {
 };
 
 /*
- * Begin a trace that will stand at `path`; where a trace stands there, only `overwrite` replaces it, and anything else
- * is never replaced. NULL: a trace in memory, for tests. COMMAND_FINE; or COMMAND_WRONG after a message, and there is
- * nothing to abandon.
+ * Begin a trace at `path`. An existing trace there is replaced only with `overwrite`; any other file never is. NULL: a
+ * trace in memory, for tests. COMMAND_FINE; or COMMAND_WRONG after a message, and there is nothing to abandon.
  */
 int trace_writer_open(struct trace_writer *writer, const char *path, bool overwrite);
 
@@ -55,10 +54,10 @@ int trace_writer_open(struct trace_writer *writer, const char *path, bool overwr
 int trace_writer_inserted(const struct trace_writer *writer, int code);
 int trace_writer_life(struct trace_writer *writer, const struct trace_writer_life *life);
 
-/* Complete the trace and put it into its place. COMMAND_FINE; or COMMAND_WRONG after a message and nothing is left. */
+/* Complete the trace and rename it to its path. COMMAND_FINE; or COMMAND_WRONG after a message and no file is left. */
 int trace_writer_finish(struct trace_writer *writer);
 
-/* Leave no trace. */
+/* Discard the trace. */
 void trace_writer_abandon(struct trace_writer *writer);
 
 #endif

@@ -1,4 +1,4 @@
-/* Draws with block characters. */
+/* Draws bars with block characters or ASCII. */
 #include "config.h"
 
 #include <langinfo.h>

@@ -1,4 +1,4 @@
-/* Writes what commands answer and export. */
+/* A fast buffered writer for answers and exports. */
 #include "config.h"
 
 #include <errno.h>

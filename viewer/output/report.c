@@ -1,4 +1,4 @@
-/* Keeps what a command answers until it is printed. */
+/* Keeps the answer of a command until it is printed. */
 #include "config.h"
 
 #include <inttypes.h>

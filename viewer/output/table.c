@@ -1,4 +1,4 @@
-/* Tables of text for people. */
+/* Prints tables of text with libsmartcols. */
 #include "config.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The GPUs that a trace says its program had. */
+/* Reads the GPUs that a trace lists in meta.devices. */
 #include "config.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Which allocations count. */
+/* The filters that commands share. */
 #include "config.h"
 
 #include <fnmatch.h>
@@ -29,7 +29,7 @@ filter_set_add(struct filter_set *set, int64_t id)
     return COMMAND_FINE;
 }
 
-/* Say that nothing is called `text`. */
+/* Report that nothing has the name `text`. */
 static int
 filter_no_such(const struct names *names, const char *what, const char *text, const struct name_list *list)
 {
@@ -118,7 +118,7 @@ filter_stream(struct filter *filter, const struct names *names, const char *text
     return found || status != COMMAND_FINE ? status : filter_no_such(names, "stream", text, NULL);
 }
 
-/* A log, or whatever has allocations. */
+/* Whether a layer is a log or has allocations. */
 static int
 filter_layer_records(const struct names *names, int64_t layer_id, bool *records)
 {
@@ -153,7 +153,7 @@ filter_layer(struct filter *filter, const struct names *names, const char *text)
                    : filter_no_such(names, "layer that records", text, NULL);
 }
 
-/* A layer is of the device that it says; one that says none is of its streams'. */
+/* An allocation belongs to the device of its stream. */
 static int
 filter_device(struct filter *filter, const struct names *names, const char *text)
 {
@@ -198,7 +198,7 @@ filter_callstack(struct filter *filter, const struct names *names, const char *t
     return status;
 }
 
-/* The logs that no other log is above of. */
+/* Select the logs that have no other log above them. */
 static int
 filter_outermost(struct filter *filter, const struct trace_layers *layers)
 {
@@ -228,7 +228,7 @@ filter_each(struct filter *filter, const struct names *names, const struct optio
     return status;
 }
 
-/* The end of the recording: as it says, or that of the last event. */
+/* The end of the recording: the stored one, or the time of the last event. */
 static int
 filter_end(const struct trace *trace, int64_t *out)
 {
@@ -239,7 +239,7 @@ filter_end(const struct trace *trace, int64_t *out)
     return status;
 }
 
-/* The time that `sql` gives for the number or the text of a moment. */
+/* The time that `sql` returns for the number or text of a moment. */
 static int
 filter_look_up(const struct trace *trace, const char *sql, const struct moment *moment, int64_t *out)
 {
@@ -366,7 +366,7 @@ filter_has_rows(const struct filter *filter)
     return filter->needs != 0 || filter->min_size > 0;
 }
 
-/* The part of a life between the two times. */
+/* Clip a life to the time range. */
 static bool
 filter_clip(const struct filter *filter, struct scan_life *life)
 {

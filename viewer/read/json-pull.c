@@ -1,4 +1,4 @@
-/* Reads JSON piece by piece, plain or gzip. */
+/* A pull parser for JSON, plain or gzip. */
 #include "config.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #define PULL_BUFFER_BYTES (64 * 1024)
 
-/* A longer text is no name of a function or file. */
+/* Longer texts are refused; no name of a function or file is as long. */
 #define PULL_TEXT_MAX (1 << 20)
 
 static enum json_token
@@ -25,7 +25,7 @@ pull_failed(struct json_pull *pull, const char *why)
     return JSON_FAILED;
 }
 
-/* The next byte, which stays; -1 at the end. */
+/* The next byte, without consuming it; -1 at the end. */
 static int
 pull_peek(struct json_pull *pull)
 {
@@ -53,7 +53,7 @@ pull_take(struct json_pull *pull)
     return byte;
 }
 
-/* The next byte that is no blank. */
+/* The next byte that is not white space, without consuming it. */
 static int
 pull_peek_token(struct json_pull *pull)
 {
@@ -114,7 +114,7 @@ pull_hexadecimal(struct json_pull *pull)
     return value;
 }
 
-/* A character by its number, as UTF-8. */
+/* Append a code point as UTF-8. */
 static bool
 pull_put_character(struct json_pull *pull, int32_t code)
 {
@@ -129,7 +129,7 @@ pull_put_character(struct json_pull *pull, int32_t code)
            pull_put(pull, 0x80 | (code >> 6 & 0x3f)) && pull_put(pull, 0x80 | (code & 0x3f));
 }
 
-/* What follows a backslash. A half of a surrogate pair, and a NUL, which no name has, become U+FFFD. */
+/* Parse the rest of an escape sequence. A lone surrogate and a NUL become U+FFFD. */
 static bool
 pull_escape(struct json_pull *pull)
 {

@@ -1,4 +1,4 @@
-/* What the ids of a trace are called. */
+/* Reads the names for the ids of a trace. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -10,13 +10,13 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/read/names.h"
 
-/* A file that has more is not believed. */
+/* A file with more names is refused. */
 #define NAMES_MAX 16777216
 
-/* Tags nest at most so deep; deeper, or in a circle, the outer ones are left out. */
+/* The most levels of nested tags. Beyond them, or in a cycle, outer tags are left out. */
 #define NAMES_TAG_DEPTH 64
 
-/* All paths of tags together; a million tags of a real program take some hundred MiB. */
+/* The most bytes of all tag paths; a million tags of a real program take some hundred MiB. */
 #define NAMES_PATHS_BYTES ((size_t)2 << 30)
 
 static int
@@ -60,7 +60,7 @@ names_list(const struct trace *trace, struct name_list *list, const char *sql)
     return status;
 }
 
-/* A tag and those around it, innermost first: how many, and the bytes that their path takes. */
+/* Collect a tag and its ancestors, innermost first. Returns their number, and the bytes of their path. */
 static size_t
 names_chain(const struct name_list *tags, const struct name *tag, const struct name **chain, size_t *bytes)
 {
@@ -87,7 +87,7 @@ names_make_path(const struct name_list *tags, const struct name *tag)
     return path;
 }
 
-/* Whether all paths together are within bounds: a small file can ask for very many long ones. */
+/* Whether the total size of all paths is within bounds: a small file can define very many long paths. */
 static bool
 names_paths_fit(const struct name_list *tags)
 {
@@ -102,7 +102,7 @@ names_paths_fit(const struct name_list *tags)
     return total <= NAMES_PATHS_BYTES;
 }
 
-/* Turn the names of tags into paths; `number` is the parent. Parents may stand behind their children. */
+/* Turn the names of tags into paths; `number` is the parent. A parent may come after its children. */
 static int
 names_make_paths(const struct trace *trace, struct name_list *tags)
 {
@@ -130,8 +130,8 @@ names_make_paths(const struct trace *trace, struct name_list *tags)
 }
 
 /*
- * A row of `callstack` is one frame of a call stack, position 0 the innermost; a row of `frame` says what it is: its
- * function where that is known, else its place in a module.
+ * A row of `callstack` is one frame of a call stack; position 0 is the innermost. A row of `frame` describes a frame:
+ * by its function if known, else by its offset in a module.
  */
 static int
 names_callstacks(const struct trace *trace, struct name_list *list)

@@ -1,4 +1,4 @@
-/* Reads the rows of `allocation`. */
+/* Reads and checks the rows of `allocation`. */
 #include "config.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* What the bases below a layer said of themselves. */
+/* Reads the pool samples of the bases below the layers of a view. */
 #include "config.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Reads the allocations of a trace once and hands them to analyses as events in time order. */
+/* Reads the allocations of a trace once and passes them to analyses as events in time order. */
 #include "config.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* The layers of a trace, each stack from its top down. */
+/* The layers of a trace, ordered from the top of each stack down. */
 #include "config.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Opens a trace for reading, whoever wrote it: a file is checked before anything in it is believed. */
+/* Opens a trace for reading. The file may come from anyone, so it is checked before its content is used. */
 #include "config.h"
 
 #include <errno.h>

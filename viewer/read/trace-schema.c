@@ -1,4 +1,4 @@
-/* What of a trace's schema is believed. */
+/* Checks a trace's schema before anything in the trace is read. */
 #include "config.h"
 
 #include <inttypes.h>

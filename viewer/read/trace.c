@@ -1,4 +1,4 @@
-/* An open trace: what may be asked of it, and how a command says what is wrong with it. */
+/* An open trace: simple queries and error messages. */
 #include "config.h"
 
 #include <stdarg.h>

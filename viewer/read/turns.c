@@ -1,4 +1,4 @@
-/* Analyses of one trace that read it together. */
+/* Runs several analyses of one trace together. */
 #include "config.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What an analysis of one trace works with. */
+/* The input of an analysis: a trace with its layers, names and filter. */
 #include "config.h"
 
 #include <stdio.h>

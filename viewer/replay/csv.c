@@ -1,6 +1,6 @@
 /*
- * Reads allocator traffic from RMM's CSV. Time is not read: some writers leave it malformed, and the order is that of
- * the lines.
+ * Reads allocator traffic from RMM's CSV. The times are ignored because some writers leave them malformed; events have
+ * the order of the lines.
  */
 #include "config.h"
 

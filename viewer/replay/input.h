@@ -1,6 +1,6 @@
 /*
  * Allocator traffic in memory, ready to be replayed: events in the recorded order, each free paired with its
- * allocation, so that a replay indexes arrays and looks nothing up.
+ * allocation, so that a replay only indexes arrays.
  */
 #ifndef VIEWER_REPLAY_INPUT_H
 #define VIEWER_REPLAY_INPUT_H
@@ -11,7 +11,7 @@
 
 #include "viewer/base/id-map.h"
 
-/* One call. 12 bytes: a replay is bound by how fast it reads them. */
+/* One call, in 12 bytes: a replay is bound by the speed of reading events. */
 struct replay_event {
     uint32_t allocation; /* its number, from 0 */
     uint32_t stream;     /* index of `streams` */
@@ -41,7 +41,7 @@ struct replay_input {
     bool incomplete;           /* a trace of a recording that is not complete */
 };
 
-/* What failed while an event was added; the reader of the input has the words for where. */
+/* The result of adding an event. The reader of the input adds the position to a message. */
 enum replay_add {
     REPLAY_ADD_FINE,
     REPLAY_ADD_NO_MEMORY,
@@ -56,16 +56,15 @@ enum replay_add replay_input_alloc(struct replay_input *input, uint64_t thread, 
 enum replay_add replay_input_free(struct replay_input *input, uint64_t thread, uint64_t stream,
                                   unsigned alignment_shift, uint32_t allocation);
 
-/* The words for it; NULL for REPLAY_ADD_FINE. */
+/* The text of an error; NULL for REPLAY_ADD_FINE. */
 const char *replay_add_text(enum replay_add added);
 
 /* Free all that `input` owns. */
 void replay_input_clear(struct replay_input *input);
 
 /*
- * Read RMM's CSV (plain or gzip; "-" is standard input), or a layer of a trace: the outermost log layer where
- * `layer_id` is 0. *input is zeroed first. COMMAND_FINE, or COMMAND_WRONG after a message and there is nothing to
- * clear.
+ * Read RMM's CSV (plain or gzip; "-" is standard input), or a layer of a trace (`layer_id` 0: the outermost log
+ * layer). *input is zeroed first. COMMAND_FINE, or COMMAND_WRONG after a message and there is nothing to clear.
  */
 int replay_read_csv(const char *path, struct replay_input *input);
 int replay_read_trace(const char *path, int64_t layer_id, struct replay_input *input);

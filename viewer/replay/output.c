@@ -1,4 +1,4 @@
-/* What a replay came to, for people and for programs. */
+/* Prints the result of a replay as text or JSON. */
 #include "config.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* What a replay came to, for people and for programs. */
+/* Prints the result of a replay as text or JSON. */
 #ifndef VIEWER_REPLAY_OUTPUT_H
 #define VIEWER_REPLAY_OUTPUT_H
 
@@ -6,7 +6,7 @@
 #include "viewer/replay/stack-report.h"
 
 /*
- * Print on standard output, as one JSON object where `json` says so; `text` is the stack's, and may be NULL.
+ * Print on standard output, as one JSON object if `json` is set. `text` is the stack text and may be NULL.
  * COMMAND_FINE, or COMMAND_WRONG after a message.
  */
 int replay_output(const struct replay *replay, const struct stack_report *report, const char *text, bool json);

@@ -1,4 +1,4 @@
-/* What the layers of a stack say about themselves. */
+/* Asks the layers of a stack for their figures. */
 #include "config.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What the layers of a stack say about themselves. */
+/* Asks the layers of a stack for their figures. */
 #ifndef VIEWER_REPLAY_STACK_REPORT_H
 #define VIEWER_REPLAY_STACK_REPORT_H
 
@@ -15,7 +15,7 @@ struct stack_layer {
     bool has_used;
     bool has_reserved;
     bool has_statistics;
-    uint64_t used_bytes; /* a layer that does not count says what the one below it says */
+    uint64_t used_bytes; /* a layer that does not count reports the figure of the layer below */
     uint64_t reserved_bytes;
     struct tide_statistics_figures statistics;
 };

@@ -1,4 +1,4 @@
-/* Threads that take turns: one runs, the others sleep. */
+/* Threads that take turns: one runs while the others sleep. */
 #include "config.h"
 
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* Threads that take turns: one runs, the others sleep. */
+/* Threads that take turns: one runs while the others sleep. */
 #ifndef VIEWER_REPLAY_TURN_H
 #define VIEWER_REPLAY_TURN_H
 
@@ -15,15 +15,15 @@ struct replay_turn {
 struct replay_turn *replay_turns_create(size_t count);
 
 /*
- * Wait until this turn is given or all is over, which is false. What the giver wrote before is seen after.
- * Spins for some microseconds, then sleeps.
+ * Wait until this turn is given (true) or the replay has ended (false). Writes of the giver before replay_turn_give are
+ * visible afterwards. Spins for some microseconds, then sleeps.
  */
 bool replay_turn_wait(struct replay_turn *turn);
 
-/* Give the turn to the thread that waits for it, or will. Wait-free. */
+/* Give the turn to the thread that waits, or will wait, for it. Wait-free. */
 void replay_turn_give(struct replay_turn *turn);
 
-/* Say to the thread that waits, or will, that all is over. Wait-free. */
+/* Tell the thread that waits, or will wait, that the replay has ended. Wait-free. */
 void replay_turn_end(struct replay_turn *turn);
 
 #endif
