@@ -23,16 +23,16 @@ double bench_threads(unsigned threads, unsigned rounds, uint64_t pause_ns,
 /* The processors that this process may run on. */
 unsigned bench_processors(void);
 
-/* Keep the calling thread, which is not the process's first, on one processor: the same for each `thread`. */
+/* Pin the calling thread to one processor, always the same for the same `thread`. Not for the process's main thread. */
 void bench_pin(unsigned thread);
 
 /*
- * How many threads to measure with next: 0 is before the first; 1, 2, 4 and so on up to the processors and `most`, then
- * 0. Where BENCH_THREADS is a number, that number alone, but no more than `most`.
+ * The next number of threads to measure with: 1, 2, 4 and so on up to the processors and `most`, then 0. Pass 0 for the
+ * first. If BENCH_THREADS is a number, only that number is measured, limited to `most`.
  */
 unsigned bench_next_threads(unsigned before, unsigned most);
 
-/* Bytes: the most of resident memory so far, anonymous memory and mapped files together, and anonymous alone now. */
+/* Bytes of resident memory: the peak of all (anonymous and mapped files), and the anonymous part now. */
 uint64_t bench_peak_resident(void);
 uint64_t bench_anonymous(void);
 
@@ -40,7 +40,7 @@ uint64_t bench_anonymous(void);
 void bench_report(const char *name, unsigned threads, double figure, const char *unit, double floor,
                   const char *beside);
 
-/* Begin with what ran where; end by writing all figures as JSON to `path` (NULL: not). */
+/* Begin with the benchmark's name and machine; end by writing all figures as JSON to `path` (NULL: do not). */
 void bench_begin(const char *title);
 void bench_end(const char *path);
 

@@ -1,4 +1,4 @@
-/* What bench/gpu measures, and the two kinds of its processes: one that reports, and one for each CUPTI set-up. */
+/* The configurations of bench/gpu, and its two kinds of processes: one that reports, and one for each CUPTI set-up. */
 #ifndef BENCH_GPU_H
 #define BENCH_GPU_H
 
@@ -11,7 +11,7 @@
 #define GPU_PAIRS(threads) ((threads) <= 4 ? 4096U / (threads) : 1024U)
 #define GPU_BYTES          4096
 
-/* What a process switches on of CUPTI beside what its stacks do. */
+/* What a process enables in CUPTI, besides what its stacks enable. */
 enum gpu_cupti {
     GPU_CUPTI_NOTHING,
     GPU_CUPTI_CALLBACKS, /* around the two functions, which do nothing */
@@ -39,7 +39,7 @@ struct gpu_config {
 extern const struct gpu_config gpu_configs[];
 extern const unsigned gpu_config_count;
 
-/* The process of this name measures nothing: its only line says which GPU this is. */
+/* The process of this name measures nothing: its only line names the GPU. */
 #define GPU_MACHINE "machine"
 
 /*
@@ -50,11 +50,11 @@ extern const unsigned gpu_config_count;
  */
 int gpu_child(const char *process, unsigned threads);
 
-/* Switch it on in this process; NULL, or why not. Callbacks go off again. */
+/* Enable CUPTI in this process; returns NULL, or why not. Callbacks can be disabled again. */
 const char *gpu_cupti_start(enum gpu_cupti what);
 void gpu_cupti_stop(void);
 
-/* How many bytes of records have come; *fresh: how often a buffer for them had to be made in between. */
+/* The bytes of records received; *fresh: how often a new buffer had to be allocated for them. */
 unsigned long long gpu_cupti_finish(unsigned *fresh);
 
 #endif

@@ -9,7 +9,7 @@
 
 struct bench_layer {
     const char *name;
-    struct tide_resource *(*make)(unsigned threads); /* over a base that costs next to nothing */
+    struct tide_resource *(*make)(unsigned threads); /* over a base that costs almost nothing */
     unsigned pairs;                                  /* in a round; 0: as many as others */
 };
 

@@ -1,16 +1,16 @@
-/* Bases that do next to nothing; the stream is the number of the thread, from 0 to 15. */
+/* Bases that do almost nothing. The stream is the number of the thread, 0 to 15. */
 #ifndef BENCH_NOTHING_H
 #define BENCH_NOTHING_H
 
 #include <tidemark/tidemark.h>
 
-/* Gives every thread the same address again and again; with one reference. Ends the process where it cannot be made. */
+/* Returns the same address for every request of a thread. Has one reference. Ends the process on failure. */
 struct tide_resource *bench_nothing(void);
 
-/* The same, but that no two requests get the same address. */
+/* The same, but every request gets a new address. */
 struct tide_resource *bench_addresses(void);
 
-/* The same, but that a thread gets those again that it gave back, the latest first, as from an allocator. */
+/* The same, but a thread gets the addresses that it freed again, the latest first, as from an allocator. */
 struct tide_resource *bench_reusing(void);
 
 #endif

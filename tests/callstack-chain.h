@@ -1,4 +1,4 @@
-/* Calls that know their own call stack; built with frame pointers, without them, and without unwind tables. */
+/* Functions that know their own call stack; built with frame pointers, without them, and without unwind tables. */
 #ifndef TESTS_CALLSTACK_CHAIN_H
 #define TESTS_CALLSTACK_CHAIN_H
 
@@ -6,7 +6,7 @@
 
 #define CHAIN_MOST 64
 
-/* A function that calls itself, and what it calls at last; `returns` are the addresses that its calls return to. */
+/* A recursive function and its innermost call; `returns` has the return addresses of its calls. */
 struct chain {
     void (*leaf)(struct chain *chain);
     void *context;

@@ -11,12 +11,12 @@ struct contract {
     /* Make a new resource whose only reference the test gets; called several times. */
     struct tide_resource *(*create)(void *context);
     void *context;
-    size_t largest_bytes; /* the test asks for no more, but where it expects to be refused; at least 1 */
+    size_t largest_bytes; /* the largest request that the test expects to succeed; at least 1 */
     bool counts_kept;     /* bytes used are those of a layer below, for which freed blocks are until a trim */
     bool knows_pointers;  /* it, or a layer below, answers a wrong pointer or size with a status */
 };
 
-/* How many tests a call of contract_check is; for the plan. */
+/* The number of tests in a call of contract_check, for the plan. */
 #define CONTRACT_TESTS 23
 
 /* Random choices come from TEST_SEED in the environment, or a fixed seed; the seed is printed. */

@@ -256,7 +256,7 @@ fake_mem_alloc_from_pool_async(CUdeviceptr *pointer, size_t bytes, CUmemoryPool 
     return CUDA_SUCCESS;
 }
 
-/* One block at a time: whatever is freed, all is. */
+/* There is only one block at a time, so any free releases it. */
 static CUresult CUDAAPI
 fake_mem_free_async(CUdeviceptr pointer, CUstream stream)
 {
@@ -357,7 +357,7 @@ static const struct fake_symbol {
     FAKE_SYMBOL("cuEventRecord", fake_event_record),
 };
 
-/* A driver from before cuGetProcAddress; `without` (NULL: nothing) is the one symbol that it lacks. */
+/* A driver older than cuGetProcAddress; `without` (NULL: none) is a symbol that it lacks. */
 static void *
 fake_find(void *without, const char *symbol)
 {
@@ -370,7 +370,7 @@ fake_find(void *without, const char *symbol)
     return address;
 }
 
-/* Finds by the plain name, as the driver's own does; keeps what it was asked. */
+/* Looks up the plain name, as the driver's own function does, and records its arguments. */
 static CUresult CUDAAPI
 fake_get_proc_address_v2(const char *symbol, void **address, int version, cuuint64_t flags, int *how)
 {

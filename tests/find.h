@@ -1,10 +1,10 @@
-/* A layer of a stack in a test that knows that it is there. */
+/* Finds a layer of a stack for a test. */
 #ifndef TESTS_FIND_H
 #define TESTS_FIND_H
 
 #include <tidemark/stack.h>
 
-/* NULL where there is none. */
+/* NULL: there is no such layer. */
 static inline struct tide_resource *
 find_layer(struct tide_resource *stack, const char *name)
 {

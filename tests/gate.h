@@ -1,4 +1,4 @@
-/* A layer for tests that calls the test in the middle of a call, once, where another thread could come in between. */
+/* A layer for tests that calls the test once in the middle of a call, where another thread could intervene. */
 #ifndef TESTS_GATE_H
 #define TESTS_GATE_H
 
@@ -6,7 +6,7 @@
 
 typedef void (*gate_visit)(void *context);
 
-/* What is set is called once, and unset before. Set it while no other thread uses the resource. */
+/* Each hook is unset before it is called, so it runs once. Set hooks while no other thread uses the resource. */
 struct gate {
     struct tide_resource base;
     gate_visit before_allocate; /* before upstream is called */
@@ -14,7 +14,7 @@ struct gate {
     gate_visit before_deallocate;
     gate_visit after_deallocate;
     void *context;
-    enum tide_status deallocate_status; /* unless TIDE_OK, the next deallocation returns it and goes no further */
+    enum tide_status deallocate_status; /* unless TIDE_OK, the next deallocation returns this without upstream */
     gate_visit before_order_all;        /* before upstream orders TIDE_STREAM_ALL */
     enum tide_status order_status; /* unless TIDE_OK, every order behind one stream returns it and goes no further */
     enum tide_status order_all_status; /* the same behind TIDE_STREAM_ALL */

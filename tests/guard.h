@@ -1,4 +1,4 @@
-/* What tests of `guard` share: one whose damage is kept, and blocks of it. */
+/* What tests of `guard` share: a guard whose damage reports are kept, and its blocks. */
 #ifndef TESTS_GUARD_H
 #define TESTS_GUARD_H
 

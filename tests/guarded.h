@@ -1,4 +1,4 @@
-/* A lock with what it guards, and threads that are stopped at test points: for the tests of src/sync/lock.c. */
+/* A lock with guarded data, and threads that stop at test points, for the tests of src/sync/lock.c. */
 #ifndef TESTS_GUARDED_H
 #define TESTS_GUARDED_H
 
@@ -11,7 +11,7 @@
 
 #include "src/sync/lock.h"
 
-/* A lock, and two plain counters that it guards, equal where nobody is inside. */
+/* A lock and the two plain counters that it guards, which are equal while the lock is free. */
 struct guarded {
     struct tidei_lock lock;
     uint64_t first, second;
@@ -120,14 +120,14 @@ pair_end(struct pair *pair, pthread_t thread)
     tidei_lock_fini(&pair->older.lock);
 }
 
-/* Two threads that are stopped at labels: who stops at one says so, and waits there. */
+/* Two threads that stop at labels: a thread at its label reports that and waits. */
 static struct stop {
     const char *label;
     sem_t reached;
     sem_t go;
 } owner_stop, other_stop;
 
-/* Which of the two this thread stops at, once. */
+/* The label at which this thread stops, once. */
 static _Thread_local struct stop *my_stop;
 
 static inline void
@@ -159,7 +159,7 @@ run_count_stopped(void *context)
     return NULL;
 }
 
-/* Owns the lock, and is stopped where its next section begins. */
+/* Owns the lock, and stops where its next critical section begins. */
 static inline void *
 run_own_stopped(void *context)
 {

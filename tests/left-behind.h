@@ -1,4 +1,4 @@
-/* What a program that recorded has left when it was killed: its files, to be laid out again as often as needed. */
+/* The files that a killed recording program has left, which a test can restore as often as needed. */
 #ifndef TESTS_LEFT_BEHIND_H
 #define TESTS_LEFT_BEHIND_H
 
@@ -20,13 +20,13 @@ struct left {
 
 extern struct left left;
 
-/* Have a program record and be killed. It leaves records in the trace, in the backlog and in a ring. */
+/* Run a program that records, and kill it. It leaves records in the trace, in the backlog and in a ring. */
 bool leave_behind(void);
 
 /* The number of a ring that was left with records; UINT32_MAX: there is none. */
 uint32_t left_pending_ring(void);
 
-/* Put the trace there as it was left, with this ring file beside it; NULL: none. */
+/* Restore the trace as it was left, with this ring file beside it; NULL: none. */
 void left_lay_out(const unsigned char *rings, size_t length);
 
 /* The ring file is still what it was. */

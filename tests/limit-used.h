@@ -1,10 +1,10 @@
-/* What a limit says is outstanding, for tests that ask many times. */
+/* The outstanding bytes and allocations of a limit. */
 #ifndef TESTS_LIMIT_USED_H
 #define TESTS_LIMIT_USED_H
 
 #include <tidemark/limit.h>
 
-/* The bytes that count; UINT64_MAX where `resource` is no limit. */
+/* The bytes that count; UINT64_MAX if `resource` is not a limit. */
 static inline uint64_t
 limit_used(struct tide_resource *resource)
 {

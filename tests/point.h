@@ -13,7 +13,7 @@ void point_arm(const char *label, const char *thread);
 /* Wait until a thread has stopped. */
 void point_wait(void);
 
-/* Let it go on, or nobody be stopped any more. */
+/* Release the stopped thread, or cancel the stop. */
 void point_release(void);
 
 /* From now on the process kills itself with SIGKILL at the `nth` time that a thread comes to `label`. */

@@ -1,4 +1,4 @@
-/* What a random stack should have come to: the blocks that are live, the figures of its layers, and its trace. */
+/* The expected state of a random stack: its live blocks, the figures of its layers, and its trace. */
 #ifndef TESTS_RANDOM_STACK_MODEL_H
 #define TESTS_RANDOM_STACK_MODEL_H
 
@@ -39,7 +39,7 @@ struct round {
     struct lives lives;
 };
 
-/* Note what went wrong. With the lock held, or alone. */
+/* Note a fault. Call with the lock held, or with no other threads. */
 void fault(struct round *round, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same of a call that has failed, without the lock. */
@@ -51,13 +51,13 @@ void model_add(struct round *round, struct block *block, const struct caller *ca
 /* A block that is about to be freed: its address may come back at once. */
 void model_remove(struct round *round, const struct block *block, const struct caller *caller);
 
-/* UINT64_MAX where it is not known. */
+/* UINT64_MAX: unknown. */
 uint64_t figure_of(struct tide_resource *resource, enum tide_query what);
 
-/* Down from the top, as long as each layer hands on just what it gets: its figures are the model's. */
+/* From the top down, while layers pass requests on unchanged, check that their figures are the model's. */
 void check_figures(struct round *round);
 
-/* Where all is freed and trimmed, no layer has anything out, unless one above keeps its chunks. */
+/* After all is freed and trimmed, no layer has anything outstanding, unless a layer above keeps its chunks. */
 void check_empty(struct round *round, struct tide_resource *layer);
 
 #endif

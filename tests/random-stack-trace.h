@@ -1,4 +1,4 @@
-/* The trace of a random stack beside what it should hold: its layers, and each allocation with its whole life. */
+/* Compares the trace of a random stack with its expected content: the layers, and each allocation's life. */
 #ifndef TESTS_RANDOM_STACK_TRACE_H
 #define TESTS_RANDOM_STACK_TRACE_H
 
@@ -30,7 +30,7 @@ enum life_column {
     LIFE_COLUMNS
 };
 
-/* A row of `allocation`, but for its times. */
+/* A row of `allocation` without its times. */
 struct life {
     int64_t column[LIFE_COLUMNS];
 };

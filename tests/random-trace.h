@@ -37,16 +37,16 @@ struct random_trace {
     uint64_t seed; /* of this one */
 };
 
-/* Make one of about `count` allocations of layer 1. The same seed makes the same. */
+/* Make a trace of about `count` allocations of layer 1. The same seed makes the same trace. */
 void random_trace_make(struct random_trace *trace, uint64_t seed, size_t count);
 
 /* Write it to `path`, which is replaced. */
 void random_trace_write(const struct random_trace *trace, const char *path);
 
-/* Whether a life is live right after the event of another: its allocation, or its free. The order is scan.h's. */
+/* Whether a life is live right after the allocation or the free of another. The order is that of scan.h. */
 bool random_trace_is_live(const struct random_life *life, const struct random_life *event, bool is_free);
 
-/* What a map of every 256 bytes of every chunk says of a moment. */
+/* The figures of a moment, from a map of every 256 bytes of every chunk. */
 struct random_map {
     int64_t requested, rounded, inside, reserved, largest, holes, blocks, chunks, empty;
     int64_t unusable; /* in holes smaller than the request */

@@ -1,4 +1,4 @@
-/* Which sanitizer this is built with, by whichever compiler: what one of them cannot follow is skipped. */
+/* The sanitizer of this build, for any compiler. Tests skip what a sanitizer does not support. */
 #ifndef TESTS_SANITIZED_H
 #define TESTS_SANITIZED_H
 
@@ -20,7 +20,7 @@
 #define SANITIZED_ADDRESS false
 #endif
 
-/* It does not follow a child that goes on with locks and threads. */
+/* ThreadSanitizer does not support a child that continues to use locks and threads. */
 #if defined(__SANITIZE_THREAD__) || SANITIZED_FEATURE(thread_sanitizer)
 #define SANITIZED_THREAD true
 #else

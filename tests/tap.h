@@ -29,7 +29,7 @@ plan(int count)
     printf("1..%d\n", count);
 }
 
-/* Leave the whole program out, and say why. */
+/* Skip the whole program, with the reason. */
 static inline _Noreturn void
 skip_all(const char *reason)
 {
@@ -37,7 +37,7 @@ skip_all(const char *reason)
     exit(0);
 }
 
-/* Leave `count` tests out, and say why. */
+/* Skip `count` tests, with the reason. */
 static inline void
 skip(int count, const char *reason)
 {
@@ -83,7 +83,7 @@ tap_holds(bool condition, const char *conditions, int number)
 #define TAP_7(text, a, b, c, d, e, f, g)              (TAP_6(text, a, b, c, d, e, f) && tap_holds(g, text, 6))
 #define TAP_8(text, a, b, c, d, e, f, g, h)           (TAP_7(text, a, b, c, d, e, f, g) && tap_holds(h, text, 7))
 
-/* Of conditions between commas, print the one that was false. */
+/* Print the false one of the conditions, which are separated by commas. */
 static inline void
 tap_print_false(const char *conditions, int number)
 {

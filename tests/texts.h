@@ -1,4 +1,4 @@
-/* What stack texts become: the check that the tests of each adaptor make of its arguments. */
+/* Checks stack texts, for the tests of each adaptor's arguments. */
 #ifndef TESTS_TEXTS_H
 #define TESTS_TEXTS_H
 

@@ -1,4 +1,4 @@
-/* What tests of the recorder share: a folder of their own, stacks as text, and questions to a trace. */
+/* What tests of the recorder share: a folder of their own, stacks from text, and queries on traces. */
 #ifndef TESTS_TRACE_H
 #define TESTS_TRACE_H
 
@@ -12,7 +12,7 @@
 /* The name of a file in this test program's own folder; the folder goes at the end, unless a test has failed. */
 const char *scratch(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* How many files lie in the folder that begin with `prefix`. */
+/* The number of files in the folder whose names begin with `prefix`. */
 unsigned scratch_count(const char *prefix);
 
 /* A stack from text; ends the program where it cannot be made. */
@@ -22,7 +22,7 @@ struct tide_resource *stack_of(const char *format, ...) __attribute__((format(pr
 void *take(struct tide_resource *stack, size_t bytes);
 void give(struct tide_resource *stack, void *pointer, size_t bytes);
 
-/* The number, or the text, that a query over a trace gives; INT64_MIN, or "", where it fails. Any thread. */
+/* The number or text that a query on a trace returns; INT64_MIN or "" if it fails. Any thread. */
 int64_t sql_number(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *sql_text(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -41,7 +41,7 @@ bool trace_is_whole(const char *path);
 /* Run `function` in a forked child that leaves through _exit with what it returns. The status as waitpid gives it. */
 int in_child(int (*function)(void *), void *argument);
 
-/* Keeps what the message sink hears. */
+/* Keeps the messages of the message sink. */
 struct heard {
     unsigned errors;
     unsigned others;

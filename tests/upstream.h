@@ -1,4 +1,4 @@
-/* A base for tests: counts for itself, and can be told to fail, to delay, and which addresses to give out. */
+/* A base for tests: it counts calls and bytes, and a test can make it fail, delay, and return chosen addresses. */
 #ifndef TESTS_UPSTREAM_H
 #define TESTS_UPSTREAM_H
 
@@ -27,7 +27,7 @@ struct upstream {
     void *const *chosen;          /* addresses to give out next, in this order; then its own again */
     size_t chosen_count;
     bool reuse;                        /* give out at once what was freed last, where size and alignment are the same */
-    bool memory;                       /* there is some of the host behind its own addresses */
+    bool memory;                       /* its own addresses are backed by host memory */
     bool *destroyed;                   /* set once the last reference has gone; may be NULL */
     tide_stream gone;                  /* a stream that was destroyed; 0: none */
     enum tide_status order_all_status; /* unless TIDE_OK, an order behind TIDE_STREAM_ALL returns it */

@@ -1,10 +1,10 @@
-/* A VFS of SQLite under all its connections in this process, whose writes a test lets fail. */
+/* An SQLite VFS for all connections of this process, whose writes a test can make fail. */
 #ifndef TESTS_VFS_H
 #define TESTS_VFS_H
 
 #include <stdint.h>
 
-/* Put it below all connections that are opened from now on. */
+/* Use this VFS for all connections that are opened from now on. */
 void vfs_install(void);
 
 /* The `nth` write from now on and the `count` - 1 after it fail with `code`, such as SQLITE_FULL; nth 0: none. */
