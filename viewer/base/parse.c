@@ -54,7 +54,7 @@ parse_count(const char *text, uint64_t *out)
     return true;
 }
 
-/* A whole number is taken as it is, since a double has 53 bits; one with a unit or a point goes through a double. */
+/* An integer without a unit is parsed exactly, since a double has only 53 bits. Other numbers go through a double. */
 static bool
 parse_with_unit(const char *text, const struct parse_unit *units, size_t unit_count, int64_t *out)
 {

@@ -76,7 +76,7 @@ reading_needs(const struct reading *reading, size_t i)
     return i < READING_FIRST || (reading->needs & reading_columns[i].need) != 0;
 }
 
-/* An integer of the row. SQLite lets a column hold anything: *broken is set where this one does not hold an integer. */
+/* An integer of the row. SQLite lets a column hold any type; *broken is set if the value is not an integer. */
 static inline int64_t
 reading_integer(sqlite3_value **values, int column, int *broken)
 {
@@ -149,8 +149,8 @@ reading_life(const struct reading *reading, sqlite3_value **values, struct scan_
 }
 
 /*
- * The SQL function that takes in a row. It is never true, so that SQLite steps through all rows in one call and each
- * value is handed over once: with the types checked that costs 0.8 of what stepping from row to row does without.
+ * The SQL function that takes in a row. It always returns false, so that SQLite steps through all rows in one call and
+ * passes each value once. Including the type checks, this takes 0.8 of the time of stepping row by row without checks.
  */
 static void
 reading_row(sqlite3_context *context, int count, sqlite3_value **values)
@@ -202,7 +202,7 @@ reading_list(const struct reading *reading, char *out, size_t size)
     }
 }
 
-/* Read in the order of ids, or sorted. LIMIT keeps SQLite from taking the function into what it sorts. */
+/* Read in the order of ids, or sorted. LIMIT keeps SQLite from moving the function into the sorted subquery. */
 static int
 reading_attempt(struct reading *reading, bool sorted)
 {
@@ -230,7 +230,7 @@ reading_attempt(struct reading *reading, bool sorted)
     return status;
 }
 
-/* The function is there for this reading alone, and nothing in the file may call it. */
+/* Define the function for this reading alone; nothing in the file may call it. */
 static int
 reading_define(struct reading *reading, void (*row)(sqlite3_context *, int, sqlite3_value **))
 {

@@ -43,7 +43,7 @@ samples_add(struct samples *samples, const struct sample *sample)
     return true;
 }
 
-/* The base of a row; NULL: one more than there is room for. */
+/* The base of a row; NULL: there are too many bases. */
 static struct samples_base *
 samples_base(const struct view *view, struct samples_base *bases, size_t *count, int64_t layer_id)
 {
@@ -65,7 +65,7 @@ samples_take(const struct view *view, sqlite3_stmt *row, struct samples_base *ba
     int64_t used = sqlite3_column_int64(row, 2);
     int64_t reserved = sqlite3_column_int64(row, 3);
 
-    /* A file may say anything: the sum of all bases has to stay in range. */
+    /* The file is not trusted: the sum over all bases must not overflow. */
     if (base == NULL || !base->counts || used < 0 || reserved < 0 || used > INT64_MAX / SAMPLES_BASES ||
         reserved > INT64_MAX / SAMPLES_BASES)
         return true;

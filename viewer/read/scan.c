@@ -41,10 +41,10 @@ struct scan_group {
     size_t count;
 };
 
-/* How many of those that are freed next are asked for ahead. */
+/* The number of upcoming frees whose lives are prefetched. */
 #define SCAN_AHEAD 3
 
-/* Of a life, without what only some units need. */
+/* The size of a life without the columns that only some units need. */
 #define SCAN_HEAD_BYTES offsetof(struct scan_life, tag_id)
 
 static int
@@ -63,7 +63,7 @@ scan_grow(struct scan *scan)
     return COMMAND_FINE;
 }
 
-/* Copy what is kept of a life. Two lengths that the compiler knows: a call costs more than the copy. */
+/* Copy the kept part of a life. Both lengths are compile-time constants: a call would cost more than the copy. */
 static inline void
 scan_copy(const struct scan *scan, void *to, const void *from)
 {
@@ -95,7 +95,7 @@ scan_load(const struct scan *scan, uint64_t slot, struct scan_life *out)
     scan_copy(scan, out, scan->lives + slot * scan->life_bytes);
 }
 
-/* Have what is freed next come into the cache while rows are read: a third of the time of a free was waiting for it. */
+/* Prefetch the lives that are freed next while rows are read: cache misses took a third of the time of a free. */
 static inline void
 scan_prefetch(const struct scan *scan)
 {
@@ -236,7 +236,7 @@ scan_end(struct scan *scan)
     return status;
 }
 
-/* The order that rows of one time are freed in where their ids do not grow. */
+/* The order of frees at equal times, if ids do not increase. */
 static int
 scan_compare(const void *context, uint64_t one, uint64_t other)
 {

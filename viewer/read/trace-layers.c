@@ -7,7 +7,7 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/read/trace-layers.h"
 
-/* More than any program has; a file that says otherwise is not believed. */
+/* More layers than any program has; a file with more is refused. */
 #define TRACE_LAYERS_MAX 1024
 
 static char *
@@ -146,7 +146,7 @@ layers_set_bit(const struct trace_layers *layers, uint64_t *rows, size_t row, si
     rows[row * layers->words + bit / 64] |= UINT64_C(1) << bit % 64;
 }
 
-/* Edges stand in the order of their upper ends, and that is from the top down: backwards one pass sees every path. */
+/* Edges are sorted by their upper layer, from the top down, so one backward pass covers every path. */
 static void
 layers_find_below(struct trace_layers *layers)
 {
@@ -160,7 +160,7 @@ layers_find_below(struct trace_layers *layers)
     }
 }
 
-/* Of the logs below the log at `above` those next under it: those that are below none of the others. */
+/* Find the nearest logs below the log at `above`: those that are below no other of its logs. */
 static void
 layers_find_next_logs(struct trace_layers *layers, size_t above)
 {
@@ -179,7 +179,7 @@ layers_find_next_logs(struct trace_layers *layers, size_t above)
         next[word] &= ~covered[word];
 }
 
-/* Who is below whom, once for all who ask: a file of a thousand layers is asked a million times. */
+/* Compute which layer is below which once: for a file of a thousand layers, there are a million such queries. */
 static int
 layers_relate(const struct trace *trace, struct trace_layers *layers)
 {

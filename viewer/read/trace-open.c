@@ -17,8 +17,8 @@
 #include "viewer/read/trace-unknown.h"
 
 /*
- * Take in what a program that was killed has left beside its trace, and name the frames of its call stacks. Where that
- * cannot be done, the trace is read as it is, and meta.complete says that it lacks something.
+ * Recover the ring files that a killed program has left beside its trace, and resolve the frames of its call stacks. If
+ * that is impossible, the trace is read as it is, and meta.complete says that it is incomplete.
  */
 static void
 trace_prepare(struct trace *trace)
@@ -54,7 +54,7 @@ trace_check_head(const struct trace *trace)
     return COMMAND_FINE;
 }
 
-/* `path` as an SQLite URI that promises that nobody writes the file; NULL: no memory. To be freed. */
+/* `path` as an SQLite URI with the flag that nobody writes the file. The caller frees it; NULL: no memory. */
 static char *
 trace_immutable_uri(const char *path)
 {
@@ -74,7 +74,7 @@ trace_immutable_uri(const char *path)
     return uri;
 }
 
-/* A file of any origin may hold SQL that runs when it is read: let none of it reach beyond the file. */
+/* An untrusted file may contain SQL that runs when the file is read. Confine such SQL to the file. */
 static void
 trace_harden(sqlite3 *db)
 {
@@ -138,8 +138,8 @@ trace_read_state(struct trace *trace)
 }
 
 /*
- * SQLite reads what is missing of a last page as zeros. A file that is being written may show a part of a page, a
- * complete one never does.
+ * SQLite reads the missing rest of a last page as zeros. A file that is being written may end within a page; a complete
+ * file never does.
  */
 static int
 trace_check_size(const struct trace *trace)
@@ -157,7 +157,7 @@ trace_check_size(const struct trace *trace)
     return COMMAND_FINE;
 }
 
-/* What SQLite opens beside the file: a pipe there would be waited for without end. */
+/* Check the files that SQLite opens beside the trace: on a pipe it would wait forever. */
 static int
 trace_check_beside(const struct trace *trace)
 {

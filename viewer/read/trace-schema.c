@@ -12,7 +12,7 @@
 enum schema_table {
     SCHEMA_TABLE_FINE,
     SCHEMA_TABLE_MISSING,
-    SCHEMA_TABLE_OTHER, /* a view or a virtual table of that name runs code of the file's */
+    SCHEMA_TABLE_OTHER, /* a view or a virtual table, which would run code from the file */
     SCHEMA_TABLE_FAILED,
 };
 
@@ -68,8 +68,8 @@ schema_missing_column(const struct trace *trace, const char *table, const char *
 }
 
 /*
- * One of `columns` that the file computes, by an expression of its own, whenever it is read, in `name`; "": none. What
- * is computed is among what PRAGMA table_xinfo calls hidden. An SQLite result code.
+ * Find one of `columns` that is a generated column, whose expression runs on each read, into `name`; "": none. PRAGMA
+ * table_xinfo lists generated columns as hidden. An SQLite result code.
  */
 static int
 schema_computed_column(const struct trace *trace, const char *table, const char *columns, char name[64])
