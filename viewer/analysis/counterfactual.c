@@ -43,7 +43,7 @@ counterfactual_compare(const void *a, const void *b)
     return one < other ? -1 : one > other;
 }
 
-/* Keep the totals that a group finds from its last change on, and the last. */
+/* Keep the totals that some group can still ask for, and the last one. */
 static bool
 counterfactual_thin(struct counterfactual *self)
 {
@@ -55,7 +55,7 @@ counterfactual_thin(struct counterfactual *self)
         return false;
     for (size_t i = 0; i < self->group_count; i++)
         changes[i] = self->groups[i].changed;
-    /* A group that comes later has not changed since the beginning. */
+    /* For new groups, whose last change counts as the beginning. */
     changes[self->group_count] = 0;
     qsort(changes, self->group_count + 1, sizeof(*changes), counterfactual_compare);
     for (size_t i = 0; i < self->depth; i++) {
@@ -98,7 +98,7 @@ counterfactual_reach(struct counterfactual *self, uint32_t group)
     return true;
 }
 
-/* The group is about to change: what it had until now counts for the time since its last change. */
+/* Called before a group changes: account for the interval since its last change, with its bytes until now. */
 static struct counterfactual_group *
 counterfactual_change(struct counterfactual *self, uint32_t group)
 {

@@ -7,7 +7,7 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/driver-calls.h"
 
-/* How many of the last allocations are remembered, a power of two: 4 MiB. */
+/* The number of recent allocations that are remembered, a power of two: 4 MiB. */
 #define DRIVER_SEEN 262144
 
 /* What is remembered of one: its group, or that the filter does not take it. */
@@ -27,7 +27,7 @@ driver_no_memory(const struct driver_calls *calls)
     return trace_broken(&calls->view->trace, "no memory for its groups");
 }
 
-/* Read on to the next call that was made for an allocation. */
+/* Advance to the next call that was made for an allocation. */
 static int
 driver_next(struct driver_calls *calls)
 {
@@ -56,7 +56,7 @@ driver_see(struct driver_calls *calls, struct scan_life *life, struct driver_see
     return seen->group != GROUPS_FULL;
 }
 
-/* Of an allocation that is not among those remembered, and need not be there at all. */
+/* Look up an allocation that is not remembered. It may be missing from the trace. */
 static int
 driver_look_up(struct driver_calls *calls, struct driver_seen *seen)
 {
@@ -156,7 +156,7 @@ driver_end(void *context, int64_t last_ns)
     return status;
 }
 
-/* The filter of what is looked at, with all layers below those that it takes. */
+/* Make the view's filter, extended to all layers below the selected ones. */
 static int
 driver_filter(struct driver_calls *calls)
 {

@@ -103,7 +103,7 @@ look_begin(void *context)
     return COMMAND_FINE;
 }
 
-/* Look at what is live now and at `besides`. */
+/* Examine the live allocations and `besides`. */
 static void
 look_now(struct fragment *fragment, int64_t ns, const struct scan_life *besides, struct space *space,
          struct fragment_figures *out)
@@ -129,7 +129,7 @@ look_now(struct fragment *fragment, int64_t ns, const struct scan_life *besides,
     };
 }
 
-/* The time of one of those that lie evenly between the first event and the last. */
+/* The time of one of the moments, which are evenly spaced between the first event and the last. */
 static int64_t
 look_moment_ns(const struct fragment *fragment, size_t moment)
 {
@@ -138,7 +138,7 @@ look_moment_ns(const struct fragment *fragment, size_t moment)
     return fragment->begin_ns + (int64_t)(length * (double)(moment + 1) / (double)(fragment->moment_count + 1));
 }
 
-/* An event at `ns` follows: look at every moment that lies before it. At one time allocations come before frees. */
+/* Before an event at `ns`: examine every moment before it. At equal times allocations come before frees. */
 static void
 look_before(struct fragment *fragment, int64_t ns, const struct scan_life *freed)
 {

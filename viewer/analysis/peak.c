@@ -32,7 +32,7 @@ find_begin(void *context)
     return COMMAND_FINE;
 }
 
-/* From where on it is near the peak. */
+/* The fewest live bytes that count as near the peak. */
 static uint64_t
 peak_near(const struct peak *peak)
 {
@@ -130,7 +130,7 @@ look_add(void *context, const struct scan_life *life)
     top_lives_add(&peak->at_lives, life);
 }
 
-/* Look at what is live, and at `besides`, which is not counted among it (NULL: nothing). */
+/* Examine the live allocations and `besides`, which the scan does not include (NULL: nothing). */
 static void
 look_now(struct peak *peak, const struct scan_life *besides)
 {
@@ -199,7 +199,7 @@ look_free(void *context, const struct scan_life *life)
 {
     struct peak *peak = context;
 
-    /* At one time allocations come first, and what is freed then lived until then. */
+    /* At equal times allocations come first, and an allocation is live up to the time of its free. */
     if (!peak->looked && !peak->at_peak && life->free_ns >= peak->at_ns)
         look_now(peak, life);
     peak->live_bytes -= life->size;
@@ -223,7 +223,7 @@ look_end(void *context, int64_t last_ns)
     return peak->at_lives.failed ? peak_no_memory(peak) : COMMAND_FINE;
 }
 
-/* Without a second pass: what every group had at the peak, and the plateaus, are known from the first. */
+/* Without a second pass: the first gives the plateaus and what each group had at the peak. */
 static int
 peak_conclude(struct peak *peak)
 {

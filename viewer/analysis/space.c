@@ -132,7 +132,7 @@ space_compare_chunks(const void *a, const void *b)
     return one->address < other->address ? -1 : one->address > other->address;
 }
 
-/* No log below: the runs of pages that the blocks, in the order of their addresses, touch. */
+/* Without a log below: make chunks from the runs of pages that the blocks, sorted by address, touch. */
 static void
 space_make_runs(struct space *space, uint64_t page_bytes)
 {
@@ -204,7 +204,7 @@ space_walk(const struct space *space, struct space_chunk *chunk, uint64_t below,
     return small;
 }
 
-/* Blocks and chunks are in order: say which lie in which, and what is between. */
+/* Assign the sorted blocks to the sorted chunks, and measure the holes. */
 static void
 space_measure(struct space *space)
 {

@@ -11,7 +11,7 @@
 /* Fewer steps show no growth. */
 #define STEPS_LEAST 3
 
-/* More turns than this are no rhythm that anybody asks about. */
+/* With more turns than this, the search gives up. */
 #define SWINGS_MAX ((size_t)1 << 20)
 
 void
@@ -52,7 +52,7 @@ struct rhythm {
     uint64_t peak_bytes;
 };
 
-/* What a swing is at least. */
+/* The least bytes of a swing. */
 static uint64_t
 rhythm_swing(uint64_t peak_bytes)
 {
@@ -79,7 +79,7 @@ rhythm_alloc(void *context, const struct scan_life *life)
     rhythm->live_bytes += life->size;
     if (rhythm->live_bytes > rhythm->peak_bytes)
         rhythm->peak_bytes = rhythm->live_bytes;
-    /* While the peak is not known, smaller swings are kept, too. */
+    /* The final peak is not known yet, so smaller swings are kept, too. */
     swings_level(&rhythm->swings, life->alloc_ns, rhythm->live_bytes, rhythm_swing(rhythm->peak_bytes));
     return COMMAND_FINE;
 }
@@ -109,7 +109,7 @@ steps_compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Whether three quarters of the steps last between half and twice as long as the one in the middle. */
+/* Whether three quarters of the steps last between half and twice the median step. */
 static bool
 steps_are_regular(const struct steps *steps)
 {
@@ -167,7 +167,7 @@ steps_from_rhythm(struct view *view, struct steps *out)
     return status;
 }
 
-/* The text that most marks have, without what numbers them. */
+/* The text that most marks share, without trailing numbers. */
 static int
 steps_common_text(const struct view *view, char **out)
 {
