@@ -35,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 73
+plan 74
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES, as the data's own description has them.
 data() {
@@ -201,6 +201,8 @@ is "$(figures "$(replay --json --layer 1 "$csv")" events allocations frees live_
     'or the log layer that is named'
 replay --layer 2 "$csv" >/dev/null
 is $? 2 'a layer that does not log is refused'
+replay --layer 0 "$csv" >/dev/null
+is $? 2 'layer 0 is none, and does not stand for the outermost'
 make_trace "$csv" "UPDATE meta SET value = 0 WHERE key = 'complete';
     INSERT INTO life VALUES (1, 1, 100, 10, 50);"
 json=$(replay --json "$csv")

@@ -24,9 +24,12 @@
 
 #define REPLAY_STACK "statistics | sim"
 
+/* In the place of a layer, no number of which is as large: the outermost log. */
+#define REPLAY_OUTERMOST UINT64_MAX
+
 struct replay_options {
     const char *stack;
-    uint64_t layer_id; /* 0: the outermost log */
+    uint64_t layer_id; /* REPLAY_OUTERMOST where no layer was asked for */
     bool json;
     bool keep_live;
 };
@@ -35,8 +38,8 @@ static int
 replay_read(const char *path, const struct replay_options *options, struct replay_input *input)
 {
     if (strcmp(path, "-") != 0 && file_is_sqlite(path))
-        return replay_read_trace(path, (int64_t)options->layer_id, input);
-    if (options->layer_id != 0) {
+        return replay_read_trace(path, options->layer_id != REPLAY_OUTERMOST ? (int64_t)options->layer_id : 0, input);
+    if (options->layer_id != REPLAY_OUTERMOST) {
         fprintf(stderr, "%s: no trace, and --layer is for traces\n", path);
         return COMMAND_WRONG;
     }
@@ -116,12 +119,14 @@ static const struct option_def replay_defs[] = {
 static int
 replay_command(const struct command *self, int argc, char **argv)
 {
-    struct replay_options options = { 0 };
+    struct replay_options options = { .layer_id = REPLAY_OUTERMOST };
     struct view_options common;
     int status = options_parse(self, argc, argv, &options, &common);
 
     if (status != OPTIONS_GO)
         return status;
+    if (options.layer_id != REPLAY_OUTERMOST && (options.layer_id == 0 || options.layer_id > INT64_MAX))
+        return command_misused(self, "--layer: layers are numbered from 1");
     if (argc - optind != 1)
         return command_misused(self, "%s", argc == optind ? "what is to be replayed?" : "one input at a time");
     return replay_input_through(argv[optind], &options);
