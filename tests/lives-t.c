@@ -48,16 +48,41 @@ test_nulls(struct tidei_lives *lives)
     ok(!tidei_lives_has(lives, 0, 2), "nothing lives at no address");
 }
 
+/* Ids are used again: not by two that live. */
+static void
+test_null_ids(struct tidei_lives *lives)
+{
+    uint32_t first, second;
+    bool good = true;
+
+    ok(tidei_lives_add(lives, 0, 3, 41), "an allocation of 0 bytes of layer 3");
+    first = lives->last_null_id;
+    ok(tidei_lives_add(lives, 0, 4, 42), "and one of layer 4");
+    second = lives->last_null_id;
+    is_u64(tidei_lives_take(lives, 0, 3, NULL, NULL), 41, "the first is freed");
+    ok(tidei_lives_add(lives, 0, 4, 43) && lives->last_null_id != second, "a third has an id that nobody else has");
+    tidei_lives_renumber(lives, 0, second, 4, 42, 44);
+    tidei_lives_renumber(lives, 0, first, 3, 41, 45);
+    is_u64(tidei_lives_take(lives, 0, 4, NULL, NULL), 43, "one that is gone is not renumbered");
+    is_u64(tidei_lives_take(lives, 0, 4, NULL, NULL), 44, "one that lives is");
+    for (uint32_t i = 1; i <= 200000; i++)
+        good &= tidei_lives_add(lives, 0, i <= 100000 ? 5 : 6, i);
+    for (uint32_t i = 100000; i > 0; i--)
+        good &= tidei_lives_take(lives, 0, 5, NULL, NULL) == i;
+    ok(good, "100,000 of a layer are freed at once while 100,000 later ones of another live");
+}
+
 int
 main(void)
 {
     struct tidei_lives lives = { 0 };
     bool good = true;
 
-    plan(21);
+    plan(28);
     tidei_map_draw_key(&lives.by_address);
     test_addresses(&lives);
     test_nulls(&lives);
+    test_null_ids(&lives);
     for (uint32_t i = 1; i <= 100000; i++)
         good &= tidei_lives_add(&lives, (uint64_t)i << 40, 1, i);
     for (uint32_t i = 1; i <= 100000; i++)

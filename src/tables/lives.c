@@ -2,7 +2,6 @@
 #include "config.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/tables/grow.h"
 #include "src/tables/lives.h"
@@ -11,20 +10,38 @@ void
 tidei_lives_free(struct tidei_lives *lives)
 {
     tidei_map_free(&lives->by_address);
-    tidei_map_free(&lives->by_null_id);
+    tidei_map_free(&lives->latest_nulls);
     free(lives->nulls);
+}
+
+/* Add one of 0 bytes: the latest of its layer. */
+static bool
+lives_add_null(struct tidei_lives *lives, uint16_t layer, uint32_t number)
+{
+    uint32_t *latest = tidei_map_find(&lives->latest_nulls, layer, 0);
+    uint32_t before = latest != NULL ? *latest : 0;
+    uint32_t id = lives->free_null != 0 ? lives->free_null : (uint32_t)lives->null_count + 1;
+
+    if ((lives->free_null == 0 &&
+         (id == 0 || !tidei_grow(&lives->nulls, &lives->null_capacity, lives->null_count, 1))) ||
+        (latest == NULL && !tidei_map_add(&lives->latest_nulls, layer, 0, id)))
+        return false;
+    if (latest != NULL)
+        *latest = id;
+    if (lives->free_null != 0)
+        lives->free_null = lives->nulls[id - 1].before;
+    else
+        lives->null_count++;
+    lives->nulls[id - 1] = (struct tidei_null_life){ number, before };
+    lives->last_null_id = id;
+    return true;
 }
 
 bool
 tidei_lives_add(struct tidei_lives *lives, uint64_t address, uint16_t layer, uint32_t number)
 {
-    if (address != 0)
-        return tidei_map_add(&lives->by_address, address, layer, number);
-    if (!tidei_grow(&lives->nulls, &lives->null_capacity, lives->null_count, 1) ||
-        !tidei_map_add(&lives->by_null_id, lives->last_null_id + 1, layer, number))
-        return false;
-    lives->nulls[lives->null_count++] = (struct tidei_null_life){ ++lives->last_null_id, layer };
-    return true;
+    return address != 0 ? tidei_map_add(&lives->by_address, address, layer, number)
+                        : lives_add_null(lives, layer, number);
 }
 
 bool
@@ -50,17 +67,21 @@ tidei_lives_has(const struct tidei_lives *lives, uint64_t address, uint16_t laye
 static uint32_t
 lives_take_null(struct tidei_lives *lives, uint16_t layer)
 {
-    uint32_t number = 0;
+    uint32_t *latest = tidei_map_find(&lives->latest_nulls, layer, 0);
+    struct tidei_null_life *life;
+    uint32_t id;
 
-    for (size_t i = lives->null_count; i-- > 0;) {
-        if (lives->nulls[i].layer != layer)
-            continue;
-        tidei_map_take(&lives->by_null_id, lives->nulls[i].id, layer, &number);
-        lives->null_count--;
-        memmove(&lives->nulls[i], &lives->nulls[i + 1], (lives->null_count - i) * sizeof(*lives->nulls));
-        break;
-    }
-    return number;
+    if (latest == NULL)
+        return 0;
+    id = *latest;
+    life = &lives->nulls[id - 1];
+    if (life->before != 0)
+        *latest = life->before;
+    else
+        tidei_map_take(&lives->latest_nulls, layer, 0, &id);
+    life->before = lives->free_null;
+    lives->free_null = id;
+    return life->number;
 }
 
 uint32_t
@@ -91,9 +112,15 @@ void
 tidei_lives_renumber(struct tidei_lives *lives, uint64_t address, uint32_t null_id, uint16_t layer, uint32_t number,
                      uint32_t now)
 {
-    struct tidei_map *map = address != 0 ? &lives->by_address : &lives->by_null_id;
-    size_t i = tidei_map_first(map, address != 0 ? address : null_id, layer);
+    struct tidei_map *map = &lives->by_address;
+    size_t i;
 
+    if (address == 0) {
+        if (null_id != 0 && null_id <= lives->null_count && lives->nulls[null_id - 1].number == number)
+            lives->nulls[null_id - 1].number = now;
+        return;
+    }
+    i = tidei_map_first(map, address, layer);
     while (i != TIDEI_MAP_NONE && map->entries[i].number != number)
         i = tidei_map_next(map, i);
     if (i != TIDEI_MAP_NONE)

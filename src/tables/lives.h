@@ -21,23 +21,24 @@
 
 /* A live allocation of 0 bytes. */
 struct tidei_null_life {
-    uint32_t id; /* used instead of an address */
-    uint16_t layer;
+    uint32_t number;
+    uint32_t before; /* the id of the one before it of the same layer, or, where it is free, of the next free one */
 };
 
 /* Initialize to zeros. If the addresses come from a file, call tidei_map_draw_key(&lives->by_address) first. */
 struct tidei_lives {
     struct tidei_map by_address;
-    struct tidei_map by_null_id;
-    struct tidei_null_life *nulls; /* owns; oldest first */
-    size_t null_count;
+    struct tidei_map latest_nulls; /* of each layer that has any: the id of the latest, by the layer */
+    struct tidei_null_life *nulls; /* owns; by id - 1. An id stands in the place of an address while it lives */
+    size_t null_count;             /* live and free */
     size_t null_capacity;
-    uint32_t last_null_id;
+    uint32_t free_null;    /* id; 0: none */
+    uint32_t last_null_id; /* of the allocation of 0 bytes that was added last */
 };
 
 void tidei_lives_free(struct tidei_lives *lives);
 
-/* Add an allocation. One of 0 bytes gets a new id, found in `last_null_id`. False without host memory. */
+/* Add an allocation. The id of one of 0 bytes is then in `last_null_id`. False where host memory is short. */
 bool tidei_lives_add(struct tidei_lives *lives, uint64_t address, uint16_t layer, uint32_t number);
 
 /*
