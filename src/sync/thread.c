@@ -43,14 +43,14 @@ thread_end(void *argument)
 static bool
 thread_key_get(pthread_key_t *key)
 {
-    /* Relaxed: the key is all that is read. */
-    uint64_t known = atomic_load_explicit(&thread_key, memory_order_relaxed);
+    /* Acquire: pairs with the release below. What pthread_key_create wrote about the key is seen with its number. */
+    uint64_t known = atomic_load_explicit(&thread_key, memory_order_acquire);
 
     if (known == 0) {
         if (pthread_key_create(key, thread_end) != 0)
             return false;
-        if (atomic_compare_exchange_strong_explicit(&thread_key, &known, (uint64_t)*key + 1, memory_order_relaxed,
-                                                    memory_order_relaxed))
+        if (atomic_compare_exchange_strong_explicit(&thread_key, &known, (uint64_t)*key + 1, memory_order_release,
+                                                    memory_order_acquire))
             return true;
         pthread_key_delete(*key); /* another thread was first */
     }
