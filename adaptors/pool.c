@@ -223,6 +223,7 @@ pool_check(void *given, size_t *fault)
 {
     const struct tide_pool_options *options = given;
     uint64_t maximum_bytes = options->maximum_bytes != 0 ? options->maximum_bytes : UINT64_MAX;
+    uint64_t growth_bytes = options->growth_bytes != 0 ? options->growth_bytes : TIDEI_CHUNK_HEAP_CHUNK_BYTES;
     uint64_t alignment = pool_alignment(options);
 
     (void)fault;
@@ -232,9 +233,9 @@ pool_check(void *given, size_t *fault)
     if (alignment > TIDEI_CHUNK_HEAP_CHUNK_BYTES || alignment < 16)
         return tide_error_set(TIDE_EINVAL, "pool: alignment %llu is no power of two from 16 to 2 MiB",
                               (unsigned long long)alignment);
-    if (options->initial_bytes > TIDEI_CHUNK_HEAP_BYTES_MAX || options->growth_bytes > TIDEI_CHUNK_HEAP_BYTES_MAX)
+    if (options->initial_bytes > TIDEI_CHUNK_HEAP_BYTES_MAX || growth_bytes > TIDEI_CHUNK_HEAP_BYTES_MAX)
         return tide_error_set(TIDE_EINVAL, "pool: an initial size of %s and a growth of %s, the largest is 128 TiB",
-                              tidei_size_text(options->initial_bytes), tidei_size_text(options->growth_bytes));
+                              tidei_size_text(options->initial_bytes), tidei_size_text(growth_bytes));
     if (options->initial_bytes > maximum_bytes)
         return tide_error_set(TIDE_EINVAL, "pool: initial size of %s exceeds the maximum of %s",
                               tidei_size_text(options->initial_bytes), tidei_size_text(maximum_bytes));
