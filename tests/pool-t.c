@@ -284,9 +284,15 @@ check_create(void)
         { .struct_size = sizeof(bad[0]), .initial_bytes = MIB + 1 },
         { .initial_bytes = MIB },
     };
-    static const char *const words[] = { "exceeds the maximum", "largest",      "largest",
-                                         "exceeds the maximum", "power of two", "power of two",
-                                         "power of two",        "no multiple",  "struct_size" };
+    static const char *const words[] = { "exceeds the maximum",
+                                         "growth of 2 MiB, the largest",
+                                         "largest",
+                                         "exceeds the maximum",
+                                         "power of two",
+                                         "power of two",
+                                         "power of two",
+                                         "no multiple",
+                                         "struct_size" };
     bool fine = true;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
