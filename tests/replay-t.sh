@@ -35,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 74
+plan 75
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES, as the data's own description has them.
 data() {
@@ -201,6 +201,8 @@ is "$(figures "$(replay --json --layer 1 "$csv")" events allocations frees live_
     'or the log layer that is named'
 replay --layer 2 "$csv" >/dev/null
 is $? 2 'a layer that does not log is refused'
+is "$(figures "$(replay --json --stack 'limit(18446744073709551614) | sim' "$csv")" failures)" '0 ' \
+    'a limit of 2^64 - 2 bytes, which options have for none, is a number in stack text'
 replay --layer 0 "$csv" >/dev/null
 is $? 2 'layer 0 is none, and does not stand for the outermost'
 make_trace "$csv" "UPDATE meta SET value = 0 WHERE key = 'complete';

@@ -90,6 +90,8 @@ field_read(const struct tidei_argument *argument, const struct tidei_value *valu
     }
     if (number == 0 && argument->zero_value != 0)
         number = argument->zero_value;
+    else if (number == TIDE_NONE)
+        number--; /* as a number of the text, not as the word for 0: a byte less makes no difference to so many */
     else if (argument->choice_values != NULL)
         number = argument->choice_values[number];
     field_set(argument, options, number);
