@@ -1,5 +1,5 @@
 #!/bin/sh
-# Each public header compiles by itself, strictly, as C and as C++.
+# Each public header compiles by itself, strictly, as C and as C++; tidemark.h includes all of them.
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 
@@ -13,7 +13,7 @@ compiles() {
 headers=$(cd "$top_srcdir/include/tidemark" && echo *.h)
 # shellcheck disable=SC2086 # a list of words
 set -- $headers
-plan $(($# * 2 + 1))
+plan $(($# * 2 + 2))
 for header; do
     ok "$header compiles as C11" compiles c c11 "$header"
     if echo 'int x;' | ${CC:-cc} -x c++ -std=c++11 -fsyntax-only - 2>/dev/null; then
@@ -22,6 +22,12 @@ for header; do
         skip 1 'the compiler has no C++'
     fi
 done
+left_out=
+for header; do
+    test "$header" = tidemark.h || grep -qxF "#include <tidemark/$header>" "$top_srcdir/include/tidemark/tidemark.h" ||
+        left_out="$left_out $header"
+done
+is "$left_out" '' 'tidemark.h includes all others'
 unpadded() {
     echo '#include <tidemark/tidemark.h>' |
         ${CC:-cc} -x c -std=c11 -Wpadded -Werror -I"$top_srcdir/include" -fsyntax-only -

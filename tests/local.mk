@@ -130,6 +130,7 @@ command_tests = \
 	tests/data-t.sh \
 	tests/callstacks-t.sh \
 	tests/devices-t.sh \
+	tests/doc-commands-t.sh \
 	tests/export-t.sh \
 	tests/filters-t.sh \
 	tests/formats-t.sh \
