@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/resource/fields.h"
 #include "src/resource/kind.h"
 #include "tests/tap.h"
 
@@ -150,7 +151,33 @@ has_test(const char *name)
     return found;
 }
 
-#define KIND_TESTS 5
+/* Whether each size that has no use for TIDE_NONE refuses it, as the text refuses 0. */
+static bool
+refuses_none(const struct tidei_kind *kind)
+{
+    bool refused = true;
+
+    for (size_t i = 0; i < kind->argument_count; i++) {
+        const struct tidei_argument *argument = &kind->arguments[i];
+        uint64_t options[64] = { kind->options_size };
+        size_t fault;
+
+        if (argument->type != TIDEI_ARGUMENT_SIZE || argument->zero_value != 0)
+            continue;
+        for (size_t j = 0; j < kind->argument_count; j++) {
+            if (kind->arguments[j].required)
+                options[kind->arguments[j].offset / sizeof(options[0])] = 1;
+        }
+        options[argument->offset / sizeof(options[0])] = TIDE_NONE;
+        if (tidei_fields_check(kind, options, &fault) != TIDE_EINVAL || fault != i) {
+            diag("%s=TIDE_NONE is taken", argument->key);
+            refused = false;
+        }
+    }
+    return refused;
+}
+
+#define KIND_TESTS 6
 
 static void
 check_kind(const struct tidei_kind *kind, const char *documentation, const char *readme)
@@ -178,6 +205,7 @@ check_kind(const struct tidei_kind *kind, const char *documentation, const char 
     base = read_source("include/tidemark/base.h");
     ok(has(header, "tide_%s_create(", name) || (kind->is_base && has(base, "tide_%s_create(", name)),
        "include/tidemark/%s.h declares tide_%s_create", name, name);
+    ok(refuses_none(kind), "%s takes TIDE_NONE only where its text takes 0 for nothing", name);
     ok(has_test(name), "a test has %s in its name, or one in tests/gpu has it in its text", name);
     free(base);
     free(header);

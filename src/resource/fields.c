@@ -154,7 +154,8 @@ field_fault(const struct tidei_argument *argument, uint64_t number)
         return argument->choices[field_choice(argument, number)] == NULL ? "is unknown" : NULL;
     if (argument->power_of_two && !tidei_is_power_of_two(number))
         return "is no power of two";
-    if (number < argument->least)
+    /* Where 0 cannot be asked for in words, TIDE_NONE cannot either. */
+    if (number < argument->least || (argument->type == TIDEI_ARGUMENT_SIZE && number == TIDE_NONE))
         return "is too small";
     return argument->most != 0 && number > argument->most ? "is too large" : NULL;
 }
