@@ -3,7 +3,7 @@ EXTRA_DIST += \
 	doc/stack-text.md \
 	doc/trace.md
 # One to a line, so that two who add one do not meet.
-dist_man_MANS += \
+command_pages = \
 	doc/tidemark.1 \
 	doc/tidemark-check.1 \
 	doc/tidemark-completion.1 \
@@ -23,3 +23,7 @@ dist_man_MANS += \
 	doc/tidemark-summary.1 \
 	doc/tidemark-timeline.1 \
 	doc/tidemark-top.1
+EXTRA_DIST += $(command_pages)
+if COMMAND
+man_MANS = $(command_pages)
+endif
