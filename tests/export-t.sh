@@ -310,6 +310,7 @@ is "$(export_to -f chrome "$scratch/huge.db")$(export_to -f pprof "$scratch/huge
     'sizes that add up to more than there is are refused where they are added up'
 
 # Wrong use, and a trace that lacks something.
+# shellcheck disable=SC2086 # a list of words
 is "$(export_to -f jason "$trace") $(head -n 1 "$scratch/err")" \
     "2 tidemark export: --format: \"jason\" is none of $(echo $formats | tr ' ' '|'); did you mean \"jsonl\"?" \
     'a format that is none'
