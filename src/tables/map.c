@@ -7,7 +7,7 @@
 
 #include "src/tables/map.h"
 
-#define MAP_FIRST 64
+#define MAP_FIRST_BITS 6
 
 /* 2^64 / golden ratio (Knuth, TAOCP vol. 3, 6.4): spreads evenly spaced ids far apart. */
 #define MAP_KEY UINT64_C(0x9e3779b97f4a7c15)
@@ -34,11 +34,12 @@ tidei_map_draw_key(struct tidei_map *map)
 bool
 tidei_map_grow(struct tidei_map *map)
 {
-    size_t size = map->entries == NULL ? MAP_FIRST : 2 * (map->mask + 1);
+    size_t size = map->entries == NULL ? (size_t)1 << MAP_FIRST_BITS : 2 * (map->mask + 1);
     struct tidei_map larger = { .entries = calloc(size, sizeof(*larger.entries)), .mask = size - 1 };
 
     if (larger.entries == NULL)
         return false;
+    larger.shift = map->entries == NULL ? 64 - MAP_FIRST_BITS : map->shift - 1;
     larger.key = map->key != 0 ? map->key : MAP_KEY;
     for (size_t i = 0; map->entries != NULL && i <= map->mask; i++) {
         const struct tidei_map_entry *entry = &map->entries[i];

@@ -23,7 +23,8 @@ struct tidei_map {
     struct tidei_map_entry *entries; /* owns; mask + 1 entries, a power of two */
     size_t mask;
     size_t count;
-    uint64_t key; /* of the hash; odd */
+    uint64_t key;   /* of the hash; odd */
+    unsigned shift; /* 64 less the number of the mask's bits */
 };
 
 #define TIDEI_MAP_NONE SIZE_MAX
@@ -42,15 +43,13 @@ bool tidei_map_grow(struct tidei_map *map);
 void tidei_map_remove(struct tidei_map *map, size_t index);
 
 /*
- * The hash uses both halves of the product: for ids that are multiples of a large power of two, the low bits of the low
- * half are all equal.
+ * Fibonacci hashing: the high bits of a product depend on every bit of the id, also where ids are multiples of a large
+ * power of two. With the key that is not drawn, addresses at even distances, as allocators give them, hardly collide.
  */
 static inline size_t
 tidei_map_home(const struct tidei_map *map, uint64_t id, uint16_t layer)
 {
-    unsigned __int128 product = (unsigned __int128)(id ^ (uint64_t)layer << 48) * map->key;
-
-    return (size_t)((uint64_t)(product >> 64) ^ (uint64_t)product) & map->mask;
+    return (size_t)(((id ^ (uint64_t)layer << 48) * map->key) >> map->shift);
 }
 
 /* Add an entry, even if the key already has one. False without host memory. */
