@@ -12,6 +12,13 @@
 #define SAMPLER_PERIOD_NS 1000000u
 #define SAMPLER_MOST      65536u /* between two transactions */
 
+/*
+ * The first room of a list, made in the midst of a transaction: 8 KiB, more than malloc keeps of freed blocks for the
+ * next request. A smaller list lay behind SQLite's pages in the writer's arena, and kept up to 8 MiB of them from being
+ * returned to the system.
+ */
+#define SAMPLER_FIRST 256
+
 struct sampler_watch {
     struct tide_resource *resource; /* borrowed */
     uint32_t layer_id;
@@ -67,7 +74,8 @@ sampler_ask(struct tidei_sampler *sampler, struct sampler_watch *watch, uint64_t
         return;
     if (used == watch->used_bytes && reserved == watch->reserved_bytes)
         return;
-    if (list->count == SAMPLER_MOST || !tidei_grow(&list->items, &list->capacity, list->count, 1))
+    if (list->count == SAMPLER_MOST ||
+        !tidei_grow(&list->items, &list->capacity, list->count, list->capacity == 0 ? SAMPLER_FIRST : 1))
         return;
     watch->used_bytes = used;
     watch->reserved_bytes = reserved;
