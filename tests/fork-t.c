@@ -6,8 +6,8 @@
 #include "src/sync/fork.h"
 #include "tap.h"
 
-/* What has run, in order: the letter of what, and that of the place. */
-static char ran[2 * 2 * TIDEI_FORK_PLACES + 1];
+/* Which hooks ran, in order: for each the letter of its kind and the letter of its place. Room for a fork in a child. */
+static char ran[2 * 2 * 2 * TIDEI_FORK_PLACES + 1];
 
 static void
 note(char what, int place)
