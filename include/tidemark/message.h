@@ -20,8 +20,8 @@ extern "C" {
  * The words for the calling thread's last failure: subject, fact and numbers, such as
  * "limit: 64 MiB request exceeds 1 GiB limit (1008 MiB in use)". "" before the first failure; never NULL.
  *
- * Borrowed: valid until the next call on this thread that fails. Thread safety: any thread; each thread has its own
- * text. Since 0.1.
+ * Borrowed: valid until the next call on this thread that fails, and no longer than the thread.
+ * Thread safety: any thread; each thread has its own text. Since 0.1.
  */
 TIDE_EXPORT const char *tide_error_text(void);
 
