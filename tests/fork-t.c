@@ -6,7 +6,9 @@
 #include "src/sync/fork.h"
 #include "tap.h"
 
-/* Which hooks ran, in order: for each the letter of its kind and the letter of its place. Room for a fork in a child. */
+/*
+ * Which hooks ran, in order: for each the letter of its kind and the letter of its place. Room for a fork in a child.
+ */
 static char ran[2 * 2 * 2 * TIDEI_FORK_PLACES + 1];
 
 static void
