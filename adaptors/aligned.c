@@ -180,24 +180,15 @@ aligned_fini(struct tide_resource *self)
 }
 
 static const struct tidei_argument aligned_arguments[] = {
-    { .key = "alignment",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .positional = true,
-      .power_of_two = true,
-      .most = TIDE_ALIGNED_MOST,
-      .expected = "a power of two up to 1TiB, such as 2MiB",
-      TIDEI_FIELD(struct tide_aligned_options, alignment_bytes) },
-    { .key = "above",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .least = 1,
-      .expected = "a size such as 1MiB",
-      TIDEI_FIELD(struct tide_aligned_options, above_bytes) },
+    TIDEI_ARGUMENT("alignment", SIZE, struct tide_aligned_options, alignment_bytes,
+                   "a power of two up to 1TiB, such as 2MiB", .positional = true, .power_of_two = true,
+                   .most = TIDE_ALIGNED_MOST),
+    TIDEI_ARGUMENT("above", SIZE, struct tide_aligned_options, above_bytes, "a size such as 1MiB", .least = 1),
 };
 
 const struct tidei_kind tidei_aligned_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "aligned",
+        TIDEI_KIND_OPS("aligned"),
         .allocate = aligned_allocate,
         .deallocate = aligned_deallocate,
         .order = tide_pass_order,
@@ -205,10 +196,8 @@ const struct tidei_kind tidei_aligned_kind = {
         .query = aligned_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = aligned_arguments,
-    .argument_count = TIDEI_COUNT_OF(aligned_arguments),
+    TIDEI_KIND_ARGUMENTS(aligned_arguments),
     .options_size = sizeof(struct tide_aligned_options),
     TIDEI_KIND_STRUCT(struct aligned),
     .check = aligned_check,

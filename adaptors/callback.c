@@ -182,8 +182,7 @@ callback_init(struct tide_resource *self, size_t *fault)
 /* Not in the table of kinds: an application's functions have no stack text. */
 static const struct tidei_kind callback_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "callback",
+        TIDEI_KIND_OPS("callback"),
         .allocate = callback_allocate,
         .deallocate = callback_deallocate,
         .order = callback_order,
@@ -191,7 +190,6 @@ static const struct tidei_kind callback_kind = {
         .query = callback_query,
         .describe = tide_pass_describe,
         .upstream_at = tide_base_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
     .is_base = true,
     .options_size = offsetof(struct tide_callback_options, reserved),

@@ -299,27 +299,15 @@ guard_init(struct tide_resource *self, size_t *fault)
 }
 
 static const struct tidei_argument guard_arguments[] = {
-    { .key = "canary",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .power_of_two = true,
-      .least = 16,
-      .most = UINT64_C(1) << 20,
-      .default_value = 256,
-      .expected = "a power of two from 16 to 1MiB",
-      TIDEI_FIELD(struct tide_guard_options, canary_bytes) },
-    { .key = "hold",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .most = UINT64_C(1) << 50,
-      .default_value = UINT64_C(16) << 20,
-      .zero_value = TIDE_NONE,
-      .expected = "a size such as 1GiB",
-      TIDEI_FIELD(struct tide_guard_options, hold_bytes) },
+    TIDEI_ARGUMENT("canary", SIZE, struct tide_guard_options, canary_bytes, "a power of two from 16 to 1MiB",
+                   .power_of_two = true, .least = 16, .most = UINT64_C(1) << 20, .default_value = 256),
+    TIDEI_ARGUMENT("hold", SIZE, struct tide_guard_options, hold_bytes, "a size such as 1GiB",
+                   .most = UINT64_C(1) << 50, .default_value = UINT64_C(16) << 20, .zero_value = TIDE_NONE),
 };
 
 const struct tidei_kind tidei_guard_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "guard",
+        TIDEI_KIND_OPS("guard"),
         .allocate = guard_allocate,
         .deallocate = guard_deallocate,
         .order = tide_pass_order,
@@ -327,10 +315,8 @@ const struct tidei_kind tidei_guard_kind = {
         .query = guard_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = guard_arguments,
-    .argument_count = TIDEI_COUNT_OF(guard_arguments),
+    TIDEI_KIND_ARGUMENTS(guard_arguments),
     .options_size = sizeof(struct tide_guard_options),
     TIDEI_KIND_STRUCT(struct guard),
     .init = guard_init,
@@ -378,8 +364,8 @@ tide_guard_check(struct tide_resource *resource, uint64_t *damaged)
 
     if (damaged != NULL)
         *damaged = 0;
-    if (resource == NULL || resource->ops != &tidei_guard_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "guard: not a guard resource");
+    if (tidei_kind_check(&tidei_guard_kind, resource) != TIDE_OK)
+        return TIDE_EINVAL;
     buffer = tidei_canaries_buffer();
     if (buffer == NULL)
         return TIDE_ENOMEM;

@@ -217,8 +217,7 @@ static const struct tidei_argument statistics_arguments[] = {
 
 const struct tidei_kind tidei_statistics_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "statistics",
+        TIDEI_KIND_OPS("statistics"),
         .allocate = statistics_allocate,
         .deallocate = statistics_deallocate,
         .order = tide_pass_order,
@@ -226,10 +225,8 @@ const struct tidei_kind tidei_statistics_kind = {
         .query = tide_pass_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = statistics_arguments,
-    .argument_count = TIDEI_COUNT_OF(statistics_arguments),
+    TIDEI_KIND_ARGUMENTS(statistics_arguments),
     .options_size = offsetof(struct tide_statistics_options, reserved),
     TIDEI_KIND_STRUCT(struct statistics),
     .init = statistics_init,
@@ -243,47 +240,40 @@ tide_statistics_create(struct tide_resource *upstream, const struct tide_statist
     return tidei_kind_create(&tidei_statistics_kind, upstream, options, out);
 }
 
-/* NULL, with the error text set, where `resource` is something else. */
-static struct statistics *
-statistics_of(struct tide_resource *resource)
-{
-    if (resource != NULL && resource->ops == &tidei_statistics_kind.ops)
-        return (struct statistics *)resource;
-    tide_error_set(TIDE_EINVAL, "statistics: not a statistics resource");
-    return NULL;
-}
-
 enum tide_status
 tide_statistics_read(struct tide_resource *resource, struct tide_statistics_figures *out)
 {
-    enum tide_status status = tidei_figures_clear("statistics", out);
-    struct statistics *statistics = statistics_of(resource);
+    enum tide_status status = tidei_kind_check_figures(&tidei_statistics_kind, resource, out);
     struct tide_statistics_figures figures;
     struct tidei_ledger_figures counted;
 
     if (status != TIDE_OK)
         return status;
-    if (statistics == NULL)
-        return TIDE_EINVAL;
-    tidei_ledger_read(&statistics->ledger, &counted);
+    tidei_ledger_read(&((struct statistics *)resource)->ledger, &counted);
     statistics_from_ledger(&counted, &figures);
     tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
+}
+
+/* `out` may be NULL. */
+static enum tide_status
+statistics_check(struct tide_resource *resource, struct tide_statistics_figures *out)
+{
+    return out != NULL ? tidei_kind_check_figures(&tidei_statistics_kind, resource, out)
+                       : tidei_kind_check(&tidei_statistics_kind, resource);
 }
 
 enum tide_status
 tide_statistics_push(struct tide_resource *resource, struct tide_statistics_figures *out)
 {
     static const struct tide_statistics_figures zeros = { TIDE_FIGURES(zeros) };
-    enum tide_status status = out != NULL ? tidei_figures_clear("statistics", out) : TIDE_OK;
-    struct statistics *statistics = statistics_of(resource);
+    enum tide_status status = statistics_check(resource, out);
+    struct statistics *statistics = (struct statistics *)resource;
     struct tide_statistics_figures figures;
     struct level *level;
 
     if (status != TIDE_OK)
         return status;
-    if (statistics == NULL)
-        return TIDE_EINVAL;
     level = malloc(sizeof(*level));
     if (level == NULL)
         return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for %zu B", sizeof(*level));
@@ -302,15 +292,13 @@ tide_statistics_push(struct tide_resource *resource, struct tide_statistics_figu
 enum tide_status
 tide_statistics_pop(struct tide_resource *resource, struct tide_statistics_figures *out)
 {
-    enum tide_status status = out != NULL ? tidei_figures_clear("statistics", out) : TIDE_OK;
-    struct statistics *statistics = statistics_of(resource);
+    enum tide_status status = statistics_check(resource, out);
+    struct statistics *statistics = (struct statistics *)resource;
     struct tide_statistics_figures inner, figures;
     struct level *level;
 
     if (status != TIDE_OK)
         return status;
-    if (statistics == NULL)
-        return TIDE_EINVAL;
     statistics_begin(statistics, &inner);
     figures = inner;
     level = statistics->outer;
@@ -333,9 +321,9 @@ tide_statistics_pop(struct tide_resource *resource, struct tide_statistics_figur
 enum tide_status
 tide_statistics_report(struct tide_resource *resource, tide_statistics_function function, void *context)
 {
-    struct statistics *statistics = statistics_of(resource);
+    struct statistics *statistics = (struct statistics *)resource;
 
-    if (statistics == NULL)
+    if (tidei_kind_check(&tidei_statistics_kind, resource) != TIDE_OK)
         return TIDE_EINVAL;
     if (function == NULL)
         return tide_error_set(TIDE_EINVAL, "statistics: no function to report to");
