@@ -34,8 +34,7 @@ libtidemark_la_SOURCES += adaptors/fixed/fixed.c
 pkginclude_HEADERS += include/tidemark/fixed.h
 kinds += fixed
 
-libtidemark_la_SOURCES += adaptors/guard/canaries.c adaptors/guard/canaries.h adaptors/guard/guard.c \
-	adaptors/guard/watched-blocks.c adaptors/guard/watched-blocks.h
+libtidemark_la_SOURCES += adaptors/guard/guard.c adaptors/guard/watched-blocks.c adaptors/guard/watched-blocks.h
 pkginclude_HEADERS += include/tidemark/guard.h
 kinds += guard
 
