@@ -95,12 +95,6 @@ import_layers(struct import *import, const char *kinds, const char *config, int6
     return status;
 }
 
-int64_t
-import_base_id(const struct import *import)
-{
-    return import->layer_ids;
-}
-
 void
 import_time(struct import *import, bool known, int64_t ns)
 {
@@ -111,20 +105,26 @@ import_time(struct import *import, bool known, int64_t ns)
     import->last_ns = import->last_ns >= import->latest_ns ? import->last_ns + 1 : import->latest_ns;
 }
 
+/* The id of what is new in a map. 0: a message was printed. */
+static int64_t
+import_new_id(struct id_map *map, uint64_t key, int64_t *last_id)
+{
+    if (*last_id < UINT32_MAX && id_map_add(map, key, (uint32_t)*last_id + 1))
+        return ++*last_id;
+    import_no_memory();
+    return 0;
+}
+
 int64_t
-import_thread(struct import *import, uint64_t thread, const char *name)
+import_thread(struct import *import, uint64_t thread)
 {
     const uint32_t *known = id_map_find(&import->threads, thread);
-    uint32_t id = (uint32_t)import->threads.count + 1;
+    int64_t id = known != NULL ? *known : import_new_id(&import->threads, thread, &import->thread_ids);
 
-    if (known != NULL)
-        return *known;
-    if (id == 0 || !id_map_add(&import->threads, thread, id)) {
-        import_no_memory();
-        return 0;
-    }
-    return trace_writer_row(&import->writer, thread, TIDEI_NUMBER(id), TIDEI_NUMBER(thread),
-                            TIDEI_TEXT(name != NULL ? name : "")) == COMMAND_FINE
+    if (known != NULL || id == 0)
+        return id;
+    return trace_writer_row(&import->writer, thread, TIDEI_NUMBER(id), TIDEI_NUMBER(thread), TIDEI_TEXT("")) ==
+                   COMMAND_FINE
                ? id
                : 0;
 }
@@ -133,18 +133,14 @@ static int64_t
 import_stream(struct import *import, struct import_layer *layer, uint64_t handle)
 {
     const uint32_t *known = id_map_find(&layer->streams, handle);
-    int status;
+    int64_t id = known != NULL ? *known : import_new_id(&layer->streams, handle, &import->stream_ids);
 
-    if (known != NULL)
-        return *known;
-    if (import->stream_ids == UINT32_MAX || !id_map_add(&layer->streams, handle, (uint32_t)import->stream_ids + 1)) {
-        import_no_memory();
-        return 0;
-    }
-    import->stream_ids++;
-    status = trace_writer_row(&import->writer, stream, TIDEI_NUMBER(import->stream_ids), TIDEI_NUMBER(handle),
-                              TIDEI_NUMBER_IF(layer->device >= 0, layer->device));
-    return status == COMMAND_FINE ? import->stream_ids : 0;
+    if (known != NULL || id == 0)
+        return id;
+    return trace_writer_row(&import->writer, stream, TIDEI_NUMBER(id), TIDEI_NUMBER(handle),
+                            TIDEI_NUMBER_IF(layer->device >= 0, layer->device)) == COMMAND_FINE
+               ? id
+               : 0;
 }
 
 int64_t
@@ -157,14 +153,16 @@ import_tag(struct import *import, int64_t parent, const char *name)
                : 0;
 }
 
-/* A row for an allocation that happens now; false after a message. */
+/* A row for an allocation that happens now. False after a message. */
 static bool
 import_new_life(struct import *import, const struct import_event *event, struct trace_writer_life *life)
 {
     struct import_layer *layer = &import->layers[event->layer];
 
+    import->events++;
+    import->allocation_id = ++import->allocation_ids;
     *life = (struct trace_writer_life){
-        .allocation_id = ++import->allocation_ids,
+        .allocation_id = import->allocation_id,
         .layer_id = layer->layer_id,
         .address = event->address,
         .size = event->size,
@@ -172,7 +170,7 @@ import_new_life(struct import *import, const struct import_event *event, struct 
         .tag_id = event->tag_id,
         .alloc_ns = import->last_ns,
         .alloc_duration_ns = event->duration_ns,
-        .alloc_thread_id = import_thread(import, event->thread, NULL),
+        .alloc_thread_id = import_thread(import, event->thread),
         .alloc_stream_id = import_stream(import, layer, event->stream),
     };
     return life->alloc_thread_id != 0 && life->alloc_stream_id != 0;
@@ -208,22 +206,19 @@ import_let_go(struct import *import, uint32_t slot)
 }
 
 int
-import_alloc(struct import *import, const struct import_event *event, int64_t *allocation_id)
+import_alloc(struct import *import, const struct import_event *event)
 {
     struct trace_writer_life life;
     uint32_t slot, earlier;
 
-    if (allocation_id != NULL)
-        *allocation_id = 0;
-    import->events++;
     if (event->size > INT64_MAX) {
+        import->allocation_id = 0;
+        import->events++;
         import->unreadable++;
         return COMMAND_FINE;
     }
     if (!import_new_life(import, event, &life))
         return COMMAND_WRONG;
-    if (allocation_id != NULL)
-        *allocation_id = life.allocation_id;
     slot = import_keep(import, &life);
     if (slot == UINT32_MAX ||
         !tidei_lives_replace(&import->live, event->address, (uint16_t)event->layer, slot + 1, &earlier))
@@ -236,15 +231,12 @@ import_alloc(struct import *import, const struct import_event *event, int64_t *a
 }
 
 int
-import_failure(struct import *import, const struct import_event *event, int64_t *allocation_id)
+import_failure(struct import *import, const struct import_event *event)
 {
     struct trace_writer_life life;
 
-    import->events++;
     if (!import_new_life(import, event, &life))
         return COMMAND_WRONG;
-    if (allocation_id != NULL)
-        *allocation_id = life.allocation_id;
     life.status = TIDE_ECAPACITY;
     life.address = 0;
     return trace_writer_life(&import->writer, &life);
@@ -273,18 +265,17 @@ import_mismatch(struct import *import, const struct import_event *event, int64_t
 }
 
 int
-import_free(struct import *import, const struct import_event *event, int64_t *allocation_id)
+import_free(struct import *import, const struct import_event *event)
 {
     struct import_layer *layer = &import->layers[event->layer];
-    int64_t thread_id = import_thread(import, event->thread, NULL);
+    int64_t thread_id = import_thread(import, event->thread);
     int64_t stream_id = import_stream(import, layer, event->stream);
     struct trace_writer_life *life;
     uint32_t number;
     int status = COMMAND_FINE;
 
-    if (allocation_id != NULL)
-        *allocation_id = 0;
     import->events++;
+    import->allocation_id = 0;
     if (thread_id == 0 || stream_id == 0)
         return COMMAND_WRONG;
     number = tidei_lives_take(&import->live, event->address, (uint16_t)event->layer, NULL, NULL);
@@ -298,8 +289,7 @@ import_free(struct import *import, const struct import_event *event, int64_t *al
     life->free_duration_ns = event->duration_ns;
     life->free_thread_id = thread_id;
     life->free_stream_id = stream_id;
-    if (allocation_id != NULL)
-        *allocation_id = life->allocation_id;
+    import->allocation_id = life->allocation_id;
     return status == COMMAND_FINE ? import_let_go(import, number - 1) : status;
 }
 
@@ -322,56 +312,71 @@ import_write_live(struct import *import)
     return status;
 }
 
-/* A count of what the trace lacks, which is also said. */
+/* Say what was skipped or guessed, and write what the trace lacks into the table `loss`. */
 static int
-import_write_loss(struct import *import, const char *reason, uint64_t count, const char *words)
+import_write_losses(struct import *import)
 {
-    if (count == 0)
-        return COMMAND_FINE;
-    fprintf(stderr, "tidemark import: %" PRIu64 " %s\n", count, words);
-    return trace_writer_row(&import->writer, loss, TIDEI_NULL, TIDEI_TEXT(reason), TIDEI_NUMBER(count));
-}
+    const struct {
+        uint64_t count;
+        const char *reason; /* in the table; NULL: the trace lacks nothing for it */
+        const char *words;
+    } losses[] = {
+        { import->replaced, "missing free",
+          "addresses were allocated again while they were live: their frees are missing, and what had them before "
+          "stays live" },
+        { import->unreadable, "unreadable record", "records could not be read" },
+        { import->cut_off, "input cut off", "input that ends in the middle" },
+        { import->unmatched, NULL, "frees of what was not live are in the table unmatched_free" },
+        { import->mismatched, NULL, "frees named another size than their allocation, and are marks" },
+        { import->guessed, NULL, "times were missing, unreadable or went back: they are those of the events before" },
+    };
+    int status = COMMAND_FINE;
 
-static void
-import_say(uint64_t count, const char *words)
-{
-    if (count > 0)
-        fprintf(stderr, "tidemark import: %" PRIu64 " %s\n", count, words);
+    for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {
+        if (losses[i].count == 0)
+            continue;
+        fprintf(stderr, "tidemark import: %" PRIu64 " %s\n", losses[i].count, losses[i].words);
+        if (losses[i].reason != NULL && status == COMMAND_FINE)
+            status = trace_writer_row(&import->writer, loss, TIDEI_NULL, TIDEI_TEXT(losses[i].reason),
+                                      TIDEI_NUMBER(losses[i].count));
+    }
+    return status;
 }
 
 static int
 import_write_meta(struct import *import, const char *from, const char *source, uint64_t start_unix_ns)
 {
-    struct trace_writer *writer = &import->writer;
-    const struct {
-        const char *key;
-        int64_t value;
-    } numbers[] = {
-        { "format_version", TIDEI_TRACE_FORMAT },
-        { "start_unix_ns", (int64_t)start_unix_ns },
-        { "complete", 1 },
-        { "pid", 0 },
-        { "end_ns", import->last_ns > 0 ? import->last_ns : 0 },
-        { "import_events", (int64_t)import->events },
-        { "import_guessed_times", (int64_t)import->guessed },
-    };
-    const struct {
-        const char *key;
-        const char *value;
-    } texts[] = {
-        { "hostname", "" },      { "command", "" },       { "devices", "" },         { "stack", "" },
-        { "clock", "imported" }, { "ended", "imported" }, { "import_format", from }, { "import_source", source },
-    };
     char versions[128];
+    const struct {
+        const char *key;
+        const char *text; /* NULL: a number */
+        int64_t number;
+    } rows[] = {
+        { "format_version", NULL, TIDEI_TRACE_FORMAT },
+        { "start_unix_ns", NULL, (int64_t)start_unix_ns },
+        { "complete", NULL, 1 },
+        { "pid", NULL, 0 },
+        { "end_ns", NULL, import->last_ns > 0 ? import->last_ns : 0 },
+        { "import_events", NULL, (int64_t)import->events },
+        { "import_guessed_times", NULL, (int64_t)import->guessed },
+        { "hostname", "", 0 },
+        { "command", "", 0 },
+        { "devices", "", 0 },
+        { "stack", "", 0 },
+        { "clock", "imported", 0 },
+        { "ended", "imported", 0 },
+        { "import_format", from, 0 },
+        { "import_source", source, 0 },
+        { "versions", versions, 0 },
+    };
     int status = COMMAND_FINE;
 
     snprintf(versions, sizeof(versions), "tidemark %s, sqlite %s", tide_version(), sqlite3_libversion());
-    for (size_t i = 0; status == COMMAND_FINE && i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        status = trace_writer_row(writer, meta, TIDEI_TEXT(numbers[i].key), TIDEI_NUMBER(numbers[i].value));
-    for (size_t i = 0; status == COMMAND_FINE && i < sizeof(texts) / sizeof(texts[0]); i++)
-        status = trace_writer_row(writer, meta, TIDEI_TEXT(texts[i].key), TIDEI_TEXT(texts[i].value));
-    if (status == COMMAND_FINE)
-        status = trace_writer_row(writer, meta, TIDEI_TEXT("versions"), TIDEI_TEXT(versions));
+    for (size_t i = 0; status == COMMAND_FINE && i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct tidei_value number = TIDEI_NUMBER(rows[i].number), text = TIDEI_TEXT(rows[i].text);
+
+        status = trace_writer_row(&import->writer, meta, TIDEI_TEXT(rows[i].key), rows[i].text != NULL ? text : number);
+    }
     return status;
 }
 
@@ -382,18 +387,9 @@ import_finish(struct import *import, const char *from, const char *source, uint6
     int status = import_write_live(import);
 
     if (status == COMMAND_FINE)
-        status = import_write_loss(import, "missing free", import->replaced,
-                                   "addresses were allocated again while they were live: their frees are missing, and "
-                                   "what had them before stays live");
-    if (status == COMMAND_FINE)
-        status = import_write_loss(import, "unreadable record", import->unreadable, "records could not be read");
-    if (status == COMMAND_FINE)
-        status = import_write_loss(import, "input cut off", import->cut_off, "input that ends in the middle");
+        status = import_write_losses(import);
     if (status == COMMAND_FINE)
         status = import_write_meta(import, from, source, start_unix_ns);
-    import_say(import->unmatched, "frees of what was not live are in the table unmatched_free");
-    import_say(import->mismatched, "frees named another size than their allocation, and are marks");
-    import_say(import->guessed, "times were missing, unreadable or went back: they are those of the events before");
     if (status == COMMAND_FINE)
         status = trace_writer_finish(&import->writer);
     else

@@ -41,7 +41,7 @@ struct import {
     struct trace_writer writer;
     struct import_layer *layers; /* owns; IMPORT_LAYERS_MAX of them */
     unsigned layer_count;
-    int64_t layer_ids;               /* rows of `layer` so far */
+    int64_t layer_ids;               /* rows of `layer` so far; the last is the base of the stack added last */
     struct tidei_lives live;         /* owns; slots of `lives` + 1, by address and number of the layer */
     struct trace_writer_life *lives; /* owns; of what is live; by slot */
     size_t slot_count;
@@ -50,18 +50,20 @@ struct import {
     size_t free_count;
     size_t free_capacity;
     struct id_map threads; /* owns; ids by the input's */
+    int64_t thread_ids;
     int64_t stream_ids;
     int64_t tag_ids;
     int64_t allocation_ids;
-    int64_t last_ns;     /* of the last event */
-    int64_t latest_ns;   /* the latest time that the input named */
-    uint64_t events;     /* in all */
-    uint64_t guessed;    /* times that were missing, unreadable or went back */
-    uint64_t unmatched;  /* frees of addresses that were not live */
-    uint64_t replaced;   /* allocations at a live address: the free before is missing */
-    uint64_t mismatched; /* frees that named another size */
-    uint64_t unreadable; /* invalid records */
-    uint64_t cut_off;    /* 1: the input ends in the middle */
+    int64_t allocation_id; /* of the last event; 0: none */
+    int64_t last_ns;       /* of the last event */
+    int64_t latest_ns;     /* the latest time that the input named */
+    uint64_t events;       /* in all */
+    uint64_t guessed;      /* times that were missing, unreadable or went back */
+    uint64_t unmatched;    /* frees of addresses that were not live */
+    uint64_t replaced;     /* allocations at a live address: the free before is missing */
+    uint64_t mismatched;   /* frees that named another size */
+    uint64_t unreadable;   /* invalid records */
+    uint64_t cut_off;      /* 1: the input ends in the middle */
 };
 
 /* The formats, in the order of --help. The first is used if no format recognises the input. */
@@ -93,9 +95,6 @@ int import_begin(struct import *import, const char *path, bool overwrite);
 int import_layers(struct import *import, const char *kinds, const char *config, int64_t device, uint64_t alignment,
                   unsigned *first);
 
-/* The row of `layer` that the base of the stack added last has. */
-int64_t import_base_id(const struct import *import);
-
 /*
  * Set the time of all events added until the next call. It is at least 1 ns after the previous event, so that the trace
  * keeps the input's order (a trace puts allocations before frees of the same time). A time that is not `known` is
@@ -103,22 +102,16 @@ int64_t import_base_id(const struct import *import);
  */
 void import_time(struct import *import, bool known, int64_t ns);
 
-/*
- * Add an allocation, one that failed, or a free. *allocation_id (may be NULL): of the allocation; 0 where there is
- * none.
- */
-int import_alloc(struct import *import, const struct import_event *event, int64_t *allocation_id);
-int import_failure(struct import *import, const struct import_event *event, int64_t *allocation_id);
-int import_free(struct import *import, const struct import_event *event, int64_t *allocation_id);
+/* Add an allocation, one that failed, or a free, and set allocation_id. COMMAND_FINE, or COMMAND_WRONG. */
+int import_alloc(struct import *import, const struct import_event *event);
+int import_failure(struct import *import, const struct import_event *event);
+int import_free(struct import *import, const struct import_event *event);
 
 /* Whether the address is live on the layer. */
 bool import_is_live(const struct import *import, unsigned layer, uint64_t address);
 
-/*
- * The trace's id of a thread of the input; name it where the first call for it names it (NULL: ""). 0: a message was
- * printed.
- */
-int64_t import_thread(struct import *import, uint64_t thread, const char *name);
+/* The trace's id of a thread of the input. 0: a message was printed. */
+int64_t import_thread(struct import *import, uint64_t thread);
 
 /* A tag below `parent` (0: none). 0: a message was printed. */
 int64_t import_tag(struct import *import, int64_t parent, const char *name);

@@ -71,6 +71,16 @@ struct torch {
     int64_t first_us;
 };
 
+static struct torch_before
+torch_before(const struct pytorch_item *item, bool is_segment)
+{
+    return (struct torch_before){ .device = item->device,
+                                  .is_segment = is_segment,
+                                  .address = item->address,
+                                  .size = item->size,
+                                  .stream = item->stream };
+}
+
 static int
 torch_no_memory(const struct torch *torch)
 {
@@ -154,22 +164,36 @@ torch_add_gaps(struct torch *torch, const struct torch_before *item, const struc
     return status;
 }
 
-/* Take a range out of what is mapped; what sticks out of it on either side stays. */
+/* The rest of a mapping on either side of a range that is unmapped; returns how many there are. */
+static size_t
+torch_rest(struct range mapped, struct range cut, struct range rest[2])
+{
+    size_t count = 0;
+
+    if (mapped.begin < cut.begin)
+        rest[count++] = (struct range){ mapped.begin, cut.begin };
+    if (mapped.end > cut.end)
+        rest[count++] = (struct range){ cut.end, mapped.end };
+    return count;
+}
+
+/* Unmap a range. False: no memory. */
 static bool
 torch_cut(struct range_set *segments, struct range cut)
 {
     const struct range *found;
+    bool added = true;
 
-    while ((found = range_set_first(segments, cut)) != NULL) {
+    while (added && (found = range_set_first(segments, cut)) != NULL) {
         struct range mapped = *found;
+        struct range rest[2];
+        size_t count = torch_rest(mapped, cut, rest);
 
         range_set_remove(segments, mapped);
-        if (mapped.begin < cut.begin && !range_set_add(segments, (struct range){ mapped.begin, cut.begin }))
-            return false;
-        if (mapped.end > cut.end && !range_set_add(segments, (struct range){ cut.end, mapped.end }))
-            return false;
+        for (size_t i = 0; added && i < count; i++)
+            added = range_set_add(segments, rest[i]);
     }
-    return true;
+    return added;
 }
 
 /* The first reading: an event of a segment. */
@@ -177,9 +201,7 @@ static int
 torch_survey_segment(struct torch *torch, struct torch_device *device, const struct pytorch_item *item)
 {
     struct range range = torch_range(item->address, item->size);
-    struct torch_before before = {
-        .device = item->device, .is_segment = true, .address = item->address, .size = item->size, .stream = item->stream
-    };
+    struct torch_before before = torch_before(item, true);
     int status = COMMAND_FINE;
 
     if (range.begin == range.end)
@@ -197,9 +219,7 @@ torch_survey_segment(struct torch *torch, struct torch_device *device, const str
 static int
 torch_survey_alloc(struct torch *torch, struct torch_device *device, const struct pytorch_item *item)
 {
-    struct torch_before before = {
-        .device = item->device, .address = item->address, .size = item->size, .stream = item->stream
-    };
+    struct torch_before before = torch_before(item, false);
     bool was_live, was_freed;
     uint32_t ignored;
 
@@ -238,11 +258,7 @@ static int
 torch_survey_item(struct torch *torch, const struct pytorch_item *item)
 {
     struct torch_device *device = torch_device(torch, item->device);
-    struct torch_before at_end = { .device = item->device,
-                                   .is_segment = item->kind == PYTORCH_SEGMENT,
-                                   .address = item->address,
-                                   .size = item->size,
-                                   .stream = item->stream };
+    struct torch_before at_end = torch_before(item, item->kind == PYTORCH_SEGMENT);
 
     if (device == NULL) {
         torch->import->unreadable++;
@@ -330,10 +346,10 @@ torch_alloc(struct torch *torch, const struct torch_before *item)
 
     if (item->is_segment && item->size > 0 && !range_set_add(&device->segments, torch_range(item->address, item->size)))
         return torch_no_memory(torch);
-    return import_alloc(torch->import, &event, NULL);
+    return import_alloc(torch->import, &event);
 }
 
-/* Unmap a range: each mapping in it ends, and what sticks out of the range goes on as one of its own. */
+/* Unmap a range at a time: each mapping in it ends, and the rest of it on either side is a new mapping. */
 static int
 torch_unmap(struct torch *torch, const struct pytorch_item *item, int64_t ns)
 {
@@ -344,23 +360,23 @@ torch_unmap(struct torch *torch, const struct pytorch_item *item, int64_t ns)
 
     while (status == COMMAND_FINE && (found = range_set_first(&device->segments, cut)) != NULL) {
         struct range mapped = *found;
+        struct range rest[2];
+        size_t count = torch_rest(mapped, cut, rest);
         struct import_event event = { .layer = device->layer + 1,
                                       .address = mapped.begin,
                                       .stream = item->stream,
                                       .size = mapped.end - mapped.begin };
-        struct torch_before left = { .device = item->device, .is_segment = true, .stream = item->stream };
 
         range_set_remove(&device->segments, mapped);
         import_time(torch->import, true, ns);
-        status = import_free(torch->import, &event, NULL);
-        for (int side = 0; side < 2 && status == COMMAND_FINE; side++) {
-            left.address = side == 0 ? mapped.begin : cut.end;
-            left.size = side == 0 ? (cut.begin > mapped.begin ? cut.begin - mapped.begin : 0)
-                                  : (mapped.end > cut.end ? mapped.end - cut.end : 0);
-            if (left.size > 0) {
-                import_time(torch->import, true, ns);
-                status = torch_alloc(torch, &left);
-            }
+        status = import_free(torch->import, &event);
+        for (size_t i = 0; i < count && status == COMMAND_FINE; i++) {
+            struct torch_before left = torch_before(item, true);
+
+            left.address = rest[i].begin;
+            left.size = rest[i].end - rest[i].begin;
+            import_time(torch->import, true, ns);
+            status = torch_alloc(torch, &left);
         }
     }
     return status;
@@ -398,15 +414,15 @@ torch_request(struct torch *torch, const struct pytorch_item *item)
         if (event.tag_id < 0)
             return COMMAND_WRONG;
         if (item->action == PYTORCH_ALLOC)
-            return import_alloc(torch->import, &event, NULL);
+            return import_alloc(torch->import, &event);
         event.address = 0;
-        status = import_failure(torch->import, &event, NULL);
+        status = import_failure(torch->import, &event);
         return status == COMMAND_FINE ? torch_mark(torch, item) : status;
     case PYTORCH_FREE_REQUESTED:
     case PYTORCH_FREE_COMPLETED:
         /* Sizes of frees are as requested in some versions and rounded in others. */
         event.size = live ? IMPORT_SIZE_UNKNOWN : item->size;
-        return live || item->action == PYTORCH_FREE_REQUESTED ? import_free(torch->import, &event, NULL) : COMMAND_FINE;
+        return live || item->action == PYTORCH_FREE_REQUESTED ? import_free(torch->import, &event) : COMMAND_FINE;
     case PYTORCH_SNAPSHOT:
         return torch_mark(torch, item);
     default:
@@ -428,11 +444,7 @@ torch_event(struct torch *torch, const struct pytorch_item *item)
     if (item->action == PYTORCH_OTHER)
         return COMMAND_FINE;
     if (item->action == PYTORCH_SEGMENT_FREE || item->action == PYTORCH_SEGMENT_ALLOC) {
-        struct torch_before segment = { .device = item->device,
-                                        .is_segment = true,
-                                        .address = item->address,
-                                        .size = item->size,
-                                        .stream = item->stream };
+        struct torch_before segment = torch_before(item, true);
 
         /* What is mapped again without having been unmapped. */
         status = torch_unmap(torch, item, item->has_time ? ns : torch->import->latest_ns);

@@ -1,4 +1,4 @@
-/* Writes a new trace from complete rows. */
+/* Writes a new trace from complete rows, and puts it in its place when it is complete. */
 #include "config.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ static const char *const writer_companions[] = { "-wal", "-journal", "-rings" };
 static int
 writer_failed(const struct trace_writer *writer)
 {
-    fprintf(stderr, "%s: cannot be written: %s\n", writer->path != NULL ? writer->path : "trace",
+    fprintf(stderr, "%s: cannot be written: %s\n", writer->path,
             writer->db != NULL ? sqlite3_errmsg(writer->db) : "no memory");
     return COMMAND_WRONG;
 }
@@ -83,6 +83,7 @@ writer_check(const char *path, bool overwrite)
 static int
 writer_make_file(struct trace_writer *writer, const char *path)
 {
+    int status = COMMAND_FINE;
     int fd;
 
     writer->path = strdup(path);
@@ -91,16 +92,14 @@ writer_make_file(struct trace_writer *writer, const char *path)
         return writer_refused(path, "no memory");
     }
     fd = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        int error = errno;
-
-        fprintf(stderr, "%s: %s\n", writer->temporary, strerror(error));
+    if (fd >= 0) {
+        close(fd);
+    } else {
+        status = writer_refused(writer->temporary, strerror(errno));
         free(writer->temporary);
         writer->temporary = NULL;
-        return COMMAND_WRONG;
     }
-    close(fd);
-    return COMMAND_FINE;
+    return status;
 }
 
 /* Without a journal: what fails is removed as a whole. One transaction, of which SQLite keeps 32 MiB in memory. */
@@ -113,8 +112,8 @@ writer_make_schema(struct trace_writer *writer)
              "PRAGMA page_size = 16384; PRAGMA application_id = %d; PRAGMA journal_mode = OFF;"
              "PRAGMA synchronous = OFF; PRAGMA cache_size = -32768; PRAGMA locking_mode = EXCLUSIVE; BEGIN",
              TIDEI_TRACE_APPLICATION_ID);
-    if (sqlite3_open_v2(writer->temporary != NULL ? writer->temporary : ":memory:", &writer->db,
-                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK ||
+    if (sqlite3_open_v2(writer->temporary, &writer->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+            SQLITE_OK ||
         sqlite3_exec(writer->db, pragmas, NULL, NULL, NULL) != SQLITE_OK ||
         sqlite3_exec(writer->db, tidei_trace_schema, NULL, NULL, NULL) != SQLITE_OK ||
         tidei_inserts_prepare(&writer->inserts, writer->db, false) != SQLITE_OK ||
@@ -126,12 +125,10 @@ writer_make_schema(struct trace_writer *writer)
 int
 trace_writer_open(struct trace_writer *writer, const char *path, bool overwrite)
 {
-    int status = COMMAND_FINE;
+    int status = writer_check(path, overwrite);
 
     *writer = (struct trace_writer){ .overwrite = overwrite };
-    if (path != NULL)
-        status = writer_check(path, overwrite);
-    if (status == COMMAND_FINE && path != NULL)
+    if (status == COMMAND_FINE)
         status = writer_make_file(writer, path);
     if (status == COMMAND_FINE)
         status = writer_make_schema(writer);
@@ -158,25 +155,6 @@ trace_writer_life(struct trace_writer *writer, const struct trace_writer_life *l
         TIDEI_NUMBER_IF(life->freed, life->free_thread_id), TIDEI_NUMBER_IF(life->freed, life->free_stream_id));
 }
 
-static int
-writer_close(struct trace_writer *writer)
-{
-    int code;
-
-    tidei_inserts_finalize(&writer->inserts);
-    code = sqlite3_close(writer->db);
-    writer->db = NULL;
-    return code == SQLITE_OK ? COMMAND_FINE : writer_failed(writer);
-}
-
-static void
-writer_free(struct trace_writer *writer)
-{
-    free(writer->path);
-    free(writer->temporary);
-    writer->path = writer->temporary = NULL;
-}
-
 /* From here on the trace stands at its path. What has come there meanwhile stays where it may not be replaced. */
 static int
 writer_publish(struct trace_writer *writer)
@@ -187,11 +165,11 @@ writer_publish(struct trace_writer *writer)
     /* A file system that cannot promise that no file is replaced. */
     if (failed != 0 && !writer->overwrite && errno == EINVAL && access(writer->path, F_OK) != 0)
         failed = rename(writer->temporary, writer->path);
-    if (failed == 0)
-        return COMMAND_FINE;
-    fprintf(stderr, "%s: %s\n", writer->path, strerror(errno));
-    unlink(writer->temporary);
-    return COMMAND_WRONG;
+    if (failed != 0)
+        return writer_refused(writer->path, strerror(errno));
+    free(writer->temporary);
+    writer->temporary = NULL;
+    return COMMAND_FINE;
 }
 
 int
@@ -199,16 +177,14 @@ trace_writer_finish(struct trace_writer *writer)
 {
     int status = COMMAND_FINE;
 
-    if (sqlite3_exec(writer->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
+    tidei_inserts_finalize(&writer->inserts);
+    if (sqlite3_exec(writer->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK || sqlite3_close(writer->db) != SQLITE_OK)
         status = writer_failed(writer);
-    if (status != COMMAND_FINE) {
-        trace_writer_abandon(writer);
-        return status;
-    }
-    status = writer_close(writer);
-    if (status == COMMAND_FINE && writer->temporary != NULL)
+    else
+        writer->db = NULL;
+    if (status == COMMAND_FINE)
         status = writer_publish(writer);
-    writer_free(writer);
+    trace_writer_abandon(writer);
     return status;
 }
 
@@ -219,6 +195,7 @@ trace_writer_abandon(struct trace_writer *writer)
     sqlite3_close(writer->db);
     if (writer->temporary != NULL)
         unlink(writer->temporary);
-    writer_free(writer);
+    free(writer->path);
+    free(writer->temporary);
     *writer = (struct trace_writer){ 0 };
 }

@@ -16,8 +16,8 @@
 
 struct trace_writer {
     sqlite3 *db;     /* owns */
-    char *path;      /* owns; NULL: in memory */
-    char *temporary; /* owns; until it is renamed to `path` */
+    char *path;      /* owns */
+    char *temporary; /* owns; the file until it is renamed to `path`; NULL: none */
     bool overwrite;
     struct tidei_inserts inserts; /* owns */
 };
@@ -43,8 +43,8 @@ struct trace_writer_life {
 };
 
 /*
- * Begin a trace at `path`. An existing trace there is replaced only with `overwrite`; any other file never is. NULL: a
- * trace in memory, for tests. COMMAND_FINE; or COMMAND_WRONG after a message, and there is nothing to abandon.
+ * Begin a trace at `path`. An existing trace there is replaced only with `overwrite`; any other file never is.
+ * COMMAND_FINE; or COMMAND_WRONG after a message, and there is nothing to abandon.
  */
 int trace_writer_open(struct trace_writer *writer, const char *path, bool overwrite);
 
@@ -54,7 +54,7 @@ int trace_writer_open(struct trace_writer *writer, const char *path, bool overwr
 int trace_writer_inserted(const struct trace_writer *writer, int code);
 int trace_writer_life(struct trace_writer *writer, const struct trace_writer_life *life);
 
-/* Complete the trace and rename it to its path. COMMAND_FINE; or COMMAND_WRONG after a message and no file is left. */
+/* Complete the trace and rename it to its path. COMMAND_FINE; or COMMAND_WRONG after a message, and no file is left. */
 int trace_writer_finish(struct trace_writer *writer);
 
 /* Discard the trace. */
