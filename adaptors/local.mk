@@ -42,7 +42,7 @@ libtidemark_la_SOURCES += adaptors/limit/limit.c
 pkginclude_HEADERS += include/tidemark/limit.h
 kinds += limit
 
-libtidemark_la_SOURCES += adaptors/log/log.c adaptors/log/log.h adaptors/log/open.c
+libtidemark_la_SOURCES += adaptors/log/log.c
 pkginclude_HEADERS += include/tidemark/log.h
 kinds += log
 
@@ -62,8 +62,7 @@ libtidemark_la_SOURCES += adaptors/retry.c
 pkginclude_HEADERS += include/tidemark/retry.h
 kinds += retry
 
-libtidemark_la_SOURCES += adaptors/statistics/statistics.c adaptors/statistics/tag-counters.c \
-	adaptors/statistics/tag-counters.h
+libtidemark_la_SOURCES += adaptors/statistics/statistics.c
 pkginclude_HEADERS += include/tidemark/statistics.h
 kinds += statistics
 

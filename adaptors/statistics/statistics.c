@@ -24,13 +24,17 @@
  *  - Counters by tag are for hundreds of tags: a thread that uses thousands has to search for its part of each.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include <tidemark/statistics.h>
 
-#include "src/resource/kind.h"
 #include "src/account/ledger.h"
+#include "src/context/tag.h"
+#include "src/resource/kind.h"
 #include "src/resource/resource.h"
-#include "adaptors/statistics/tag-counters.h"
+#include "src/tables/address-shards.h"
+#include "src/tables/grow.h"
+#include "src/trace/ring/producer.h"
 
 /* The outer counters, as they stood at the push. */
 struct level {
@@ -39,13 +43,38 @@ struct level {
     struct level *outer; /* owned */
 };
 
+/* Counters by tag number: chunk i has 2^(i + CHUNK_BITS) of them, so that none ever moves. */
+#define CHUNK_BITS 6
+#define CHUNKS     (32 - CHUNK_BITS + 1)
+
+/*
+ * The allocations under a path of tags (tide_tag_push), including all nested tags: what its children count, it counts
+ * too.
+ */
+struct tag_counter {
+    struct tidei_ledger ledger;
+    struct tag_counter *parent; /* borrowed; NULL for an outermost tag */
+    uint32_t tag;               /* 0: no tag */
+};
+
+typedef _Atomic(struct tag_counter *) tag_counter_slot;
+
+/*
+ * The counters by tag. The table of live addresses says under which tag each was allocated, so that a free is subtracted
+ * there, whatever thread and tag it comes from.
+ */
+struct tag_counters {
+    _Atomic(tag_counter_slot *) chunks[CHUNKS]; /* owned, with the counters in them; set once */
+    struct tidei_address_shards *live;          /* owned; addresses with tag + 1 */
+};
+
 /* The ledger keeps the innermost counters. The fields behind it change only between the ledger's begin and end. */
 struct statistics {
     struct tide_resource base;
     struct tidei_ledger ledger; /* its serial: 0 for the outermost counters, then one more for each push ever */
     struct level *outer;        /* owned */
     uint64_t pushes;
-    struct tidei_tag_counters *by_tag; /* owned; NULL without `tags` */
+    struct tag_counters *by_tag; /* owned; NULL without `tags` */
     struct tide_statistics_options options;
 };
 
@@ -78,7 +107,7 @@ counter_fold(struct tide_counter *counter, const struct tide_counter *inner)
 }
 
 static void
-statistics_from_ledger(const struct tidei_ledger_figures *figures, struct tide_statistics_figures *out)
+figures_from_ledger(const struct tidei_ledger_figures *figures, struct tide_statistics_figures *out)
 {
     out->struct_size = sizeof(*out);
     out->bytes = (struct tide_counter){ (int64_t)figures->current.bytes, (int64_t)figures->mark.bytes,
@@ -87,32 +116,274 @@ statistics_from_ledger(const struct tidei_ledger_figures *figures, struct tide_s
                                         (int64_t)figures->total.count };
 }
 
-static struct tidei_ledger_figures
-statistics_to_ledger(const struct tide_statistics_figures *figures)
-{
-    return (struct tidei_ledger_figures){
-        .current = { (uint64_t)figures->bytes.current, (uint64_t)figures->count.current },
-        .mark = { (uint64_t)figures->bytes.peak, (uint64_t)figures->count.peak },
-        .total = { (uint64_t)figures->bytes.total, (uint64_t)figures->count.total },
-    };
-}
-
-/* Stop all other threads until statistics_end, and read the innermost counters. */
+/* Stop all other threads until figures_end, and read a ledger. */
 static void
-statistics_begin(struct statistics *statistics, struct tide_statistics_figures *out)
+figures_begin(struct tidei_ledger *ledger, struct tide_statistics_figures *out)
 {
     struct tidei_ledger_figures figures;
 
-    tidei_ledger_begin(&statistics->ledger, &figures);
-    statistics_from_ledger(&figures, out);
+    tidei_ledger_begin(ledger, &figures);
+    figures_from_ledger(&figures, out);
 }
 
 static void
-statistics_end(struct statistics *statistics, const struct tide_statistics_figures *set)
+figures_end(struct tidei_ledger *ledger, const struct tide_statistics_figures *set)
 {
-    struct tidei_ledger_figures figures = statistics_to_ledger(set);
+    const struct tidei_ledger_figures figures = {
+        .current = { (uint64_t)set->bytes.current, (uint64_t)set->count.current },
+        .mark = { (uint64_t)set->bytes.peak, (uint64_t)set->count.peak },
+        .total = { (uint64_t)set->bytes.total, (uint64_t)set->count.total },
+    };
 
-    tidei_ledger_end(&statistics->ledger, &figures);
+    tidei_ledger_end(ledger, &figures);
+}
+
+/* Add a block that is outstanding, and has been all along. */
+static void
+figures_raise(struct tide_statistics_figures *figures, size_t bytes)
+{
+    counter_raise(&figures->bytes, (int64_t)bytes);
+    counter_raise(&figures->count, 1);
+}
+
+/* The chunk of `tag`, and its index there. */
+static unsigned
+counters_chunk(uint32_t tag, uint64_t *index)
+{
+    uint64_t number = (uint64_t)tag + (1u << CHUNK_BITS);
+    unsigned bit = 63 - (unsigned)__builtin_clzll(number);
+
+    *index = number - (UINT64_C(1) << bit);
+    return bit - CHUNK_BITS;
+}
+
+/* The slot of `tag`; NULL where its chunk is missing and host memory is short. */
+static tag_counter_slot *
+counters_slot(struct tag_counters *counters, uint32_t tag)
+{
+    uint64_t index;
+    unsigned at = counters_chunk(tag, &index);
+    /* Acquire: pairs with the release below, and sees the zeros. */
+    tag_counter_slot *chunk = atomic_load_explicit(&counters->chunks[at], memory_order_acquire);
+    tag_counter_slot *made;
+
+    if (chunk != NULL)
+        return &chunk[index];
+    made = calloc((size_t)1 << (at + CHUNK_BITS), sizeof(*made));
+    if (made == NULL)
+        return NULL;
+    if (atomic_compare_exchange_strong_explicit(&counters->chunks[at], &chunk, made, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return &made[index];
+    free(made);
+    return &chunk[index];
+}
+
+static void
+counter_free(struct tag_counter *counter)
+{
+    if (counter == NULL)
+        return;
+    tidei_ledger_fini(&counter->ledger);
+    free(counter);
+}
+
+static struct tag_counter *
+counter_new(uint32_t tag, struct tag_counter *parent)
+{
+    struct tag_counter *counter = aligned_alloc(_Alignof(struct tag_counter), sizeof(*counter));
+
+    if (counter == NULL)
+        return NULL;
+    tidei_ledger_init(&counter->ledger, true, (struct tidei_amount){ 0, 0 }, UINT64_MAX);
+    counter->parent = parent;
+    counter->tag = tag;
+    return counter;
+}
+
+static struct tag_counter *counter_get(struct tag_counters *counters, uint32_t tag);
+
+/* Create the counter of a new tag, below that of its parent. Several threads may try at once; one succeeds. */
+static struct tag_counter *
+counter_make(struct tag_counters *counters, tag_counter_slot *slot, uint32_t tag)
+{
+    uint32_t parent_tag = tidei_tag_parent(tag);
+    struct tag_counter *parent = parent_tag != 0 ? counter_get(counters, parent_tag) : NULL;
+    struct tag_counter *found = NULL, *made;
+
+    if (parent_tag != 0 && parent == NULL)
+        return NULL;
+    made = counter_new(tag, parent);
+    if (made == NULL)
+        return NULL;
+    /* Release: pairs with the acquire in counter_get, and here with the acquire of a thread that comes second. */
+    if (atomic_compare_exchange_strong_explicit(slot, &found, made, memory_order_acq_rel, memory_order_acquire))
+        return made;
+    counter_free(made);
+    return found;
+}
+
+/* NULL where host memory is short. Recursion: as deep as tags nest, only on a tag's first use. */
+static struct tag_counter *
+counter_get(struct tag_counters *counters, uint32_t tag)
+{
+    tag_counter_slot *slot = counters_slot(counters, tag);
+    struct tag_counter *counter;
+
+    if (slot == NULL)
+        return NULL;
+    counter = atomic_load_explicit(slot, memory_order_acquire); /* acquire: pairs with the release in counter_make */
+    return counter != NULL ? counter : counter_make(counters, slot, tag);
+}
+
+/* Errors: TIDE_ENOMEM, with the error text set. */
+static enum tide_status
+tag_counters_create(struct tag_counters **out)
+{
+    struct tag_counters *counters = calloc(1, sizeof(*counters));
+    enum tide_status status;
+
+    *out = NULL;
+    if (counters == NULL)
+        return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for %zu B", sizeof(*counters));
+    status = tidei_address_shards_create(&counters->live);
+    if (status != TIDE_OK) {
+        free(counters);
+        return tide_error_set(status, "statistics: %s", tide_error_text());
+    }
+    *out = counters;
+    return TIDE_OK;
+}
+
+static void
+tag_counters_destroy(struct tag_counters *counters)
+{
+    if (counters == NULL)
+        return;
+    for (unsigned at = 0; at < CHUNKS; at++) {
+        /* Relaxed, here and below: no other thread has access. */
+        tag_counter_slot *chunk = atomic_load_explicit(&counters->chunks[at], memory_order_relaxed);
+
+        for (size_t i = 0; chunk != NULL && i < (size_t)1 << (at + CHUNK_BITS); i++)
+            counter_free(atomic_load_explicit(&chunk[i], memory_order_relaxed));
+        free(chunk);
+    }
+    tidei_address_shards_destroy(counters->live);
+    free(counters);
+}
+
+/* Count an allocation under this thread's tag. On TIDE_ENOMEM, with the error text set, nothing is counted. */
+static __attribute__((noinline)) enum tide_status
+tag_counters_add(struct tag_counters *counters, const void *pointer, uint64_t bytes)
+{
+    struct tag_counter *counter = counter_get(counters, tidei_thread->tag);
+    struct tidei_ledger_answer answer;
+
+    if (counter == NULL || !tidei_address_shards_put(counters->live, pointer, counter->tag + 1))
+        return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for counters by tag");
+    for (; counter != NULL; counter = counter->parent)
+        tidei_ledger_add(&counter->ledger, bytes, &answer);
+    return TIDE_OK;
+}
+
+/* Subtract a block where it was counted. Returns that place, for put_back; 0 where the pointer is unknown. */
+static __attribute__((noinline)) uint32_t
+tag_counters_take_off(struct tag_counters *counters, const void *pointer, uint64_t bytes)
+{
+    uint32_t place = tidei_address_shards_take(counters->live, pointer);
+
+    if (place == 0)
+        return 0;
+    for (struct tag_counter *counter = counter_get(counters, place - 1); counter != NULL; counter = counter->parent)
+        tidei_ledger_take_off(&counter->ledger, bytes);
+    return place;
+}
+
+/* Add the block again, as outstanding all along: upstream has refused to take it. */
+static void
+tag_counters_put_back(struct tag_counters *counters, const void *pointer, uint64_t bytes, uint32_t place)
+{
+    /* The table has not shrunk since the address was in it: there is room, unless others have taken it. */
+    if (place == 0 || !tidei_address_shards_put(counters->live, pointer, place))
+        return;
+    for (struct tag_counter *counter = counter_get(counters, place - 1); counter != NULL; counter = counter->parent) {
+        struct tide_statistics_figures figures;
+
+        figures_begin(&counter->ledger, &figures);
+        figures_raise(&figures, bytes);
+        figures_end(&counter->ledger, &figures);
+    }
+}
+
+struct entry {
+    uint32_t tag;
+    struct tide_statistics_figures figures;
+};
+
+static int
+entry_compare(const void *left, const void *right)
+{
+    const struct entry *a = left, *b = right;
+
+    if (a->figures.bytes.peak != b->figures.bytes.peak)
+        return a->figures.bytes.peak < b->figures.bytes.peak ? 1 : -1;
+    return (a->tag > b->tag) - (a->tag < b->tag);
+}
+
+/* Read all figures, each set at one moment, into *entries (owned by the caller). False where host memory is short. */
+static bool
+counters_collect(struct tag_counters *counters, struct entry **entries, size_t *count)
+{
+    size_t capacity = 0;
+
+    *entries = NULL;
+    *count = 0;
+    for (uint64_t tag = 0; tag <= UINT32_MAX; tag++) {
+        uint64_t index;
+        unsigned at = counters_chunk((uint32_t)tag, &index);
+        /* Acquire, here and below: pairs with the release of the creator. */
+        tag_counter_slot *chunk = atomic_load_explicit(&counters->chunks[at], memory_order_acquire);
+        struct tag_counter *counter = chunk != NULL ? atomic_load_explicit(&chunk[index], memory_order_acquire) : NULL;
+        struct tidei_ledger_figures figures;
+
+        if (chunk == NULL) { /* go on with the next one */
+            tag = (UINT64_C(2) << (at + CHUNK_BITS)) - (1u << CHUNK_BITS) - 1;
+            continue;
+        }
+        if (counter == NULL)
+            continue;
+        if (!tidei_grow(entries, &capacity, *count, 1))
+            return false;
+        tidei_ledger_read(&counter->ledger, &figures);
+        (*entries)[*count].tag = counter->tag;
+        figures_from_ledger(&figures, &(*entries)[(*count)++].figures);
+    }
+    return true;
+}
+
+/* Call `function` for each path, the highest peak first. Errors: TIDE_ENOMEM, with the error text set. */
+static enum tide_status
+tag_counters_report(struct tag_counters *counters, tide_statistics_function function, void *context)
+{
+    enum tide_status status = TIDE_OK;
+    struct entry *entries;
+    size_t count;
+
+    if (!counters_collect(counters, &entries, &count))
+        status = tide_error_set(TIDE_ENOMEM, "statistics: no host memory for a report");
+    if (status == TIDE_OK && count > 0)
+        qsort(entries, count, sizeof(*entries), entry_compare);
+    for (size_t i = 0; status == TIDE_OK && i < count; i++) {
+        char *path = tidei_tag_path(entries[i].tag);
+
+        if (path == NULL)
+            status = tide_error_set(TIDE_ENOMEM, "statistics: no host memory for a report");
+        else
+            function(context, path, &entries[i].figures);
+        free(path);
+    }
+    free(entries);
+    return status;
 }
 
 static enum tide_status
@@ -125,7 +396,7 @@ statistics_allocate(struct tide_resource *self, size_t bytes, size_t alignment, 
     if (status != TIDE_OK)
         return status;
     if (__builtin_expect(statistics->by_tag != NULL, 0)) {
-        status = tidei_tag_counters_add(statistics->by_tag, *out, bytes);
+        status = tag_counters_add(statistics->by_tag, *out, bytes);
         if (status != TIDE_OK) {
             tidei_deallocate(self->upstream, *out, bytes, alignment, stream);
             *out = NULL;
@@ -147,7 +418,7 @@ statistics_put_back(struct statistics *statistics, size_t bytes, uint64_t serial
 {
     struct tide_statistics_figures innermost, *figures = &innermost;
 
-    statistics_begin(statistics, &innermost);
+    figures_begin(&statistics->ledger, &innermost);
     if (statistics->ledger.serial > serial) {
         struct level *level = statistics->outer;
 
@@ -155,9 +426,8 @@ statistics_put_back(struct statistics *statistics, size_t bytes, uint64_t serial
             level = level->outer;
         figures = &level->figures;
     }
-    counter_raise(&figures->bytes, (int64_t)bytes);
-    counter_raise(&figures->count, 1);
-    statistics_end(statistics, &innermost);
+    figures_raise(figures, bytes);
+    figures_end(&statistics->ledger, &innermost);
 }
 
 static enum tide_status
@@ -169,13 +439,13 @@ statistics_deallocate(struct tide_resource *self, void *pointer, size_t bytes, s
     uint32_t place = 0;
 
     if (__builtin_expect(statistics->by_tag != NULL, 0))
-        place = tidei_tag_counters_take_off(statistics->by_tag, pointer, bytes);
+        place = tag_counters_take_off(statistics->by_tag, pointer, bytes);
     status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
     if (status == TIDE_OK)
         return TIDE_OK;
     statistics_put_back(statistics, bytes, serial);
     if (statistics->by_tag != NULL)
-        tidei_tag_counters_put_back(statistics->by_tag, pointer, bytes, place);
+        tag_counters_put_back(statistics->by_tag, pointer, bytes, place);
     return status;
 }
 
@@ -191,7 +461,7 @@ statistics_fini(struct tide_resource *self)
         free(level);
         level = outer;
     }
-    tidei_tag_counters_destroy(statistics->by_tag);
+    tag_counters_destroy(statistics->by_tag);
     tidei_ledger_fini(&statistics->ledger);
 }
 
@@ -204,7 +474,7 @@ statistics_init(struct tide_resource *self, size_t *fault)
     (void)fault;
     tidei_ledger_init(&statistics->ledger, true, (struct tidei_amount){ 0, 0 }, UINT64_MAX);
     if (statistics->options.by_tag)
-        status = tidei_tag_counters_create(&statistics->by_tag);
+        status = tag_counters_create(&statistics->by_tag);
     if (status != TIDE_OK)
         tidei_ledger_fini(&statistics->ledger);
     tidei_resource_set_quick(self);
@@ -250,7 +520,7 @@ tide_statistics_read(struct tide_resource *resource, struct tide_statistics_figu
     if (status != TIDE_OK)
         return status;
     tidei_ledger_read(&((struct statistics *)resource)->ledger, &counted);
-    statistics_from_ledger(&counted, &figures);
+    figures_from_ledger(&counted, &figures);
     tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
 }
@@ -277,13 +547,13 @@ tide_statistics_push(struct tide_resource *resource, struct tide_statistics_figu
     level = malloc(sizeof(*level));
     if (level == NULL)
         return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for %zu B", sizeof(*level));
-    statistics_begin(statistics, &figures);
+    figures_begin(&statistics->ledger, &figures);
     level->figures = figures;
     level->serial = statistics->ledger.serial;
     level->outer = statistics->outer;
     statistics->outer = level;
     statistics->ledger.serial = ++statistics->pushes;
-    statistics_end(statistics, &zeros);
+    figures_end(&statistics->ledger, &zeros);
     if (out != NULL)
         tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
@@ -299,7 +569,7 @@ tide_statistics_pop(struct tide_resource *resource, struct tide_statistics_figur
 
     if (status != TIDE_OK)
         return status;
-    statistics_begin(statistics, &inner);
+    figures_begin(&statistics->ledger, &inner);
     figures = inner;
     level = statistics->outer;
     if (level != NULL) {
@@ -309,7 +579,7 @@ tide_statistics_pop(struct tide_resource *resource, struct tide_statistics_figur
         counter_fold(&figures.bytes, &inner.bytes);
         counter_fold(&figures.count, &inner.count);
     }
-    statistics_end(statistics, &figures);
+    figures_end(&statistics->ledger, &figures);
     if (level == NULL)
         return tide_error_set(TIDE_EINVAL, "statistics: pop with nothing pushed");
     free(level);
@@ -329,7 +599,7 @@ tide_statistics_report(struct tide_resource *resource, tide_statistics_function 
         return tide_error_set(TIDE_EINVAL, "statistics: no function to report to");
     if (statistics->by_tag == NULL)
         return tide_error_set(TIDE_EINVAL, "statistics: no counters by tag were asked for, expected tags=true");
-    return tidei_tag_counters_report(statistics->by_tag, function, context);
+    return tag_counters_report(statistics->by_tag, function, context);
 }
 
 static void
