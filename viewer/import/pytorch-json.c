@@ -1,4 +1,4 @@
-/* Reads the JSON of torch.cuda.memory._snapshot(). */
+/* Reads torch.cuda.memory._snapshot(), as JSON or as a pickle. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -308,12 +308,15 @@ pytorch_next(struct pytorch_reader *reader, struct pytorch_item *item)
 }
 
 int
-pytorch_open(struct pytorch_reader *reader, const char *path, int64_t only_device)
+pytorch_open(struct pytorch_reader *reader, const char *path, const struct pickle *pickle, int64_t only_device)
 {
-    int status;
+    int status = COMMAND_FINE;
 
     *reader = (struct pytorch_reader){ .only_device = only_device };
-    status = json_pull_open(&reader->json, path);
+    if (pickle != NULL)
+        json_pull_open_pickle(&reader->json, path, pickle);
+    else
+        status = json_pull_open(&reader->json, path);
     if (status != COMMAND_FINE)
         return status;
     reader->frames = malloc(PYTORCH_FRAMES_MAX * sizeof(*reader->frames));

@@ -1,5 +1,5 @@
 /*
- * Reads the JSON of torch.cuda.memory._snapshot(): the segments and blocks at the time of the snapshot, and the history
+ * Reads torch.cuda.memory._snapshot(), as JSON or as the pickle that torch.cuda.memory._dump_snapshot() writes: the segments and blocks at the time of the snapshot, and the history
  * of each device.
  */
 #ifndef VIEWER_IMPORT_PYTORCH_JSON_H
@@ -65,10 +65,11 @@ struct pytorch_reader {
 };
 
 /*
- * Open the snapshot at `path`: all of it, or only the history of one device. COMMAND_FINE, or COMMAND_WRONG after a
- * message; pytorch_close in both cases.
+ * Open the snapshot at `path`: all of it, or only the history of one device. `pickle` has its values where it is a
+ * pickle (borrowed until pytorch_close), else NULL. COMMAND_FINE, or COMMAND_WRONG after a message; pytorch_close in
+ * both cases.
  */
-int pytorch_open(struct pytorch_reader *reader, const char *path, int64_t only_device);
+int pytorch_open(struct pytorch_reader *reader, const char *path, const struct pickle *pickle, int64_t only_device);
 
 void pytorch_next(struct pytorch_reader *reader, struct pytorch_item *item);
 

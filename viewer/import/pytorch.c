@@ -1,5 +1,5 @@
 /*
- * Imports PyTorch's memory snapshot, saved as JSON. Each device is a stack of its own, with a layer of what the program
+ * Imports PyTorch's memory snapshot, as JSON or as the pickle that PyTorch writes. Each device is a stack of its own, with a layer of what the program
  * asked for above PyTorch's caching allocator, and one of the segments that it took from the driver below:
  *
  *     log | pytorch | log | cuda
@@ -63,6 +63,7 @@ struct torch_device {
 struct torch {
     struct import *import;
     const char *path;
+    const struct pickle *pickle;  /* its values; NULL where it is JSON */
     struct torch_device *devices; /* owns; TORCH_DEVICES_MAX */
     struct torch_list before;
     struct torch_list at_end; /* blocks and segments of the snapshot */
@@ -311,7 +312,7 @@ torch_survey(struct torch *torch)
     struct pytorch_reader reader;
     struct pytorch_item item = { 0 };
     uint64_t items = 0;
-    int status = pytorch_open(&reader, torch->path, -1);
+    int status = pytorch_open(&reader, torch->path, torch->pickle, -1);
 
     for (; status == COMMAND_FINE; items++) {
         pytorch_next(&reader, &item);
@@ -506,7 +507,7 @@ torch_replay(struct torch *torch)
         if (device->events == 0)
             continue;
         device->open = true;
-        status = pytorch_open(&device->reader, torch->path, i);
+        status = pytorch_open(&device->reader, torch->path, torch->pickle, i);
         if (status == COMMAND_FINE)
             torch_advance(device);
     }
@@ -558,14 +559,20 @@ static int
 torch_run(struct import *import, const char *path, uint64_t *start_unix_ns)
 {
     struct torch torch = { .import = import, .path = path };
-    int status = COMMAND_WRONG;
+    struct pickle pickle = { 0 };
+    int status = COMMAND_FINE;
 
+    if (pickle_recognise(path)) {
+        torch.pickle = &pickle;
+        status = pickle_read(&pickle, path);
+    }
     torch.devices = calloc(TORCH_DEVICES_MAX, sizeof(*torch.devices));
-    if (torch.devices != NULL)
+    if (torch.devices == NULL)
+        status = torch_no_memory(&torch);
+    else if (status == COMMAND_FINE)
         status = torch_import(&torch);
-    else
-        torch_no_memory(&torch);
     torch_free(&torch);
+    pickle_free(&pickle);
     if (torch.has_time && torch.first_us < INT64_MAX / 1000)
         *start_unix_ns = (uint64_t)torch.first_us * 1000;
     return status;
@@ -580,6 +587,10 @@ torch_recognise(const char *path)
 
     if (file == NULL)
         return false;
+    if (pickle_recognise(path)) {
+        gzclose(file);
+        return true;
+    }
     do
         byte = gzgetc(file);
     while (byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n');

@@ -18,10 +18,17 @@
 /* Longer texts are refused; no name of a function or file is as long. */
 #define PULL_TEXT_MAX (1 << 20)
 
+/* The most tokens that a pickle stands for. A stack of 512 frames that an event refers to has 7 tokens a frame. */
+#define PULL_TOKENS_A_BYTE 1000
+#define PULL_TOKENS_FREE   UINT64_C(1000000)
+
 static enum json_token
 pull_failed(struct json_pull *pull, const char *why)
 {
-    snprintf(pull->message, sizeof(pull->message), "%s:%" PRIu64 ": %s", pull->path, pull->line, why);
+    if (pull->pickle != NULL)
+        snprintf(pull->message, sizeof(pull->message), "%s: %s", pull->path, why);
+    else
+        snprintf(pull->message, sizeof(pull->message), "%s:%" PRIu64 ": %s", pull->path, pull->line, why);
     return JSON_FAILED;
 }
 
@@ -261,8 +268,73 @@ pull_key(struct json_pull *pull)
     return JSON_KEY;
 }
 
-enum json_token
-json_pull_next(struct json_pull *pull)
+/* The text of a value of a pickle. */
+static bool
+pull_copy(struct json_pull *pull, const char *bytes, size_t length)
+{
+    if (!tidei_grow(&pull->text, &pull->text_capacity, 0, length + 1))
+        return false;
+    memcpy(pull->text, bytes, length);
+    pull->text[length] = '\0';
+    pull->text_length = length;
+    return true;
+}
+
+static enum json_token
+pull_enter_container(struct json_pull *pull, const struct pickle_value *value)
+{
+    if (pull->depth == JSON_PULL_DEPTH)
+        return pull_failed(pull, "containers nest too deep");
+    pull->in_object[pull->depth] = value->type == PICKLE_DICT;
+    pull->containers[pull->depth] = value->container;
+    pull->places[pull->depth++] = 0;
+    return value->type == PICKLE_DICT ? JSON_OBJECT : JSON_ARRAY;
+}
+
+/* A value of a pickle; `key` where it is one. A key that is no text has no name. */
+static enum json_token
+pull_pickle_value(struct json_pull *pull, const struct pickle_value *value, bool key)
+{
+    bool is_text = value->type == PICKLE_TEXT;
+
+    if (key || is_text) {
+        if (!pull_copy(pull, is_text ? value->text->bytes : "", is_text ? value->text->length : 0))
+            return pull_failed(pull, "no memory");
+        return key ? JSON_KEY : JSON_TEXT;
+    }
+    if (value->type == PICKLE_LIST || value->type == PICKLE_DICT)
+        return pull_enter_container(pull, value);
+    pull->integer = value->integer;
+    return value->type == PICKLE_INTEGER ? JSON_INTEGER : JSON_OTHER;
+}
+
+/*
+ * The next token of a pickle. Values that a pickle shares come once for each place that has them, so a small file made
+ * for it can stand for an endless text: the number of tokens is bounded by far more than any snapshot has.
+ */
+static enum json_token
+pull_pickle(struct json_pull *pull)
+{
+    const struct pickle_container *container;
+    size_t place;
+
+    if (pull->tokens++ > PULL_TOKENS_A_BYTE * pull->pickle->bytes + PULL_TOKENS_FREE)
+        return pull_failed(pull, "its values refer to each other without end");
+    if (pull->depth == 0) {
+        if (pull->has_value)
+            return JSON_END;
+        pull->has_value = true;
+        return pull_pickle_value(pull, &pull->pickle->root, false);
+    }
+    container = pull->containers[pull->depth - 1];
+    place = pull->places[pull->depth - 1]++;
+    if (place == container->count)
+        return pull->in_object[--pull->depth] ? JSON_OBJECT_END : JSON_ARRAY_END;
+    return pull_pickle_value(pull, &container->items[place], pull->in_object[pull->depth - 1] && place % 2 == 0);
+}
+
+static enum json_token
+pull_json(struct json_pull *pull)
 {
     int byte = pull_peek_token(pull);
     bool object = pull->depth > 0 && pull->in_object[pull->depth - 1];
@@ -289,6 +361,12 @@ json_pull_next(struct json_pull *pull)
     return byte < 0 ? pull_unexpected(pull) : pull_value(pull, byte);
 }
 
+enum json_token
+json_pull_next(struct json_pull *pull)
+{
+    return pull->pickle != NULL ? pull_pickle(pull) : pull_json(pull);
+}
+
 bool
 json_pull_skip(struct json_pull *pull, enum json_token token)
 {
@@ -298,6 +376,10 @@ json_pull_skip(struct json_pull *pull, enum json_token token)
         return false;
     if (token != JSON_OBJECT && token != JSON_ARRAY)
         return true;
+    if (pull->pickle != NULL) {
+        pull->depth--;
+        return true;
+    }
     while (pull->depth >= depth) {
         if (json_pull_next(pull) == JSON_FAILED)
             return false;
@@ -335,10 +417,16 @@ json_pull_open_text(struct json_pull *pull, char *text)
     };
 }
 
+void
+json_pull_open_pickle(struct json_pull *pull, const char *path, const struct pickle *pickle)
+{
+    *pull = (struct json_pull){ .path = path, .pickle = pickle };
+}
+
 uint64_t
 json_pull_offset(const struct json_pull *pull)
 {
-    return (uint64_t)gzoffset(pull->file);
+    return pull->file == NULL ? 0 : (uint64_t)gzoffset(pull->file);
 }
 
 void

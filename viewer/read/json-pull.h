@@ -1,5 +1,6 @@
 /*
- * A pull parser for JSON, plain or gzip: reads a file of any size token by token, in little memory.
+ * A pull parser for JSON, plain or gzip: reads a file of any size token by token, in little memory. The values of a
+ * pickle come as the same tokens.
  */
 #ifndef VIEWER_READ_JSON_PULL_H
 #define VIEWER_READ_JSON_PULL_H
@@ -9,6 +10,8 @@
 #include <stdint.h>
 
 #include <zlib.h>
+
+#include "viewer/read/pickle.h"
 
 /* The most arrays and objects that may be nested. */
 #define JSON_PULL_DEPTH 256
@@ -44,6 +47,11 @@ struct json_pull {
     size_t text_capacity;
     int64_t integer;
     char message[512];
+    /* Of a pickle: the containers around the next value, and the place of that value in each. */
+    const struct pickle *pickle; /* borrowed; NULL: JSON */
+    const struct pickle_container *containers[JSON_PULL_DEPTH];
+    size_t places[JSON_PULL_DEPTH];
+    uint64_t tokens; /* so far */
 };
 
 /* COMMAND_FINE, or COMMAND_WRONG after a message. Call json_pull_close in both cases. */
@@ -51,6 +59,9 @@ int json_pull_open(struct json_pull *pull, const char *path);
 
 /* Read from `text`; json_pull_close frees it. Messages then name no path. */
 void json_pull_open_text(struct json_pull *pull, char *text);
+
+/* Read the values of `pickle`, which is borrowed until json_pull_close. `path` is for messages. */
+void json_pull_open_pickle(struct json_pull *pull, const char *path, const struct pickle *pickle);
 
 enum json_token json_pull_next(struct json_pull *pull);
 

@@ -8,6 +8,8 @@ libviewer_la_SOURCES += \
 	viewer/read/json-pull.h \
 	viewer/read/names.c \
 	viewer/read/names.h \
+	viewer/read/pickle.c \
+	viewer/read/pickle.h \
 	viewer/read/rmm-csv.c \
 	viewer/read/rmm-csv.h \
 	viewer/read/rows.c \
