@@ -146,6 +146,7 @@ const struct tidei_kind tidei_prefetch_kind = {
         .upstream_at = tide_pass_upstream_at,
         .destroy = tidei_kind_destroy,
     },
+    .asks_memory = true,
     TIDEI_KIND_STRUCT(struct prefetch),
     .init = prefetch_init,
     .fini = prefetch_fini,

@@ -139,6 +139,7 @@ command_tests = \
 	tests/query-t.sh \
 	tests/recover-t.sh \
 	tests/replay-t.sh \
+	tests/stack-text-t.sh \
 	tests/summary-t.sh \
 	tests/tables-t.sh
 dist_check_SCRIPTS += $(command_tests)
@@ -227,6 +228,11 @@ TESTS += tests/stack-t
 check_PROGRAMS += tests/stack-mistakes-t
 tests_stack_mistakes_t_LDADD = libtidemark.la
 TESTS += tests/stack-mistakes-t
+
+check_PROGRAMS += tests/stack-check-t
+tests_stack_check_t_SOURCES = tests/stack-check-t.c tests/random-stack.c tests/contract.c
+tests_stack_check_t_LDADD = libtidemark-test.la
+TESTS += tests/stack-check-t
 
 # Over a driver of its own in place of src/cuda/driver-load.c, so that it needs neither a GPU nor the library.
 check_PROGRAMS += tests/driver-t

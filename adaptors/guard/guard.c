@@ -332,6 +332,7 @@ const struct tidei_kind tidei_guard_kind = {
     .arguments = guard_arguments,
     .argument_count = TIDEI_COUNT_OF(guard_arguments),
     .options_size = sizeof(struct tide_guard_options),
+    .asks_memory = true,
     TIDEI_KIND_STRUCT(struct guard),
     .init = guard_init,
     .fini = guard_fini,

@@ -232,6 +232,38 @@ field_is_default(const struct tidei_kind *kind, const struct tidei_argument *arg
     return field_get(argument, options) == (kind->keeps_unset ? 0 : argument->default_value);
 }
 
+bool
+tidei_field_has_value(const struct tidei_argument *argument, const void *options)
+{
+    uint64_t number;
+
+    if (argument->type == TIDEI_ARGUMENT_WORD)
+        return field_word(argument, options) != NULL;
+    number = field_get(argument, options);
+    switch (argument->type) {
+    case TIDEI_ARGUMENT_SIZE:
+        return number == UINT64_MAX ? argument->all : number != 0 || argument->default_value != 0;
+    case TIDEI_ARGUMENT_COUNT:
+    case TIDEI_ARGUMENT_FRACTION:
+        return number != UINT64_MAX && (number != 0 || argument->least == 0);
+    case TIDEI_ARGUMENT_FLAG:
+        return number != 0 || argument->zero_value == 0;
+    case TIDEI_ARGUMENT_CHOICE:
+        return argument->choices[field_choice(argument, number)] != NULL;
+    default:
+        return true;
+    }
+}
+
+void
+tidei_field_print(const struct tidei_argument *argument, const void *options, struct tide_text *text)
+{
+    if (argument->type == TIDEI_ARGUMENT_WORD)
+        tide_text_word(text, field_word(argument, options));
+    else
+        field_print_number(argument, field_get(argument, options), text);
+}
+
 void
 tidei_kind_describe_options(const struct tidei_kind *kind, const void *options, const char *separator,
                             struct tide_text *text)
@@ -250,10 +282,7 @@ tidei_kind_describe_options(const struct tidei_kind *kind, const void *options, 
         tide_text_format(text, "%s", separator);
         if (!argument->positional || skipped)
             tide_text_format(text, "%s=", argument->key);
-        if (argument->type == TIDEI_ARGUMENT_WORD)
-            tide_text_word(text, field_word(argument, options));
-        else
-            field_print_number(argument, field_get(argument, options), text);
+        tidei_field_print(argument, options, text);
         separator = ", ";
     }
 }

@@ -13,4 +13,12 @@ enum tide_status tidei_fields_check(const struct tidei_kind *kind, const void *o
 /* Replace each field that is not set by its default, and each `zero_value` by 0. */
 void tidei_fields_complete(const struct tidei_kind *kind, void *options);
 
+/*
+ * Whether stack text can say the value of the field in completed options: not where it is not set and has no default.
+ */
+bool tidei_field_has_value(const struct tidei_argument *argument, const void *options);
+
+/* Print the value of the field in the syntax of stack text. */
+void tidei_field_print(const struct tidei_argument *argument, const void *options, struct tide_text *text);
+
 #endif

@@ -7,8 +7,6 @@
 
 #include "src/resource/fields.h"
 
-#define KIND_OPTIONS_MOST 256 /* the largest options struct that stack text fills */
-
 const struct tidei_kind *
 tidei_kind_find(const struct tidei_kind *const *kinds, const char *name)
 {
@@ -57,7 +55,7 @@ static enum tide_status
 kind_create(const struct tidei_kind *kind, struct tide_resource *upstream, const void *options,
             struct tide_resource **out, size_t *fault)
 {
-    _Alignas(max_align_t) unsigned char wanted[KIND_OPTIONS_MOST];
+    _Alignas(max_align_t) unsigned char wanted[TIDEI_OPTIONS_MOST];
     struct tide_resource *self;
     enum tide_status status;
 
@@ -126,13 +124,29 @@ enum tide_status
 tidei_kind_create_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments,
                        struct tide_resource *upstream, struct tide_resource **out)
 {
-    _Alignas(max_align_t) unsigned char options[KIND_OPTIONS_MOST];
+    _Alignas(max_align_t) unsigned char options[TIDEI_OPTIONS_MOST];
 
     if (kind->create_text != NULL)
         return kind->create_text(arguments, upstream, out);
     assert(kind->options_size <= sizeof(options));
     tidei_kind_read_text(kind, arguments, options);
     return tidei_kind_create_read(kind, arguments, options, upstream, out);
+}
+
+enum tide_status
+tidei_kind_check_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments)
+{
+    _Alignas(max_align_t) unsigned char options[TIDEI_OPTIONS_MOST];
+    enum tide_status status;
+    size_t fault;
+
+    tidei_kind_read_text(kind, arguments, options);
+    status = tidei_fields_check(kind, options, &fault);
+    if (status == TIDE_OK && kind->check != NULL)
+        status = kind->check(options, &fault);
+    if (status != TIDE_OK && fault < kind->argument_count && arguments->values[fault].given)
+        *arguments->error_column = arguments->values[fault].column;
+    return status;
 }
 
 void

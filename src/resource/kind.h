@@ -85,6 +85,7 @@ struct tidei_bin {
 };
 
 #define TIDEI_MAX_ARGUMENTS 16
+#define TIDEI_OPTIONS_MOST  256 /* bytes of the largest options struct that stack text fills */
 
 struct tidei_arguments {
     struct tidei_value values[TIDEI_MAX_ARGUMENTS]; /* in the order of the kind's table */
@@ -101,6 +102,7 @@ struct tidei_kind {
     size_t options_size; /* known part of the options struct: all of it, or up to `reserved` */
     /* Options that are not set stay so: their defaults are applied later, when a trace is opened. */
     bool keeps_unset;
+    bool asks_memory; /* `init` asks what the memory below is: it cannot run where stack text is only checked */
     /* The layer's struct: set by TIDEI_KIND_STRUCT. 0 where this build has no CUDA and the kind needs it. */
     size_t size;
     size_t alignment;
@@ -174,6 +176,9 @@ void tidei_kind_read_text(const struct tidei_kind *kind, const struct tidei_argu
 enum tide_status tidei_kind_create_read(const struct tidei_kind *kind, const struct tidei_arguments *arguments,
                                         const void *options, struct tide_resource *upstream,
                                         struct tide_resource **out);
+
+/* Check the arguments of a layer as far as its rows and its `check` can; creates nothing. */
+enum tide_status tidei_kind_check_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments);
 
 /* The describe operation of a layer that its options describe fully: prints those that differ from their defaults. */
 void tidei_kind_describe(struct tide_resource *self, struct tide_text *text);

@@ -11,11 +11,12 @@
 #include "src/stack/parse.h"
 
 static enum tide_status build_stack(struct stack_layer *bottom, struct tide_resource *upstream,
-                                    struct tide_resource **out);
+                                    const struct stack_stand_in *stand_in, struct tide_resource **out);
 
 /* Build the bins over the layer's upstream, unless they have a base. *bins holds references, even on failure. */
 static enum tide_status
-build_bins(struct stack_layer *layer, struct tide_resource *upstream, struct tidei_bin *bins)
+build_bins(struct stack_layer *layer, struct tide_resource *upstream, const struct stack_stand_in *stand_in,
+           struct tidei_bin *bins)
 {
     enum tide_status status = TIDE_OK;
     size_t index = 0;
@@ -25,7 +26,8 @@ build_bins(struct stack_layer *layer, struct tide_resource *upstream, struct tid
         bins[index].limit_bytes = bin->limit_bytes;
         bins[index].column = bin->column;
         if (bin->bottom != NULL)
-            status = build_stack(bin->bottom, bin->bottom->kind->is_base ? NULL : upstream, &bins[index].resource);
+            status =
+                build_stack(bin->bottom, bin->bottom->kind->is_base ? NULL : upstream, stand_in, &bins[index].resource);
         index++;
     }
     return status;
@@ -55,8 +57,27 @@ build_shares(const struct stack_layer *layer, struct tide_resource *upstream, st
     return TIDE_OK;
 }
 
+/* Create the layer or, where the text is only checked and the layer cannot be created, what stands in for it. */
 static enum tide_status
-build_layer(struct stack_layer *layer, struct tide_resource *upstream, struct tide_resource **out)
+build_create(const struct stack_layer *layer, const struct tidei_arguments *arguments, struct tide_resource *upstream,
+             const struct stack_stand_in *stand_in, struct tide_resource **out)
+{
+    const struct tidei_kind *kind = layer->kind;
+    enum tide_status status;
+
+    if (stand_in == NULL || (!kind->is_base && kind->inherits == NULL && !kind->asks_memory))
+        return tidei_kind_create_text(kind, arguments, upstream, out);
+    status = tidei_kind_check_text(kind, arguments);
+    if (status == TIDE_OK && !kind->is_base)
+        status = tidei_kind_create(stand_in->kind, upstream, NULL, out);
+    else if (status == TIDE_OK)
+        *out = tide_resource_retain(stand_in->base);
+    return status;
+}
+
+static enum tide_status
+build_layer(struct stack_layer *layer, struct tide_resource *upstream, const struct stack_stand_in *stand_in,
+            struct tide_resource **out)
 {
     struct tidei_bin *bins = calloc(layer->bin_count + 1, sizeof(*bins));
     unsigned column = layer->column;
@@ -68,13 +89,13 @@ build_layer(struct stack_layer *layer, struct tide_resource *upstream, struct ti
         return tide_error_set(TIDE_ENOMEM, "stack text: no memory for %zu bins", layer->bin_count);
     status = build_shares(layer, upstream, arguments.values);
     if (status == TIDE_OK)
-        status = build_bins(layer, upstream, bins);
+        status = build_bins(layer, upstream, stand_in, bins);
     if (status == TIDE_OK) {
-        status = tidei_kind_create_text(layer->kind, &arguments, upstream, out);
+        status = build_create(layer, &arguments, upstream, stand_in, out);
         if (status != TIDE_OK)
             tidei_stack_fail_status(status, column, "%s", tide_error_text());
     }
-    if (status == TIDE_OK && layer->name != NULL) {
+    if (status == TIDE_OK && layer->name != NULL && stand_in == NULL) {
         status = tidei_resource_set_given_name(*out, layer->name);
         if (status != TIDE_OK) {
             tide_resource_release(*out);
@@ -90,7 +111,8 @@ build_layer(struct stack_layer *layer, struct tide_resource *upstream, struct ti
 
 /* Build the layers from `bottom` up over `upstream` (borrowed; NULL where the bottom is a base). */
 static enum tide_status
-build_stack(struct stack_layer *bottom, struct tide_resource *upstream, struct tide_resource **out)
+build_stack(struct stack_layer *bottom, struct tide_resource *upstream, const struct stack_stand_in *stand_in,
+            struct tide_resource **out)
 {
     struct tide_resource *below = tide_resource_retain(upstream);
     enum tide_status status = TIDE_OK;
@@ -98,7 +120,7 @@ build_stack(struct stack_layer *bottom, struct tide_resource *upstream, struct t
     for (struct stack_layer *layer = bottom; status == TIDE_OK && layer != NULL; layer = layer->above) {
         struct tide_resource *built;
 
-        status = build_layer(layer, below, &built);
+        status = build_layer(layer, below, stand_in, &built);
         tide_resource_release(below);
         below = status == TIDE_OK ? built : NULL;
     }
@@ -119,6 +141,16 @@ build_complete(const struct stack_layer *bottom)
 }
 
 enum tide_status
+tidei_stack_build_over(const struct stack_tree *tree, const struct stack_stand_in *stand_in)
+{
+    struct tide_resource *built = NULL;
+    enum tide_status status = build_stack(tree->bottom, NULL, stand_in, &built);
+
+    tide_resource_release(built);
+    return status;
+}
+
+enum tide_status
 tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, struct tide_resource **out)
 {
     struct stack_tree tree;
@@ -131,7 +163,7 @@ tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, struc
         return tide_error_set(TIDE_EINVAL, "stack text: NULL in place of the text");
     status = tidei_stack_read(kinds, text, &tree);
     if (status == TIDE_OK)
-        status = build_stack(tree.bottom, NULL, out);
+        status = build_stack(tree.bottom, NULL, NULL, out);
     if (status == TIDE_OK)
         build_complete(tree.bottom);
     tidei_stack_tree_free(&tree);

@@ -2,6 +2,8 @@
 libtidemark_la_SOURCES += \
 	src/stack/build.c \
 	src/stack/build.h \
+	src/stack/check.c \
+	src/stack/check.h \
 	src/stack/describe.c \
 	src/stack/describe.h \
 	src/stack/error.c \
