@@ -16,6 +16,7 @@
 
 #include "src/trace/database/schema.h"
 #include "viewer/commands/commands.h"
+#include "viewer/cli/layer-help.h"
 #include "viewer/cli/options.h"
 #include "viewer/base/nearest.h"
 #include "viewer/base/output.h"
@@ -33,7 +34,7 @@ main_usage(FILE *out)
           out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-13s %s\n", commands[i]->name, commands[i]->purpose);
-    fputs("\n`tidemark COMMAND --help` says more about one.\n"
+    fputs("\n`tidemark COMMAND --help` says more about one, `tidemark help LAYER` about a layer of stack text.\n"
           "\nExit status: 0 fine, 1 a finding, 2 wrong use or unreadable input, 3 the trace is incomplete.\n",
           out);
 }
@@ -57,14 +58,16 @@ main_find(const char *name)
 }
 
 static int
-main_unknown(const char *name)
+main_unknown(const char *name, bool help)
 {
     struct nearest nearest;
 
     nearest_begin(&nearest, name);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         nearest_try(&nearest, commands[i]->name);
-    fputs("tidemark: there is no command \"", stderr);
+    for (size_t i = 0; help && layer_help_name(i) != NULL; i++)
+        nearest_try(&nearest, layer_help_name(i));
+    fprintf(stderr, "tidemark: there is no command %s\"", help ? "or layer " : "");
     output_text(stderr, name, strlen(name));
     if (nearest.word != NULL)
         fprintf(stderr, "\"; did you mean \"%s\"?\n", nearest.word);
@@ -83,7 +86,12 @@ main_help(const char *name)
         return output_finish(COMMAND_FINE);
     }
     command = main_find(name);
-    return command != NULL ? command_help(command) : main_unknown(name);
+    if (command != NULL)
+        return command_help(command);
+    if (!layer_help_has(name))
+        return main_unknown(name, true);
+    layer_help_print(name, stdout);
+    return output_finish(COMMAND_FINE);
 }
 
 /* What the library has to say outside of any call: a recording that ends because the disk is full, say. */
@@ -161,6 +169,6 @@ main(int argc, char **argv)
         return main_help(argv[optind + 1]);
     command = main_find(argv[optind]);
     if (command == NULL)
-        return main_unknown(argv[optind]);
+        return main_unknown(argv[optind], false);
     return main_run(command, argc - optind, argv + optind);
 }
