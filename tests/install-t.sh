@@ -20,7 +20,7 @@ installed() {
 }
 
 pkg_config=${PKG_CONFIG:-pkg-config}
-plan 10
+plan 13
 
 # A make of its own: nothing of the one that runs this test.
 ok 'make install prefix=... succeeds' env -u MAKEFLAGS -u MFLAGS -u MAKEOVERRIDES -u MAKELEVEL \
@@ -43,6 +43,11 @@ else
     ok 'without the command there is no page of it' test ! -e "$prefix/share/man/man1/tidemark.1"
     skip 2 'this build has no command'
 fi
+if test -e "$top_builddir/doc/tidemark-stack.7" || test -e "$top_srcdir/doc/tidemark-stack.7"; then
+    ok 'the references are installed as manual pages' installed share/man/man7/tidemark-stack.7 share/man/man5/tidemark-trace.5
+else
+    skip 1 'there is no lowdown, so the references were not made manual pages'
+fi
 pc=$prefix/lib/pkgconfig/tidemark.pc
 is "$(sed -n 's/^prefix=//p' "$pc")" "$prefix" 'tidemark.pc names the prefix'
 case $prefix/ in
@@ -58,8 +63,12 @@ if command -v "$pkg_config" >/dev/null; then
         ${CC:-cc} $CFLAGS -o "$scratch/example" "$scratch/example.c" $flags
     unset TIDEMARK_STACK
     seen=$(cd "$scratch" && LD_LIBRARY_PATH=$prefix/lib ./example 2>&1)
-    is $? 0 'and runs with the library that is installed'
+    is $? 0 'the example of README.md runs with the library that is installed'
+    # shellcheck disable=SC2086 # flags are lists of words
+    ok 'the installed example of a budget test compiles outside the tree' \
+        ${CC:-cc} $CFLAGS -o "$scratch/budget-t" "$prefix/share/doc/tidemark/examples/budget-t.c" $flags
+    is "$(cd "$scratch" && LD_LIBRARY_PATH=$prefix/lib ./budget-t | grep -c '^ok')" 7 'the installed budget test passes'
 else
-    skip 2 'there is no pkg-config'
+    skip 4 'there is no pkg-config'
 fi
 done_testing
