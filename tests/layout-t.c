@@ -20,8 +20,8 @@ make_table(struct report *report, const char *name)
     report_begin(report, &options, "test");
     report_table(report, "table", NULL, columns, 6);
     report_spare(report, "count no_such_column share");
-    report_row(report, (struct report_cell[]){ cell_text(name), cell_unsigned(1), cell_unsigned(4096), cell_share(1, 2),
-                                               cell_unsigned(7), cell_none() });
+    REPORT_ROW(report, cell_text(name), cell_unsigned(1), cell_unsigned(4096), cell_share(1, 2), cell_unsigned(7),
+               cell_none());
 }
 
 /* The titles that people see, in their order, with the width of a name that is broken. */

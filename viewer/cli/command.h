@@ -1,29 +1,81 @@
-/* The description of a command of `tidemark`. */
+/* The commands of `tidemark`, and how one runs: from its arguments to an open trace and its answer. */
 #ifndef VIEWER_CLI_COMMAND_H
 #define VIEWER_CLI_COMMAND_H
 
 #include <stddef.h>
 
 #include "viewer/base/exit-status.h"
+#include "viewer/cli/options.h"
+#include "viewer/output/report.h"
+#include "viewer/read/view.h"
 
-struct option_def;
+/* Room for the values of a command's own options. */
+#define COMMAND_OWN_BYTES 2048
+
+/* A parsed command line. */
+struct invocation {
+    const struct command *command;
+    struct view_options common;
+    _Alignas(max_align_t) char own[COMMAND_OWN_BYTES]; /* the struct that the command's own options fill */
+    char **arguments;                                  /* that are no options */
+    int count;
+};
+
+/* How many arguments a command takes, and what it says of too few and too many. */
+struct command_arguments {
+    int count; /* -1: the command checks them itself */
+    const char *missing;
+    const char *excess;
+};
 
 /* One const entry for each command, in a file of its own. */
 struct command {
     const char *name;
-    const char *arguments;            /* for the usage line: "[--json] TRACE" */
-    const char *purpose;              /* one line, for the list of commands */
-    const char *help;                 /* the end of --help, after the options; may be "" */
-    const struct option_def *options; /* the command's own options; NULL: it parses its arguments itself */
-    unsigned common;                  /* OPTIONS_*: the common options that it also takes */
-    void (*list)(void);               /* prints a list after `help`; NULL: no list */
+    const char *arguments;                  /* for the usage line: "[--json] TRACE" */
+    const char *purpose;                    /* one line, for the list of commands */
+    const char *help;                       /* the end of --help, after the options; may be "" */
+    const struct command_arguments *wanted; /* NULL: one trace */
+    const struct option_def *options;       /* the command's own options; NULL: none */
+    const void *defaults;                   /* of the struct that they fill; see COMMAND_OWN */
+    size_t own_bytes;                       /* the size of that struct */
+    unsigned common;                        /* OPTIONS_*: the common options that it also takes */
+    void (*list)(void);                     /* prints a list after `help`; NULL: no list */
 
     /* Further tables of the command's own options: `place` counts from 0, NULL ends them. NULL: there are none. */
     const struct option_def *(*more_options)(size_t place);
-    int (*run)(const struct command *self, int argc, char **argv);
+
+    /* Returns the exit status. */
+    int (*run)(struct invocation *call);
+
+    /*
+     * Of a command that runs by command_answer: fill the report from the open trace. Returns COMMAND_FINE,
+     * COMMAND_FINDING, or another status after a message.
+     */
+    int (*analyse)(struct view *view, struct report *report, const void *own);
 };
+
+/* The struct that the command's own options fill, with their defaults: COMMAND_OWN(struct peak_options, .by = -1) */
+#define COMMAND_OWN(type, ...) .defaults = &(const type){ __VA_ARGS__ }, .own_bytes = sizeof(type)
+
+/* Parse the arguments and run the command. Returns the exit status. */
+int command_run(const struct command *command, int argc, char **argv);
+
+/* Open the trace that the first argument names, analyse it, print the report, and close. Returns the exit status. */
+int command_answer(struct invocation *call);
+
+/*
+ * If `status` is COMMAND_FINE or COMMAND_FINDING, warn about an incomplete trace and print the report. Always free the
+ * report and close the view. Returns the exit status.
+ */
+int command_finish(struct view *view, struct report *report, int status);
+
+/* Add the field "of": a text that says which allocations the report covers. */
+void command_subject(struct report *report, const struct view *view);
 
 /* Report wrong use of `command` on standard error. Returns COMMAND_WRONG. */
 int command_misused(const struct command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Print the text of --help on standard output. Returns COMMAND_FINE. */
+int command_help(const struct command *command);
 
 #endif

@@ -1,14 +1,14 @@
 /* Parses and explains the options of commands from their tables. */
 #include "config.h"
 
+#include <assert.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "viewer/cli/command.h"
 #include "viewer/base/nearest.h"
-#include "viewer/cli/options.h"
 #include "viewer/base/output.h"
+#include "viewer/cli/command.h"
 
 #define OPTIONS_MAX 64
 
@@ -17,116 +17,88 @@
 
 #define AT(field) offsetof(struct view_options, field)
 
-static const struct option_def options_report[] = {
-    { "format", 'f', OPTION_CHOICE, "FORMAT", "table, json, jsonl, csv or md", AT(report.format), REPORT_FORMATS, 0 },
-    { "json", 'j', OPTION_SET, NULL, "the same as --format=json: bytes and nanoseconds", AT(report.format), NULL,
-      REPORT_JSON },
-    { "only", 0, OPTION_TEXT, "NAME", "print this table alone", AT(report.only), NULL, 0 },
-    { "color", 0, OPTION_CHOICE, "WHEN", "auto, always or never", AT(report.color), "auto|always|never", 0 },
-    { "no-pager", 0, OPTION_FLAG, NULL, "never through a pager", AT(report.no_pager), NULL, 0 },
-    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+/* The common options, and which commands take each: those with one of its bits in `common`. */
+static const struct {
+    unsigned common;
+    struct option_def def;
+} options_common[] = {
+    { OPTIONS_LIMIT,
+      { "limit", 'n', OPTION_COUNT, "ROWS", "at most so many rows of a table; 0: all", AT(report.limit), NULL, 0 } },
+    { OPTIONS_FILTER | OPTIONS_WINDOW,
+      { "layer", 'l', OPTION_LIST, "LAYER", "only of this log layer (number); else the outermost ones",
+        AT(filter.layers), NULL, 0 } },
+    { OPTIONS_FILTER,
+      { "tag", 't', OPTION_LIST, "TAG", "only under this tag (path, or a pattern; none: without)", AT(filter.tags),
+        NULL, 0 } },
+    { OPTIONS_FILTER,
+      { "thread", 0, OPTION_LIST, "THREAD", "only of this thread (number, or a pattern of its name)",
+        AT(filter.threads), NULL, 0 } },
+    { OPTIONS_FILTER,
+      { "stream", 0, OPTION_LIST, "STREAM", "only on this stream (number, or its handle: 0x...)", AT(filter.streams),
+        NULL, 0 } },
+    { OPTIONS_FILTER, { "device", 0, OPTION_LIST, "DEVICE", "only on this device", AT(filter.devices), NULL, 0 } },
+    { OPTIONS_FILTER | OPTIONS_WINDOW,
+      { "from", 0, OPTION_MOMENT, "MOMENT", "from there on: 1.5s, 50%, #ALLOCATION or mark:TEXT", AT(filter.from), NULL,
+        0 } },
+    { OPTIONS_FILTER | OPTIONS_WINDOW, { "to", 0, OPTION_MOMENT, "MOMENT", "up to there", AT(filter.to), NULL, 0 } },
+    { OPTIONS_FILTER,
+      { "min-size", 0, OPTION_SIZE, "SIZE", "only of at least this size", AT(filter.min_size), NULL, 0 } },
+    { OPTIONS_FILTER,
+      { "callstack", 0, OPTION_TEXT, "REGEX", "only where a frame of the call stack matches", AT(filter.callstack),
+        NULL, 0 } },
+    { OPTIONS_REPORT,
+      { "format", 'f', OPTION_CHOICE, "FORMAT", "table, json, jsonl, csv or md", AT(report.format), REPORT_FORMATS,
+        0 } },
+    { OPTIONS_REPORT,
+      { "json", 'j', OPTION_SET, NULL, "the same as --format=json: bytes and nanoseconds", AT(report.format), NULL,
+        REPORT_JSON } },
+    { OPTIONS_REPORT, { "only", 0, OPTION_TEXT, "NAME", "print this table alone", AT(report.only), NULL, 0 } },
+    { OPTIONS_REPORT,
+      { "color", 0, OPTION_CHOICE, "WHEN", "auto, always or never", AT(report.color), "auto|always|never", 0 } },
+    { OPTIONS_REPORT, { "no-pager", 0, OPTION_FLAG, NULL, "never through a pager", AT(report.no_pager), NULL, 0 } },
 };
 
-static const struct option_def options_limit[] = {
-    { "limit", 'n', OPTION_COUNT, "ROWS", "at most so many rows of a table; 0: all", AT(report.limit), NULL, 0 },
-    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
-};
+/* The one option without a value to set. */
+static const struct option_def options_help_def = { "help", 'h', OPTION_FLAG, NULL, "print this", 0, NULL, 0 };
 
-static const struct option_def options_filter[] = {
-    { "layer", 'l', OPTION_LIST, "LAYER", "only of this log layer (number); else the outermost ones", AT(filter.layers),
-      NULL, 0 },
-    { "tag", 't', OPTION_LIST, "TAG", "only under this tag (path, or a pattern; none: without)", AT(filter.tags), NULL,
-      0 },
-    { "thread", 0, OPTION_LIST, "THREAD", "only of this thread (number, or a pattern of its name)", AT(filter.threads),
-      NULL, 0 },
-    { "stream", 0, OPTION_LIST, "STREAM", "only on this stream (number, or its handle: 0x...)", AT(filter.streams),
-      NULL, 0 },
-    { "device", 0, OPTION_LIST, "DEVICE", "only on this device", AT(filter.devices), NULL, 0 },
-    { "from", 0, OPTION_MOMENT, "MOMENT", "from there on: 1.5s, 50%, #ALLOCATION or mark:TEXT", AT(filter.from), NULL,
-      0 },
-    { "to", 0, OPTION_MOMENT, "MOMENT", "up to there", AT(filter.to), NULL, 0 },
-    { "min-size", 0, OPTION_SIZE, "SIZE", "only of at least this size", AT(filter.min_size), NULL, 0 },
-    { "callstack", 0, OPTION_TEXT, "REGEX", "only where a frame of the call stack matches", AT(filter.callstack), NULL,
-      0 },
-    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
-};
-
-static const struct option_def options_window[] = {
-    { "layer", 'l', OPTION_LIST, "LAYER", "only of this log layer (number); else the outermost ones", AT(filter.layers),
-      NULL, 0 },
-    { "from", 0, OPTION_MOMENT, "MOMENT", "from there on: 1.5s, 50%, #ALLOCATION or mark:TEXT", AT(filter.from), NULL,
-      0 },
-    { "to", 0, OPTION_MOMENT, "MOMENT", "up to there", AT(filter.to), NULL, 0 },
-    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
-};
-
-static const struct option_def options_always[] = {
-    { "help", 'h', OPTION_FLAG, NULL, "print this", 0, NULL, 0 },
-    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
-};
-
-/* A table, and the struct that it fills. */
-struct options_table {
-    const struct option_def *defs;
-    void *base;
-};
-
-#define OPTIONS_TABLES 24
-
-static size_t
-options_tables(const struct command *self, void *own, struct view_options *common, struct options_table *tables)
+static void
+options_each_of(const struct option_def *defs, void *own, options_each_fn *each, void *context)
 {
-    size_t count = 0;
+    for (const struct option_def *def = defs; def != NULL && def->name != NULL; def++)
+        each(context, def, own);
+}
 
-    if (self->options != NULL)
-        tables[count++] = (struct options_table){ self->options, own };
+void
+options_each(const struct command *self, void *own, struct view_options *common, options_each_fn *each, void *context)
+{
+    options_each_of(self->options, own, each, context);
     for (size_t i = 0; self->more_options != NULL && self->more_options(i) != NULL; i++)
-        tables[count++] = (struct options_table){ self->more_options(i), own };
-    if (self->common & OPTIONS_LIMIT)
-        tables[count++] = (struct options_table){ options_limit, common };
-    if (self->common & OPTIONS_FILTER)
-        tables[count++] = (struct options_table){ options_filter, common };
-    if (self->common & OPTIONS_WINDOW)
-        tables[count++] = (struct options_table){ options_window, common };
-    if (self->common & OPTIONS_REPORT)
-        tables[count++] = (struct options_table){ options_report, common };
-    if (count > 0)
-        tables[count++] = (struct options_table){ options_always, NULL };
-    return count;
-}
-
-/* The place of `word` among "a|b|c"; -1: none. */
-static int
-options_choice(const char *choices, const char *word)
-{
-    size_t length = strlen(word);
-
-    for (int place = 0; *choices != '\0'; place++) {
-        size_t each = strcspn(choices, "|");
-
-        if (each == length && strncmp(choices, word, each) == 0)
-            return place;
-        choices += each + (choices[each] == '|');
+        options_each_of(self->more_options(i), own, each, context);
+    for (size_t i = 0; i < sizeof(options_common) / sizeof(options_common[0]); i++) {
+        if (self->common & options_common[i].common)
+            each(context, &options_common[i].def, common);
     }
-    return -1;
+    each(context, &options_help_def, NULL);
 }
 
+/* Set *target to the place of `value` among the choices. */
 static int
 options_set_choice(const struct command *self, const struct option_def *def, int *target, const char *value)
 {
     struct nearest nearest;
     char words[256];
     char *rest = NULL;
-    int place = options_choice(def->choices, value);
+    int place = 0;
 
-    if (place >= 0) {
-        *target = place;
-        return OPTIONS_GO;
-    }
     snprintf(words, sizeof(words), "%s", def->choices);
     nearest_begin(&nearest, value);
-    for (char *word = strtok_r(words, "|", &rest); word != NULL; word = strtok_r(NULL, "|", &rest))
+    for (char *word = strtok_r(words, "|", &rest); word != NULL; word = strtok_r(NULL, "|", &rest), place++) {
+        if (strcmp(word, value) == 0) {
+            *target = place;
+            return OPTIONS_GO;
+        }
         nearest_try(&nearest, word);
+    }
     if (nearest.word != NULL)
         return command_misused(self, "--%s: \"%s\" is none of %s; did you mean \"%s\"?", def->name, value, def->choices,
                                nearest.word);
@@ -172,9 +144,6 @@ options_set(const struct command *self, const struct option_def *def, void *base
     case OPTION_SHARE:
         wanted = parse_share(value, target) ? NULL : "a share, such as 2% or 0.02";
         break;
-    case OPTION_DURATION:
-        wanted = parse_duration(value, target) ? NULL : "a duration, such as 250us, 10ms or 1.5s";
-        break;
     case OPTION_MOMENT:
         wanted = parse_moment(value, target) ? NULL : "a moment, such as 1.5s, 50%, #123, mark:TEXT or peak";
         break;
@@ -184,7 +153,7 @@ options_set(const struct command *self, const struct option_def *def, void *base
     return OPTIONS_GO;
 }
 
-/* What getopt_long needs; `places` says which option a result is. */
+/* The options as getopt_long needs them. A long option's result is 256 plus its place in these arrays. */
 struct options_getopt {
     struct option longs[OPTIONS_MAX + 1];
     char shorts[2 * OPTIONS_MAX + 2];
@@ -200,25 +169,20 @@ options_has_argument(const struct option_def *def)
 }
 
 static void
-options_prepare(struct options_getopt *all, const struct options_table *tables, size_t table_count)
+options_add(void *context, const struct option_def *def, void *base)
 {
-    size_t letters = 0;
+    int argument = options_has_argument(def) ? required_argument : no_argument;
+    struct options_getopt *all = context;
+    size_t letters = strlen(all->shorts);
 
-    memset(all, 0, sizeof(*all));
-    all->shorts[letters++] = ':';
-    for (size_t t = 0; t < table_count; t++) {
-        for (const struct option_def *def = tables[t].defs; def->name != NULL && all->count < OPTIONS_MAX; def++) {
-            int argument = options_has_argument(def) ? required_argument : no_argument;
-
-            all->longs[all->count] = (struct option){ def->name, argument, NULL, 256 + (int)all->count };
-            all->defs[all->count] = def;
-            all->bases[all->count++] = tables[t].base;
-            if (def->letter != 0)
-                all->shorts[letters++] = def->letter;
-            if (def->letter != 0 && argument == required_argument)
-                all->shorts[letters++] = ':';
-        }
-    }
+    assert(all->count < OPTIONS_MAX);
+    all->longs[all->count] = (struct option){ def->name, argument, NULL, 256 + (int)all->count };
+    all->defs[all->count] = def;
+    all->bases[all->count++] = base;
+    if (def->letter != 0)
+        all->shorts[letters++] = def->letter;
+    if (def->letter != 0 && argument == required_argument)
+        all->shorts[letters] = ':';
 }
 
 static int
@@ -252,34 +216,29 @@ options_place(const struct options_getopt *all, int result)
     return all->count;
 }
 
-/* The options of a command, one to a line or more. */
+/* Print an option's line of --help, and a line for each further line of its text. */
 static void
-options_help(const struct command *command)
+options_help(void *context, const struct option_def *def, void *base)
 {
-    struct options_table tables[OPTIONS_TABLES];
-    size_t count = options_tables(command, NULL, NULL, tables);
+    char name[64];
+    const char *line = def->help;
 
-    for (size_t t = 0; t < count; t++) {
-        for (const struct option_def *def = tables[t].defs; def->name != NULL; def++) {
-            char name[64];
-            const char *line = def->help;
-
-            snprintf(name, sizeof(name), "--%s%s%s", def->name, def->argument != NULL ? "=" : "",
-                     def->argument != NULL ? def->argument : "");
-            printf("  %c%c%c %-22s ", def->letter != 0 ? '-' : ' ', def->letter != 0 ? def->letter : ' ',
-                   def->letter != 0 ? ',' : ' ', name);
-            for (; strchr(line, '\n') != NULL; line = strchr(line, '\n') + 1)
-                printf("%.*s\n%29s", (int)strcspn(line, "\n"), line, "");
-            printf("%s\n", line);
-        }
-    }
+    (void)context;
+    (void)base;
+    snprintf(name, sizeof(name), "--%s%s%s", def->name, def->argument != NULL ? "=" : "",
+             def->argument != NULL ? def->argument : "");
+    printf("  %c%c%c %-22s ", def->letter != 0 ? '-' : ' ', def->letter != 0 ? def->letter : ' ',
+           def->letter != 0 ? ',' : ' ', name);
+    for (; strchr(line, '\n') != NULL; line = strchr(line, '\n') + 1)
+        printf("%.*s\n%29s", (int)strcspn(line, "\n"), line, "");
+    printf("%s\n", line);
 }
 
 int
 command_help(const struct command *command)
 {
     printf("Usage: tidemark %s %s\n%s.\n\n", command->name, command->arguments, command->purpose);
-    options_help(command);
+    options_each(command, NULL, NULL, options_help, NULL);
     fputs(command->help, stdout);
     if (command->list != NULL)
         command->list();
@@ -289,13 +248,12 @@ command_help(const struct command *command)
 int
 options_parse(const struct command *self, int argc, char **argv, void *own, struct view_options *common)
 {
-    struct options_table tables[OPTIONS_TABLES];
-    struct options_getopt all;
+    struct options_getopt all = { .shorts = ":" };
     int status = OPTIONS_GO;
     int result;
 
     *common = (struct view_options){ .report = { .limit = OPTIONS_ROWS } };
-    options_prepare(&all, tables, options_tables(self, own, common, tables));
+    options_each(self, own, common, options_add, &all);
     opterr = 0;
     while (status == OPTIONS_GO && (result = getopt_long(argc, argv, all.shorts, all.longs, NULL)) != -1) {
         size_t place;
@@ -312,31 +270,4 @@ options_parse(const struct command *self, int argc, char **argv, void *own, stru
     if (status == OPTIONS_GO && common->report.limit == 0)
         common->report.limit = UINT64_MAX;
     return status;
-}
-
-int
-options_parse_arguments(const struct command *self, int argc, char **argv, void *own, struct view_options *common,
-                        int count, const char *what)
-{
-    int status = options_parse(self, argc, argv, own, common);
-
-    if (status != OPTIONS_GO)
-        return status;
-    if (argc - optind < count)
-        return command_misused(self, "which %s?", what);
-    if (argc - optind > count)
-        return command_misused(self, count == 1 ? "one %s at a time" : "two of %s, no more", what);
-    return OPTIONS_GO;
-}
-
-void
-options_each(const struct command *command, void (*each)(void *context, const struct option_def *def), void *context)
-{
-    struct options_table tables[OPTIONS_TABLES];
-    size_t count = options_tables(command, NULL, NULL, tables);
-
-    for (size_t t = 0; t < count; t++) {
-        for (const struct option_def *def = tables[t].defs; def->name != NULL; def++)
-            each(context, def);
-    }
 }

@@ -17,16 +17,15 @@ struct command;
 
 /* The argument of an option, and the type at its offset. */
 enum option_kind {
-    OPTION_FLAG,     /* bool; no argument */
-    OPTION_TEXT,     /* const char *, borrowed from argv */
-    OPTION_LIST,     /* struct option_list; may be repeated */
-    OPTION_COUNT,    /* uint64_t */
-    OPTION_SIZE,     /* uint64_t, bytes */
-    OPTION_SHARE,    /* double */
-    OPTION_DURATION, /* int64_t, ns */
-    OPTION_MOMENT,   /* struct moment */
-    OPTION_CHOICE,   /* int: the index of the word in `choices` */
-    OPTION_SET,      /* int: set to `value`; no argument */
+    OPTION_FLAG,   /* bool; no argument */
+    OPTION_TEXT,   /* const char *, borrowed from argv */
+    OPTION_LIST,   /* struct option_list; may be repeated */
+    OPTION_COUNT,  /* uint64_t */
+    OPTION_SIZE,   /* uint64_t, bytes */
+    OPTION_SHARE,  /* double */
+    OPTION_MOMENT, /* struct moment */
+    OPTION_CHOICE, /* int: the index of the word in `choices` */
+    OPTION_SET,    /* int: set to `value`; no argument */
 };
 
 struct option_def {
@@ -64,15 +63,13 @@ struct view_options {
  */
 int options_parse(const struct command *self, int argc, char **argv, void *own, struct view_options *common);
 
-/* As options_parse, but require exactly `count` arguments; a message calls them `what` ("trace"). */
-int options_parse_arguments(const struct command *self, int argc, char **argv, void *own, struct view_options *common,
-                            int count, const char *what);
+typedef void options_each_fn(void *context, const struct option_def *def, void *base);
 
-/* Print the text of --help on standard output. Returns COMMAND_FINE. */
-int command_help(const struct command *command);
-
-/* Call `each` for every option of a command, its own first. */
-void options_each(const struct command *command, void (*each)(void *context, const struct option_def *def),
+/*
+ * Call `each` for every option of a command, its own first. `base` is the struct that the option's offset is in: `own`,
+ * `common`, or NULL for --help.
+ */
+void options_each(const struct command *self, void *own, struct view_options *common, options_each_fn *each,
                   void *context);
 
 /* Whether the option takes an argument. */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/read/samples.h"
 #include "viewer/analysis/summary.h"
@@ -37,8 +36,6 @@ static const struct report_column layers_columns[] = {
 
 /* Of a layer's arguments people see so many characters. */
 #define LAYERS_CONFIG 40
-
-#define LAYERS_COLUMNS (sizeof(layers_columns) / sizeof(layers_columns[0]))
 
 /* Of a base; -1: none. */
 struct layers_samples {
@@ -121,7 +118,7 @@ layers_report_row(struct report *report, const struct layers_row *row)
     bool passes = log != NULL && row->has_below;
     const char *config = row->layer->config;
     char name[256];
-    const struct report_cell cells[LAYERS_COLUMNS] = {
+    const struct report_cell cells[] = {
         cell_text(name),
         cell_signed(row->layer->layer_id),
         row->layer->upstream_layer_id != 0 ? cell_signed(row->layer->upstream_layer_id) : cell_none(),
@@ -156,7 +153,7 @@ layers_report_of(struct view *view, struct report *report)
     if (!summary_is_part(view))
         return;
     all.filter.layers.active = view->options->layers.count > 0;
-    answer_subject(report, &all);
+    command_subject(report, &all);
 }
 
 static int
@@ -174,7 +171,7 @@ layers_analyse(struct view *view, struct report *report, const void *own)
     if (status == COMMAND_FINE) {
         layers_report_of(view, report);
         report_field(report, "stack", "stack", REPORT_TEXT, cell_text(text != NULL && text[0] != '\0' ? text : NULL));
-        report_table(report, "layers", NULL, layers_columns, LAYERS_COLUMNS);
+        REPORT_TABLE(report, "layers", NULL, layers_columns);
         report_spare(report, LAYERS_SPARE);
         for (size_t i = 0; i < view->layers.count; i++) {
             const struct trace_layer *layer = &view->layers.layers[i];
@@ -194,12 +191,6 @@ layers_analyse(struct view *view, struct report *report, const void *own)
     return status;
 }
 
-static int
-layers_run(const struct command *self, int argc, char **argv)
-{
-    return answer_run(self, argc, argv, NULL, layers_analyse);
-}
-
 const struct command command_layers = {
     .name = "layers",
     .arguments = "[OPTIONS] TRACE",
@@ -211,5 +202,6 @@ const struct command command_layers = {
             "Without --layer all logs have figures, not only the outermost ones; with any other filter\n"
             "there is no PASSED ON and no OWN, and RESERVED with --from and --to alone.\n",
     .common = OPTIONS_REPORT | OPTIONS_FILTER,
-    .run = layers_run,
+    .run = command_answer,
+    .analyse = layers_analyse,
 };

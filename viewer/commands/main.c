@@ -16,7 +16,6 @@
 
 #include "src/trace/database/schema.h"
 #include "viewer/commands/commands.h"
-#include "viewer/cli/options.h"
 #include "viewer/base/nearest.h"
 #include "viewer/base/output.h"
 
@@ -110,7 +109,7 @@ main_run(const struct command *command, int argc, char **argv)
     argv[0] = name;
     optind = 0;
     tide_message_sink_set(main_message, &failed);
-    status = command->run(command, argc, argv);
+    status = command_run(command, argc, argv);
     return status == COMMAND_FINE && atomic_load_explicit(&failed, memory_order_relaxed) ? COMMAND_INCOMPLETE : status;
 }
 

@@ -1,9 +1,6 @@
 /* `tidemark query`: runs an SQL query on a trace, which it cannot change. */
 #include "config.h"
 
-#include <getopt.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +8,6 @@
 #include <unistd.h>
 
 #include "viewer/commands/commands.h"
-#include "viewer/cli/options.h"
 #include "viewer/output/json.h"
 #include "viewer/output/table.h"
 #include "viewer/read/trace-open.h"
@@ -415,20 +411,15 @@ static const struct option_def query_defs[] = {
 };
 
 static int
-query_run(const struct command *self, int argc, char **argv)
+query_run(struct invocation *call)
 {
-    struct query_options options = { .format = QUERY_TABLE };
-    struct view_options common;
-    int status = options_parse(self, argc, argv, &options, &common);
-
-    if (status != OPTIONS_GO)
-        return status;
-    if (argc - optind != 2)
-        return command_misused(self, "%s",
-                               argc == optind       ? "which trace?"
-                               : argc - optind == 1 ? "what is the question, in SQL?"
-                                                    : "one trace and one statement; quote the SQL");
-    return query_ask(argv[optind], argv[optind + 1], (enum query_format)options.format);
+    if (call->count != 2)
+        return command_misused(call->command, "%s",
+                               call->count == 0   ? "which trace?"
+                               : call->count == 1 ? "what is the question, in SQL?"
+                                                  : "one trace and one statement; quote the SQL");
+    return query_ask(call->arguments[0], call->arguments[1],
+                     (enum query_format)((const struct query_options *)call->own)->format);
 }
 
 const struct command command_query = {
@@ -436,6 +427,8 @@ const struct command command_query = {
     .arguments = "[--table | --csv | --json] TRACE SQL",
     .purpose = "Ask a trace one question in SQL; nothing is changed",
     .help = "",
+    .wanted = &(const struct command_arguments){ .count = -1 },
     .options = query_defs,
+    COMMAND_OWN(struct query_options, .format = QUERY_TABLE),
     .run = query_run,
 };

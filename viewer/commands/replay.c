@@ -1,10 +1,7 @@
 /* `tidemark replay`: runs recorded allocator traffic through any stack. */
 #include "config.h"
 
-#include <getopt.h>
 #include <inttypes.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +10,6 @@
 #include <tidemark/stack.h>
 
 #include "viewer/base/file.h"
-#include "viewer/cli/options.h"
-#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/replay/input.h"
 #include "viewer/replay/output.h"
@@ -117,19 +112,13 @@ static const struct option_def replay_defs[] = {
 };
 
 static int
-replay_command(const struct command *self, int argc, char **argv)
+replay_command(struct invocation *call)
 {
-    struct replay_options options = { .layer_id = REPLAY_OUTERMOST };
-    struct view_options common;
-    int status = options_parse(self, argc, argv, &options, &common);
+    const struct replay_options *options = (const struct replay_options *)call->own;
 
-    if (status != OPTIONS_GO)
-        return status;
-    if (options.layer_id != REPLAY_OUTERMOST && (options.layer_id == 0 || options.layer_id > INT64_MAX))
-        return command_misused(self, "--layer: layers are numbered from 1");
-    if (argc - optind != 1)
-        return command_misused(self, "%s", argc == optind ? "what is to be replayed?" : "one input at a time");
-    return replay_input_through(argv[optind], &options);
+    if (options->layer_id != REPLAY_OUTERMOST && (options->layer_id == 0 || options->layer_id > INT64_MAX))
+        return command_misused(call->command, "--layer: layers are numbered from 1");
+    return replay_input_through(call->arguments[0], options);
 }
 
 const struct command command_replay = {
@@ -139,6 +128,8 @@ const struct command command_replay = {
     .help = "\nINPUT is RMM's CSV (Thread,Time,Action,Pointer,Size,Stream), plain or gzip, or - for\n"
             "standard input, or a Tidemark trace. Each recorded thread is one of the replay; the events\n"
             "run in the recorded order.\n",
+    .wanted = &(const struct command_arguments){ 1, "what is to be replayed?", "one input at a time" },
     .options = replay_defs,
+    COMMAND_OWN(struct replay_options, .layer_id = REPLAY_OUTERMOST),
     .run = replay_command,
 };

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/read/devices.h"
 #include "viewer/base/output.h"
@@ -76,13 +75,12 @@ summary_report_devices(struct report *report, const struct trace_devices *device
         { "total_bytes", NULL, REPORT_SIZE },
     };
 
-    report_table(report, "devices", NULL, columns, sizeof(columns) / sizeof(columns[0]));
+    REPORT_TABLE(report, "devices", NULL, columns);
     for (size_t i = 0; i < devices->count; i++) {
         const struct trace_device *device = &devices->list[i];
 
-        report_row(report, (struct report_cell[]){ cell_signed(device->ordinal), cell_text(device->name),
-                                                   device->total_bytes != 0 ? cell_unsigned(device->total_bytes)
-                                                                            : cell_none() });
+        REPORT_ROW(report, cell_signed(device->ordinal), cell_text(device->name),
+                   device->total_bytes != 0 ? cell_unsigned(device->total_bytes) : cell_none());
     }
 }
 
@@ -94,7 +92,7 @@ summary_report_head(struct view *view, struct report *report, const struct summa
     char text[128];
 
     if (summary_is_part(view))
-        answer_subject(report, view);
+        command_subject(report, view);
     summary_report_meta(view, report, "command");
     summary_report_meta(view, report, "stack");
     summary_report_used_devices(view, report, devices);
@@ -299,41 +297,34 @@ verdict_report_sentences(struct report *report, const struct verdict *verdict)
 static void
 verdict_report_fields(struct report *report, const struct verdict *verdict)
 {
-    static const struct report_column columns[] = {
-        { "peak_bytes", NULL, REPORT_SIZE },      { "peak_ns", NULL, REPORT_TIME },
-        { "peak_count", NULL, REPORT_COUNT },     { "reserved_peak_bytes", NULL, REPORT_SIZE },
-        { "reserved_source", NULL, REPORT_TEXT }, { "rounding_bytes", NULL, REPORT_CHANGE },
-        { "pools_bytes", NULL, REPORT_CHANGE },   { "base_bytes", NULL, REPORT_CHANGE },
-        { "limit_bytes", NULL, REPORT_SIZE },     { "mean_live_bytes", NULL, REPORT_SIZE },
-        { "live_bytes", NULL, REPORT_SIZE },      { "live_count", NULL, REPORT_COUNT },
-        { "failures", NULL, REPORT_COUNT },       { "time_ns", NULL, REPORT_TIME },
-        { "driver_ns", NULL, REPORT_TIME },       { "driver_calls", NULL, REPORT_COUNT },
-    };
     const struct summary *summary = verdict->summary;
     const struct summary_total *total = &summary->total;
-    bool reserved = verdict->source != VERDICT_NONE;
-    bool driver = summary->has_driver;
-    const struct report_cell cells[] = {
-        cell_unsigned(total->peak_bytes),
-        cell_signed(total->peak_ns),
-        cell_unsigned(total->peak_count),
-        reserved ? cell_unsigned(verdict->reserved_peak_bytes) : cell_none(),
-        reserved ? cell_text(verdict->source == VERDICT_LAYERS ? "layers" : "samples") : cell_none(),
-        cell_signed(verdict->rounding_bytes),
-        summary->has_lowest ? cell_signed(verdict->pools_bytes) : cell_none(),
-        reserved ? cell_signed(verdict->base_bytes) : cell_none(),
-        verdict->limit_bytes > 0 ? cell_unsigned(verdict->limit_bytes) : cell_none(),
-        cell_unsigned(summary->span_ns > 0 ? (uint64_t)(total->byte_ns / (uint64_t)summary->span_ns) : 0),
-        cell_unsigned(total->live_bytes),
-        cell_unsigned(total->live_count),
-        cell_unsigned(total->failures),
-        cell_unsigned(total->time_ns),
-        driver ? cell_unsigned(summary->driver_ns) : cell_none(),
-        driver ? cell_unsigned(summary->driver_calls) : cell_none(),
-    };
+    uint64_t mean_bytes = summary->span_ns > 0 ? (uint64_t)(total->byte_ns / (uint64_t)summary->span_ns) : 0;
 
-    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-        report_field(report, columns[i].name, NULL, columns[i].kind, cells[i]);
+    report_field(report, "peak_bytes", NULL, REPORT_SIZE, cell_unsigned(total->peak_bytes));
+    report_field(report, "peak_ns", NULL, REPORT_TIME, cell_signed(total->peak_ns));
+    report_field(report, "peak_count", NULL, REPORT_COUNT, cell_unsigned(total->peak_count));
+    if (verdict->source != VERDICT_NONE) {
+        report_field(report, "reserved_peak_bytes", NULL, REPORT_SIZE, cell_unsigned(verdict->reserved_peak_bytes));
+        report_field(report, "reserved_source", NULL, REPORT_TEXT,
+                     cell_text(verdict->source == VERDICT_LAYERS ? "layers" : "samples"));
+    }
+    report_field(report, "rounding_bytes", NULL, REPORT_CHANGE, cell_signed(verdict->rounding_bytes));
+    if (summary->has_lowest)
+        report_field(report, "pools_bytes", NULL, REPORT_CHANGE, cell_signed(verdict->pools_bytes));
+    if (verdict->source != VERDICT_NONE)
+        report_field(report, "base_bytes", NULL, REPORT_CHANGE, cell_signed(verdict->base_bytes));
+    if (verdict->limit_bytes > 0)
+        report_field(report, "limit_bytes", NULL, REPORT_SIZE, cell_unsigned(verdict->limit_bytes));
+    report_field(report, "mean_live_bytes", NULL, REPORT_SIZE, cell_unsigned(mean_bytes));
+    report_field(report, "live_bytes", NULL, REPORT_SIZE, cell_unsigned(total->live_bytes));
+    report_field(report, "live_count", NULL, REPORT_COUNT, cell_unsigned(total->live_count));
+    report_field(report, "failures", NULL, REPORT_COUNT, cell_unsigned(total->failures));
+    report_field(report, "time_ns", NULL, REPORT_TIME, cell_unsigned(total->time_ns));
+    if (summary->has_driver) {
+        report_field(report, "driver_ns", NULL, REPORT_TIME, cell_unsigned(summary->driver_ns));
+        report_field(report, "driver_calls", NULL, REPORT_COUNT, cell_unsigned(summary->driver_calls));
+    }
 }
 
 static void
@@ -389,7 +380,7 @@ summary_analyse(struct view *view, struct report *report, const void *own)
     report_field(report, "unmatched_frees", NULL, REPORT_COUNT, cell_signed(summary.unmatched_frees));
     report_field(report, "lost_events", NULL, REPORT_COUNT, cell_signed(view->trace.lost_events));
     report_field(report, "misuses", NULL, REPORT_COUNT, cell_signed(summary.misuses));
-    report_table(report, "layers", NULL, summary_columns, sizeof(summary_columns) / sizeof(summary_columns[0]));
+    REPORT_TABLE(report, "layers", NULL, summary_columns);
     report_spare(report, SUMMARY_SPARE);
     for (size_t i = 0; i < summary.count; i++) {
         if (summary.found[i].asked)
@@ -405,12 +396,6 @@ summary_analyse(struct view *view, struct report *report, const void *own)
     return COMMAND_FINE;
 }
 
-static int
-summary_run(const struct command *self, int argc, char **argv)
-{
-    return answer_run(self, argc, argv, NULL, summary_analyse);
-}
-
 const struct command command_summary = {
     .name = "summary",
     .arguments = "[OPTIONS] TRACE",
@@ -420,5 +405,6 @@ const struct command command_summary = {
             "all logs, or of those. What pools reserve is not told apart by tag, thread and so on: with\n"
             "such filters it is left out. Lost events, unmatched frees and misuses are of the whole trace.\n",
     .common = OPTIONS_REPORT | OPTIONS_FILTER,
-    .run = summary_run,
+    .run = command_answer,
+    .analyse = summary_analyse,
 };

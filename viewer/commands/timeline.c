@@ -7,7 +7,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/analysis/timeline.h"
 #include "viewer/base/output.h"
@@ -304,17 +303,15 @@ timeline_report_columns(struct report *report, const struct timeline *timeline)
         { "marks", NULL, REPORT_COUNT },
     };
 
-    report_table(report, "columns", NULL, columns, sizeof(columns) / sizeof(columns[0]));
+    REPORT_TABLE(report, "columns", NULL, columns);
     for (size_t i = 0; i < timeline->count; i++) {
         const struct timeline_column *column = &timeline->columns[i];
 
-        report_row(report, (struct report_cell[]){ cell_signed(column->ns), cell_unsigned(column->most_bytes),
-                                                   cell_unsigned(column->least_bytes), cell_unsigned(column->end_bytes),
-                                                   timeline->reserved != TIMELINE_UNKNOWN
-                                                       ? cell_unsigned(column->reserved_bytes)
-                                                       : cell_none(),
-                                                   cell_unsigned(column->allocations), cell_unsigned(column->frees),
-                                                   cell_unsigned(column->failures), cell_unsigned(column->marks) });
+        REPORT_ROW(report, cell_signed(column->ns), cell_unsigned(column->most_bytes),
+                   cell_unsigned(column->least_bytes), cell_unsigned(column->end_bytes),
+                   timeline->reserved != TIMELINE_UNKNOWN ? cell_unsigned(column->reserved_bytes) : cell_none(),
+                   cell_unsigned(column->allocations), cell_unsigned(column->frees), cell_unsigned(column->failures),
+                   cell_unsigned(column->marks));
     }
 }
 
@@ -343,7 +340,7 @@ timeline_analyse(struct view *view, struct report *report, const void *own)
     struct timeline timeline;
     int status;
 
-    answer_subject(report, view);
+    command_subject(report, view);
     status = timeline_make(view, timeline_columns(report, options->width), &timeline);
     if (status == COMMAND_FINE) {
         timeline_report_head(report, &timeline);
@@ -352,14 +349,6 @@ timeline_analyse(struct view *view, struct report *report, const void *own)
         timeline_free(&timeline);
     }
     return status;
-}
-
-static int
-timeline_run(const struct command *self, int argc, char **argv)
-{
-    struct timeline_options options = { .height = TIMELINE_HEIGHT };
-
-    return answer_run(self, argc, argv, &options, timeline_analyse);
 }
 
 const struct command command_timeline = {
@@ -371,6 +360,8 @@ const struct command command_timeline = {
             "in it. Reserved is what the log below has live, or else what samples of the pools say.\n"
             "A limit is drawn where it is less than twice as high as all else.\n",
     .options = timeline_option_defs,
+    COMMAND_OWN(struct timeline_options, .height = TIMELINE_HEIGHT),
     .common = OPTIONS_REPORT | OPTIONS_FILTER,
-    .run = timeline_run,
+    .run = command_answer,
+    .analyse = timeline_analyse,
 };

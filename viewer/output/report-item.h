@@ -15,10 +15,10 @@ enum report_item_kind {
 
 struct report_item {
     enum report_item_kind kind;
-    struct report_column field; /* of a field: name, title and kind of its cell */
-    const char *name;           /* of a table */
-    const char *title;          /* of a table; NULL: none */
-    const struct report_column *columns;
+    struct report_column field;    /* of a field: name, title and kind of its cell */
+    const char *name;              /* of a table */
+    const char *title;             /* of a table; NULL: none */
+    struct report_column *columns; /* owns; NULL: a field */
     size_t column_count;
     struct report_cell *cells; /* owns, with their texts; row by row */
     size_t row_count;

@@ -33,6 +33,7 @@ report_free_cells(struct report_item *item)
             free((char *)item->cells[i].text);
     }
     free(item->cells);
+    free(item->columns);
 }
 
 void
@@ -102,8 +103,20 @@ report_table(struct report *report, const char *name, const char *title, const s
         return;
     item->name = name;
     item->title = title;
-    item->columns = columns;
+    item->columns = calloc(column_count, sizeof(*columns));
+    if (item->columns == NULL) {
+        report->failed = true;
+        return;
+    }
+    memcpy(item->columns, columns, column_count * sizeof(*columns));
     item->column_count = column_count;
+}
+
+void
+report_set_column(struct report *report, size_t place, struct report_column column)
+{
+    if (!report->failed)
+        report->items[report->count - 1].columns[place] = column;
 }
 
 void
