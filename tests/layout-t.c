@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "viewer/output/report-layout.h"
+#include "viewer/output/report-item.h"
 #include "viewer/base/callstack-text.h"
 
 static const struct report_column columns[] = {

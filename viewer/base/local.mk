@@ -14,8 +14,6 @@ libviewer_la_SOURCES += \
 	viewer/base/order.h \
 	viewer/base/output.c \
 	viewer/base/output.h \
-	viewer/base/pager.c \
-	viewer/base/pager.h \
 	viewer/base/parse.c \
 	viewer/base/parse.h \
 	viewer/base/progress.c \

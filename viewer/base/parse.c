@@ -1,4 +1,4 @@
-/* Parses sizes, shares, durations and moments of the command line. */
+/* Parses counts, sizes, shares and moments of the command line. */
 #include "config.h"
 
 #include <ctype.h>
@@ -92,12 +92,6 @@ parse_size(const char *text, uint64_t *out)
 }
 
 bool
-parse_duration(const char *text, int64_t *out)
-{
-    return parse_with_unit(text, time_units, sizeof(time_units) / sizeof(time_units[0]), out);
-}
-
-bool
 parse_share(const char *text, double *out)
 {
     double value;
@@ -129,7 +123,7 @@ parse_moment(const char *text, struct moment *out)
         moment.text = text + 5;
     } else if (strchr(text, '%') != NULL && parse_share(text, &moment.share) && moment.share <= 1) {
         moment.kind = MOMENT_SHARE;
-    } else if (parse_duration(text, &moment.number)) {
+    } else if (parse_with_unit(text, time_units, sizeof(time_units) / sizeof(time_units[0]), &moment.number)) {
         moment.kind = MOMENT_TIME;
     } else {
         return false;

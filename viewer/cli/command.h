@@ -1,13 +1,58 @@
-/* The commands of `tidemark`, and how one runs: from its arguments to an open trace and its answer. */
+/*
+ * The commands of `tidemark`, and how one runs: from its arguments to an open trace and its answer. A command describes
+ * its options in a const table: name, argument and destination. Parsing, --help and shell completion all use that table.
+ * The options that many commands share are in a table in command.c.
+ */
 #ifndef VIEWER_CLI_COMMAND_H
 #define VIEWER_CLI_COMMAND_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "viewer/base/exit-status.h"
-#include "viewer/cli/options.h"
+#include "viewer/base/parse.h"
 #include "viewer/output/report.h"
 #include "viewer/read/view.h"
+
+/* The argument of an option, and the type at its offset. */
+enum option_kind {
+    OPTION_FLAG,   /* bool; no argument */
+    OPTION_TEXT,   /* const char *, borrowed from argv */
+    OPTION_LIST,   /* struct option_list; may be repeated */
+    OPTION_COUNT,  /* uint64_t */
+    OPTION_SIZE,   /* uint64_t, bytes */
+    OPTION_SHARE,  /* double */
+    OPTION_MOMENT, /* struct moment */
+    OPTION_CHOICE, /* int: the index of the word in `choices` */
+    OPTION_SET,    /* int: set to `value`; no argument */
+};
+
+struct option_def {
+    const char *name; /* NULL ends a table */
+    char letter;      /* 0: none */
+    enum option_kind kind;
+    const char *argument; /* the argument's name in --help */
+    const char *help;     /* one or more lines */
+    size_t offset;        /* in the struct that the command passes */
+    const char *choices;  /* "tag|size": OPTION_CHOICE */
+    int value;            /* OPTION_SET */
+};
+
+/* Which of the common options a command takes. */
+enum {
+    OPTIONS_REPORT = 1, /* output format */
+    OPTIONS_FILTER = 2, /* which allocations count */
+    OPTIONS_LIMIT = 4,  /* number of rows */
+    OPTIONS_WINDOW = 8, /* only the filters by layer and time, for commands that need every block of a pool */
+    OPTIONS_JSON = 16,  /* JSON alone, for commands without other formats */
+};
+
+/* The values of the common options. */
+struct view_options {
+    struct report_options report;
+    struct filter_options filter;
+};
 
 /* Room for the values of a command's own options. */
 #define COMMAND_OWN_BYTES 2048
@@ -77,5 +122,17 @@ int command_misused(const struct command *command, const char *format, ...) __at
 
 /* Print the text of --help on standard output. Returns COMMAND_FINE. */
 int command_help(const struct command *command);
+
+typedef void command_option_fn(void *context, const struct option_def *def, void *base);
+
+/*
+ * Call `each` for every option of a command, its own first. `base` is the struct that the option's offset is in: a part
+ * of `call`, which may be NULL; NULL for --help.
+ */
+void command_each_option(const struct command *command, struct invocation *call, command_option_fn *each,
+                         void *context);
+
+/* Whether the option takes an argument. */
+bool option_has_argument(const struct option_def *def);
 
 #endif

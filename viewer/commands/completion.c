@@ -38,7 +38,7 @@ bash_option(void *context, const struct option_def *def, void *base)
 {
     (void)context;
     (void)base;
-    printf(" --%s%s", def->name, options_has_argument(def) ? "=" : "");
+    printf(" --%s%s", def->name, option_has_argument(def) ? "=" : "");
 }
 
 static void
@@ -73,9 +73,9 @@ completion_bash(void)
          "    case ${COMP_WORDS[1]} in");
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         printf("    %s)\n        options='", commands[i]->name);
-        options_each(commands[i], NULL, NULL, bash_option, NULL);
+        command_each_option(commands[i], NULL, bash_option, NULL);
         fputs("'\n        values='", stdout);
-        options_each(commands[i], NULL, NULL, bash_values, NULL);
+        command_each_option(commands[i], NULL, bash_values, NULL);
         fputs("'\n        choices='", stdout);
         completion_put_words(completion_choices(commands[i]));
         puts("'\n        ;;");
@@ -134,10 +134,10 @@ zsh_option(void *context, const struct option_def *def, void *base)
     (void)context;
     (void)base;
     printf(" \\\n            '%s--%s%s[", def->kind == OPTION_LIST ? "*" : "", def->name,
-           options_has_argument(def) ? "=" : "");
+           option_has_argument(def) ? "=" : "");
     zsh_text(def->help);
     putchar(']');
-    if (options_has_argument(def)) {
+    if (option_has_argument(def)) {
         printf(":%s:", def->argument);
         if (def->choices == NULL) {
             fputs("_files", stdout);
@@ -175,7 +175,7 @@ completion_zsh(void)
          "    case $command in");
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         printf("    %s)\n        _arguments", commands[i]->name);
-        options_each(commands[i], NULL, NULL, zsh_option, NULL);
+        command_each_option(commands[i], NULL, zsh_option, NULL);
         fputs(" \\\n            '", stdout);
         if (completion_choices(commands[i]) == NULL) {
             fputs("*:file:_files", stdout);

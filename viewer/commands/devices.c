@@ -75,21 +75,33 @@ devices_ask(int ordinal, struct device *out)
     return false;
 }
 
-static void
-devices_json_figure(struct json *json, enum devices_kind kind, uint64_t figure)
+/* Room for the text of a figure: 64 ordinals. */
+#define DEVICES_TEXT 256
+
+/* A figure for JSON or for people: bytes, a flag, or ordinals as in "[1,2]" and "1 2". */
+static const char *
+devices_text(enum devices_kind kind, uint64_t figure, bool json, char text[DEVICES_TEXT])
 {
+    struct output_figure size;
+    const char *before = json ? "[" : "";
+    size_t used = 0;
+
+    if (kind == DEVICES_FLAG)
+        return json ? (figure != 0 ? "true" : "false") : (figure != 0 ? "yes" : "no");
     if (kind == DEVICES_SIZE) {
-        json_unsigned(json, figure);
-    } else if (kind == DEVICES_FLAG) {
-        json_flag(json, figure != 0);
-    } else {
-        json_begin(json, '[');
-        for (unsigned i = 0; i < DEVICES_PEERS; i++) {
-            if ((figure >> i & 1) != 0)
-                json_unsigned(json, i);
-        }
-        json_end(json, ']');
+        snprintf(text, DEVICES_TEXT, "%s", json ? output_count(&size, figure) : output_size(&size, figure));
+        return text;
     }
+    if (figure == 0)
+        return json ? "[]" : "-";
+    for (int i = 0; i < DEVICES_PEERS; i++) {
+        if ((figure >> i & 1) != 0) {
+            used += (size_t)snprintf(text + used, DEVICES_TEXT - used, "%s%d", before, i);
+            before = json ? "," : " ";
+        }
+    }
+    snprintf(text + used, DEVICES_TEXT - used, "%s", json ? "]" : "");
+    return text;
 }
 
 static void
@@ -107,17 +119,17 @@ static void
 devices_json_device(struct json *json, const struct device *device)
 {
     bool answers = device->error[0] == '\0';
+    char text[DEVICES_TEXT];
 
     json_begin(json, '{');
     json_put_signed(json, "device", device->ordinal);
     devices_json_text(json, "error", answers ? NULL : device->error);
     devices_json_text(json, "name", answers ? device->name : NULL);
     for (size_t i = 0; i < DEVICES_FIGURES; i++) {
+        const char *figure = devices_text(devices_figures[i].kind, device->figures[i], true, text);
+
         json_key_text(json, devices_figures[i].name);
-        if (device->known[i])
-            devices_json_figure(json, devices_figures[i].kind, device->figures[i]);
-        else
-            json_word(json, "null");
+        json_word(json, device->known[i] ? figure : "null");
     }
     json_end(json, '}');
 }
@@ -145,36 +157,19 @@ devices_json(struct emit *out, int count, const char *version, const char *reaso
     return status;
 }
 
-/* A figure for people. Ordinals, "1 2 3", are cut where there are more than `text` has room for. */
-static void
-devices_figure_text(enum devices_kind kind, uint64_t figure, char *text, size_t capacity)
-{
-    struct output_figure size;
-    size_t used = 0;
-
-    if (kind == DEVICES_SIZE) {
-        snprintf(text, capacity, "%s", output_size(&size, figure));
-        return;
-    }
-    snprintf(text, capacity, "%s", kind == DEVICES_ORDINALS ? "-" : figure != 0 ? "yes" : "no");
-    for (int i = 0; kind == DEVICES_ORDINALS && i < DEVICES_PEERS && used + 4 < capacity; i++) {
-        if ((figure >> i & 1) != 0)
-            used += (size_t)snprintf(text + used, capacity - used, "%s%d", used > 0 ? " " : "", i);
-    }
-}
-
 static void
 devices_row(struct table *table, const struct device *device)
 {
-    char text[256];
+    char text[DEVICES_TEXT];
 
     table_row(table);
     snprintf(text, sizeof(text), "%d", device->ordinal);
     table_cell(table, 0, text);
     table_cell(table, 1, device->error[0] == '\0' ? device->name : "?");
     for (size_t i = 0; i < DEVICES_FIGURES; i++) {
-        devices_figure_text(devices_figures[i].kind, device->figures[i], text, sizeof(text));
-        table_cell(table, 2 + i, device->known[i] ? text : "?");
+        const char *figure = devices_text(devices_figures[i].kind, device->figures[i], false, text);
+
+        table_cell(table, 2 + i, device->known[i] ? figure : "?");
     }
 }
 
@@ -199,19 +194,10 @@ devices_table(struct emit *out, int count, const char *version)
     return COMMAND_WRONG;
 }
 
-struct devices_options {
-    bool json;
-};
-
-static const struct option_def devices_defs[] = {
-    { "json", 'j', OPTION_FLAG, NULL, "print one JSON object", offsetof(struct devices_options, json), NULL, 0 },
-    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
-};
-
 static int
 devices_run(struct invocation *call)
 {
-    bool json = ((const struct devices_options *)call->own)->json;
+    bool json = call->common.report.format == REPORT_JSON;
     int count, version;
     char driver[32];
     struct emit out;
@@ -235,7 +221,6 @@ const struct command command_devices = {
     .purpose = "Say what the CUDA devices of this machine have and can do",
     .help = "\nExit status 1: there is no device, or no driver, or a device does not answer.\n",
     .wanted = &(const struct command_arguments){ 0, NULL, "it takes no arguments" },
-    .options = devices_defs,
-    COMMAND_OWN(struct devices_options, .json = false),
+    .common = OPTIONS_JSON,
     .run = devices_run,
 };

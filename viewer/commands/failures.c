@@ -37,26 +37,19 @@ failures_report_row(struct view *view, struct report *report, const struct failu
     const struct names *names = &view->names;
     char tag[GROUPS_NAME], stack[GROUPS_NAME], stream[GROUPS_NAME], thread[GROUPS_NAME];
     bool holes = failures->layers.lower.active;
-    const struct report_cell cells[] = {
-        cell_signed(life->allocation_id),
-        cell_signed(life->alloc_ns),
-        cell_unsigned(life->size),
-        cell_text(tide_status_name((enum tide_status)life->status)),
-        cell_text(failures_word(failure->cause)),
-        cell_unsigned(failure->live_bytes),
-        cell_unsigned(failure->live_count),
-        failure->has_space ? cell_unsigned(failure->reserved_bytes) : cell_none(),
-        failure->has_space ? cell_unsigned(failure->free_bytes) : cell_none(),
-        holes ? cell_unsigned(failure->largest_hole) : cell_none(),
-        life->tag_id != 0 ? cell_text(names_tag(names, life->tag_id, tag, sizeof(tag))) : cell_none(),
-        life->callstack_id != 0 ? cell_text(names_callstack(names, life->callstack_id, stack, sizeof(stack)))
-                                : cell_none(),
-        cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))),
-        cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
-        cell_text(failure->pinned_by),
-    };
 
-    report_row(report, cells);
+    REPORT_ROW(report, cell_signed(life->allocation_id), cell_signed(life->alloc_ns), cell_unsigned(life->size),
+               cell_text(tide_status_name((enum tide_status)life->status)), cell_text(failures_word(failure->cause)),
+               cell_unsigned(failure->live_bytes), cell_unsigned(failure->live_count),
+               failure->has_space ? cell_unsigned(failure->reserved_bytes) : cell_none(),
+               failure->has_space ? cell_unsigned(failure->free_bytes) : cell_none(),
+               holes ? cell_unsigned(failure->largest_hole) : cell_none(),
+               life->tag_id != 0 ? cell_text(names_tag(names, life->tag_id, tag, sizeof(tag))) : cell_none(),
+               life->callstack_id != 0 ? cell_text(names_callstack(names, life->callstack_id, stack, sizeof(stack)))
+                                       : cell_none(),
+               cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))),
+               cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
+               cell_text(failure->pinned_by));
 }
 
 /* The limits below what is looked at, as stack text has them. */

@@ -56,27 +56,16 @@ static void
 fragmentation_row(struct report *report, const char *moment, const struct fragment_figures *figures)
 {
     double external = figures->free_bytes == 0 ? 0 : 1 - (double)figures->largest_hole / (double)figures->free_bytes;
-    const struct report_cell cells[] = {
-        cell_text(moment),
-        cell_signed(figures->ns),
-        cell_unsigned(figures->requested_bytes),
-        cell_unsigned(figures->rounded_bytes),
-        cell_unsigned(figures->rounded_bytes - figures->requested_bytes),
-        cell_share((double)(figures->rounded_bytes - figures->requested_bytes), (double)figures->rounded_bytes),
-        cell_unsigned(figures->reserved_bytes),
-        cell_share((double)figures->inside_bytes, (double)figures->reserved_bytes),
-        cell_unsigned(figures->free_bytes),
-        cell_unsigned(figures->largest_hole),
-        cell_unsigned(figures->holes),
-        cell_real(external),
-        cell_share((double)figures->unusable_bytes, (double)figures->free_bytes),
-        cell_unsigned(figures->empty_bytes),
-        cell_unsigned(figures->blocks),
-        cell_unsigned(figures->chunks),
-        figures->has_device ? cell_unsigned(figures->device_bytes) : cell_none(),
-    };
 
-    report_row(report, cells);
+    REPORT_ROW(report, cell_text(moment), cell_signed(figures->ns), cell_unsigned(figures->requested_bytes),
+               cell_unsigned(figures->rounded_bytes), cell_unsigned(figures->rounded_bytes - figures->requested_bytes),
+               cell_share((double)(figures->rounded_bytes - figures->requested_bytes), (double)figures->rounded_bytes),
+               cell_unsigned(figures->reserved_bytes),
+               cell_share((double)figures->inside_bytes, (double)figures->reserved_bytes),
+               cell_unsigned(figures->free_bytes), cell_unsigned(figures->largest_hole), cell_unsigned(figures->holes),
+               cell_real(external), cell_share((double)figures->unusable_bytes, (double)figures->free_bytes),
+               cell_unsigned(figures->empty_bytes), cell_unsigned(figures->blocks), cell_unsigned(figures->chunks),
+               figures->has_device ? cell_unsigned(figures->device_bytes) : cell_none());
 }
 
 static void

@@ -3,10 +3,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "viewer/commands/commands.h"
 #include "viewer/commands/tables.h"
-#include "viewer/output/drawing.h"
+#include "viewer/base/output.h"
 #include "viewer/analysis/histogram.h"
 
 #define HISTOGRAM_BAR 20
@@ -88,6 +89,24 @@ histogram_begin(struct histogram_tables *tables, const char *name, const char *t
     REPORT_TABLE(tables->report, name, title, columns);
 }
 
+/* A bar of HISTOGRAM_BAR characters, `share` of it filled, of block characters or of ASCII. */
+static const char *
+histogram_bar(double share, bool ascii, char buffer[3 * HISTOGRAM_BAR + 1])
+{
+    static const char *const parts[] = { "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█" };
+    size_t eighths = (size_t)(share * 8 * HISTOGRAM_BAR + 0.5);
+    char *end = buffer;
+
+    if (eighths > 8 * HISTOGRAM_BAR)
+        eighths = 8 * HISTOGRAM_BAR;
+    if (share > 0 && eighths == 0)
+        eighths = 1;
+    for (; eighths > 0; eighths -= eighths < 8 ? eighths : 8)
+        end = stpcpy(end, ascii ? "#" : parts[eighths < 8 ? eighths - 1 : 7]);
+    *end = '\0';
+    return buffer;
+}
+
 static void
 histogram_row(const struct histogram_tables *tables, const char *name, struct report_cell from, struct report_cell size,
               const struct tally *tally)
@@ -101,7 +120,7 @@ histogram_row(const struct histogram_tables *tables, const char *name, struct re
                cell_share((double)tally->bytes, (double)all->bytes), cell_real((double)tally->byte_ns / 1e9),
                cell_share((double)tally->byte_ns, (double)all->byte_ns),
                tally->frees > 0 ? cell_signed(tally_mean_life(tally)) : cell_none(), cell_unsigned(tally->live_count),
-               cell_text(drawing_bar(share, HISTOGRAM_BAR, tables->ascii, bar)));
+               cell_text(histogram_bar(share, tables->ascii, bar)));
 }
 
 static void
@@ -238,7 +257,7 @@ histogram_analyse(struct view *view, struct report *report, const void *own)
         .report = report,
         .histogram = histogram,
         .of = (enum histogram_of)options->of,
-        .ascii = options->ascii || drawing_is_ascii(),
+        .ascii = options->ascii || output_is_ascii(),
     };
     int status;
 

@@ -118,16 +118,16 @@ layers_report_row(struct report *report, const struct layers_row *row)
     bool passes = log != NULL && row->has_below;
     const char *config = row->layer->config;
     char name[256];
-    const struct report_cell cells[] = {
-        cell_text(name),
-        cell_signed(row->layer->layer_id),
+
+    snprintf(name, sizeof(name), "%*s%lld %s%s%.*s%s%s", 2 * (int)(row->depth < 32 ? row->depth : 32), "",
+             (long long)row->layer->layer_id, row->layer->kind, config[0] != '\0' ? "(" : "", LAYERS_CONFIG, config,
+             strlen(config) > LAYERS_CONFIG ? "..." : "", config[0] != '\0' ? ")" : "");
+    REPORT_ROW(
+        report, cell_text(name), cell_signed(row->layer->layer_id),
         row->layer->upstream_layer_id != 0 ? cell_signed(row->layer->upstream_layer_id) : cell_none(),
-        cell_text(row->layer->kind),
-        cell_text(row->layer->config),
-        cell_unsigned(row->depth),
+        cell_text(row->layer->kind), cell_text(row->layer->config), cell_unsigned(row->depth),
         log != NULL ? cell_unsigned(log->allocations) : cell_none(),
-        log != NULL ? cell_unsigned(log->frees) : cell_none(),
-        log != NULL ? cell_unsigned(log->failures) : cell_none(),
+        log != NULL ? cell_unsigned(log->frees) : cell_none(), log != NULL ? cell_unsigned(log->failures) : cell_none(),
         log != NULL ? cell_unsigned(log->total_bytes) : cell_none(),
         log != NULL ? cell_unsigned(log->peak_bytes) : cell_none(),
         log != NULL ? cell_unsigned(log->live_bytes) : cell_none(),
@@ -135,13 +135,7 @@ layers_report_row(struct report *report, const struct layers_row *row)
         log != NULL ? cell_unsigned(log->time_ns) : cell_none(),
         passes ? cell_signed((int64_t)(log->time_ns - row->below_time_ns)) : cell_none(),
         row->samples.used_peak_bytes >= 0 ? cell_signed(row->samples.used_peak_bytes) : cell_none(),
-        row->samples.reserved_peak_bytes >= 0 ? cell_signed(row->samples.reserved_peak_bytes) : cell_none(),
-    };
-
-    snprintf(name, sizeof(name), "%*s%lld %s%s%.*s%s%s", 2 * (int)(row->depth < 32 ? row->depth : 32), "",
-             (long long)row->layer->layer_id, row->layer->kind, config[0] != '\0' ? "(" : "", LAYERS_CONFIG, config,
-             strlen(config) > LAYERS_CONFIG ? "..." : "", config[0] != '\0' ? ")" : "");
-    report_row(report, cells);
+        row->samples.reserved_peak_bytes >= 0 ? cell_signed(row->samples.reserved_peak_bytes) : cell_none());
 }
 
 /* Say which allocations are looked at, where not all are: here of all logs, unless some are named. */

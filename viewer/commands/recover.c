@@ -44,7 +44,7 @@ recover_run(struct invocation *call)
     status = trace_open(path, &trace);
     if (status != COMMAND_FINE)
         return status;
-    report_begin(&report, (const struct report_options *)call->own, call->command->name);
+    report_begin(&report, &call->common.report, call->command->name);
     recover_report_line(&report, &trace, &found);
     report_field(&report, "state", NULL, REPORT_TEXT,
                  cell_text(found.state == TIDE_TRACE_RECORDING   ? "recording"
@@ -59,18 +59,11 @@ recover_run(struct invocation *call)
     return status;
 }
 
-static const struct option_def recover_defs[] = {
-    { "json", 'j', OPTION_SET, NULL, "print one JSON object", offsetof(struct report_options, format), NULL,
-      REPORT_JSON },
-    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
-};
-
 const struct command command_recover = {
     .name = "recover",
     .arguments = "[--json] TRACE",
     .purpose = "Take over what a killed program has left beside its trace",
     .help = "",
-    .options = recover_defs,
-    COMMAND_OWN(struct report_options, .format = REPORT_TABLE, .no_pager = true),
+    .common = OPTIONS_JSON,
     .run = recover_run,
 };

@@ -333,26 +333,15 @@ summary_report_layer(struct report *report, const struct summary_layer *layer)
     /* Samples are moments: below the peak, the highest of them was not the highest. */
     bool has_highest = layer->has_samples && layer->reserved_peak_bytes >= layer->peak_bytes;
     char name[64];
-    const struct report_cell cells[] = {
-        cell_text(name),
-        cell_signed(layer->layer_id),
-        cell_text(layer->kind),
-        cell_unsigned(layer->allocations),
-        cell_unsigned(layer->frees),
-        cell_unsigned(layer->failures),
-        cell_unsigned(layer->total_bytes),
-        cell_unsigned(layer->peak_bytes),
-        cell_signed(layer->peak_ns),
-        cell_unsigned(layer->peak_count),
-        cell_unsigned(layer->live_bytes),
-        cell_unsigned(layer->live_count),
-        layer->has_samples ? cell_unsigned(layer->reserved_bytes) : cell_none(),
-        layer->has_samples ? cell_unsigned(layer->reserved_peak_bytes) : cell_none(),
-        has_highest ? cell_unsigned(layer->reserved_peak_bytes) : cell_none(),
-    };
 
     snprintf(name, sizeof(name), "%lld %s", (long long)layer->layer_id, layer->kind);
-    report_row(report, cells);
+    REPORT_ROW(report, cell_text(name), cell_signed(layer->layer_id), cell_text(layer->kind),
+               cell_unsigned(layer->allocations), cell_unsigned(layer->frees), cell_unsigned(layer->failures),
+               cell_unsigned(layer->total_bytes), cell_unsigned(layer->peak_bytes), cell_signed(layer->peak_ns),
+               cell_unsigned(layer->peak_count), cell_unsigned(layer->live_bytes), cell_unsigned(layer->live_count),
+               layer->has_samples ? cell_unsigned(layer->reserved_bytes) : cell_none(),
+               layer->has_samples ? cell_unsigned(layer->reserved_peak_bytes) : cell_none(),
+               has_highest ? cell_unsigned(layer->reserved_peak_bytes) : cell_none());
 }
 
 static int

@@ -10,7 +10,6 @@
 #include "viewer/commands/commands.h"
 #include "viewer/analysis/timeline.h"
 #include "viewer/base/output.h"
-#include "viewer/output/drawing.h"
 
 #define TIMELINE_WIDTH     80 /* where there is no terminal */
 #define TIMELINE_LEAST     8  /* columns, and rows of 100 at most */
@@ -80,27 +79,23 @@ drawing_text(const struct drawing_options *options, enum drawing_sign sign)
     return (options->ascii ? drawing_ascii : drawing_blocks)[sign];
 }
 
-/* Signs of one kind share a colour. */
+/* Write a line of signs without the blanks at its end. A colour is set where it changes. */
 static void
-drawing_put(const struct drawing_options *options, FILE *out, enum drawing_sign sign, const char **color)
+drawing_line(const struct drawing_options *options, const unsigned char *signs, size_t count, FILE *out)
 {
-    const char *wanted = options->color ? drawing_color(sign) : "";
+    const char *color = "";
 
-    if (wanted != *color) {
-        if ((*color)[0] != '\0')
-            fputs("\033[0m", out);
-        fputs(wanted, out);
-        *color = wanted;
+    while (count > 0 && signs[count - 1] == DRAWING_BLANK)
+        count--;
+    for (size_t i = 0; i < count; i++) {
+        const char *wanted = options->color ? drawing_color(signs[i]) : "";
+
+        if (wanted != color)
+            fprintf(out, "%s%s", color[0] != '\0' ? "\033[0m" : "", wanted);
+        color = wanted;
+        fputs(drawing_text(options, signs[i]), out);
     }
-    fputs(drawing_text(options, sign), out);
-}
-
-static void
-drawing_stop(FILE *out, const char *color)
-{
-    if (color[0] != '\0')
-        fputs("\033[0m", out);
-    putc('\n', out);
+    fputs(color[0] != '\0' ? "\033[0m\n" : "\n", out);
 }
 
 /* Bytes in eighths of a row; what is there at all is one at least. */
@@ -132,12 +127,10 @@ drawing_sign(const struct timeline *timeline, const struct timeline_column *colu
 static void
 drawing_rows(const struct timeline *timeline, const struct drawing_options *options, uint64_t top, FILE *out)
 {
-    static unsigned char signs[TIMELINE_COLUMNS];
+    unsigned char signs[TIMELINE_COLUMNS];
 
     for (size_t row = options->height; row-- > 0;) {
         struct output_figure figure;
-        const char *color = "";
-        size_t length;
         bool labelled = row + 1 == options->height || (row + 1) * 2 == options->height;
 
         fprintf(out, "%*s %s", DRAWING_MARGIN - 2,
@@ -147,11 +140,7 @@ drawing_rows(const struct timeline *timeline, const struct drawing_options *opti
                                : "│");
         for (size_t i = 0; i < timeline->count; i++)
             signs[i] = (unsigned char)drawing_sign(timeline, &timeline->columns[i], top, options->height, row);
-        for (length = timeline->count; length > 0 && signs[length - 1] == DRAWING_BLANK;)
-            length--;
-        for (size_t i = 0; i < length; i++)
-            drawing_put(options, out, signs[i], &color);
-        drawing_stop(out, color);
+        drawing_line(options, signs, timeline->count, out);
     }
 }
 
@@ -177,24 +166,21 @@ static bool
 drawing_events(const struct timeline *timeline, const struct drawing_options *options, enum drawing_sign sign,
                FILE *out)
 {
-    const char *color = "";
-    size_t last = 0;
+    unsigned char signs[TIMELINE_COLUMNS];
+    bool any = false;
 
     for (size_t i = 0; i < timeline->count; i++) {
-        if (sign == DRAWING_MARK ? timeline->columns[i].marks > 0 : timeline->columns[i].failures > 0)
-            last = i + 1;
-    }
-    if (last == 0)
-        return false;
-    fprintf(out, "%*s", DRAWING_MARGIN, "");
-    for (size_t i = 0; i < last; i++) {
         const struct timeline_column *column = &timeline->columns[i];
         bool there = sign == DRAWING_MARK ? column->marks > 0 : column->failures > 0;
 
-        drawing_put(options, out, there ? sign : DRAWING_BLANK, &color);
+        signs[i] = (unsigned char)(there ? sign : DRAWING_BLANK);
+        any = any || there;
     }
-    drawing_stop(out, color);
-    return true;
+    if (any) {
+        fprintf(out, "%*s", DRAWING_MARGIN, "");
+        drawing_line(options, signs, timeline->count, out);
+    }
+    return any;
 }
 
 static void
@@ -267,7 +253,7 @@ timeline_draw(struct view *view, struct report *report, const struct timeline *t
 {
     struct drawing_options how = {
         .height = options->height < TIMELINE_ROWS_MOST ? (size_t)options->height : TIMELINE_ROWS_MOST,
-        .ascii = options->ascii || drawing_is_ascii(),
+        .ascii = options->ascii || output_is_ascii(),
         .color = report_has_color(report),
     };
     char *text = NULL;

@@ -98,27 +98,18 @@ top_row(struct report *report, void *context, uint32_t number)
     const struct tally *all = &top->tallies->all;
     bool driver = all->driver_calls > 0;
     char name[GROUPS_NAME];
-    const struct report_cell cells[] = {
-        cell_text(groups_name(&top->tallies->groups, number, name, sizeof(name))),
-        cell_unsigned(tally->allocations),
-        cell_unsigned(tally->frees),
-        cell_unsigned(tally->failures),
-        cell_share((double)(tally->allocations + tally->frees), (double)(all->allocations + all->frees)),
-        cell_unsigned(tally->bytes),
-        cell_share((double)tally->bytes, (double)all->bytes),
-        cell_unsigned(tally->peak_bytes),
-        cell_unsigned(tally->live_bytes),
-        cell_unsigned(tally->live_count),
-        tally->frees > 0 ? cell_signed(tally_mean_life(tally)) : cell_none(),
-        cell_real(tally_byte_seconds(tally)),
-        cell_unsigned(tally->time_ns),
-        cell_share((double)tally->time_ns, (double)all->time_ns),
-        driver ? cell_unsigned(tally->driver_ns) : cell_none(),
-        driver ? cell_share((double)tally->driver_ns, (double)all->driver_ns) : cell_none(),
-        driver ? cell_unsigned(tally->driver_calls) : cell_none(),
-    };
 
-    report_row(report, cells);
+    REPORT_ROW(report, cell_text(groups_name(&top->tallies->groups, number, name, sizeof(name))),
+               cell_unsigned(tally->allocations), cell_unsigned(tally->frees), cell_unsigned(tally->failures),
+               cell_share((double)(tally->allocations + tally->frees), (double)(all->allocations + all->frees)),
+               cell_unsigned(tally->bytes), cell_share((double)tally->bytes, (double)all->bytes),
+               cell_unsigned(tally->peak_bytes), cell_unsigned(tally->live_bytes), cell_unsigned(tally->live_count),
+               tally->frees > 0 ? cell_signed(tally_mean_life(tally)) : cell_none(),
+               cell_real(tally_byte_seconds(tally)), cell_unsigned(tally->time_ns),
+               cell_share((double)tally->time_ns, (double)all->time_ns),
+               driver ? cell_unsigned(tally->driver_ns) : cell_none(),
+               driver ? cell_share((double)tally->driver_ns, (double)all->driver_ns) : cell_none(),
+               driver ? cell_unsigned(tally->driver_calls) : cell_none());
     top->shown_allocations += tally->allocations;
 }
 

@@ -383,23 +383,18 @@ emit_json(struct emit *emit, const char *text, size_t length)
     emit_bytes(emit, "\"", 1);
 }
 
-static void
-emit_raw(struct emit *emit, const char *text, size_t length)
-{
-    emit_bytes(emit, text, length);
-}
-
 void
 emit_csv(struct emit *emit, const char *text, size_t length, bool quote, bool raw)
 {
-    void (*put)(struct emit * emit, const char *text, size_t length) = raw ? emit_raw : emit_text;
-
     emit_bytes(emit, "\"", quote);
     for (size_t done = 0; done < length;) {
         const char *end = quote ? memchr(text + done, '"', length - done) : NULL;
         size_t count = end != NULL ? (size_t)(end - text) - done : length - done;
 
-        put(emit, text + done, count);
+        if (raw)
+            emit_bytes(emit, text + done, count);
+        else
+            emit_text(emit, text + done, count);
         done += count + (end != NULL);
         emit_bytes(emit, "\"\"", end != NULL ? 2 : 0);
     }

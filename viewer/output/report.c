@@ -17,19 +17,13 @@ report_begin(struct report *report, const struct report_options *options, const 
     *report = (struct report){ .options = *options, .name = name };
 }
 
-static enum report_kind
-report_kind(const struct report_item *item, size_t column)
-{
-    return item->kind == REPORT_ITEM_FIELD ? item->field.kind : item->columns[column].kind;
-}
-
 static void
 report_free_cells(struct report_item *item)
 {
     size_t count = item->row_count * item->column_count;
 
     for (size_t i = 0; i < count; i++) {
-        if (item->cells[i].there && report_is_text(report_kind(item, i % item->column_count)))
+        if (item->cells[i].there && report_is_text(item->columns[i % item->column_count].kind))
             free((char *)item->cells[i].text);
     }
     free(item->cells);
@@ -71,7 +65,7 @@ report_add_row(struct report *report, struct report_item *item, const struct rep
     row = &item->cells[item->row_count++ * item->column_count];
     for (size_t i = 0; i < item->column_count; i++) {
         row[i] = cells[i];
-        if (!cells[i].there || !report_is_text(report_kind(item, i)))
+        if (!cells[i].there || !report_is_text(item->columns[i].kind))
             continue;
         row[i].text = strdup(cells[i].text);
         if (row[i].text == NULL) {
@@ -81,35 +75,44 @@ report_add_row(struct report *report, struct report_item *item, const struct rep
     }
 }
 
+/* Add a field or a table. NULL: no memory. */
+static struct report_item *
+report_add_columns(struct report *report, enum report_item_kind kind, const struct report_column *columns, size_t count)
+{
+    struct report_item *item = report_add(report, kind);
+
+    if (item == NULL)
+        return NULL;
+    item->columns = calloc(count, sizeof(*columns));
+    if (item->columns == NULL) {
+        report->failed = true;
+        return NULL;
+    }
+    memcpy(item->columns, columns, count * sizeof(*columns));
+    item->column_count = count;
+    return item;
+}
+
 void
 report_field(struct report *report, const char *name, const char *title, enum report_kind kind, struct report_cell cell)
 {
-    struct report_item *item = report_add(report, REPORT_ITEM_FIELD);
+    const struct report_column column = { name, title, kind };
+    struct report_item *item = report_add_columns(report, REPORT_ITEM_FIELD, &column, 1);
 
-    if (item == NULL)
-        return;
-    item->field = (struct report_column){ name, title, kind };
-    item->column_count = 1;
-    report_add_row(report, item, &cell);
+    if (item != NULL)
+        report_add_row(report, item, &cell);
 }
 
 void
 report_table(struct report *report, const char *name, const char *title, const struct report_column *columns,
              size_t column_count)
 {
-    struct report_item *item = report_add(report, REPORT_ITEM_TABLE);
+    struct report_item *item = report_add_columns(report, REPORT_ITEM_TABLE, columns, column_count);
 
-    if (item == NULL)
-        return;
-    item->name = name;
-    item->title = title;
-    item->columns = calloc(column_count, sizeof(*columns));
-    if (item->columns == NULL) {
-        report->failed = true;
-        return;
+    if (item != NULL) {
+        item->name = name;
+        item->title = title;
     }
-    memcpy(item->columns, columns, column_count * sizeof(*columns));
-    item->column_count = column_count;
 }
 
 void
