@@ -34,13 +34,11 @@ layout_text(const char *name, size_t screen)
     size_t length = 0;
 
     make_table(&report, name);
-    if (!report_layout_make(&report.items[0], screen, &layout))
-        return "no memory";
+    layout = report_layout_make(&report.items[0], screen);
     for (size_t i = 0; i < layout.count; i++)
         length += (size_t)snprintf(text + length, sizeof(text) - length, "%s ", columns[layout.columns[i]].name);
     snprintf(text + length, sizeof(text) - length, "%zu%s%s", layout.name_width, layout.left_out[3] ? " -share" : "",
              layout.left_out[4] ? " -count" : "");
-    report_layout_free(&layout);
     report_end(&report);
     return text;
 }

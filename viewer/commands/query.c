@@ -323,7 +323,7 @@ query_row(struct query_answer *answer)
     if (answer->format == QUERY_CSV)
         emit_string(&answer->out, "\n");
     if (answer->terminal)
-        emit_flush(&answer->out);
+        emit_flush(&answer->out, false);
     /* A pipe that is closed ends the question. */
     return answer->out.failed ? COMMAND_WRONG : COMMAND_FINE;
 }
@@ -344,7 +344,7 @@ query_end(struct query_answer *answer, int status)
     free(answer->names);
     free(answer->cell.buffer);
     /* What was printed before an error stays. */
-    emit_flush(&answer->out);
+    emit_flush(&answer->out, false);
     return emit_close(&answer->out, status);
 }
 

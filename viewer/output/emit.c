@@ -50,9 +50,8 @@ emit_write(struct emit *emit, const char *bytes, size_t count)
     }
 }
 
-/* Give what is in the buffer to the file, through the compression where there is one; `end`: nothing follows. */
-static void
-emit_empty(struct emit *emit, bool end)
+void
+emit_flush(struct emit *emit, bool end)
 {
     char compressed[65536];
     int code = Z_OK;
@@ -153,17 +152,11 @@ emit_open_memory(struct emit *emit)
     return COMMAND_WRONG;
 }
 
-void
-emit_flush(struct emit *emit)
-{
-    emit_empty(emit, false);
-}
-
 int
 emit_close(struct emit *emit, int status)
 {
     if (status != COMMAND_WRONG)
-        emit_empty(emit, true);
+        emit_flush(emit, true);
     if (emit->deflate != NULL)
         deflateEnd(emit->deflate);
     free(emit->deflate);
@@ -216,7 +209,7 @@ emit_overflow(struct emit *emit, const void *bytes, size_t count)
         bytes = (const char *)bytes + part;
         count -= part;
         if (emit->used == emit->capacity)
-            emit_empty(emit, false);
+            emit_flush(emit, false);
     }
 }
 

@@ -14,11 +14,13 @@ enum report_item_kind {
     REPORT_ITEM_LINES,
 };
 
+#define REPORT_COLUMNS_MAX 20
+
 struct report_item {
     enum report_item_kind kind;
-    const char *name;              /* of a table */
-    const char *title;             /* of a table; NULL: none */
-    struct report_column *columns; /* owns; a field has one */
+    const char *name;                                 /* of a table */
+    const char *title;                                /* of a table; NULL: none */
+    struct report_column columns[REPORT_COLUMNS_MAX]; /* a field has one */
     size_t column_count;
     struct report_cell *cells; /* owns, with their texts; row by row */
     size_t row_count;
@@ -51,18 +53,16 @@ report_shows(const struct report *report, const struct report_item *item)
 
 /* The layout of a table on a screen: which columns are shown, in which order, and how wide the last may be. */
 struct report_layout {
-    size_t *columns; /* owns; the columns of the item that are shown, from left to right */
+    size_t columns[REPORT_COLUMNS_MAX]; /* of the item, those that are shown, from left to right */
     size_t count;
     size_t name_width; /* characters of the last column if it is a long name that must be wrapped; else 0 */
-    bool *left_out;    /* owns; by column of the item: the terminal is too narrow for it */
+    bool left_out[REPORT_COLUMNS_MAX]; /* by column of the item: the terminal is too narrow for it */
 };
 
-/* Lay a table out for a terminal of `screen` characters a line; 0: not a terminal. False: no memory. */
-bool report_layout_make(const struct report_item *item, size_t screen, struct report_layout *out);
+/* Lay a table out for a terminal of `screen` characters a line; 0: not a terminal. */
+struct report_layout report_layout_make(const struct report_item *item, size_t screen);
 
-void report_layout_free(struct report_layout *layout);
-
-/* Write the report in the table format. False: no memory. */
-bool report_write_table(const struct report *report, struct emit *out);
+/* Write the report in the table format. Sets out->failed if there is no memory. */
+void report_write_table(const struct report *report, struct emit *out);
 
 #endif

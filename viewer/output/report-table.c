@@ -31,11 +31,11 @@ layout_has_column(const struct report_item *item, size_t c)
 static bool
 layout_has_any(const struct report_item *item)
 {
-    bool any = false;
-
-    for (size_t c = 0; c < item->column_count && !any; c++)
-        any = layout_has_column(item, c);
-    return any;
+    for (size_t c = 0; c < item->column_count; c++) {
+        if (layout_has_column(item, c))
+            return true;
+    }
+    return false;
 }
 
 /* The approximate width of a text in characters. */
@@ -119,45 +119,28 @@ layout_widths(const struct report_item *item, size_t *widths, size_t *last)
     return total > 0 ? total - 1 : 0;
 }
 
-bool
-report_layout_make(const struct report_item *item, size_t screen, struct report_layout *out)
+struct report_layout
+report_layout_make(const struct report_item *item, size_t screen)
 {
-    size_t *widths = calloc(item->column_count + 1, sizeof(*widths));
-    size_t last, total, name;
+    struct report_layout layout = { .count = 0 };
+    size_t widths[REPORT_COLUMNS_MAX + 1] = { 0 };
+    size_t last;
+    size_t total = layout_widths(item, widths, &last);
+    size_t name = widths[last] < LAYOUT_NAME_WANTED ? widths[last] : LAYOUT_NAME_WANTED;
 
-    *out = (struct report_layout){
-        .columns = calloc(item->column_count + 1, sizeof(*out->columns)),
-        .left_out = calloc(item->column_count + 1, sizeof(*out->left_out)),
-    };
-    if (widths == NULL || out->columns == NULL || out->left_out == NULL) {
-        free(widths);
-        report_layout_free(out);
-        return false;
-    }
-    total = layout_widths(item, widths, &last);
-    name = widths[last] < LAYOUT_NAME_WANTED ? widths[last] : LAYOUT_NAME_WANTED;
     total -= widths[last] - name;
     if (screen > 0)
-        total = layout_spare(item, widths, total, screen, out->left_out);
+        total = layout_spare(item, widths, total, screen, layout.left_out);
     for (size_t c = 0; c < item->column_count; c++) {
         if (widths[c] > 0 && c != last)
-            out->columns[out->count++] = c;
+            layout.columns[layout.count++] = c;
     }
     if (last < item->column_count) {
-        out->columns[out->count++] = last;
+        layout.columns[layout.count++] = last;
         if (screen > 0)
-            out->name_width = screen + name > total + LAYOUT_NAME_LEAST ? screen + name - total : LAYOUT_NAME_LEAST;
+            layout.name_width = screen + name > total + LAYOUT_NAME_LEAST ? screen + name - total : LAYOUT_NAME_LEAST;
     }
-    free(widths);
-    return true;
-}
-
-void
-report_layout_free(struct report_layout *layout)
-{
-    free(layout->columns);
-    free(layout->left_out);
-    *layout = (struct report_layout){ 0 };
+    return layout;
 }
 
 /* On a terminal a name takes at most this many lines. Elsewhere it is one line and complete. */
@@ -180,33 +163,26 @@ people_name(enum report_kind kind, const char *name, size_t width)
     return lines;
 }
 
-/* False: no memory. */
-static bool
+static void
 people_put_row(struct table *table, const struct report_item *item, const struct report_layout *layout, size_t row)
 {
     char buffer[64];
 
     table_row(table);
     for (size_t i = 0; i < layout->count; i++) {
-        size_t c = layout->columns[i];
-        const struct report_cell *cell = &item->cells[row * item->column_count + c];
-        const char *words;
-        char *name;
+        enum report_kind kind = item->columns[layout->columns[i]].kind;
+        const struct report_cell *cell = &item->cells[row * item->column_count + layout->columns[i]];
+        const char *words = cell->there ? report_words(kind, cell, buffer, sizeof(buffer)) : NULL;
+        char *name = NULL;
 
-        if (!cell->there)
-            continue;
-        words = report_words(item->columns[c].kind, cell, buffer, sizeof(buffer));
-        if (!report_is_name(item->columns[c].kind)) {
-            table_cell(table, i, words);
-            continue;
+        if (cell->there && report_is_name(kind)) {
+            name = people_name(kind, words, i + 1 == layout->count ? layout->name_width : 0);
+            table->failed = table->failed || name == NULL;
+            words = name;
         }
-        name = people_name(item->columns[c].kind, words, i + 1 == layout->count ? layout->name_width : 0);
-        if (name == NULL)
-            return false;
-        table_cell(table, i, name);
+        table_cell(table, i, words);
         free(name);
     }
-    return true;
 }
 
 /* List the columns that the terminal is too narrow for. */
@@ -225,16 +201,12 @@ people_put_left_out(const struct report_item *item, const struct report_layout *
         emit_string(out, "\n");
 }
 
-/* False: no memory. */
-static bool
+static void
 people_put_table(const struct report_item *item, struct emit *out, bool color, size_t screen)
 {
-    struct report_layout layout;
+    struct report_layout layout = report_layout_make(item, screen);
     struct table table;
-    bool fine = true;
 
-    if (!report_layout_make(item, screen, &layout))
-        return false;
     table_begin(&table, color);
     for (size_t i = 0; i < layout.count; i++) {
         const struct report_column *column = &item->columns[layout.columns[i]];
@@ -245,13 +217,11 @@ people_put_table(const struct report_item *item, struct emit *out, bool color, s
                      : report_is_left(column->kind) ? TABLE_LEFT
                                                     : TABLE_RIGHT);
     }
-    for (size_t row = 0; fine && row < item->row_count; row++)
-        fine = people_put_row(&table, item, &layout, row);
-    fine = table_end(&table, fine ? out : NULL, true) && fine;
-    if (fine)
-        people_put_left_out(item, &layout, out);
-    report_layout_free(&layout);
-    return fine;
+    for (size_t row = 0; row < item->row_count; row++)
+        people_put_row(&table, item, &layout, row);
+    if (!table_end(&table, out, true))
+        out->failed = true;
+    people_put_left_out(item, &layout, out);
 }
 
 /* The width of the terminal in characters; 0: standard output is not a terminal. */
@@ -280,25 +250,23 @@ people_field_width(const struct report *report)
 static bool
 people_see(const struct report *report, const struct report_item *item)
 {
-    if (!report_shows(report, item))
-        return false;
-    if (item->kind == REPORT_ITEM_FIELD)
-        return item->columns[0].title != NULL && item->cells->there;
-    if (item->kind != REPORT_ITEM_TABLE)
-        return true;
-    return layout_has_any(item);
+    if (item->kind == REPORT_ITEM_FIELD || item->kind == REPORT_ITEM_TABLE)
+        return report_shows(report, item) && layout_has_any(item);
+    return report_shows(report, item);
 }
 
-/* Write words, wrapped to `screen` characters and indented by `indent` from the second line on. False: no memory. */
-static bool
+/* Write words, wrapped to `screen` characters and indented by `indent` from the second line on. */
+static void
 people_put_prose(struct emit *out, const char *words, size_t indent, size_t screen)
 {
     bool narrow = screen < indent + PEOPLE_PROSE_LEAST;
     char *lines = narrow ? strdup(words) : stack_text_wrap(words, screen - indent, SIZE_MAX);
     char *line = lines;
 
-    if (lines == NULL)
-        return false;
+    if (lines == NULL) {
+        out->failed = true;
+        return;
+    }
     for (;;) {
         size_t length = narrow ? strlen(line) : strcspn(line, "\n");
 
@@ -310,10 +278,9 @@ people_put_prose(struct emit *out, const char *words, size_t indent, size_t scre
         line += length + 1;
     }
     free(lines);
-    return true;
 }
 
-bool
+void
 report_write_table(const struct report *report, struct emit *out)
 {
     bool color = report_has_color(report);
@@ -335,23 +302,19 @@ report_write_table(const struct report *report, struct emit *out)
         case REPORT_ITEM_FIELD:
             words = report_words(item->columns[0].kind, item->cells, buffer, sizeof(buffer));
             emit_format(out, "%-*s", (int)width, item->columns[0].title);
-            if (!people_put_prose(out, words, width, screen))
-                return false;
+            people_put_prose(out, words, width, screen);
             break;
         case REPORT_ITEM_TABLE:
             if (item->title != NULL)
                 emit_format(out, color ? "\033[1m%s\033[0m\n" : "%s\n", item->title);
-            if (!people_put_table(item, out, color, screen))
-                return false;
+            people_put_table(item, out, color, screen);
             break;
         case REPORT_ITEM_NOTE:
-            if (!people_put_prose(out, item->text, 0, screen))
-                return false;
+            people_put_prose(out, item->text, 0, screen);
             break;
         case REPORT_ITEM_LINES:
             emit_string(out, item->text);
             break;
         }
     }
-    return true;
 }

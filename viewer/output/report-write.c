@@ -262,27 +262,10 @@ write_markdown(const struct report *report, struct emit *out)
     }
 }
 
-/* Write the report in its format. False: no memory. */
-static bool
-write_report(const struct report *report, struct emit *out)
-{
-    switch (report->options.format) {
-    case REPORT_JSON:
-        write_json(report, out);
-        return true;
-    case REPORT_JSONL:
-        write_jsonl(report, out);
-        return true;
-    case REPORT_CSV:
-        write_csv(report, out);
-        return true;
-    case REPORT_MARKDOWN:
-        write_markdown(report, out);
-        return true;
-    default:
-        return report_write_table(report, out);
-    }
-}
+/* By enum report_format. */
+static void (*const write_formats[])(const struct report *report, struct emit *out) = {
+    report_write_table, write_json, write_jsonl, write_csv, write_markdown,
+};
 
 /* Whether --only names a table of the report; if not, list the tables that there are. */
 static bool
@@ -313,7 +296,9 @@ report_print(const struct report *report, int status)
 
     if (!write_check_only(report) || emit_open_memory(&out) != COMMAND_FINE)
         return COMMAND_WRONG;
-    written = !report->failed && write_report(report, &out) && !out.failed;
+    if (!report->failed)
+        write_formats[report->options.format](report, &out);
+    written = !report->failed && !out.failed;
     if (!written)
         fprintf(stderr, "tidemark %s: no memory for the answer\n", report->name);
     else if (report->options.format == REPORT_TABLE && !report->options.no_pager)

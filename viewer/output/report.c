@@ -1,6 +1,7 @@
 /* Keeps the answer of a command until it is printed. */
 #include "config.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -17,25 +18,18 @@ report_begin(struct report *report, const struct report_options *options, const 
     *report = (struct report){ .options = *options, .name = name };
 }
 
-static void
-report_free_cells(struct report_item *item)
-{
-    size_t count = item->row_count * item->column_count;
-
-    for (size_t i = 0; i < count; i++) {
-        if (item->cells[i].there && report_is_text(item->columns[i % item->column_count].kind))
-            free((char *)item->cells[i].text);
-    }
-    free(item->cells);
-    free(item->columns);
-}
-
 void
 report_end(struct report *report)
 {
     for (size_t i = 0; i < report->count; i++) {
-        report_free_cells(&report->items[i]);
-        free(report->items[i].text);
+        struct report_item *item = &report->items[i];
+
+        for (size_t c = 0; c < item->row_count * item->column_count; c++) {
+            if (item->cells[c].there && report_is_text(item->columns[c % item->column_count].kind))
+                free((char *)item->cells[c].text);
+        }
+        free(item->cells);
+        free(item->text);
     }
     free(report->items);
     *report = (struct report){ 0 };
@@ -75,44 +69,31 @@ report_add_row(struct report *report, struct report_item *item, const struct rep
     }
 }
 
-/* Add a field or a table. NULL: no memory. */
-static struct report_item *
-report_add_columns(struct report *report, enum report_item_kind kind, const struct report_column *columns, size_t count)
-{
-    struct report_item *item = report_add(report, kind);
-
-    if (item == NULL)
-        return NULL;
-    item->columns = calloc(count, sizeof(*columns));
-    if (item->columns == NULL) {
-        report->failed = true;
-        return NULL;
-    }
-    memcpy(item->columns, columns, count * sizeof(*columns));
-    item->column_count = count;
-    return item;
-}
-
 void
 report_field(struct report *report, const char *name, const char *title, enum report_kind kind, struct report_cell cell)
 {
-    const struct report_column column = { name, title, kind };
-    struct report_item *item = report_add_columns(report, REPORT_ITEM_FIELD, &column, 1);
+    struct report_item *item = report_add(report, REPORT_ITEM_FIELD);
 
-    if (item != NULL)
-        report_add_row(report, item, &cell);
+    if (item == NULL)
+        return;
+    item->columns[0] = (struct report_column){ name, title, kind };
+    item->column_count = 1;
+    report_add_row(report, item, &cell);
 }
 
 void
 report_table(struct report *report, const char *name, const char *title, const struct report_column *columns,
              size_t column_count)
 {
-    struct report_item *item = report_add_columns(report, REPORT_ITEM_TABLE, columns, column_count);
+    struct report_item *item = report_add(report, REPORT_ITEM_TABLE);
 
-    if (item != NULL) {
-        item->name = name;
-        item->title = title;
-    }
+    if (item == NULL)
+        return;
+    assert(column_count <= REPORT_COLUMNS_MAX);
+    item->name = name;
+    item->title = title;
+    memcpy(item->columns, columns, column_count * sizeof(*columns));
+    item->column_count = column_count;
 }
 
 void
