@@ -268,21 +268,19 @@ static void
 fragmentation_report_source(struct report *report, const struct fragment *fragment)
 {
     struct output_figure figure;
-    char text[256];
 
     report_field(report, "source", NULL, REPORT_TEXT,
                  cell_text(fragment->layers.lower.active ? "layers"
                            : fragment->samples.count > 0 ? "samples"
                                                          : "addresses"));
     if (fragment->layers.lower.active)
-        snprintf(text, sizeof(text), "two recorded layers: the chunks are what the log below has live%s",
-                 fragment->samples.count > 0 ? "; the device from pool samples" : "");
+        report_label(report, "from", "two recorded layers: the chunks are what the log below has live%s",
+                     fragment->samples.count > 0 ? "; the device from pool samples" : "");
     else
-        snprintf(text, sizeof(text), "%sruns of %s pages that hold a block, by their addresses",
-                 fragment->samples.count > 0 ? "pool samples for utilisation and device; for holes, "
-                                             : "no log below and no pool samples: ",
-                 output_size(&figure, fragment->layers.page_bytes));
-    report_field(report, NULL, "from", REPORT_TEXT, cell_text(text));
+        report_label(report, "from", "%sruns of %s pages that hold a block, by their addresses",
+                     fragment->samples.count > 0 ? "pool samples for utilisation and device; for holes, "
+                                                 : "no log below and no pool samples: ",
+                     output_size(&figure, fragment->layers.page_bytes));
 }
 
 static void

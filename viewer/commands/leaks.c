@@ -176,7 +176,6 @@ leaks_report_steps(struct view *view, struct report *report, struct leaks *leaks
     const struct steps *steps = &leaks->steps;
     size_t number = steps->count > 0 ? steps->count - 1 : 0;
     struct output_figure figure;
-    char line[256];
 
     report_field(report, "steps_source", NULL, REPORT_TEXT, cell_text(words[steps->source]));
     report_field(report, "steps_text", NULL, REPORT_TEXT, cell_text(steps->text));
@@ -184,11 +183,10 @@ leaks_report_steps(struct view *view, struct report *report, struct leaks *leaks
     if (steps->source == STEPS_NONE)
         return COMMAND_FINE;
     if (steps->source == STEPS_MARKS)
-        snprintf(line, sizeof(line), "%zu, between marks \"%.100s\"", number, steps->text);
+        report_label(report, "steps", "%zu, between marks \"%.100s\"", number, steps->text);
     else
-        snprintf(line, sizeof(line), "%zu, by the rhythm of what is live: about %s each", number,
-                 output_time(&figure, (steps->ends[number] - steps->ends[0]) / (int64_t)number));
-    report_field(report, NULL, "steps", REPORT_TEXT, cell_text(line));
+        report_label(report, "steps", "%zu, by the rhythm of what is live: about %s each", number,
+                     output_time(&figure, (steps->ends[number] - steps->ends[0]) / (int64_t)number));
     return leaks_report_growth(view, report, leaks);
 }
 

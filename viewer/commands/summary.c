@@ -1,7 +1,6 @@
 /* `tidemark summary`: a verdict on a trace on one screen, and the totals of each log layer. */
 #include "config.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -51,17 +50,15 @@ summary_report_used_devices(struct view *view, struct report *report, const stru
 {
     bool known = trace_has(&view->trace, "layer", "device");
     struct output_figure total;
-    char text[512];
 
     for (size_t i = 0; known && i < devices->count; i++) {
         const struct trace_device *device = &devices->list[i];
 
         if (!trace_devices_is_used(&view->trace, device->ordinal))
             continue;
-        snprintf(text, sizeof(text), "%lld: %s%s%s", (long long)device->ordinal, device->name,
-                 device->total_bytes != 0 ? ", " : "",
-                 device->total_bytes != 0 ? output_size(&total, device->total_bytes) : "");
-        report_field(report, NULL, "GPU", REPORT_TEXT, cell_text(text));
+        report_label(report, "GPU", "%lld: %s%s%s", (long long)device->ordinal, device->name,
+                     device->total_bytes != 0 ? ", " : "",
+                     device->total_bytes != 0 ? output_size(&total, device->total_bytes) : "");
     }
 }
 
@@ -89,32 +86,24 @@ summary_report_head(struct view *view, struct report *report, const struct summa
                     const struct trace_devices *devices)
 {
     struct output_figure duration;
-    char text[128];
 
     if (summary_is_part(view))
         command_subject(report, view);
     summary_report_meta(view, report, "command");
     summary_report_meta(view, report, "stack");
     summary_report_used_devices(view, report, devices);
-    snprintf(text, sizeof(text), "%s, %s", output_time(&duration, summary->end_ns),
-             view->trace.complete      ? "complete"
-             : view->trace.in_progress ? "in progress"
-                                       : "cut off");
-    report_field(report, NULL, "recorded", REPORT_TEXT, cell_text(text));
-    if (summary->unmatched_frees != 0) {
-        snprintf(text, sizeof(text), "%lld %s of pointers that were not live", (long long)summary->unmatched_frees,
-                 summary->unmatched_frees == 1 ? "free" : "frees");
-        report_field(report, NULL, "unmatched", REPORT_TEXT, cell_text(text));
-    }
-    if (summary->misuses != 0) {
-        snprintf(text, sizeof(text), "%lld %s that `track` refused, in the table misuse", (long long)summary->misuses,
-                 summary->misuses == 1 ? "call" : "calls");
-        report_field(report, NULL, "misused", REPORT_TEXT, cell_text(text));
-    }
-    if (view->trace.lost_events != 0) {
-        snprintf(text, sizeof(text), "%lld events were not recorded", (long long)view->trace.lost_events);
-        report_field(report, NULL, "lost", REPORT_TEXT, cell_text(text));
-    }
+    report_label(report, "recorded", "%s, %s", output_time(&duration, summary->end_ns),
+                 view->trace.complete      ? "complete"
+                 : view->trace.in_progress ? "in progress"
+                                           : "cut off");
+    if (summary->unmatched_frees != 0)
+        report_label(report, "unmatched", "%lld %s of pointers that were not live", (long long)summary->unmatched_frees,
+                     summary->unmatched_frees == 1 ? "free" : "frees");
+    if (summary->misuses != 0)
+        report_label(report, "misused", "%lld %s that `track` refused, in the table misuse",
+                     (long long)summary->misuses, summary->misuses == 1 ? "call" : "calls");
+    if (view->trace.lost_events != 0)
+        report_label(report, "lost", "%lld events were not recorded", (long long)view->trace.lost_events);
 }
 
 /* Sentences that are printed. */
@@ -135,21 +124,6 @@ verdict_size(struct output_figure *figure, int64_t bytes)
     return figure->text;
 }
 
-static void verdict_line(struct report *report, const char *title, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void
-verdict_line(struct report *report, const char *title, const char *format, ...)
-{
-    char text[256];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    report_field(report, NULL, title, REPORT_TEXT, cell_text(text));
-}
-
 static void
 verdict_report_difference(struct report *report, const struct verdict *verdict)
 {
@@ -159,18 +133,18 @@ verdict_report_difference(struct report *report, const struct verdict *verdict)
     if (verdict->source == VERDICT_NONE)
         return;
     /* Samples are moments: below what was live, the highest of them was not the highest. */
-    verdict_line(report, "most reserved", "%s%s", output_size(&figures[0], verdict->reserved_peak_bytes),
+    report_label(report, "most reserved", "%s%s", output_size(&figures[0], verdict->reserved_peak_bytes),
                  verdict->source == VERDICT_LAYERS ? ", by the lowest log"
                  : verdict->base_bytes >= 0        ? ", by samples of the pools"
                                                    : " or more: no sample of the pools fell on the peak");
     if (verdict->summary->has_lowest)
         snprintf(pools, sizeof(pools), ", %s free in pools", verdict_size(&figures[0], verdict->pools_bytes));
     if (verdict->base_bytes >= 0)
-        verdict_line(report, "difference", "%s rounding%s, %s more below or at other times",
+        report_label(report, "difference", "%s rounding%s, %s more below or at other times",
                      verdict_size(&figures[1], verdict->rounding_bytes), pools,
                      verdict_size(&figures[2], verdict->base_bytes));
     else
-        verdict_line(report, "difference", "%s rounding%s", verdict_size(&figures[1], verdict->rounding_bytes), pools);
+        report_label(report, "difference", "%s rounding%s", verdict_size(&figures[1], verdict->rounding_bytes), pools);
 }
 
 static void
@@ -179,24 +153,24 @@ verdict_report_lines(struct report *report, const struct verdict *verdict)
     const struct summary_total *total = &verdict->summary->total;
     struct output_figure one, other;
 
-    verdict_line(report, "peak", "%s requested at %s, in %llu allocation%s", output_size(&one, total->peak_bytes),
+    report_label(report, "peak", "%s requested at %s, in %llu allocation%s", output_size(&one, total->peak_bytes),
                  output_time(&other, total->peak_ns), (unsigned long long)total->peak_count,
                  total->peak_count == 1 ? "" : "s");
     verdict_report_difference(report, verdict);
     if (total->live_count > 0)
-        verdict_line(report, "at the end", "%s live in %llu allocation%s", output_size(&one, total->live_bytes),
+        report_label(report, "at the end", "%s live in %llu allocation%s", output_size(&one, total->live_bytes),
                      (unsigned long long)total->live_count, total->live_count == 1 ? "" : "s");
     else
-        verdict_line(report, "at the end", "nothing live");
-    verdict_line(report, "failed", "%llu of %llu allocations", (unsigned long long)total->failures,
+        report_label(report, "at the end", "nothing live");
+    report_label(report, "failed", "%llu of %llu allocations", (unsigned long long)total->failures,
                  (unsigned long long)(total->failures + total->allocations));
     if (verdict->summary->has_driver)
-        verdict_line(report, "in calls", "%s, of which %s in %llu calls of the driver",
+        report_label(report, "in calls", "%s, of which %s in %llu calls of the driver",
                      output_time(&one, (int64_t)total->time_ns),
                      output_time(&other, (int64_t)verdict->summary->driver_ns),
                      (unsigned long long)verdict->summary->driver_calls);
     else if (total->time_ns > 0)
-        verdict_line(report, "in calls", "%s; calls of the driver are not recorded",
+        report_label(report, "in calls", "%s; calls of the driver are not recorded",
                      output_time(&one, (int64_t)total->time_ns));
 }
 

@@ -82,6 +82,18 @@ report_field(struct report *report, const char *name, const char *title, enum re
 }
 
 void
+report_label(struct report *report, const char *title, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    report_field(report, NULL, title, REPORT_TEXT, cell_text(text));
+}
+
+void
 report_table(struct report *report, const char *name, const char *title, const struct report_column *columns,
              size_t column_count)
 {

@@ -142,6 +142,10 @@ void report_end(struct report *report);
 void report_field(struct report *report, const char *name, const char *title, enum report_kind kind,
                   struct report_cell cell);
 
+/* Add a text that only tables and Markdown have. `title` is borrowed until report_end. */
+void report_label(struct report *report, const char *title, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /*
  * Begin a table. `name` is its member in JSON, `title` (NULL: none) its heading. The columns are copied; the texts are
  * borrowed.
