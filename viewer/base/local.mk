@@ -8,8 +8,6 @@ libviewer_la_SOURCES += \
 	viewer/base/file.c \
 	viewer/base/file.h \
 	viewer/base/id-map.h \
-	viewer/base/nearest.c \
-	viewer/base/nearest.h \
 	viewer/base/order.c \
 	viewer/base/order.h \
 	viewer/base/output.c \

@@ -117,12 +117,12 @@ output_clean(const char *text)
 int
 output_finish(int status)
 {
-    static bool said;
+    static bool reported;
 
-    if (said)
+    if (reported)
         return COMMAND_WRONG;
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        said = true;
+        reported = true;
         fprintf(stderr, "tidemark: standard output cannot be written: %s\n", strerror(errno));
         return COMMAND_WRONG;
     }
@@ -146,7 +146,7 @@ pager_in_path(const char *name)
     return false;
 }
 
-/* The command; NULL: none is wanted, or none is there. */
+/* The command that shows text; NULL: the user wants none, or there is none. */
 static const char *
 pager_command(void)
 {
@@ -185,9 +185,9 @@ output_page(const char *text, size_t length)
         fwrite(text, 1, length, stdout);
         return;
     }
-    /* As git does: colours pass, and the screen is not cleared. */
+    /* The options that git sets: pass colours on, and do not clear the screen. */
     setenv("LESS", "FRX", 0);
-    /* A pager that is left before the end closes the pipe. */
+    /* A user who leaves the pager early closes the pipe. */
     sigaction(SIGPIPE, &ignore, &before);
     pipe = popen(command, "w");
     if (pipe != NULL)

@@ -1,4 +1,4 @@
-/* Parses counts, sizes, shares and moments of the command line, the same for every command. */
+/* Parses counts, sizes, shares and moments of the command line, and corrects mistyped words. */
 #ifndef VIEWER_BASE_PARSE_H
 #define VIEWER_BASE_PARSE_H
 
@@ -47,5 +47,11 @@ bool parse_share(const char *text, double *out);
  * (the first mark with that text), "peak".
  */
 bool parse_moment(const char *text, struct moment *out);
+
+/*
+ * For "did you mean": the one of `nearest` (NULL: none yet) and `word` that is nearer to the mistyped word `typed`.
+ * NULL if neither is near.
+ */
+const char *parse_nearest(const char *typed, const char *nearest, const char *word);
 
 #endif

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/base/nearest.h"
 #include "viewer/base/output.h"
 #include "viewer/cli/command.h"
 
@@ -35,7 +34,7 @@ command_misused(const struct command *command, const char *format, ...)
 
 #define AT(field) offsetof(struct view_options, field)
 
-/* The common options, and which commands take each: those with one of its bits in `common`. */
+/* The common options. A command takes those that have a bit of its `common`. */
 static const struct {
     unsigned common;
     struct option_def def;
@@ -77,7 +76,6 @@ static const struct {
     { OPTIONS_REPORT, { "no-pager", 0, OPTION_FLAG, NULL, "never through a pager", AT(report.no_pager), NULL, 0 } },
 };
 
-/* The one option without a value to set. */
 static const struct option_def options_help_def = { "help", 'h', OPTION_FLAG, NULL, "print this", 0, NULL, 0 };
 
 static void
@@ -106,23 +104,22 @@ command_each_option(const struct command *command, struct invocation *call, comm
 static int
 options_set_choice(const struct command *self, const struct option_def *def, int *target, const char *value)
 {
-    struct nearest nearest;
+    const char *nearest = NULL;
     char words[256];
     char *rest = NULL;
     int place = 0;
 
     snprintf(words, sizeof(words), "%s", def->choices);
-    nearest_begin(&nearest, value);
     for (char *word = strtok_r(words, "|", &rest); word != NULL; word = strtok_r(NULL, "|", &rest), place++) {
         if (strcmp(word, value) == 0) {
             *target = place;
             return OPTIONS_GO;
         }
-        nearest_try(&nearest, word);
+        nearest = parse_nearest(value, nearest, word);
     }
-    if (nearest.word != NULL)
+    if (nearest != NULL)
         return command_misused(self, "--%s: \"%s\" is none of %s; did you mean \"%s\"?", def->name, value, def->choices,
-                               nearest.word);
+                               nearest);
     return command_misused(self, "--%s: \"%s\" is none of %s", def->name, value, def->choices);
 }
 
@@ -135,7 +132,7 @@ options_add_item(const struct command *self, const struct option_def *def, struc
     return OPTIONS_GO;
 }
 
-/* Put `value` where it belongs. */
+/* Parse `value` into the field at the option's offset. */
 static int
 options_set(const struct command *self, const struct option_def *def, void *base, const char *value)
 {
@@ -209,7 +206,7 @@ options_add(void *context, const struct option_def *def, void *base)
 static int
 options_unknown(const struct command *self, const struct options_getopt *all, const char *typed)
 {
-    struct nearest nearest;
+    const char *nearest = NULL;
     char name[64];
 
     if (strncmp(typed, "--", 2) != 0)
@@ -217,11 +214,10 @@ options_unknown(const struct command *self, const struct options_getopt *all, co
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(typed + 2, "="), typed + 2);
     if (optopt >= 256)
         return command_misused(self, "--%s takes no value", name);
-    nearest_begin(&nearest, name);
     for (size_t i = 0; i < all->count; i++)
-        nearest_try(&nearest, all->defs[i]->name);
-    if (nearest.word != NULL)
-        return command_misused(self, "there is no option --%s; did you mean --%s?", name, nearest.word);
+        nearest = parse_nearest(name, nearest, all->defs[i]->name);
+    if (nearest != NULL)
+        return command_misused(self, "there is no option --%s; did you mean --%s?", name, nearest);
     return command_misused(self, "there is no option --%s", name);
 }
 

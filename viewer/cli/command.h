@@ -1,7 +1,7 @@
 /*
  * The commands of `tidemark`, and how one runs: from its arguments to an open trace and its answer. A command describes
- * its options in a const table: name, argument and destination. Parsing, --help and shell completion all use that table.
- * The options that many commands share are in a table in command.c.
+ * its options in a const table: name, argument and destination. Parsing, --help and shell completion all use it. The
+ * options that many commands share are in a table in command.c.
  */
 #ifndef VIEWER_CLI_COMMAND_H
 #define VIEWER_CLI_COMMAND_H

@@ -100,7 +100,7 @@ check_report_row(struct report *report, const struct check_result *result)
         is_share ? cell_real(result->seen_share) : cell_none(), result->passed ? cell_none() : cell_text(reason));
 }
 
-/* Names in it may be anything. */
+/* Names in `text` come from the trace and may hold control characters. */
 static void
 check_report_line(struct report *report, const char *indent, const char *text, const char *end)
 {

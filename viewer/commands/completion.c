@@ -12,7 +12,7 @@ static const struct command *const commands[] = { COMMANDS(COMMANDS_ENTRY) };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
-/* Of a command that takes one of some words and nothing else: those, with "|" between them; else NULL. */
+/* The words of a command whose only argument is one of them, as "a|b|c"; NULL: it takes other arguments. */
 static const char *
 completion_choices(const struct command *command)
 {
@@ -31,7 +31,7 @@ completion_put_words(const char *words)
         putchar(*words == '|' ? ' ' : *words);
 }
 
-/* For bash: the words, and in a second list those of options with a value from a list. */
+/* For bash: a list of all options, and a list of the choices of each option that has some. */
 
 static void
 bash_option(void *context, const struct option_def *def, void *base)

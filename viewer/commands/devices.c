@@ -49,8 +49,8 @@ struct device {
 };
 
 /*
- * Ask the driver for all figures. False: the device does not answer; then it has an error and no figures. The free bytes
- * alone may be unknown: on some devices no context can be made.
+ * Ask the driver for all figures. False: the device does not answer; then it has an error and no figures. Only the free
+ * bytes may be unknown: on some devices no context can be made.
  */
 static bool
 devices_ask(int ordinal, struct device *out)
@@ -114,7 +114,6 @@ devices_json_text(struct json *json, const char *name, const char *text)
         json_word(json, "null");
 }
 
-/* What the device has not answered is null. */
 static void
 devices_json_device(struct json *json, const struct device *device)
 {

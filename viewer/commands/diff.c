@@ -27,7 +27,6 @@ static const struct option_def diff_option_defs[] = {
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
-/* What is compared. */
 struct diff {
     struct view a_view;
     struct view b_view;
@@ -36,10 +35,10 @@ struct diff {
     struct snapshot b;
     double tolerance;
     bool worse;
-    char why[128]; /* what is worse, for a sentence */
+    char why[128]; /* the figures that are worse, for a sentence */
 };
 
-/* One figure of both, as programs and as people call it. `judged`: more of it is worse. */
+/* Compare one figure: `name` is for programs, `words` for people. `judged`: a higher figure is worse. */
 static void
 diff_report_figure(struct diff *diff, const char *name, const char *words, enum report_kind kind, bool judged,
                    uint64_t a, uint64_t b)
@@ -101,7 +100,7 @@ diff_note_verdict(struct diff *diff)
         report_note(&diff->report, "B is no worse than A%s.", allowed);
 }
 
-/* What the peak changed by most. */
+/* Say which group changed most in the direction of the peak. */
 static void
 diff_note_change(struct diff *diff, const struct align *align, enum groups_by by)
 {

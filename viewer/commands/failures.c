@@ -52,7 +52,7 @@ failures_report_row(struct view *view, struct report *report, const struct failu
                cell_text(failure->pinned_by));
 }
 
-/* The limits below what is looked at, as stack text has them. */
+/* Name the limits of the stack, as in stack text. */
 static void
 failures_note_limits(struct view *view, struct report *report)
 {
@@ -87,7 +87,7 @@ failures_report_causes(struct report *report, const struct failures *failures)
         report_note(report, "No allocation failed.");
 }
 
-/* Where reserved, free and holes come from. */
+/* Say where the reserved bytes, the free bytes and the holes come from. */
 static void
 failures_report_source(struct report *report, const struct failures *failures)
 {

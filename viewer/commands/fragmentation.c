@@ -80,7 +80,7 @@ fragmentation_report_moments(struct report *report, const struct fragment *fragm
         fragmentation_row(report, "", &fragment->moments[i]);
 }
 
-/* From what was requested to what the device gave, at the moment. */
+/* The steps from the requested bytes to those of the device, at the moment that is looked at. */
 static void
 fragmentation_report_waterfall(struct report *report, const struct fragment *fragment)
 {
@@ -120,13 +120,13 @@ fragmentation_report_waterfall(struct report *report, const struct fragment *fra
     }
 }
 
-/* What the rows of the tables of chunks are made from. */
+/* The context of the tables of chunks. */
 struct fragmentation_chunks {
     struct view *view;
     const struct space *space;
 };
 
-/* The free bytes of a chunk that some blocks keep from being given back although it is nearly empty; 0: it is not. */
+/* The free bytes of a pinned chunk, which is nearly empty but not given back because of a few blocks; 0: not pinned. */
 static uint64_t
 fragmentation_held(const void *context, uint32_t number)
 {
@@ -218,7 +218,7 @@ fragmentation_report_chunks(struct view *view, struct report *report, const stru
     return ranking_report(view, report, &ranking, &chunks, &rows);
 }
 
-/* What each stream has in the pool: the free bytes between blocks belong to none. */
+/* The blocks of each stream. The free bytes between blocks belong to no stream. */
 static int
 fragmentation_report_streams(struct view *view, struct report *report, const struct fragment *fragment)
 {
@@ -263,7 +263,7 @@ fragmentation_report_streams(struct view *view, struct report *report, const str
     return COMMAND_FINE;
 }
 
-/* Where the figures come from, which nobody should have to guess. */
+/* Say where the figures come from. */
 static void
 fragmentation_report_source(struct report *report, const struct fragment *fragment)
 {

@@ -178,7 +178,7 @@ histogram_report_exact(struct view *view, struct histogram_tables *tables)
     return status;
 }
 
-/* "10 us": powers of ten, plain. */
+/* The lowest lifetime of a bin, a power of ten: "10 us". */
 static const char *
 histogram_time_name(unsigned bin, char *buffer, size_t size)
 {
@@ -215,7 +215,7 @@ histogram_bin_tally(const struct histogram_bin *bin)
     return (struct tally){ .allocations = bin->count, .bytes = bin->bytes, .byte_ns = bin->byte_ns };
 }
 
-/* Lifetimes: in time, or in events. What is live at the end is a row of its own. */
+/* Lifetimes, in time or in events. Allocations that are live at the end have a row of their own. */
 static void
 histogram_report_bins(struct histogram_tables *tables, bool times)
 {

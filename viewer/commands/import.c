@@ -30,7 +30,7 @@ static const struct option_def import_options[] = {
     { 0 },
 };
 
-/* The format that recognises the input; the first where none does, or it is standard input. */
+/* The format that recognises the input. The first is for standard input, and for files that none recognises. */
 static const struct import_format *
 import_recognise(const char *path)
 {

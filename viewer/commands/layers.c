@@ -30,14 +30,13 @@ static const struct report_column layers_columns[] = {
     { "reserved_peak_bytes", "RESERVED", REPORT_SIZE },
 };
 
-/* What a narrow terminal does without, the first first. */
 #define LAYERS_SPARE                                                                                                   \
     "frees used_peak_bytes own_time_ns failures total_bytes passed_share time_ns reserved_peak_bytes live_bytes"
 
-/* Of a layer's arguments people see so many characters. */
+/* The most characters of a layer's arguments in a table. */
 #define LAYERS_CONFIG 40
 
-/* Of a base; -1: none. */
+/* The highest samples of a base; -1: there are none. */
 struct layers_samples {
     int64_t used_peak_bytes;
     int64_t reserved_peak_bytes;
@@ -82,7 +81,7 @@ layers_sum_below(const struct summary *summary, const struct trace_layer *layer)
     return below;
 }
 
-/* The most of each base's samples, by the place of its layer. */
+/* Read the highest samples of each base into `list`, by the place of its layer. */
 static int
 layers_read_samples(const struct view *view, struct layers_samples *list)
 {
@@ -94,7 +93,7 @@ layers_read_samples(const struct view *view, struct layers_samples *list)
     for (size_t i = 0; i < view->layers.count; i++)
         list[i] = (struct layers_samples){ -1, -1 };
     if (filter_has_rows(&view->filter))
-        return COMMAND_FINE; /* what pools reserve is for all */
+        return COMMAND_FINE; /* reserved bytes cannot be split by tag, thread and so on */
     code = sqlite3_prepare_v2(view->trace.db, sql, -1, &statement, NULL);
     sqlite3_bind_int64(statement, 1, view->filter.from_ns);
     sqlite3_bind_int64(statement, 2, view->filter.to_ns);
@@ -141,7 +140,7 @@ layers_report_row(struct report *report, const struct summary *summary, size_t p
         samples->reserved_peak_bytes >= 0 ? cell_signed(samples->reserved_peak_bytes) : cell_none());
 }
 
-/* Say which allocations are looked at, where not all are: here of all logs, unless some are named. */
+/* Say which allocations the report covers, unless it covers all. Without --layer, those of all logs count. */
 static void
 layers_report_of(struct view *view, struct report *report)
 {

@@ -29,7 +29,7 @@ static const struct option_def leaks_option_defs[] = {
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
-/* What is live is no leak where the program had no chance to free it. */
+/* Say why live allocations may be no leaks: the program may have had no chance to free them. */
 static void
 leaks_note_end(struct view *view, struct report *report)
 {

@@ -48,7 +48,7 @@ peak_report_group(struct report *report, void *context, uint32_t group)
                cell_unsigned(peak->bytes - without), cell_share((double)(peak->bytes - without), (double)peak->bytes));
 }
 
-/* The group without which the peak would have been lowest. */
+/* Name the group without which the peak would have been lowest. */
 static void
 peak_note_best(struct report *report, const struct peak *peak)
 {

@@ -13,7 +13,7 @@
 static void
 recover_report_line(struct report *report, const struct trace *trace, const struct tide_trace_recovery *found)
 {
-    char *path = output_clean(trace->path); /* may be anything */
+    char *path = output_clean(trace->path); /* it may hold control characters */
 
     report_lines(report, "%s", path != NULL ? path : "");
     free(path);
@@ -40,7 +40,7 @@ recover_run(struct invocation *call)
         fprintf(stderr, "%s: not recovered: %s\n", path, tide_error_text());
         return COMMAND_WRONG;
     }
-    /* It checks that there is a trace at all. */
+    /* This checks that there is a trace at all. */
     status = trace_open(path, &trace);
     if (status != COMMAND_FINE)
         return status;

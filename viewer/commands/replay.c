@@ -19,7 +19,7 @@
 
 #define REPLAY_STACK "statistics | sim"
 
-/* In the place of a layer, no number of which is as large: the outermost log. */
+/* The value of --layer that stands for the outermost log; no layer has this number. */
 #define REPLAY_OUTERMOST UINT64_MAX
 
 struct replay_options {
@@ -53,7 +53,7 @@ replay_make_stack(const struct replay_options *options, struct tide_resource **o
     return COMMAND_WRONG;
 }
 
-/* Replay, print, and give back what is left. The layers are asked before that: they show what the input came to. */
+/* Replay and print. The figures of the layers are taken before the blocks that the input left live are freed. */
 static int
 replay_through(struct tide_resource *stack, const struct replay_input *input, const struct replay_options *options)
 {
@@ -87,7 +87,7 @@ replay_input_through(const char *path, const struct replay_options *options)
 
     if (status != COMMAND_FINE)
         return status;
-    /* Only now, so that a broken input leaves no trace behind. */
+    /* After reading, since the stack may record a trace, which a broken input must not leave behind. */
     status = replay_make_stack(options, &stack);
     if (status == COMMAND_FINE) {
         status = replay_through(stack, &input, options);

@@ -29,10 +29,9 @@ static const struct report_column summary_columns[] = {
     { NULL, "HIGHEST", REPORT_SIZE },
 };
 
-/* What a narrow terminal does without, the first first. */
 #define SUMMARY_SPARE "frees live_count peak_count failures total_bytes"
 
-/* Fields for people stand before the table, those for programs where they have always been. */
+/* Labels come before the table. Fields for programs keep the order of earlier versions. */
 
 static void
 summary_report_meta(struct view *view, struct report *report, const char *key)
@@ -44,7 +43,7 @@ summary_report_meta(struct view *view, struct report *report, const char *key)
     free(text);
 }
 
-/* For people: the devices that a layer is on. */
+/* Add a label for each device that a layer is on. */
 static void
 summary_report_used_devices(struct view *view, struct report *report, const struct trace_devices *devices)
 {
@@ -62,7 +61,7 @@ summary_report_used_devices(struct view *view, struct report *report, const stru
     }
 }
 
-/* For programs: all that the trace says the machine had. */
+/* Add all devices that the trace lists, for programs. */
 static void
 summary_report_devices(struct report *report, const struct trace_devices *devices)
 {
@@ -106,10 +105,10 @@ summary_report_head(struct view *view, struct report *report, const struct summa
         report_label(report, "lost", "%lld events were not recorded", (long long)view->trace.lost_events);
 }
 
-/* Sentences that are printed. */
+/* The number of sentences in a verdict. */
 #define VERDICT_SENTENCES 3
 
-/* From these shares on something is worth a word. */
+/* The shares from which on a sentence is added. */
 #define VERDICT_WASTE 0.1
 #define VERDICT_NEAR  0.9
 #define VERDICT_SHORT 0.5
@@ -132,7 +131,7 @@ verdict_report_difference(struct report *report, const struct verdict *verdict)
 
     if (verdict->source == VERDICT_NONE)
         return;
-    /* Samples are moments: below what was live, the highest of them was not the highest. */
+    /* A sample is a single moment. If the highest is below the peak of the live bytes, no sample fell on that peak. */
     report_label(report, "most reserved", "%s%s", output_size(&figures[0], verdict->reserved_peak_bytes),
                  verdict->source == VERDICT_LAYERS ? ", by the lowest log"
                  : verdict->base_bytes >= 0        ? ", by samples of the pools"
@@ -174,19 +173,17 @@ verdict_report_lines(struct report *report, const struct verdict *verdict)
                      output_time(&one, (int64_t)total->time_ns));
 }
 
-/* What went wrong. */
-static unsigned
-verdict_say_wrong(struct report *report, const struct verdict *verdict)
+/* Add sentences about failures and leaks. */
+static void
+verdict_note_wrong(struct report *report, const struct verdict *verdict)
 {
     const struct summary_total *total = &verdict->summary->total;
     struct output_figure one, other;
-    unsigned said = 0;
 
     if (total->failures > 0) {
         report_note(report, "%llu allocation%s failed, the first one of %s at %s; `tidemark failures` says why.",
                     (unsigned long long)total->failures, total->failures == 1 ? "" : "s",
                     output_size(&one, total->first_failure.size), output_time(&other, total->first_failure.alloc_ns));
-        said++;
     }
     if (total->live_count > 0) {
         report_note(report, "%s in %llu allocation%s %s %s, %.1f%% of the peak; `tidemark leaks` says whose.",
@@ -194,38 +191,31 @@ verdict_say_wrong(struct report *report, const struct verdict *verdict)
                     total->live_count == 1 ? "" : "s", total->live_count == 1 ? "was" : "were",
                     verdict->summary->view->filter.to_ns < INT64_MAX ? "live at the end of that time" : "never freed",
                     total->peak_bytes > 0 ? 100 * (double)total->live_bytes / (double)total->peak_bytes : 0);
-        said++;
     }
-    return said;
 }
 
-/* What was more than it had to be, or nearly too much. */
-static unsigned
-verdict_say_waste(struct report *report, const struct verdict *verdict)
+/* Add sentences about waste and a limit that was near. */
+static void
+verdict_note_waste(struct report *report, const struct verdict *verdict)
 {
     const struct summary_total *total = &verdict->summary->total;
     double more = (double)verdict->reserved_peak_bytes - (double)total->peak_bytes;
     struct output_figure one, other;
-    unsigned said = 0;
 
     if (verdict->source != VERDICT_NONE && more > VERDICT_WASTE * (double)total->peak_bytes) {
         report_note(report, "%s reserved for %s requested is %.0f%% more; `tidemark fragmentation` says what holds it.",
                     output_size(&one, verdict->reserved_peak_bytes), output_size(&other, total->peak_bytes),
                     100 * more / (double)total->peak_bytes);
-        said++;
     }
-    if (verdict->limit_bytes > 0 && (double)total->peak_bytes > VERDICT_NEAR * (double)verdict->limit_bytes) {
+    if (verdict->limit_bytes > 0 && (double)total->peak_bytes > VERDICT_NEAR * (double)verdict->limit_bytes)
         report_note(report, "The peak came within %s of the limit of %s.",
                     verdict_size(&one, (int64_t)(verdict->limit_bytes - total->peak_bytes)),
                     output_size(&other, verdict->limit_bytes));
-        said++;
-    }
-    return said;
 }
 
-/* What is always there to say. */
+/* Add `left` sentences at most, which hold for any trace. */
 static void
-verdict_say_rest(struct report *report, const struct verdict *verdict, unsigned left)
+verdict_note_rest(struct report *report, const struct verdict *verdict, size_t left)
 {
     const struct summary_total *total = &verdict->summary->total;
     const struct filter *filter = &verdict->summary->view->filter;
@@ -242,7 +232,7 @@ verdict_say_rest(struct report *report, const struct verdict *verdict, unsigned 
         report_note(report, "%s went through %llu allocations, %.3g times the peak; `tidemark top` says whose.",
                     output_size(&one, total->bytes), (unsigned long long)total->allocations,
                     (double)total->bytes / (double)total->peak_bytes);
-    /* Of what reaches over an edge of the time, one of the calls is not in it. */
+    /* With --from or --to, some allocations have only one of their two calls in the time range. */
     if (filter->from_ns == INT64_MIN && filter->to_ns == INT64_MAX)
         snprintf(each, sizeof(each), "; an allocation with its free took %s on average",
                  output_time(&other, (int64_t)(total->time_ns / (total->allocations + total->failures))));
@@ -254,18 +244,18 @@ verdict_say_rest(struct report *report, const struct verdict *verdict, unsigned 
 static void
 verdict_report_sentences(struct report *report, const struct verdict *verdict)
 {
-    unsigned said;
+    size_t first = report->count;
 
     if (verdict->summary->total.allocations + verdict->summary->total.failures == 0) {
         report_note(report, summary_is_part(verdict->summary->view) ? "The filters take no allocation."
                                                                     : "No allocation was recorded.");
         return;
     }
-    said = verdict_say_wrong(report, verdict);
-    if (said < VERDICT_SENTENCES)
-        said += verdict_say_waste(report, verdict);
-    if (said < VERDICT_SENTENCES && verdict->summary->total.peak_bytes > 0)
-        verdict_say_rest(report, verdict, VERDICT_SENTENCES - said);
+    verdict_note_wrong(report, verdict);
+    if (report->count - first < VERDICT_SENTENCES)
+        verdict_note_waste(report, verdict);
+    if (report->count - first < VERDICT_SENTENCES && verdict->summary->total.peak_bytes > 0)
+        verdict_note_rest(report, verdict, VERDICT_SENTENCES - (report->count - first));
 }
 
 static void
@@ -304,7 +294,7 @@ verdict_report_fields(struct report *report, const struct verdict *verdict)
 static void
 summary_report_layer(struct report *report, const struct summary_layer *layer)
 {
-    /* Samples are moments: below the peak, the highest of them was not the highest. */
+    /* A sample is a single moment. If the highest is below the peak of the live bytes, no sample fell on that peak. */
     bool has_highest = layer->has_samples && layer->reserved_peak_bytes >= layer->peak_bytes;
     char name[64];
 

@@ -19,16 +19,16 @@
 /* The column "name" of a table with a row for each group. Its texts are constants. */
 struct report_column report_group_column(enum groups_by by);
 
-/* Numbers from 0 on, of which a table has a row each, the largest figure first. */
+/* A table with a row for each number from 0 on, the largest figure first. */
 struct ranking {
     size_t count;
-    size_t always;  /* so many rows are there even where their figure is 0 */
+    size_t always;  /* so many numbers have a row even if their figure is 0 */
     uint64_t limit; /* the most rows */
     uint64_t (*figure)(const void *context, uint32_t number);
     void (*row)(struct report *report, void *context, uint32_t number);
 };
 
-/* The rows that there are, what the limit left out, and the sums of the figures of both. */
+/* The number of rows, the number that the limit left out, and the sum of the figures of each. */
 struct ranking_rows {
     uint64_t shown, left;
     uint64_t shown_figures, left_figures;

@@ -35,7 +35,7 @@ static const struct option_def timeline_option_defs[] = {
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
-/* What stands to the left of the drawing's columns, in characters. */
+/* The characters to the left of the drawing's columns. */
 #define DRAWING_MARGIN 12
 
 struct drawing_options {
@@ -44,10 +44,10 @@ struct drawing_options {
     bool color;
 };
 
-/* What a row is made of; each is a part of it that may have a colour. */
+/* The signs of a row. Each has a colour. */
 enum drawing_sign {
     DRAWING_BLANK,
-    DRAWING_LIVE, /* and how many eighths: the signs up to DRAWING_FULL */
+    DRAWING_LIVE, /* one eighth; the signs up to DRAWING_FULL have one more each */
     DRAWING_FULL = DRAWING_LIVE + 7,
     DRAWING_RESERVED,
     DRAWING_LIMIT,
@@ -98,7 +98,7 @@ drawing_line(const struct drawing_options *options, const unsigned char *signs, 
     fputs(color[0] != '\0' ? "\033[0m\n" : "\n", out);
 }
 
-/* Bytes in eighths of a row; what is there at all is one at least. */
+/* Bytes in eighths of a row. A figure above 0 has at least one. */
 static size_t
 drawing_eighths(uint64_t bytes, uint64_t top, size_t height)
 {
@@ -161,7 +161,7 @@ drawing_axis(const struct timeline *timeline, const struct drawing_options *opti
     fprintf(out, "\n%*s%s%*s\n", DRAWING_MARGIN, "", from.text, width, to.text);
 }
 
-/* A row of signs below the drawing where columns have something; nothing where none has. */
+/* Write a row of signs below the columns with failures or marks. False: there are none, and no row. */
 static bool
 drawing_events(const struct timeline *timeline, const struct drawing_options *options, enum drawing_sign sign,
                FILE *out)
@@ -202,7 +202,7 @@ drawing_legend(const struct timeline *timeline, const struct drawing_options *op
     putc('\n', out);
 }
 
-/* The bytes at the top: the most of what is drawn, and the limit where that is not far above it. */
+/* The bytes at the top of the drawing: the highest figure, or the limit if that is less than twice as high. */
 static uint64_t
 drawing_top(const struct timeline *timeline)
 {
@@ -215,7 +215,7 @@ drawing_top(const struct timeline *timeline)
     return top > 0 ? top : 1;
 }
 
-/* Write the drawing, its axes and what its signs mean. */
+/* Write the drawing, its axes and its legend. */
 static void
 drawing_write(const struct timeline *timeline, const struct drawing_options *options, FILE *out)
 {
@@ -229,7 +229,7 @@ drawing_write(const struct timeline *timeline, const struct drawing_options *opt
     drawing_legend(timeline, options, top, failures, marks, out);
 }
 
-/* How many columns of time to make. */
+/* The number of columns of time. */
 static size_t
 timeline_columns(const struct report *report, uint64_t width)
 {
@@ -273,7 +273,7 @@ timeline_draw(struct view *view, struct report *report, const struct timeline *t
     return COMMAND_FINE;
 }
 
-/* The same for programs. */
+/* Add the columns as a table for programs. */
 static void
 timeline_report_columns(struct report *report, const struct timeline *timeline)
 {

@@ -71,7 +71,7 @@ top_figure(const void *context, uint32_t number)
 }
 
 static const struct report_column top_columns[] = {
-    { "name", "", REPORT_NAME }, /* that of what they are grouped by */
+    { "name", "", REPORT_NAME },
     { "allocations", "ALLOCATIONS", REPORT_COUNT },
     { "frees", "FREES", REPORT_COUNT },
     { "failures", "FAILURES", REPORT_COUNT },

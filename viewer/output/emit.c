@@ -72,7 +72,7 @@ emit_flush(struct emit *emit, bool end)
     emit->used = 0;
 }
 
-/* A file beside `path`; false where there can be none, with errno. */
+/* Open a temporary file beside `path`. False with errno: it cannot be made. */
 static bool
 emit_open_temporary(struct emit *emit, mode_t mode)
 {
@@ -201,8 +201,8 @@ emit_overflow(struct emit *emit, const void *bytes, size_t count)
         return;
     }
     while (count > 0 && !emit->failed) {
-        size_t room = emit->capacity - emit->used;
-        size_t part = count < room ? count : room;
+        size_t unused = emit->capacity - emit->used;
+        size_t part = count < unused ? count : unused;
 
         memcpy(emit->buffer + emit->used, bytes, part);
         emit->used += part;
@@ -213,7 +213,7 @@ emit_overflow(struct emit *emit, const void *bytes, size_t count)
     }
 }
 
-/* The decimal digits of `value`, two at a time, at the end of `digits`; how many bytes stand before them. */
+/* Write the decimal digits of `value` to the end of `digits`, two at a time. Returns the place of the first. */
 static size_t
 emit_digits(char digits[EMIT_DIGITS], uint64_t value)
 {
@@ -309,7 +309,7 @@ emit_format(struct emit *emit, const char *format, ...)
     free(longer);
 }
 
-/* How many bytes from `text` on are printable ASCII without `one` and `other`, as in most names all are. */
+/* Count the bytes from `text` on that are printable ASCII but not `one` or `other`. Most names have only such bytes. */
 static size_t
 emit_plain(const char *text, size_t length, char one, char other)
 {
@@ -338,7 +338,7 @@ emit_text(struct emit *emit, const char *text, size_t length)
     }
 }
 
-/* Write the character at `text`, which is not plain, as JSON has it. Returns its bytes. */
+/* Write a character of a JSON string that needs escaping or is not ASCII. Returns its length in `text`. */
 static size_t
 emit_json_character(struct emit *emit, const char *text, size_t length)
 {

@@ -29,7 +29,7 @@ write_number(struct emit *out, enum report_kind kind, const struct report_cell *
     }
 }
 
-/* Write a row of a table, or a field, as members of an object. Missing values and columns without a name are left out. */
+/* Write a row or a field as members of an object. Missing values and columns without a name are left out. */
 static void
 write_json_cells(struct json *json, const struct report_item *item, size_t row)
 {
