@@ -84,13 +84,8 @@ aligned_allocate_moved(struct aligned *aligned, size_t bytes, size_t alignment, 
     if (status != TIDE_OK)
         return status;
     status = aligned_place(aligned, given, alignment, out);
-    if (status != TIDE_OK) {
-        struct tidei_error error;
-
-        tidei_error_save(&error);
-        tidei_deallocate(upstream, given, padded, TIDE_DEFAULT_ALIGNMENT, stream);
-        tidei_error_restore(&error);
-    }
+    if (status != TIDE_OK)
+        tidei_deallocate_quietly(upstream, given, padded, TIDE_DEFAULT_ALIGNMENT, stream);
     return status;
 }
 
@@ -166,11 +161,8 @@ aligned_check(void *options, size_t *fault)
 static enum tide_status
 aligned_init(struct tide_resource *self, size_t *fault)
 {
-    struct aligned *aligned = (struct aligned *)self;
-    enum tide_status status = tidei_address_shards_create(&aligned->moved);
-
     (void)fault;
-    return status == TIDE_OK ? status : tide_error_set(status, "aligned: %s", tide_error_text());
+    return tidei_address_shards_create("aligned", &((struct aligned *)self)->moved);
 }
 
 static void

@@ -220,8 +220,8 @@ nsys_sample(struct nsys *nsys, sqlite3_stmt *row, struct nsys_place *place)
         return COMMAND_FINE;
     place->used_bytes = used;
     place->reserved_bytes = reserved;
-    return trace_writer_row(&nsys->import->writer, pool_sample, TIDEI_NUMBER(nsys->import->last_ns),
-                            TIDEI_NUMBER(place->base_id), TIDEI_NUMBER(used), TIDEI_NUMBER(reserved));
+    return import_row(nsys->import, pool_sample, TIDEI_NUMBER(nsys->import->last_ns), TIDEI_NUMBER(place->base_id),
+                      TIDEI_NUMBER(used), TIDEI_NUMBER(reserved));
 }
 
 /* The process is in the upper bits of both ids, the correlation has 32. */
@@ -272,10 +272,9 @@ nsys_write_call(struct nsys *nsys, const struct nsys_call *call, bool is_free)
     thread_id = import_thread(nsys->import, (uint64_t)call->tid);
     if (thread_id == 0)
         return COMMAND_WRONG;
-    return trace_writer_row(&nsys->import->writer, driver_call, TIDEI_NUMBER(allocation_id), TIDEI_NUMBER(is_free),
-                            TIDEI_TEXT(nsys_name(nsys, call->name)), TIDEI_NUMBER(call->start_ns - nsys->first_ns),
-                            TIDEI_NUMBER(call->end_ns - call->start_ns), TIDEI_NUMBER(thread_id),
-                            TIDEI_NUMBER(call->result));
+    return import_row(nsys->import, driver_call, TIDEI_NUMBER(allocation_id), TIDEI_NUMBER(is_free),
+                      TIDEI_TEXT(nsys_name(nsys, call->name)), TIDEI_NUMBER(call->start_ns - nsys->first_ns),
+                      TIDEI_NUMBER(call->end_ns - call->start_ns), TIDEI_NUMBER(thread_id), TIDEI_NUMBER(call->result));
 }
 
 static int

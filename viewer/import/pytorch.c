@@ -392,8 +392,8 @@ torch_mark(struct torch *torch, const struct pytorch_item *item)
     else
         snprintf(text, sizeof(text), "device %" PRId64 " is out of memory: %" PRIu64 " bytes are free", item->device,
                  item->device_free);
-    return trace_writer_row(&torch->import->writer, mark, TIDEI_NUMBER(torch->import->last_ns), TIDEI_NULL,
-                            TIDEI_TEXT("mark"), TIDEI_TEXT(text));
+    return import_row(torch->import, mark, TIDEI_NUMBER(torch->import->last_ns), TIDEI_NULL, TIDEI_TEXT("mark"),
+                      TIDEI_TEXT(text));
 }
 
 /* An event of the program's own requests, or of the device as a whole; the time is set. */

@@ -246,13 +246,12 @@ tag_counters_create(struct tag_counters **out)
     *out = NULL;
     if (counters == NULL)
         return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for %zu B", sizeof(*counters));
-    status = tidei_address_shards_create(&counters->live);
-    if (status != TIDE_OK) {
+    status = tidei_address_shards_create("statistics", &counters->live);
+    if (status == TIDE_OK)
+        *out = counters;
+    else
         free(counters);
-        return tide_error_set(status, "statistics: %s", tide_error_text());
-    }
-    *out = counters;
-    return TIDE_OK;
+    return status;
 }
 
 static void
