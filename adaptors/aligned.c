@@ -65,7 +65,7 @@ aligned_place(struct aligned *aligned, void *given, size_t alignment, void **out
     return TIDE_OK;
 }
 
-static enum tide_status
+static __attribute__((noinline)) enum tide_status
 aligned_allocate_moved(struct aligned *aligned, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct tide_resource *upstream = aligned->base.upstream;

@@ -107,33 +107,24 @@ log_sample(struct log *log, struct tidei_producer *producer)
     }
 }
 
-/* Record an allocation; see tidei_producer_ticks for `plain`. */
+/*
+ * Record an allocation; see tidei_producer_ticks for `plain`. `calls` is 0; or LOG_CALLS, alone or with LOG_QUICK, to
+ * record the driver's calls, too.
+ */
 static inline __attribute__((always_inline)) enum tide_status
-log_allocate_recorded(struct log *log, struct tidei_producer *producer, bool plain, uint32_t callstack, size_t bytes,
-                      size_t alignment, tide_stream stream, void **out)
-{
-    uint64_t begin = tidei_producer_ticks(producer, plain);
-    enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
-
-    tidei_producer_event(producer, begin, (uintptr_t)*out, bytes, stream,
-                         tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)),
-                         callstack, true, plain);
-    return status;
-}
-
-/* The same with the driver's calls; see tidei_call_capture_arm for `quick`. */
-static inline __attribute__((always_inline)) enum tide_status
-log_allocate_followed(struct log *log, struct tidei_producer *producer, bool plain, bool quick, uint32_t callstack,
+log_allocate_recorded(struct log *log, struct tidei_producer *producer, bool plain, unsigned calls, uint32_t callstack,
                       size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
-    struct tidei_call_capture *slot = tidei_call_capture_arm(producer, quick);
+    struct tidei_call_capture *slot = calls != 0 ? tidei_call_capture_arm(producer, (calls & LOG_QUICK) != 0) : NULL;
     uint64_t begin = tidei_producer_ticks(producer, plain);
     enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
+    uint64_t word = tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment));
 
-    tidei_producer_event_calls(
-        producer, begin, (uintptr_t)*out, bytes, stream,
-        tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment)), callstack, true,
-        plain, slot);
+    if (calls == 0) {
+        tidei_producer_event(producer, begin, (uintptr_t)*out, bytes, stream, word, callstack, true, plain);
+        return status;
+    }
+    tidei_producer_event_calls(producer, begin, (uintptr_t)*out, bytes, stream, word, callstack, true, plain, slot);
     tidei_call_capture_disarm(slot);
     return status;
 }
@@ -151,9 +142,9 @@ log_allocate_otherwise(struct log *log, struct tidei_producer *producer, size_t 
     if (log_beside(log) & LOG_STACKS)
         callstack = tidei_callstack_here(log->options.callstack_depth, log->options.unwind);
     if (log_beside(log) & LOG_CALLS)
-        status = log_allocate_followed(log, producer, false, false, callstack, bytes, alignment, stream, out);
+        status = log_allocate_recorded(log, producer, false, LOG_CALLS, callstack, bytes, alignment, stream, out);
     else
-        status = log_allocate_recorded(log, producer, false, callstack, bytes, alignment, stream, out);
+        status = log_allocate_recorded(log, producer, false, 0, callstack, bytes, alignment, stream, out);
     log_sample(log, producer);
     return status;
 }
@@ -168,36 +159,26 @@ log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
     if (__builtin_expect(producer == NULL || !producer->plain || beside > (LOG_CALLS | LOG_QUICK), 0))
         return log_allocate_otherwise(log, producer, bytes, alignment, stream, out);
     if (beside & LOG_CALLS)
-        return log_allocate_followed(log, producer, true, (beside & LOG_QUICK) != 0, 0, bytes, alignment, stream, out);
-    return log_allocate_recorded(log, producer, true, 0, bytes, alignment, stream, out);
+        return log_allocate_recorded(log, producer, true, LOG_CALLS | (beside & LOG_QUICK), 0, bytes, alignment, stream,
+                                     out);
+    return log_allocate_recorded(log, producer, true, 0, 0, bytes, alignment, stream, out);
 }
 
+/* Record a free, as above. */
 static inline __attribute__((always_inline)) enum tide_status
-log_deallocate_recorded(struct log *log, struct tidei_producer *producer, bool plain, void *pointer, size_t bytes,
-                        size_t alignment, tide_stream stream)
-{
-    uint64_t begin = tidei_producer_ticks_settled(producer, plain);
-    enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
-
-    tidei_producer_event(producer, begin, (uintptr_t)pointer, bytes, stream,
-                         tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)), 0,
-                         false, plain);
-    return status;
-}
-
-/* The same with the driver's calls. */
-static inline __attribute__((always_inline)) enum tide_status
-log_deallocate_followed(struct log *log, struct tidei_producer *producer, bool plain, bool quick, void *pointer,
+log_deallocate_recorded(struct log *log, struct tidei_producer *producer, bool plain, unsigned calls, void *pointer,
                         size_t bytes, size_t alignment, tide_stream stream)
 {
-    struct tidei_call_capture *slot = tidei_call_capture_arm(producer, quick);
+    struct tidei_call_capture *slot = calls != 0 ? tidei_call_capture_arm(producer, (calls & LOG_QUICK) != 0) : NULL;
     uint64_t begin = tidei_producer_ticks_settled(producer, plain);
     enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
+    uint64_t word = tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment));
 
-    tidei_producer_event_calls(
-        producer, begin, (uintptr_t)pointer, bytes, stream,
-        tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment)), 0, false, plain,
-        slot);
+    if (calls == 0) {
+        tidei_producer_event(producer, begin, (uintptr_t)pointer, bytes, stream, word, 0, false, plain);
+        return status;
+    }
+    tidei_producer_event_calls(producer, begin, (uintptr_t)pointer, bytes, stream, word, 0, false, plain, slot);
     tidei_call_capture_disarm(slot);
     return status;
 }
@@ -211,9 +192,9 @@ log_deallocate_otherwise(struct log *log, struct tidei_producer *producer, void 
     if (producer != NULL &&
         !(producer->drop && tidei_producer_drops_free(producer, log->layer_id, (uintptr_t)pointer))) {
         if (log_beside(log) & LOG_CALLS)
-            status = log_deallocate_followed(log, producer, false, false, pointer, bytes, alignment, stream);
+            status = log_deallocate_recorded(log, producer, false, LOG_CALLS, pointer, bytes, alignment, stream);
         else
-            status = log_deallocate_recorded(log, producer, false, pointer, bytes, alignment, stream);
+            status = log_deallocate_recorded(log, producer, false, 0, pointer, bytes, alignment, stream);
         log_sample(log, producer);
         return status;
     }
@@ -233,9 +214,9 @@ log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     if (__builtin_expect(producer == NULL || !producer->plain || (beside & LOG_SAMPLES) != 0, 0))
         return log_deallocate_otherwise(log, producer, pointer, bytes, alignment, stream);
     if (beside & LOG_CALLS)
-        return log_deallocate_followed(log, producer, true, (beside & LOG_QUICK) != 0, pointer, bytes, alignment,
+        return log_deallocate_recorded(log, producer, true, LOG_CALLS | (beside & LOG_QUICK), pointer, bytes, alignment,
                                        stream);
-    return log_deallocate_recorded(log, producer, true, pointer, bytes, alignment, stream);
+    return log_deallocate_recorded(log, producer, true, 0, pointer, bytes, alignment, stream);
 }
 
 /* Whether a base has figures that can be sampled; see the table pool_sample. */

@@ -299,7 +299,7 @@ tag_counters_take_off(struct tag_counters *counters, const void *pointer, uint64
 }
 
 /* Add the block again, as outstanding all along: upstream has refused to take it. */
-static void
+static __attribute__((noinline)) void
 tag_counters_put_back(struct tag_counters *counters, const void *pointer, uint64_t bytes, uint32_t place)
 {
     /* The table has not shrunk since the address was in it: there is room, unless others have taken it. */
@@ -412,7 +412,7 @@ statistics_allocate(struct tide_resource *self, size_t bytes, size_t alignment, 
  * the sum with later allocations is a height that was reached, and may raise the peak. It is no new allocation, so the
  * total stays.
  */
-static void
+static __attribute__((noinline)) void
 statistics_put_back(struct statistics *statistics, size_t bytes, uint64_t serial)
 {
     struct tide_statistics_figures innermost, *figures = &innermost;

@@ -350,7 +350,6 @@ static enum tide_status
 guard_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
     struct guard *guard = (struct guard *)self;
-    struct tidei_watched_figures figures;
     enum tide_status status;
 
     switch (what) {
@@ -359,8 +358,7 @@ guard_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
         return tide_base_query(self, what, out); /* upstream's figures are about other bytes */
     case TIDE_QUERY_BYTES_USED:
     case TIDE_QUERY_BYTES_RESERVED:
-        tidei_watched_read(&guard->blocks, &figures);
-        *out = what == TIDE_QUERY_BYTES_USED ? figures.used_bytes : figures.reserved_bytes;
+        *out = tidei_watched_bytes(&guard->blocks, what == TIDE_QUERY_BYTES_RESERVED);
         return TIDE_OK;
     case TIDE_QUERY_ALIGNMENT:
         status = tide_pass_query(self, what, out);

@@ -228,12 +228,15 @@ tidei_watched_wait(struct tidei_watched *watched)
     }
 }
 
-void
-tidei_watched_read(struct tidei_watched *watched, struct tidei_watched_figures *out)
+uint64_t
+tidei_watched_bytes(struct tidei_watched *watched, bool reserved)
 {
+    uint64_t bytes;
+
     tidei_lock_acquire(&watched->lock);
-    *out = (struct tidei_watched_figures){ watched->used_bytes, watched->reserved_bytes };
+    bytes = reserved ? watched->reserved_bytes : watched->used_bytes;
     tidei_lock_release(&watched->lock);
+    return bytes;
 }
 
 uint32_t

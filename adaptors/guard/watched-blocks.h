@@ -88,10 +88,8 @@ uint64_t tidei_watched_left(struct tidei_watched *watched);
 /* Wait until none of the blocks that are leaving now leaves any more. The caller must have none of them. */
 void tidei_watched_wait(struct tidei_watched *watched);
 
-struct tidei_watched_figures {
-    uint64_t used_bytes, reserved_bytes;
-};
-void tidei_watched_read(struct tidei_watched *watched, struct tidei_watched_figures *out);
+/* The bytes of the blocks handed out; or of all blocks, with the room. */
+uint64_t tidei_watched_bytes(struct tidei_watched *watched, bool reserved);
 
 /*
  * End an epoch and return its number: the present blocks were entered in that epoch or before. *numbers is an upper

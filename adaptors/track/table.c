@@ -221,7 +221,7 @@ bucket_take(struct bucket *bucket, const struct tidei_track_block *back, struct 
     return TIDEI_TRACK_FINE;
 }
 
-/* Copy the records of `from` to the larger table; those of freed blocks only where there is room. */
+/* Copy a record to a larger table; that of a freed block only where there is room. False: no host memory. */
 static bool
 buckets_copy_block(const struct buckets *to, const struct tidei_track_block *from)
 {
@@ -414,15 +414,6 @@ tidei_track_table_destroy(struct tidei_track_table *table)
     free(table);
 }
 
-static void
-buckets_swap(struct buckets *a, struct buckets *b)
-{
-    const struct buckets c = *a;
-
-    *a = *b;
-    *b = c;
-}
-
 /*
  * Whether the table is still too small with `count` buckets; the caller has it alone. Not where few blocks are live:
  * over a long time every bucket gets crowded once.
@@ -440,20 +431,22 @@ table_is_too_small(struct tidei_track_table *table, size_t count)
 static __attribute__((noinline)) void
 table_grow(struct tidei_track_table *table, size_t count)
 {
-    struct buckets other;
+    struct buckets made, old;
     struct visit visit;
 
     /* Relaxed, here and below: a thread that sees it goes on, and tries again at the next crowded bucket. */
     if (atomic_exchange_explicit(&table->growing, true, memory_order_relaxed))
         return;
-    if (buckets_make(&other, 2 * count)) {
+    if (buckets_make(&made, 2 * count)) {
+        old = made;
         visit_begin_alone(table, &visit);
-        if (table_is_too_small(table, count) && buckets_copy(&other, &table->buckets)) {
+        if (table_is_too_small(table, count) && buckets_copy(&made, &table->buckets)) {
             TIDEI_TEST_POINT("track.copied");
-            buckets_swap(&table->buckets, &other);
+            old = table->buckets;
+            table->buckets = made;
         }
         visit_end(table, &visit);
-        buckets_free(&other);
+        buckets_free(&old);
     }
     atomic_store_explicit(&table->growing, false, memory_order_relaxed);
 }

@@ -65,37 +65,28 @@ struct nsys {
     uint64_t rows; /* of events that were read */
 };
 
-/* Columns of the events; what the export does not have is NULL. */
-enum {
-    NSYS_START,
-    NSYS_ADDRESS,
-    NSYS_BYTES,
-    NSYS_OPERATION,
-    NSYS_PID,
-    NSYS_DEVICE,
-    NSYS_KIND,
-    NSYS_CORRELATION,
-    NSYS_STREAM,
-    NSYS_POOL,
-    NSYS_POOL_SIZE,
-    NSYS_POOL_USED,
-    NSYS_COLUMNS
-};
+/* Columns of the events; what the export does not have is NULL. The first four are required. */
+/* clang-format off */
+#define NSYS_COLUMN_LIST(each) \
+    each(START, start) \
+    each(ADDRESS, address) \
+    each(BYTES, bytes) \
+    each(OPERATION, memoryOperationType) \
+    each(PID, globalPid) \
+    each(DEVICE, deviceId) \
+    each(KIND, memKind) \
+    each(CORRELATION, correlationId) \
+    each(STREAM, streamId) \
+    each(POOL, localMemoryPoolAddress) \
+    each(POOL_SIZE, localMemoryPoolSize) \
+    each(POOL_USED, localMemoryPoolUtilizedSize)
+/* clang-format on */
+#define NSYS_NUMBER(number, name) NSYS_##number,
+#define NSYS_NAME(number, name)   #name,
 
-static const char *const nsys_columns[NSYS_COLUMNS] = {
-    "start",
-    "address",
-    "bytes",
-    "memoryOperationType",
-    "globalPid",
-    "deviceId",
-    "memKind",
-    "correlationId",
-    "streamId",
-    "localMemoryPoolAddress",
-    "localMemoryPoolSize",
-    "localMemoryPoolUtilizedSize",
-};
+enum { NSYS_COLUMN_LIST(NSYS_NUMBER) NSYS_COLUMNS };
+
+static const char *const nsys_columns[] = { NSYS_COLUMN_LIST(NSYS_NAME) };
 
 /* 73 years to either side of the session's start: sums and differences of two stay in range. */
 static bool

@@ -196,23 +196,22 @@ torch_cut(struct range_set *segments, struct range cut)
     return added;
 }
 
-/* The first reading: an event of a segment. */
+/*
+ * The first reading: a segment is mapped (`stays`) or unmapped. What was mapped there is unmapped, so that a file in
+ * which segments overlap takes no longer. What was not, was there before if the segment `was_there`.
+ */
 static int
-torch_survey_segment(struct torch *torch, struct torch_device *device, const struct pytorch_item *item)
+torch_survey_segment(struct torch *torch, const struct torch_before *segment, bool was_there, bool stays)
 {
-    struct range range = torch_range(item->address, item->size);
-    struct torch_before before = torch_before(item, true);
-    int status = COMMAND_FINE;
+    struct range_set *segments = &torch->devices[segment->device].segments;
+    struct range range = torch_range(segment->address, segment->size);
+    int status = was_there ? torch_add_gaps(torch, segment, segments) : COMMAND_FINE;
 
-    if (range.begin == range.end)
-        return COMMAND_FINE;
-    if (item->action == PYTORCH_SEGMENT_FREE)
-        status = torch_add_gaps(torch, &before, &device->segments);
-    if (status == COMMAND_FINE && !torch_cut(&device->segments, range))
+    if (status != COMMAND_FINE || range.begin == range.end)
+        return status;
+    if (!torch_cut(segments, range) || (stays && !range_set_add(segments, range)))
         return torch_no_memory(torch);
-    if (item->action == PYTORCH_SEGMENT_ALLOC && !range_set_add(&device->segments, range))
-        return torch_no_memory(torch);
-    return status;
+    return COMMAND_FINE;
 }
 
 /* The first reading: an event of what the program asked for. */
@@ -242,6 +241,8 @@ torch_survey_alloc(struct torch *torch, struct torch_device *device, const struc
 static int
 torch_survey_event(struct torch *torch, struct torch_device *device, const struct pytorch_item *item)
 {
+    struct torch_before segment;
+
     device->events++;
     if (item->has_time && (!torch->has_time || item->time_us < torch->first_us)) {
         torch->has_time = true;
@@ -249,9 +250,11 @@ torch_survey_event(struct torch *torch, struct torch_device *device, const struc
     }
     if (item->action <= PYTORCH_FREE_COMPLETED)
         return torch_survey_alloc(torch, device, item);
-    if (item->action <= PYTORCH_SEGMENT_FREE)
-        return torch_survey_segment(torch, device, item);
-    return COMMAND_FINE;
+    if (item->action > PYTORCH_SEGMENT_FREE)
+        return COMMAND_FINE;
+    segment = torch_before(item, true);
+    return torch_survey_segment(torch, &segment, item->action == PYTORCH_SEGMENT_FREE,
+                                item->action == PYTORCH_SEGMENT_ALLOC);
 }
 
 static int
@@ -272,20 +275,6 @@ torch_survey_item(struct torch *torch, const struct pytorch_item *item)
     return at_end.tag_id >= 0 ? torch_list_add(torch, &torch->at_end, &at_end) : COMMAND_WRONG;
 }
 
-/* A segment of the snapshot: it is mapped from here on, so that a file in which segments overlap takes no longer. */
-static int
-torch_compare_segment(struct torch *torch, const struct torch_before *item)
-{
-    struct range_set *segments = &torch->devices[item->device].segments;
-    struct range range = torch_range(item->address, item->size);
-    int status = torch_add_gaps(torch, item, segments);
-
-    if (status == COMMAND_FINE && range.begin < range.end &&
-        (!torch_cut(segments, range) || !range_set_add(segments, range)))
-        return torch_no_memory(torch);
-    return status;
-}
-
 /* What the snapshot has and the history does not was there before. */
 static int
 torch_compare(struct torch *torch)
@@ -297,7 +286,7 @@ torch_compare(struct torch *torch)
         const struct torch_device *device = &torch->devices[item->device];
 
         if (item->is_segment)
-            status = torch_compare_segment(torch, item);
+            status = torch_survey_segment(torch, item, true, true);
         else if (id_map_find(&device->live, item->address) == NULL)
             status = torch_list_add(torch, &torch->before, item);
     }
