@@ -56,16 +56,10 @@ struct log {
     uint16_t layer_id;                         /* set before `recorder` */
     _Atomic uint32_t stack_id;                 /* of the stack that it opened the trace for; 0: another log did */
     bool watches;                              /* opened the trace, and started the watch of its bases */
-    _Atomic unsigned beside;                   /* extra records for each event: the flags above */
+    _Atomic unsigned extras;                   /* extra records for each event: the flags above */
     _Atomic(struct log_sampled *) sampled;     /* owned */
     struct tide_log_options options;           /* as given; path is owned */
 };
-
-static uint8_t
-log_log2(size_t alignment)
-{
-    return (uint8_t)__builtin_ctzll(alignment);
-}
 
 /* The producer of the calling thread; NULL where nothing is recorded. */
 static inline struct tidei_producer *
@@ -85,9 +79,9 @@ log_producer(struct log *log, enum tidei_record_kind kind)
 
 /* The extra records of an event. Relaxed: it does not matter when another thread sees a change. */
 static inline unsigned
-log_beside(const struct log *log)
+log_extras(const struct log *log)
 {
-    return atomic_load_explicit(&log->beside, memory_order_relaxed);
+    return atomic_load_explicit(&log->extras, memory_order_relaxed);
 }
 
 static void
@@ -118,7 +112,8 @@ log_allocate_recorded(struct log *log, struct tidei_producer *producer, bool pla
     struct tidei_call_capture *slot = calls != 0 ? tidei_call_capture_arm(producer, (calls & LOG_QUICK) != 0) : NULL;
     uint64_t begin = tidei_producer_ticks(producer, plain);
     enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
-    uint64_t word = tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, log_log2(alignment));
+    uint64_t word =
+        tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, (uint8_t)__builtin_ctzll(alignment));
 
     if (calls == 0) {
         tidei_producer_event(producer, begin, (uintptr_t)*out, bytes, stream, word, callstack, true, plain);
@@ -139,9 +134,9 @@ log_allocate_otherwise(struct log *log, struct tidei_producer *producer, size_t 
     if (producer == NULL)
         return tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
     /* Before the clock is read, because the walk is no part of the recorded call. */
-    if (log_beside(log) & LOG_STACKS)
+    if (log_extras(log) & LOG_STACKS)
         callstack = tidei_callstack_here(log->options.callstack_depth, log->options.unwind);
-    if (log_beside(log) & LOG_CALLS)
+    if (log_extras(log) & LOG_CALLS)
         status = log_allocate_recorded(log, producer, false, LOG_CALLS, callstack, bytes, alignment, stream, out);
     else
         status = log_allocate_recorded(log, producer, false, 0, callstack, bytes, alignment, stream, out);
@@ -154,12 +149,12 @@ log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
 {
     struct log *log = (struct log *)self;
     struct tidei_producer *producer = log_producer(log, TIDEI_RECORD_ALLOC);
-    unsigned beside = log_beside(log);
+    unsigned extras = log_extras(log);
 
-    if (__builtin_expect(producer == NULL || !producer->plain || beside > (LOG_CALLS | LOG_QUICK), 0))
+    if (__builtin_expect(producer == NULL || !producer->plain || extras > (LOG_CALLS | LOG_QUICK), 0))
         return log_allocate_otherwise(log, producer, bytes, alignment, stream, out);
-    if (beside & LOG_CALLS)
-        return log_allocate_recorded(log, producer, true, LOG_CALLS | (beside & LOG_QUICK), 0, bytes, alignment, stream,
+    if (extras & LOG_CALLS)
+        return log_allocate_recorded(log, producer, true, LOG_CALLS | (extras & LOG_QUICK), 0, bytes, alignment, stream,
                                      out);
     return log_allocate_recorded(log, producer, true, 0, 0, bytes, alignment, stream, out);
 }
@@ -172,7 +167,8 @@ log_deallocate_recorded(struct log *log, struct tidei_producer *producer, bool p
     struct tidei_call_capture *slot = calls != 0 ? tidei_call_capture_arm(producer, (calls & LOG_QUICK) != 0) : NULL;
     uint64_t begin = tidei_producer_ticks_settled(producer, plain);
     enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
-    uint64_t word = tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, log_log2(alignment));
+    uint64_t word =
+        tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, (uint8_t)__builtin_ctzll(alignment));
 
     if (calls == 0) {
         tidei_producer_event(producer, begin, (uintptr_t)pointer, bytes, stream, word, 0, false, plain);
@@ -191,7 +187,7 @@ log_deallocate_otherwise(struct log *log, struct tidei_producer *producer, void 
 
     if (producer != NULL &&
         !(producer->drop && tidei_producer_drops_free(producer, log->layer_id, (uintptr_t)pointer))) {
-        if (log_beside(log) & LOG_CALLS)
+        if (log_extras(log) & LOG_CALLS)
             status = log_deallocate_recorded(log, producer, false, LOG_CALLS, pointer, bytes, alignment, stream);
         else
             status = log_deallocate_recorded(log, producer, false, 0, pointer, bytes, alignment, stream);
@@ -209,12 +205,12 @@ log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
 {
     struct log *log = (struct log *)self;
     struct tidei_producer *producer = log_producer(log, TIDEI_RECORD_FREE);
-    unsigned beside = log_beside(log);
+    unsigned extras = log_extras(log);
 
-    if (__builtin_expect(producer == NULL || !producer->plain || (beside & LOG_SAMPLES) != 0, 0))
+    if (__builtin_expect(producer == NULL || !producer->plain || (extras & LOG_SAMPLES) != 0, 0))
         return log_deallocate_otherwise(log, producer, pointer, bytes, alignment, stream);
-    if (beside & LOG_CALLS)
-        return log_deallocate_recorded(log, producer, true, LOG_CALLS | (beside & LOG_QUICK), pointer, bytes, alignment,
+    if (extras & LOG_CALLS)
+        return log_deallocate_recorded(log, producer, true, LOG_CALLS | (extras & LOG_QUICK), pointer, bytes, alignment,
                                        stream);
     return log_deallocate_recorded(log, producer, true, 0, pointer, bytes, alignment, stream);
 }
@@ -346,7 +342,7 @@ log_watch_each(struct log_walk *walk, struct log *log, struct tide_resource *bas
     sampled->next = atomic_load_explicit(&log->sampled, memory_order_relaxed);
     /* Pairs with the acquire in log_sample. */
     atomic_store_explicit(&log->sampled, sampled, memory_order_release);
-    atomic_fetch_or_explicit(&log->beside, LOG_SAMPLES, memory_order_relaxed);
+    atomic_fetch_or_explicit(&log->extras, LOG_SAMPLES, memory_order_relaxed);
 }
 
 /* Whether a base allocates through the driver: on a device, or pinned host memory, which belongs to a device. */
@@ -370,13 +366,6 @@ log_is_quick(const struct log *log)
     return true;
 }
 
-/* Make a log record the driver's calls. */
-static void
-log_watch_calls(struct log *log)
-{
-    atomic_fetch_or_explicit(&log->beside, log_is_quick(log) ? LOG_CALLS | LOG_QUICK : LOG_CALLS, memory_order_relaxed);
-}
-
 /*
  * Set up the extra records for each log of this trace that is the last one above a base: the driver's calls and the
  * GPUs, if the base has CUDA memory, and its samples. A log of an earlier stack has them already.
@@ -393,7 +382,8 @@ log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct lo
         walk->is_cuda = true;
         tidei_recorder_define_devices(walk->recorder);
         if (tidei_recorder_watch_calls(walk->recorder))
-            log_watch_calls(nearest);
+            atomic_fetch_or_explicit(&nearest->extras, log_is_quick(nearest) ? LOG_CALLS | LOG_QUICK : LOG_CALLS,
+                                     memory_order_relaxed);
     }
     if (walk->top->options.samples == TIDE_SAMPLES_EVERY && log_can_watch(resource))
         log_watch_each(walk, nearest, resource);
@@ -522,7 +512,7 @@ log_init(struct tide_resource *self, size_t *fault)
     struct tidei_error error;
 
     (void)fault;
-    atomic_init(&log->beside, log->options.callstack_depth != 0 ? LOG_STACKS : 0);
+    atomic_init(&log->extras, log->options.callstack_depth != 0 ? LOG_STACKS : 0);
     if (log->options.path == NULL)
         return TIDE_OK;
     log->options.path = strdup(log->options.path);

@@ -60,8 +60,8 @@ struct tag_counter {
 typedef _Atomic(struct tag_counter *) tag_counter_slot;
 
 /*
- * The counters by tag. The table of live addresses says under which tag each was allocated, so that a free is subtracted
- * there, whatever thread and tag it comes from.
+ * The counters by tag. The table of live addresses says under which tag each was allocated: there a free is subtracted,
+ * whatever thread and tag it comes from.
  */
 struct tag_counters {
     _Atomic(tag_counter_slot *) chunks[CHUNKS]; /* owned, with the counters in them; set once */

@@ -31,7 +31,7 @@ struct chrome {
     size_t layer_count;
     size_t layer_capacity;
     struct id_map layer_numbers; /* owns */
-    uint64_t stray_calls;        /* of threads that the trace does not know */
+    uint64_t other_calls;        /* driver calls of threads that the trace does not know */
 };
 
 #define chrome_number(chrome, key, value) json_put_unsigned(&(chrome)->json, key, (value))
@@ -284,7 +284,7 @@ chrome_begin_call(struct chrome *chrome, char phase, int64_t ns, sqlite3_stmt *r
     chrome_number(chrome, "tid", export_thread(chrome->export, sqlite3_column_int64(row, 2)));
     chrome_text(chrome, "name", function != NULL ? function : "");
     if (phase != 'X')
-        chrome_number(chrome, "id", chrome->stray_calls);
+        chrome_number(chrome, "id", chrome->other_calls);
 }
 
 /*
@@ -296,13 +296,13 @@ chrome_call(struct chrome *chrome, sqlite3_stmt *row)
 {
     int64_t start_ns = sqlite3_column_int64(row, 0);
     int64_t duration_ns = sqlite3_column_int64(row, 1);
-    bool stray = sqlite3_column_type(row, 2) == SQLITE_NULL;
+    bool is_other = sqlite3_column_type(row, 2) == SQLITE_NULL;
 
     if (!chrome_takes_call(chrome, row) || duration_ns < 0)
         return;
-    chrome->stray_calls += stray;
-    chrome_begin_call(chrome, stray ? 'b' : 'X', start_ns, row);
-    if (!stray) {
+    chrome->other_calls += is_other;
+    chrome_begin_call(chrome, is_other ? 'b' : 'X', start_ns, row);
+    if (!is_other) {
         json_key(&chrome->json, "dur");
         json_separate(&chrome->json);
         emit_microseconds(chrome->out, duration_ns);
@@ -312,7 +312,7 @@ chrome_call(struct chrome *chrome, sqlite3_stmt *row)
     if (sqlite3_column_type(row, 5) != SQLITE_NULL)
         chrome_signed(chrome, "allocation_id", sqlite3_column_int64(row, 5));
     chrome_end_event(chrome, true);
-    if (stray && !__builtin_add_overflow(start_ns, duration_ns, &start_ns)) {
+    if (is_other && !__builtin_add_overflow(start_ns, duration_ns, &start_ns)) {
         chrome_begin_call(chrome, 'e', start_ns, row);
         chrome_end_event(chrome, false);
     }

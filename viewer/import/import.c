@@ -26,6 +26,7 @@
 
 /* One row of `allocation`; ids that are 0 are NULL in the trace. */
 struct import_life {
+    uint32_t next_free; /* of a slot that is free: the next one + 1; 0: none */
     int64_t allocation_id;
     int64_t layer_id;
     uint64_t address;
@@ -191,7 +192,6 @@ import_abandon(struct import *import)
     free(import->layers);
     tidei_lives_free(&import->live);
     free(import->lives);
-    free(import->free_slots);
     id_map_free(&import->threads);
 }
 
@@ -331,14 +331,15 @@ import_keep(struct import *import, const struct import_life *life)
 {
     uint32_t slot = (uint32_t)import->slot_count;
 
-    if (import->free_count > 0)
-        slot = import->free_slots[--import->free_count];
-    else if (import->slot_count < UINT32_MAX - 1 &&
-             tidei_grow(&import->lives, &import->slot_capacity, import->slot_count, 1) &&
-             tidei_grow(&import->free_slots, &import->free_capacity, 0, import->slot_capacity))
+    if (import->first_free != 0) {
+        slot = import->first_free - 1;
+        import->first_free = import->lives[slot].next_free;
+    } else if (import->slot_count < UINT32_MAX - 1 &&
+               tidei_grow(&import->lives, &import->slot_capacity, import->slot_count, 1)) {
         import->slot_count++;
-    else
+    } else {
         return UINT32_MAX;
+    }
     import->lives[slot] = *life;
     return slot;
 }
@@ -350,7 +351,8 @@ import_end_life(struct import *import, uint32_t slot)
     int status = import_write_life(import, &import->lives[slot]);
 
     import->lives[slot].allocation_id = 0;
-    import->free_slots[import->free_count++] = slot;
+    import->lives[slot].next_free = import->first_free;
+    import->first_free = slot + 1;
     return status;
 }
 

@@ -54,9 +54,7 @@ struct import {
     struct import_life *lives; /* owns; of what is live; by slot */
     size_t slot_count;
     size_t slot_capacity;
-    uint32_t *free_slots; /* owns; a stack */
-    size_t free_count;
-    size_t free_capacity;
+    uint32_t first_free;   /* slot + 1; 0: none */
     struct id_map threads; /* owns; ids by the input's */
     int64_t thread_ids;
     int64_t stream_ids;
