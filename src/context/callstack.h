@@ -46,19 +46,10 @@ enum tide_status tidei_callstack_options(const char *subject, uint32_t depth, en
 extern const char *const tidei_unwind_words[];
 
 /* The two argument rows for stack text, for an options struct that has both fields. */
-/* clang-format off */
 #define TIDEI_CALLSTACK_ARGUMENTS(options)                                                                             \
-    { .key = "callstack",                                                                                              \
-      .type = TIDEI_ARGUMENT_COUNT,                                                                                    \
-      .most = TIDE_CALLSTACK_MOST,                                                                                     \
-      .expected = "frames of a call stack, at most 128",                                                               \
-      TIDEI_FIELD(options, callstack_depth) },                                                                         \
-    { .key = "unwind",                                                                                                 \
-      .type = TIDEI_ARGUMENT_CHOICE,                                                                                   \
-      .choices = tidei_unwind_words,                                                                                   \
-      .expected = "auto, fp or dwarf",                                                                                 \
-      TIDEI_FIELD(options, unwind) }
-/* clang-format on */
+    TIDEI_ARGUMENT("callstack", COUNT, options, callstack_depth, "frames of a call stack, at most 128",                \
+                   .most = TIDE_CALLSTACK_MOST),                                                                       \
+        TIDEI_ARGUMENT("unwind", CHOICE, options, unwind, "auto, fp or dwarf", .choices = tidei_unwind_words)
 
 /*
  * The number of the calling thread's call stack: its innermost `depth` frames outside of the library. 0 without a

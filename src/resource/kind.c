@@ -143,6 +143,22 @@ tidei_kind_describe(struct tide_resource *self, struct tide_text *text)
     tidei_kind_describe_options(kind, (const unsigned char *)self + kind->options_offset, "", text);
 }
 
+enum tide_status
+tidei_kind_check(const struct tidei_kind *kind, const struct tide_resource *resource)
+{
+    if (resource != NULL && resource->ops == &kind->ops)
+        return TIDE_OK;
+    return tide_error_set(TIDE_EINVAL, "%s: not a %s resource", kind->ops.name, kind->ops.name);
+}
+
+enum tide_status
+tidei_kind_check_figures(const struct tidei_kind *kind, const struct tide_resource *resource, void *out)
+{
+    enum tide_status status = tidei_figures_clear(kind->ops.name, out);
+
+    return status == TIDE_OK ? tidei_kind_check(kind, resource) : status;
+}
+
 void
 tidei_kind_destroy(struct tide_resource *self)
 {

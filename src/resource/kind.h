@@ -54,10 +54,13 @@ struct tidei_argument {
                        : true, default                                                                                 \
                        : false)
 
-#define TIDEI_FLAG(name, options, field)                                                                               \
+/* A row of the table: key, type, field and words for messages; then any other member as `.member = value`. */
+#define TIDEI_ARGUMENT(name, kind, options, field, words, ...)                                                         \
     {                                                                                                                  \
-        .key = name, .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false", TIDEI_FIELD(options, field)             \
+        .key = name, .type = TIDEI_ARGUMENT_##kind, .expected = words, TIDEI_FIELD(options, field), ##__VA_ARGS__      \
     }
+
+#define TIDEI_FLAG(name, options, field) TIDEI_ARGUMENT(name, FLAG, options, field, "true or false")
 
 /*
  * `number` holds a SIZE in bytes, a COUNT, a FRACTION in billionths, a FLAG, or the index of a CHOICE; `word`
@@ -135,14 +138,19 @@ struct tidei_kind {
 #define TIDEI_KIND_STRUCT(type)                                                                                        \
     .size = sizeof(type), .alignment = _Alignof(type), .options_offset = offsetof(type, options)
 
+#define TIDEI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+#define TIDEI_KIND_ARGUMENTS(table) .arguments = (table), .argument_count = TIDEI_COUNT_OF(table)
+
+/* The operations that are alike in all kinds. */
+#define TIDEI_KIND_OPS(word) .version = TIDE_RESOURCE_OPS_VERSION, .name = word, .destroy = tidei_kind_destroy
+
 /* The kind of a layer whose operations belong to a kind. */
 static inline const struct tidei_kind *
 tidei_kind_of(const struct tide_resource *resource)
 {
     return (const struct tidei_kind *)resource->ops;
 }
-
-#define TIDEI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /* All kinds of layers in alphabetical order, from adaptors/kinds.c; ends in NULL. */
 extern const struct tidei_kind *const tidei_kinds[];
@@ -181,6 +189,13 @@ void tidei_kind_describe(struct tide_resource *self, struct tide_text *text);
 /* The same for any options with the defaults applied. `separator` precedes the first; ", " where others came before. */
 void tidei_kind_describe_options(const struct tidei_kind *kind, const void *options, const char *separator,
                                  struct tide_text *text);
+
+/* TIDE_EINVAL, with the error text set, where `resource` (may be NULL) is no layer of the kind. */
+enum tide_status tidei_kind_check(const struct tidei_kind *kind, const struct tide_resource *resource);
+
+/* The same, for a function that fills the figures `out`: clears them first. */
+enum tide_status tidei_kind_check_figures(const struct tidei_kind *kind, const struct tide_resource *resource,
+                                          void *out);
 
 /* The destroy operation: undoes tidei_kind_create. */
 void tidei_kind_destroy(struct tide_resource *self);

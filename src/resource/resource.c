@@ -191,6 +191,17 @@ tide_pass_deallocate(struct tide_resource *self, void *pointer, size_t bytes, si
     return tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
 }
 
+void
+tidei_deallocate_quietly(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment,
+                         tide_stream stream)
+{
+    struct tidei_error error;
+
+    tidei_error_save(&error);
+    (void)tidei_deallocate(resource, pointer, bytes, alignment, stream);
+    tidei_error_restore(&error);
+}
+
 enum tide_status
 tide_pass_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {

@@ -28,13 +28,13 @@ shards_of(struct tidei_address_shards *shards, const void *address)
 }
 
 enum tide_status
-tidei_address_shards_create(struct tidei_address_shards **out)
+tidei_address_shards_create(const char *subject, struct tidei_address_shards **out)
 {
     struct tidei_address_shards *shards = aligned_alloc(_Alignof(struct tidei_address_shards), sizeof(*shards));
 
     *out = shards;
     if (shards == NULL)
-        return tide_error_set(TIDE_ENOMEM, "no host memory for a table of addresses");
+        return tide_error_set(TIDE_ENOMEM, "%s: no host memory for a table of addresses", subject);
     memset(shards, 0, sizeof(*shards));
     for (unsigned i = 0; i < TIDEI_ADDRESS_SHARDS; i++)
         tidei_lock_init(&shards->shards[i].lock);
