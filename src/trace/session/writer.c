@@ -92,6 +92,11 @@ tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file, str
     database->has_calls = session == NULL;
     database->timeline.start_ns = file->header->start_ns;
     writer_first_line(database, file->header);
+    if (session == NULL) {
+        /* Addresses and handles come from a file that this process has not written. */
+        tidei_map_draw_key(&writer->pair->lives.by_address);
+        tidei_map_draw_key(&database->stream_places);
+    }
     database->poll = writer_poll;
     database->poll_context = writer;
     return writer;
