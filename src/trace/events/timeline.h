@@ -9,8 +9,11 @@
 
 #include "src/trace/ring/clock.h"
 
-/* Number of earlier lines kept: a call may begin some halves before it returns. */
-#define TIDEI_TIMELINE_LINES 16
+/*
+ * Number of earlier lines kept: a call may begin many transactions before it returns. Its thread may lose the processor
+ * for 50 ms, in which a program that flushes all the time ends 50 transactions.
+ */
+#define TIDEI_TIMELINE_LINES 1024
 
 /* Initialize to zeros, but for `start_ns` and the first `line`. */
 struct tidei_timeline {
