@@ -301,15 +301,15 @@ tidei_device_events_dropped(const struct tidei_device_events *devices)
 const struct tidei_device_row *
 tidei_device_events_rows(const struct tidei_device_events *devices, size_t *count)
 {
-    *count = devices->rows.count;
-    return devices->rows.items;
+    *count = devices != NULL ? devices->rows.count : 0;
+    return devices != NULL ? devices->rows.items : NULL;
 }
 
 const struct tidei_outside_row *
 tidei_device_events_outside(const struct tidei_device_events *devices, size_t *count)
 {
-    *count = devices->outside.count;
-    return devices->outside.items;
+    *count = devices != NULL ? devices->outside.count : 0;
+    return devices != NULL ? devices->outside.items : NULL;
 }
 
 void

@@ -84,12 +84,6 @@ allocations_set(struct tidei_bulk_cursor *cursor, const struct tidei_live *alloc
 }
 
 static bool
-allocations_new_any(const struct tidei_database *database)
-{
-    return database->pair->row_count != 0;
-}
-
-static bool
 allocations_new_load(struct tidei_bulk_cursor *cursor)
 {
     const struct tidei_pair *pair = cursor->database->pair;
@@ -111,15 +105,8 @@ const struct tidei_bulk_table tidei_bulk_new = {
     .name = "tidei_new",
     .verb = "INSERT",
     .into = TIDEI_TABLE_allocation,
-    .any = allocations_new_any,
     .load = allocations_new_load,
 };
-
-static bool
-allocations_closed_any(const struct tidei_database *database)
-{
-    return database->pair->closing_count != 0;
-}
 
 static bool
 allocations_closed_load(struct tidei_bulk_cursor *cursor)
@@ -145,7 +132,6 @@ const struct tidei_bulk_table tidei_bulk_closed = {
     .name = "tidei_closed",
     .verb = "INSERT OR REPLACE",
     .into = TIDEI_TABLE_allocation,
-    .any = allocations_closed_any,
     .load = allocations_closed_load,
 };
 

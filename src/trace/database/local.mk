@@ -11,7 +11,6 @@ libtidemark_la_SOURCES += \
 	src/trace/database/database.c \
 	src/trace/database/database.h \
 	src/trace/database/definitions.c \
-	src/trace/database/definitions.h \
 	src/trace/database/gate.h \
 	src/trace/database/insert.c \
 	src/trace/database/insert.h \
@@ -23,5 +22,4 @@ libtidemark_la_SOURCES += \
 	src/trace/database/replaced.h \
 	src/trace/database/schema.c \
 	src/trace/database/schema.h \
-	src/trace/database/transaction.c \
-	src/trace/database/transaction.h
+	src/trace/database/transaction.c

@@ -28,13 +28,6 @@ commit_adapt(struct tidei_writer *writer)
         writer->slice /= 2;
 }
 
-static enum tide_status
-commit_no_memory(struct tidei_writer *writer)
-{
-    writer->pair->no_memory = true;
-    return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->database->path);
-}
-
 /* Write the slice that is paired. */
 static enum tide_status
 commit_write(struct tidei_writer *writer)
@@ -63,8 +56,9 @@ commit_write(struct tidei_writer *writer)
     tidei_sampler_written(writer->sampler);
     commit_adapt(writer);
     tidei_pair_forget_closed(pair);
-    if (!tidei_database_keep_live(writer->database))
-        return commit_no_memory(writer);
+    pair->no_memory = !tidei_database_keep_live(writer->database);
+    if (pair->no_memory)
+        return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->database->path);
     if (pair->row_count != 0) {
         const struct tidei_record *last =
             tidei_half_record(pair->file, pair->half, pair->rows[pair->row_count - 1].alloc);
@@ -202,16 +196,15 @@ enum tide_status
 tidei_writer_take_up(struct tidei_writer *writer, uint64_t *events)
 {
     struct tidei_merge *merge = writer->merge;
+    int64_t epoch, done, ignored;
     enum tide_status status;
-    int64_t epoch, done;
 
     *events = 0;
     tidei_merge_take_up(merge);
-    status = tidei_database_meta_read(writer->database, "epoch", &epoch);
-    if (status == TIDE_OK)
-        status = tidei_database_meta_read(writer->database, "epoch_records", &done);
-    if (status == TIDE_OK)
-        status = tidei_database_meta_has(writer->database, "failure", &writer->had_failed);
+    tidei_database_meta_read(writer->database, "epoch", &epoch);
+    tidei_database_meta_read(writer->database, "epoch_records", &done);
+    writer->had_failed = tidei_database_meta_read(writer->database, "failure", &ignored);
+    status = writer->database->status;
     if (status == TIDE_OK)
         status = commit_take_up_sealed(writer, 1 - merge->half, (uint64_t)epoch, (uint64_t)done, events);
     while (status == TIDE_OK) {

@@ -175,52 +175,28 @@ create_command_line(char *text, size_t capacity)
 }
 
 static enum tide_status
-create_meta_texts(struct tidei_database *database, const struct tidei_recorder *recorder)
+create_meta(struct tidei_database *database, const struct tidei_recorder *recorder, uint64_t start_unix_ns)
 {
     char hostname[HOST_NAME_MAX + 1] = "", command[4096], versions[128];
-    enum tide_status status;
 
     gethostname(hostname, sizeof(hostname) - 1);
     create_command_line(command, sizeof(command));
     snprintf(versions, sizeof(versions), "tidemark %s, sqlite %s", tide_version(), sqlite3_libversion());
-    status = tidei_database_meta_text(database, "hostname", hostname);
-    if (status == TIDE_OK)
-        status = tidei_database_meta_text(database, "command", command);
-    if (status == TIDE_OK)
-        status = tidei_database_meta_text(database, "versions", versions);
-    if (status == TIDE_OK)
-        status = tidei_database_meta_text(database, "devices", "");
-    if (status == TIDE_OK)
-        status = tidei_database_meta_text(database, "stack", "");
-    if (status == TIDE_OK)
-        status = tidei_database_meta_text(database, "clock", recorder->session.tsc ? "tsc" : "monotonic");
-    return status;
-}
-
-static enum tide_status
-create_meta(struct tidei_database *database, const struct tidei_recorder *recorder, uint64_t start_unix_ns)
-{
-    const struct {
-        const char *key;
-        int64_t value;
-    } numbers[] = {
-        { "format_version", TIDEI_TRACE_FORMAT },
-        { "start_unix_ns", (int64_t)start_unix_ns },
-        { "complete", 0 },
-        { "pid", getpid() },
-        { "trace_id", (int64_t)recorder->session.file->header->trace_id },
-        { "epoch", 0 },
-        { "epoch_records", 0 },
-    };
-    enum tide_status status = tidei_database_begin(database);
-
-    if (status != TIDE_OK)
-        return status;
-    for (size_t i = 0; status == TIDE_OK && i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        status = tidei_database_meta_number(database, numbers[i].key, numbers[i].value);
-    if (status == TIDE_OK)
-        status = create_meta_texts(database, recorder);
-    return tidei_database_end(database, status);
+    tidei_database_begin(database);
+    tidei_database_meta_number(database, "format_version", TIDEI_TRACE_FORMAT);
+    tidei_database_meta_number(database, "start_unix_ns", (int64_t)start_unix_ns);
+    tidei_database_meta_number(database, "complete", 0);
+    tidei_database_meta_number(database, "pid", getpid());
+    tidei_database_meta_number(database, "trace_id", (int64_t)recorder->session.file->header->trace_id);
+    tidei_database_meta_number(database, "epoch", 0);
+    tidei_database_meta_number(database, "epoch_records", 0);
+    tidei_database_meta_text(database, "hostname", hostname);
+    tidei_database_meta_text(database, "command", command);
+    tidei_database_meta_text(database, "versions", versions);
+    tidei_database_meta_text(database, "devices", "");
+    tidei_database_meta_text(database, "stack", "");
+    tidei_database_meta_text(database, "clock", recorder->session.tsc ? "tsc" : "monotonic");
+    return tidei_database_end(database);
 }
 
 static enum tide_status

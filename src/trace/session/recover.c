@@ -37,23 +37,19 @@ recover_poll(void *context, uint64_t waited_ns)
 static enum tide_status
 recover_check(struct tidei_database *database, const struct tidei_ringfile *file, bool *closed)
 {
-    enum tide_status status;
-    int64_t trace_id, epoch, records;
+    int64_t trace_id, epoch, records, ignored;
 
-    *closed = false;
-    status = tidei_database_meta_read(database, "trace_id", &trace_id);
-    if (status != TIDE_OK)
-        return status;
-    if ((uint64_t)trace_id != file->header->trace_id)
+    tidei_database_meta_read(database, "trace_id", &trace_id);
+    tidei_database_meta_read(database, "epoch", &epoch);
+    tidei_database_meta_read(database, "epoch_records", &records);
+    *closed = tidei_database_meta_read(database, "ended", &ignored);
+    if (database->status == TIDE_OK && (uint64_t)trace_id != file->header->trace_id) {
+        *closed = false;
         return tide_error_set(TIDE_EFORMAT, "%s: belongs to another trace than %s", file->path, database->path);
-    status = tidei_database_meta_has(database, "ended", closed);
-    if (status == TIDE_OK && !*closed)
-        status = tidei_database_meta_read(database, "epoch", &epoch);
-    if (status == TIDE_OK && !*closed)
-        status = tidei_database_meta_read(database, "epoch_records", &records);
-    if (status == TIDE_OK && !*closed)
-        status = tidei_ringfile_check_epochs(file, (uint64_t)epoch, (uint64_t)records);
-    return status;
+    }
+    if (database->status != TIDE_OK || *closed)
+        return database->status;
+    return tidei_ringfile_check_epochs(file, (uint64_t)epoch, (uint64_t)records);
 }
 
 /* Everything but the file names: the trace is open. *folded is false where its write-ahead log stays. */

@@ -14,7 +14,7 @@
 #include "src/context/symbols.h"
 #include "src/tables/grow.h"
 #include "src/trace/ring/filelimit.h"
-#include "src/trace/database/schema.h"
+#include "src/trace/database/database.h"
 
 /* How long a lock on the trace is waited for. */
 #define RESOLVE_BUSY_MS 2000
@@ -263,11 +263,7 @@ resolve_opened(struct resolve *resolve)
     bool has_stacks;
     int64_t left;
 
-    /* Do not trust the trace: run no code that its schema contains. */
-    sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-    sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
-    sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    tidei_database_distrust(resolve->db);
     /* A write-ahead log stays: this process may not have the right to fold it in. */
     sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_busy_timeout(resolve->db, RESOLVE_BUSY_MS);

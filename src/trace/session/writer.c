@@ -108,8 +108,9 @@ writer_note_failure(struct tidei_writer *writer)
 {
     writer->busy_limit_ns = 0;
     tidei_gate_enter(&writer->gate);
-    if (tidei_database_begin(writer->database) == TIDE_OK)
-        tidei_database_end(writer->database, tidei_database_meta_text(writer->database, "failure", writer->failure));
+    tidei_database_begin(writer->database);
+    tidei_database_meta_text(writer->database, "failure", writer->failure);
+    tidei_database_end(writer->database);
     tidei_gate_leave(&writer->gate);
 }
 
