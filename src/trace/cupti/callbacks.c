@@ -9,11 +9,19 @@
 
 #include "src/cuda/cupti-table.h"
 #include "src/resource/resource.h"
-#include "src/trace/cupti/buffer.h"
 #include "src/trace/cupti/callbacks.h"
 #include "src/trace/ring/capture.h"
 #include "src/trace/ring/clock.h"
 #include "src/trace/ring/function.h"
+
+/* Attaching, detaching and flushing, one at a time. */
+static pthread_mutex_t calls_control = PTHREAD_MUTEX_INITIALIZER;
+
+/* Read by the callback. */
+static _Atomic bool calls_memory;       /* a trace wants all calls */
+static _Atomic uint64_t calls_imported; /* ticks of the first import of a pointer of another process; 0: none so far */
+static _Atomic uint64_t calls_overflown;
+static _Atomic uint64_t calls_exited; /* ticks from which on the process exits, and no memory is recorded; 0: none */
 
 #ifdef HAVE_CUPTI_H
 
@@ -30,8 +38,7 @@
 static const uint8_t calls_driver_functions[CALLS_MOST_CBIDS] = { TIDEI_FUNCTIONS(CALLS_DRIVER, CALLS_NONE) };
 static const uint8_t calls_runtime_functions[CALLS_MOST_CBIDS] = { TIDEI_FUNCTIONS(CALLS_NONE, CALLS_RUNTIME) };
 
-/* Attaching, detaching and flushing, one at a time; calls_pid is read without. */
-static pthread_mutex_t calls_control = PTHREAD_MUTEX_INITIALIZER;
+/* Guarded by calls_control, except that calls_pid is also read without it. */
 static const struct tidei_cupti *calls_cupti;
 static CUpti_SubscriberHandle calls_subscriber;
 static unsigned calls_users;
@@ -41,12 +48,8 @@ static bool calls_tsc;          /* the clock of all traces */
 static bool calls_registered;   /* callbacks are registered once in a process */
 static bool calls_ended;        /* the process exits: do not call CUPTI any more */
 
-/* Read by the callback. */
-static _Atomic unsigned calls_generation; /* of CUPTI's use: what a thread has begun in one of before never ends */
-static _Atomic bool calls_memory;         /* a trace wants all calls */
-static _Atomic uint64_t calls_imported;   /* ticks at which the first pointer of another process was; 0: none was */
-static _Atomic uint64_t calls_overflown;
-static _Atomic uint64_t calls_exited; /* ticks from which on the process exits, and no memory is recorded; 0: none */
+/* The number of times that CUPTI was switched on. What a thread began in an earlier one never ends. */
+static _Atomic unsigned calls_generation;
 
 static uint64_t
 calls_timestamp_tsc(void)
@@ -188,6 +191,44 @@ calls_callback_monotonic(void *userdata, CUpti_CallbackDomain domain, CUpti_Call
     calls_called(domain, cbid, data, false);
 }
 
+/* CUPTI requests a buffer about every 6,000 events of a thread. From 64 KiB to 8 MiB the size made no difference. */
+#define BUFFER_BYTES  ((size_t)1 << 20)
+#define BUFFER_SPARES 64
+
+/* A lock of their own, so that a thread that allocates never waits for one that reads a buffer. */
+static pthread_mutex_t buffer_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint8_t *buffer_spares[BUFFER_SPARES];
+static size_t buffer_count;
+
+/* CUPTI's buffer request, on an application thread. *buffer is NULL without host memory. */
+static void
+buffer_take(uint8_t **buffer, size_t *bytes, size_t *most_records)
+{
+    *buffer = NULL;
+    pthread_mutex_lock(&buffer_lock);
+    if (buffer_count > 0)
+        *buffer = buffer_spares[--buffer_count];
+    pthread_mutex_unlock(&buffer_lock);
+    if (*buffer == NULL && posix_memalign((void **)buffer, 64, BUFFER_BYTES) == 0)
+        memset(*buffer, 0, BUFFER_BYTES);
+    *bytes = *buffer != NULL ? BUFFER_BYTES : 0;
+    *most_records = 0;
+}
+
+static void
+buffer_give_back(uint8_t *buffer)
+{
+    /* Zeroed here, so that CUPTI need not do it on an application thread. */
+    memset(buffer, 0, BUFFER_BYTES);
+    pthread_mutex_lock(&buffer_lock);
+    if (buffer_count < BUFFER_SPARES) {
+        buffer_spares[buffer_count++] = buffer;
+        buffer = NULL;
+    }
+    pthread_mutex_unlock(&buffer_lock);
+    free(buffer);
+}
+
 /* Read the records of a buffer. No lock is held while CUPTI is called. */
 static void
 calls_read(uint8_t *buffer, size_t valid)
@@ -223,7 +264,7 @@ calls_buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer, size
     (void)bytes;
     calls_read(buffer, valid);
     calls_count_dropped(context, stream);
-    tidei_buffer_give_back(buffer);
+    buffer_give_back(buffer);
 }
 
 static enum tide_status
@@ -304,7 +345,7 @@ calls_enable_memory(bool tsc)
         return calls_error("cuptiActivityRegisterTimestampCallback", result);
     if (!calls_registered) {
         calls_cupti->activity_set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &bytes, &zeroed);
-        result = calls_cupti->activity_register_callbacks(tidei_buffer_take, calls_buffer_completed);
+        result = calls_cupti->activity_register_callbacks(buffer_take, calls_buffer_completed);
         if (result != CUPTI_SUCCESS)
             return calls_error("cuptiActivityRegisterCallbacks", result);
         calls_registered = true;
@@ -388,15 +429,11 @@ calls_begin_memory(struct tidei_cupti_queue *queue)
         calls_memory_users++;
 }
 
-enum tide_status
-tidei_calls_attach(struct tidei_cupti_queue *queue, const struct tidei_session *session, bool tsc, bool memory)
+static enum tide_status
+calls_attach(struct tidei_cupti_queue *queue, bool memory)
 {
     enum tide_status status = TIDE_OK;
 
-    memset(queue, 0, sizeof(*queue));
-    pthread_mutex_init(&queue->lock, NULL);
-    queue->session = session;
-    queue->tsc = tsc;
     /* A child of a process that has used CUPTI, or was about to, does not use it. */
     if (calls_pid != 0 && calls_pid != getpid())
         return tide_error_set(TIDE_EUNSUPPORTED, "cupti: not in a child of fork() whose parent has used it");
@@ -404,10 +441,10 @@ tidei_calls_attach(struct tidei_cupti_queue *queue, const struct tidei_session *
     TIDEI_TEST_POINT("calls.locked");
     if (calls_ended)
         status = tide_error_set(TIDE_EUNSUPPORTED, "cupti: the process exits");
-    else if (calls_users > 0 && !tidei_cupti_queue_has_clock(tsc))
+    else if (calls_users > 0 && !tidei_cupti_queue_has_clock(queue->tsc))
         status = tide_error_set(TIDE_EUNSUPPORTED, "cupti: another trace of this process has another clock");
     else if (calls_users == 0)
-        status = calls_begin(tsc);
+        status = calls_begin(queue->tsc);
     if (status == TIDE_OK) {
         calls_users++;
         if (memory)
@@ -446,6 +483,40 @@ tidei_calls_detach(struct tidei_cupti_queue *queue)
     pthread_mutex_unlock(&calls_control);
 }
 
+#else
+
+/* In a build without CUPTI's headers nothing is ever attached. */
+static enum tide_status
+calls_attach(struct tidei_cupti_queue *queue, bool memory)
+{
+    (void)queue;
+    (void)memory;
+    return tide_error_set(TIDE_EUNSUPPORTED, "cupti: this build has none (configure found no cupti.h)");
+}
+
+void
+tidei_calls_flush(void)
+{
+}
+
+void
+tidei_calls_detach(struct tidei_cupti_queue *queue)
+{
+    (void)queue;
+}
+
+#endif
+
+enum tide_status
+tidei_calls_attach(struct tidei_cupti_queue *queue, const struct tidei_session *session, bool tsc, bool memory)
+{
+    memset(queue, 0, sizeof(*queue));
+    pthread_mutex_init(&queue->lock, NULL);
+    queue->session = session;
+    queue->tsc = tsc;
+    return calls_attach(queue, memory);
+}
+
 void
 tidei_calls_forked(void)
 {
@@ -474,5 +545,3 @@ tidei_calls_overflown(void)
 {
     return atomic_load_explicit(&calls_overflown, memory_order_relaxed);
 }
-
-#endif
