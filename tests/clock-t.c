@@ -88,8 +88,8 @@ test_long_call(uint64_t *random)
     for (int i = 0; i < 64; i++) {
         uint64_t seen = tidei_timeline_ns(&timeline, ticks[i]);
 
-        worst = (seen > ns[i] ? seen - ns[i] : ns[i] - seen) > worst ? (seen > ns[i] ? seen - ns[i] : ns[i] - seen)
-                                                                     : worst;
+        worst =
+            (seen > ns[i] ? seen - ns[i] : ns[i] - seen) > worst ? (seen > ns[i] ? seen - ns[i] : ns[i] - seen) : worst;
         out_of_order += i > 0 && seen < tidei_timeline_ns(&timeline, ticks[i - 1]);
     }
     diag("at the worst %" PRIu64 " ns off", worst);

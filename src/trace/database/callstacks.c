@@ -38,8 +38,8 @@ tidei_callstacks_module(struct tidei_database *database, const struct tidei_reco
     if (!tidei_callstacks_add_module(database, (uint32_t)record->address, record->stream, record->size))
         database->no_memory = true;
     tidei_database_insert(database, module, TIDEI_NUMBER(record->address), TIDEI_TEXT_OF(text, path),
-                                 TIDEI_TEXT(path < length ? text + path + 1 : ""), TIDEI_NUMBER(record->stream),
-                                 TIDEI_NUMBER(record->size));
+                          TIDEI_TEXT(path < length ? text + path + 1 : ""), TIDEI_NUMBER(record->stream),
+                          TIDEI_NUMBER(record->size));
 }
 
 /* One frame: its row where it has none, and its place in the call stack. */

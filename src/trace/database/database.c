@@ -128,11 +128,10 @@ tidei_database_devices_cut_off(struct tidei_database *database)
         "    'memory', 'calls')"
         " WHERE NOT EXISTS (SELECT 1 FROM meta WHERE key = 'cupti') AND EXISTS (SELECT 1 FROM driver_call)",
         "meta");
-    tidei_database_exec(
-        database,
-        "UPDATE meta SET value = 'memory, but for what CUPTI still had when the process was killed'"
-        " WHERE key = 'cupti' AND value = 'memory'",
-        "meta");
+    tidei_database_exec(database,
+                        "UPDATE meta SET value = 'memory, but for what CUPTI still had when the process was killed'"
+                        " WHERE key = 'cupti' AND value = 'memory'",
+                        "meta");
 }
 
 static void

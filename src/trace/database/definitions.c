@@ -43,8 +43,8 @@ definitions_layer(struct tidei_database *database, const struct tidei_record *re
     if (!tidei_database_set_device(database, (uint32_t)record->address, (int64_t)record->stream))
         database->no_memory = true;
     tidei_database_insert(database, layer, TIDEI_NUMBER(record->address), TIDEI_ID(record->size),
-                                 TIDEI_TEXT_OF(text, kind), TIDEI_TEXT(kind < length ? text + kind + 1 : ""),
-                                 TIDEI_NUMBER_IF((int64_t)record->stream >= 0, record->stream));
+                          TIDEI_TEXT_OF(text, kind), TIDEI_TEXT(kind < length ? text + kind + 1 : ""),
+                          TIDEI_NUMBER_IF((int64_t)record->stream >= 0, record->stream));
 }
 
 static void
@@ -53,7 +53,7 @@ definitions_bin(struct tidei_database *database, const struct tidei_record *reco
     uint64_t limit_bytes = record->size > INT64_MAX ? INT64_MAX : record->size; /* a column has no more than 63 bits */
 
     tidei_database_insert(database, layer_bin, TIDEI_NUMBER(record->address), TIDEI_NUMBER(limit_bytes),
-                                 TIDEI_NUMBER(record->stream));
+                          TIDEI_NUMBER(record->stream));
 }
 
 static void
@@ -62,7 +62,7 @@ definitions_thread(struct tidei_database *database, const struct tidei_record *r
     if (database->devices != NULL)
         tidei_device_events_add_thread(database->devices, (uint32_t)record->address, (uint32_t)record->size);
     tidei_database_insert(database, thread, TIDEI_NUMBER(record->address), TIDEI_NUMBER(record->size),
-                                 TIDEI_TEXT(text));
+                          TIDEI_TEXT(text));
 }
 
 static void
@@ -109,12 +109,11 @@ definitions_other(struct tidei_database *database, uint64_t index)
         definitions_thread(database, record, text);
         break;
     case TIDEI_RECORD_TAG:
-        tidei_database_insert(database, tag, TIDEI_NUMBER(record->address), TIDEI_ID(record->size),
-                                       TIDEI_TEXT(text));
+        tidei_database_insert(database, tag, TIDEI_NUMBER(record->address), TIDEI_ID(record->size), TIDEI_TEXT(text));
         break;
     case TIDEI_RECORD_MARK:
-        tidei_database_insert(database, mark, TIDEI_NUMBER(ns), TIDEI_NUMBER(record->thread),
-                                       TIDEI_TEXT("mark"), TIDEI_TEXT(text));
+        tidei_database_insert(database, mark, TIDEI_NUMBER(ns), TIDEI_NUMBER(record->thread), TIDEI_TEXT("mark"),
+                              TIDEI_TEXT(text));
         break;
     case TIDEI_RECORD_LOSS:
         definitions_loss(database, record);
@@ -151,9 +150,9 @@ definitions_unmatched(struct tidei_database *database, uint64_t index)
     uint64_t began = record->ticks - record->duration_ticks;
 
     tidei_database_insert(database, unmatched_free, TIDEI_NUMBER(tidei_timeline_ns(&database->timeline, began)),
-                                 TIDEI_NUMBER(record->layer), TIDEI_NUMBER(record->address), TIDEI_NUMBER(record->size),
-                                 TIDEI_NUMBER(record->thread),
-                                 TIDEI_NUMBER(tidei_database_stream(database, record->stream, record->layer)));
+                          TIDEI_NUMBER(record->layer), TIDEI_NUMBER(record->address), TIDEI_NUMBER(record->size),
+                          TIDEI_NUMBER(record->thread),
+                          TIDEI_NUMBER(tidei_database_stream(database, record->stream, record->layer)));
 }
 
 /* A free that was refused, or that gave another size than its allocation's. */
@@ -170,8 +169,8 @@ definitions_odd(struct tidei_database *database, uint64_t index)
     else
         snprintf(text, sizeof(text), "layer %u: freed as %llu bytes", record->layer, (unsigned long long)record->size);
     tidei_database_insert(database, mark, TIDEI_NUMBER(tidei_timeline_ns(&database->timeline, record->ticks)),
-                                 TIDEI_NUMBER(record->thread), TIDEI_TEXT(refused ? "refused_free" : "size_mismatch"),
-                                 TIDEI_TEXT(text), TIDEI_NUMBER(record->address));
+                          TIDEI_NUMBER(record->thread), TIDEI_TEXT(refused ? "refused_free" : "size_mismatch"),
+                          TIDEI_TEXT(text), TIDEI_NUMBER(record->address));
 }
 
 void

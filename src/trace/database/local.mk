@@ -16,10 +16,8 @@ libtidemark_la_SOURCES += \
 	src/trace/database/insert.h \
 	src/trace/database/load.c \
 	src/trace/database/open.c \
-	src/trace/database/path.c \
-	src/trace/database/path.h \
-	src/trace/database/replaced.c \
-	src/trace/database/replaced.h \
+	src/trace/database/files.c \
+	src/trace/database/files.h \
 	src/trace/database/schema.c \
 	src/trace/database/schema.h \
 	src/trace/database/transaction.c

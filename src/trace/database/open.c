@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "src/resource/resource.h"
-#include "src/trace/database/replaced.h"
+#include "src/trace/database/files.h"
 #include "src/trace/database/database.h"
 
 /* How long a thread that makes a trace waits for a reader that has just come. */

@@ -16,11 +16,9 @@
 #include "src/resource/resource.h"
 #include "src/sync/barrier.h"
 #include "src/sync/testpoint.h"
-#include "src/trace/database/replaced.h"
-#include "src/trace/session/create.h"
-#include "src/trace/session/locks.h"
+#include "src/trace/database/files.h"
+#include "src/trace/session/recorder.h"
 #include "src/trace/ring/filelimit.h"
-#include "src/trace/database/path.h"
 #include "src/trace/database/schema.h"
 #include "src/trace/session/writer.h"
 

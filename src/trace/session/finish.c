@@ -4,7 +4,7 @@
 #include "src/resource/resource.h"
 #include "src/sync/testpoint.h"
 #include "src/trace/ring/filelimit.h"
-#include "src/trace/session/locks.h"
+#include "src/trace/session/recorder.h"
 #include "src/trace/session/writer.h"
 
 /*
@@ -65,8 +65,8 @@ finish_write_figures(struct tidei_writer *writer, const char *ended)
     tidei_database_meta_number(database, "ring_longest_wait_ns", (int64_t)longest);
     tidei_database_meta_number(database, "late_records", (int64_t)writer->merge->late);
     if (!writer->merge->post_mortem)
-        tidei_database_meta_number(
-            database, "end_ns", (int64_t)tidei_timeline_since_start(&database->timeline, tidei_monotonic_ns()));
+        tidei_database_meta_number(database, "end_ns",
+                                   (int64_t)tidei_timeline_since_start(&database->timeline, tidei_monotonic_ns()));
     tidei_database_meta_text(database, "ended", ended);
     if (failure != NULL)
         tidei_database_meta_text(database, "failure", failure);

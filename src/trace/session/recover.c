@@ -14,9 +14,8 @@
 #include "src/resource/resource.h"
 #include "src/sync/testpoint.h"
 #include "src/trace/ring/filelimit.h"
-#include "src/trace/database/path.h"
-#include "src/trace/session/fork.h"
-#include "src/trace/session/locks.h"
+#include "src/trace/database/files.h"
+#include "src/trace/session/recorder.h"
 #include "src/trace/session/writer.h"
 
 /* How long to wait for another process's recovery, in steps of 5 ms: 10 s. */

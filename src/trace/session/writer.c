@@ -17,7 +17,7 @@
 #include "src/resource/resource.h"
 #include "src/sync/testpoint.h"
 #include "src/trace/ring/session.h"
-#include "src/trace/session/locks.h"
+#include "src/trace/session/recorder.h"
 #include "src/trace/session/writer.h"
 
 #define WRITER_COMMIT_NS     500000000u   /* age at which a quiet program's events are committed */
@@ -25,6 +25,9 @@
 #define WRITER_IDLE_NS       10000000u    /* and if it moved none */
 #define WRITER_QUIET_NS      1000000000u  /* how long after the last event bases are sampled */
 #define WRITER_LOCK_LIMIT_NS 10000000000u /* how long to wait for another process's lock on the trace */
+
+pthread_mutex_t tidei_files_lock = PTHREAD_MUTEX_INITIALIZER;
+struct tidei_gate tidei_recovery_gate = TIDEI_GATE_INITIALIZER;
 
 static bool
 writer_poll(void *context, uint64_t waited_ns)

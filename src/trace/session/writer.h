@@ -64,6 +64,15 @@ struct tidei_writer {
     uint64_t flush_done;
 };
 
+/*
+ * Held while a thread creates the files of a trace or recovers those of another process. File locks belong to the
+ * process and do not exclude its other threads. Taken before the lock of tidei_sessions.
+ */
+extern pthread_mutex_t tidei_files_lock;
+
+/* Held while a recovery uses SQLite, so that another thread can fork safely. */
+extern struct tidei_gate tidei_recovery_gate;
+
 /* Takes ownership of `file` and `database`. NULL without host memory; the caller then still owns both. */
 struct tidei_writer *tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file,
                                       struct tidei_database *database, bool tsc);
