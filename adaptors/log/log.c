@@ -148,7 +148,7 @@ static inline __attribute__((always_inline)) enum tide_status
 log_deallocate_recorded(struct log *log, struct tidei_producer *producer, bool plain, void *pointer, size_t bytes,
                         size_t alignment, tide_stream stream)
 {
-    uint64_t begin = tidei_producer_ticks_settled(producer, plain);
+    uint64_t begin = tidei_producer_ticks_ordered(producer, plain);
     enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
 
     tidei_producer_event(producer, begin, (uintptr_t)pointer, bytes, stream,
@@ -163,7 +163,7 @@ log_deallocate_followed(struct log *log, struct tidei_producer *producer, bool p
                         size_t bytes, size_t alignment, tide_stream stream)
 {
     struct tidei_call_capture *slot = tidei_call_capture_arm(producer, quick);
-    uint64_t begin = tidei_producer_ticks_settled(producer, plain);
+    uint64_t begin = tidei_producer_ticks_ordered(producer, plain);
     enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
 
     tidei_producer_event_calls(

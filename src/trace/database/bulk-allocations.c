@@ -13,7 +13,7 @@ static void
 allocations_live_of(struct tidei_database *database, size_t row, struct tidei_live *out)
 {
     const struct tidei_pair *pair = database->pair;
-    const struct tidei_record *record = tidei_half_record(pair->file, pair->half, pair->rows[row].alloc);
+    const struct tidei_record *record = tidei_buffer_record(pair->file, pair->buffer, pair->rows[row].alloc);
     uint64_t ns = tidei_timeline_ns(&database->timeline, record->ticks);
 
     out->id = pair->first_id + row;
@@ -37,7 +37,7 @@ static void
 allocations_prefetch_free(const struct tidei_pair *pair, uint32_t free)
 {
     if (free != TIDEI_NO_FREE)
-        __builtin_prefetch(tidei_half_record(pair->file, pair->half, free));
+        __builtin_prefetch(tidei_buffer_record(pair->file, pair->buffer, free));
 }
 
 /* The columns of the free: when its call began, which is never before the allocation; NULL without one. */
@@ -96,8 +96,8 @@ allocations_new_load(struct tidei_bulk_cursor *cursor)
         allocations_prefetch_free(pair, pair->rows[cursor->row + ALLOCATIONS_AHEAD].free);
     row = &pair->rows[cursor->row];
     allocations_live_of(cursor->database, cursor->row, &alloc);
-    allocations_set(cursor, &alloc, tidei_half_record(pair->file, pair->half, row->alloc)->status,
-                    row->free == TIDEI_NO_FREE ? NULL : tidei_half_record(pair->file, pair->half, row->free));
+    allocations_set(cursor, &alloc, tidei_buffer_record(pair->file, pair->buffer, row->alloc)->status,
+                    row->free == TIDEI_NO_FREE ? NULL : tidei_buffer_record(pair->file, pair->buffer, row->free));
     return true;
 }
 
@@ -124,7 +124,7 @@ allocations_closed_load(struct tidei_bulk_cursor *cursor)
     }
     closing = &pair->closings[cursor->row];
     allocations_set(cursor, &pair->live[closing->live], TIDE_OK,
-                    tidei_half_record(pair->file, pair->half, closing->free));
+                    tidei_buffer_record(pair->file, pair->buffer, closing->free));
     return true;
 }
 
@@ -145,7 +145,7 @@ tidei_database_keep_live(struct tidei_database *database)
 
         if (pair->rows[row].free != TIDEI_NO_FREE)
             continue;
-        if (tidei_half_record(pair->file, pair->half, pair->rows[row].alloc)->status != TIDE_OK)
+        if (tidei_buffer_record(pair->file, pair->buffer, pair->rows[row].alloc)->status != TIDE_OK)
             continue;
         allocations_live_of(database, row, &live);
         if (!tidei_pair_keep(database->pair, &live, row))

@@ -35,21 +35,6 @@ tidei_database_exec(struct tidei_database *database, const char *sql, const char
         tidei_database_fail(database, what);
 }
 
-struct tidei_database *
-tidei_database_new(const char *path)
-{
-    struct tidei_database *database = calloc(1, sizeof(*database));
-
-    if (database == NULL)
-        return NULL;
-    database->path = strdup(path);
-    if (database->path == NULL) {
-        free(database);
-        return NULL;
-    }
-    return database;
-}
-
 void
 tidei_database_run(struct tidei_database *database, sqlite3_stmt *statement, const char *what)
 {
@@ -104,17 +89,15 @@ void
 tidei_database_begin(struct tidei_database *database)
 {
     database->status = TIDE_OK;
-    tidei_database_run(database, database->begin, "begin");
+    tidei_database_exec(database, "BEGIN IMMEDIATE", "begin");
 }
 
 enum tide_status
 tidei_database_end(struct tidei_database *database)
 {
-    tidei_database_run(database, database->commit, "commit");
-    if (database->status != TIDE_OK && sqlite3_get_autocommit(database->db) == 0) {
-        sqlite3_step(database->rollback);
-        sqlite3_reset(database->rollback);
-    }
+    tidei_database_exec(database, "COMMIT", "commit");
+    if (database->status != TIDE_OK && sqlite3_get_autocommit(database->db) == 0)
+        sqlite3_exec(database->db, "ROLLBACK", NULL, NULL, NULL);
     return database->status;
 }
 

@@ -45,11 +45,11 @@ enum tidei_bulk {
 struct tidei_database {
     sqlite3 *db;
     char *path; /* owned */
-    sqlite3_stmt *begin, *commit, *rollback, *stack, *frame, *callstack;
+    sqlite3_stmt *stack, *frame, *callstack;
     sqlite3_stmt *bulk[TIDEI_BULKS];
     struct tidei_inserts inserts;
     struct tidei_timeline timeline;
-    uint64_t floor_ns; /* lower bound of alloc_ns: the previous half's line may have another slope */
+    uint64_t floor_ns; /* lower bound of alloc_ns: the previous buffer's line may have another slope */
     struct tidei_pair *pair;
     const char *cupti;                     /* new text for meta.cupti, for the next transaction; NULL: unchanged */
     bool has_calls;                        /* events may have driver calls */
@@ -102,8 +102,7 @@ enum tide_status tidei_database_write(struct tidei_database *database, uint64_t 
 /* bulk-allocations.c: after the commit, keep the slice's live allocations for later frees. False: no host memory. */
 bool tidei_database_keep_live(struct tidei_database *database);
 
-/* The rest but the first and the last is in database.c. A database without a file yet; NULL without host memory. */
-struct tidei_database *tidei_database_new(const char *path);
+/* The rest is in database.c, except where it says otherwise. */
 void tidei_database_close(struct tidei_database *database);
 
 /* Checkpoint the write-ahead log into the file and remove it, if no reader holds a lock. Errors: TIDE_EIO. */

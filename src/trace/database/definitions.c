@@ -12,7 +12,7 @@
 static const struct tidei_record *
 definitions_record(const struct tidei_database *database, uint64_t index)
 {
-    return tidei_half_record(database->pair->file, database->pair->half, index);
+    return tidei_buffer_record(database->pair->file, database->pair->buffer, index);
 }
 
 /* Put together the text that follows a record; owned by the caller. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -96,10 +97,26 @@ open_file(struct tidei_database *database, void (*configure)(struct tidei_databa
     return status;
 }
 
+/* A database without a connection; NULL without host memory. */
+static struct tidei_database *
+open_new(const char *path)
+{
+    struct tidei_database *database = calloc(1, sizeof(*database));
+
+    if (database == NULL)
+        return NULL;
+    database->path = strdup(path);
+    if (database->path == NULL) {
+        free(database);
+        return NULL;
+    }
+    return database;
+}
+
 enum tide_status
 tidei_database_create(const char *path, struct tidei_database **out)
 {
-    struct tidei_database *database = tidei_database_new(path);
+    struct tidei_database *database = open_new(path);
     enum tide_status status;
     int fd;
 
@@ -124,7 +141,7 @@ tidei_database_create(const char *path, struct tidei_database **out)
 enum tide_status
 tidei_database_open(const char *path, bool (*poll)(void *context, uint64_t waited_ns), struct tidei_database **out)
 {
-    struct tidei_database *database = tidei_database_new(path);
+    struct tidei_database *database = open_new(path);
 
     *out = NULL;
     if (database == NULL)

@@ -29,9 +29,6 @@ tidei_database_prepare(struct tidei_database *database)
         sqlite3_stmt **statement;
         const char *sql;
     } statements[] = {
-        { &database->begin, "BEGIN IMMEDIATE" },
-        { &database->commit, "COMMIT" },
-        { &database->rollback, "ROLLBACK" },
         { &database->stack, "INSERT INTO meta(key, value) VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = ?2"
                             " WHERE value = ''" },
         { &database->frame, "INSERT INTO frame(address, module_id) SELECT ?1, ?2"

@@ -107,7 +107,7 @@ finish_complete(struct tidei_writer *writer, const char *ended)
 
 /* Leaves the gate for the message: the sink has its own locks, which a forking thread may hold. */
 static void
-finish_tell_log_stays(const struct tidei_writer *writer)
+finish_report_log_stays(const struct tidei_writer *writer)
 {
     if (writer->session == NULL)
         tidei_gate_leave(&tidei_recovery_gate);
@@ -134,7 +134,7 @@ finish_all(struct tidei_writer *writer, const char *ended)
     status = tidei_database_finish(writer->database);
     tidei_gate_leave(&writer->gate);
     if (status != TIDE_OK)
-        finish_tell_log_stays(writer);
+        finish_report_log_stays(writer);
     /* Last: while the ring file exists, every command that opens the trace checkpoints the write-ahead log. */
     TIDEI_TEST_POINT("writer.before-unlink");
     tidei_ringfile_unlink(writer->file);
@@ -162,7 +162,7 @@ tidei_writer_stop(struct tidei_writer *writer, const char *ended)
     tidei_filelimit_hold(&before);
     status = finish_all(writer, ended);
     finish_close(writer);
-    tidei_filelimit_let_go(&before);
+    tidei_filelimit_release(&before);
     return status;
 }
 

@@ -28,7 +28,7 @@ static bool
 recover_poll(void *context, uint64_t waited_ns)
 {
     (void)context;
-    tidei_gate_open(&tidei_recovery_gate);
+    tidei_gate_yield(&tidei_recovery_gate);
     return waited_ns < RECOVER_LOCK_LIMIT_NS;
 }
 
@@ -82,7 +82,7 @@ recover_store(struct tidei_database *database, struct tidei_ringfile *file, stru
     status = tidei_database_load(database);
     TIDEI_TEST_POINT("recover.loaded");
     if (status == TIDE_OK)
-        status = tidei_writer_take_up(writer, &out->events);
+        status = tidei_writer_resume(writer, &out->events);
     TIDEI_TEST_POINT("recover.before-stop");
     if (status == TIDE_OK)
         status = tidei_writer_stop(writer, "recovered");
@@ -209,7 +209,7 @@ tide_trace_recover(const char *path, struct tide_trace_recovery *out)
     pthread_mutex_lock(&tidei_files_lock);
     status = recover_files(real != NULL ? real : path, rings, &found);
     pthread_mutex_unlock(&tidei_files_lock);
-    tidei_filelimit_let_go(&before);
+    tidei_filelimit_release(&before);
     pthread_setcancelstate(cancel, NULL);
     free(rings);
     free(real);

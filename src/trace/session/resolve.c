@@ -300,7 +300,7 @@ tide_trace_resolve(const char *path, struct tide_trace_resolution *out)
     else
         status = resolve_opened(&resolve);
     sqlite3_close(resolve.db);
-    tidei_filelimit_let_go(&before);
+    tidei_filelimit_release(&before);
     tidei_figures_copy(out, &frames, sizeof(frames));
     return status;
 }

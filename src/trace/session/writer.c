@@ -1,8 +1,8 @@
 /*
  * The writer's thread: merges the rings, and writes their records to SQLite.
  *
- * A half of the backlog is written when it is full, when its oldest record has waited for half a second, or on
- * demand. While SQLite works, the rings are drained into the other half every few milliseconds (bulk_poll), so that
+ * A buffer of the backlog is written when it is full, when its oldest record has waited for half a second, or on
+ * demand. While SQLite works, the rings are drained into the other buffer every few milliseconds (bulk_poll), so that
  * a burst finds room without a second thread.
  */
 #include "config.h"
@@ -34,7 +34,7 @@ writer_poll(void *context, uint64_t waited_ns)
 {
     struct tidei_writer *writer = context;
 
-    tidei_gate_open(writer->session != NULL ? &writer->gate : &tidei_recovery_gate);
+    tidei_gate_yield(writer->session != NULL ? &writer->gate : &tidei_recovery_gate);
     if (!writer->merge->post_mortem) {
         tidei_merge_drain(writer->merge);
         /* Keep sampling: a transaction may take long. */
@@ -43,7 +43,7 @@ writer_poll(void *context, uint64_t waited_ns)
     return waited_ns < writer->busy_limit_ns;
 }
 
-/* The line that the ring file has; in one that was left behind, behind the line of the half that was being written. */
+/* The line that the ring file has; in one that was left behind, behind the line of the buffer that was being written. */
 static void
 writer_first_line(struct tidei_database *database, const struct tidei_ring_header *header)
 {
@@ -173,7 +173,7 @@ writer_flush_now(struct tidei_writer *writer)
     wanted = writer->flush_wanted;
     pthread_mutex_unlock(&writer->lock);
     tidei_sampler_sample(writer->sampler, tidei_monotonic_ns(), true);
-    status = tidei_writer_settle(writer);
+    status = tidei_writer_drain(writer);
     /* After the events, which say to which allocations the calls belong. */
     if (status == TIDE_OK && tidei_driver_calls_round(writer->calls, &writer->database->timeline, true))
         status = tidei_writer_commit(writer);
@@ -214,11 +214,11 @@ writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
 
 /* Report once, and with no lock held, since the sink may be any function. */
 static void
-writer_tell_barrier(struct tidei_writer *writer)
+writer_report_barrier(struct tidei_writer *writer)
 {
-    if (!writer->merge->barrier_refused || writer->told_barrier)
+    if (!writer->merge->barrier_refused || writer->reported_barrier)
         return;
-    writer->told_barrier = true;
+    writer->reported_barrier = true;
     tidei_message(TIDE_WARNING, "log: %s: membarrier(2) is refused by now; each look at the rings takes 2 ms longer",
                   writer->database->path);
 }
@@ -237,7 +237,7 @@ writer_main(void *argument)
         }
         if (writer_round(writer, flush, &pause) != TIDE_OK)
             tidei_writer_fail(writer);
-        writer_tell_barrier(writer);
+        writer_report_barrier(writer);
     }
     return NULL;
 }
