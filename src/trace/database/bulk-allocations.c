@@ -30,7 +30,7 @@ allocations_live_of(struct tidei_database *database, size_t row, struct tidei_li
     out->alignment_log2 = record->alignment_log2;
 }
 
-/* How many rows ahead memory is asked for: frees lie anywhere in the slice, live allocations anywhere at all. */
+/* How many rows ahead records are prefetched: frees lie anywhere in the slice, live allocations anywhere in memory. */
 #define ALLOCATIONS_AHEAD 12
 
 static void
@@ -40,7 +40,7 @@ allocations_prefetch_free(const struct tidei_pair *pair, uint32_t free)
         __builtin_prefetch(tidei_buffer_record(pair->file, pair->buffer, free));
 }
 
-/* The columns of the free: when its call began, which is never before the allocation; NULL without one. */
+/* The columns of the free, NULL without one. It ends the life when its call began, but never before the allocation. */
 static void
 allocations_set_free(struct tidei_bulk_cursor *cursor, uint64_t alloc_ns, const struct tidei_record *free)
 {
@@ -63,7 +63,7 @@ allocations_set_free(struct tidei_bulk_cursor *cursor, uint64_t alloc_ns, const 
               TIDEI_NUMBER(tidei_database_stream(database, free->stream, free->layer)));
 }
 
-/* A whole row; `free` is NULL where it lives, or failed. */
+/* A whole row; `free` is NULL if the allocation lives or has failed. */
 static void
 allocations_set(struct tidei_bulk_cursor *cursor, const struct tidei_live *alloc, uint8_t status,
                 const struct tidei_record *free)

@@ -68,7 +68,7 @@ tidei_database_write_streams(struct tidei_database *database)
     }
 }
 
-/* The latest sample of a layer; one without a layer where there is none yet, NULL where host memory is short. */
+/* The latest sample of a layer, or a new entry without a layer; NULL without host memory. */
 static struct tidei_pool_sample *
 sample_latest(struct tidei_database *database, uint32_t layer_id)
 {

@@ -120,12 +120,12 @@ tidei_trace_path_beside(const char *path, const char *suffix)
     return asprintf(&beside, "%s%s", path, suffix) < 0 ? NULL : beside;
 }
 
-/* The trace itself stands last: as long as it has its name, it is what a kill in between leaves of it. */
+/* The trace itself is last, so that after a kill in between it still has its name. */
 static const char *const replaced_suffixes[] = { "-wal", "-shm", "-journal", "" };
 
 #define REPLACED_SUFFIXES (sizeof(replaced_suffixes) / sizeof(replaced_suffixes[0]))
 
-/* Have the file at `target` be that at `source`; neither where there is none, or `source` is NULL. */
+/* Move the file at `source` to `target`. If there is none, or `source` is NULL, remove the file at `target`. */
 static int
 replaced_rename(const char *source, const char *target)
 {

@@ -39,7 +39,7 @@ tidei_database_distrust(sqlite3 *db)
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 }
 
-/* What every connection to a trace is set to before its first statement. */
+/* Configure a connection before its first statement. */
 static void
 open_configure(struct tidei_database *database)
 {
@@ -64,8 +64,8 @@ open_create_schema(struct tidei_database *database)
     char sql[128];
 
     /*
-     * The id before there is a write-ahead log: so it stands in the file itself from the first page on, and another
-     * program's file, which has none, is never taken for a trace that may be overwritten.
+     * Written before there is a write-ahead log, so that the file itself has the id from its first page on. A file of
+     * another program has none, and is never taken for a trace that may be overwritten.
      */
     sqlite3_snprintf(sizeof(sql), sql, "PRAGMA page_size = 16384; PRAGMA synchronous = OFF; PRAGMA application_id = %d",
                      TIDEI_TRACE_APPLICATION_ID);

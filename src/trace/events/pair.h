@@ -1,6 +1,6 @@
 /*
- * Pairs the records of a buffer of the backlog, which are in the order of time, into one row for each allocation: numbers
- * the allocations, and finds for each free the allocation that it ends, in this buffer or an earlier one.
+ * Pairs the records of a buffer of the backlog, which are in the order of time, into one row for each allocation. It
+ * numbers the allocations, and finds for each free the allocation that it ends, in this buffer or an earlier one.
  */
 #ifndef TIDEI_TRACE_EVENTS_PAIR_H
 #define TIDEI_TRACE_EVENTS_PAIR_H
@@ -84,8 +84,8 @@ void tidei_pair_free(struct tidei_pair *pair);
 bool tidei_pair_run(struct tidei_pair *pair, unsigned buffer, uint64_t from, uint64_t end);
 
 /*
- * Keep a live allocation beyond its buffer. The caller sets all fields of `live` but next_free. `row` is the index of its
- * row, or SIZE_MAX if it was loaded from the trace. False without host memory.
+ * Keep a live allocation beyond its buffer. The caller sets all fields of `live` but next_free. `row` is the index of
+ * its row, or SIZE_MAX if it was loaded from the trace. False without host memory.
  */
 bool tidei_pair_keep(struct tidei_pair *pair, const struct tidei_live *live, size_t row);
 

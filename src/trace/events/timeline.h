@@ -1,6 +1,6 @@
 /*
- * Converts ticks to nanoseconds of a trace. For each buffer of the backlog there is a straight line between two readings
- * of both clocks. The lines are consecutive, so a tick has the same nanosecond whichever buffer is being written.
+ * Converts ticks to nanoseconds of a trace. Each filling of a buffer of the backlog has a straight line between two
+ * readings of both clocks. The lines are consecutive, so a tick has the same nanosecond whenever it is converted.
  */
 #ifndef TIDEI_TRACE_EVENTS_TIMELINE_H
 #define TIDEI_TRACE_EVENTS_TIMELINE_H
@@ -33,7 +33,7 @@ uint64_t tidei_timeline_since_start(const struct tidei_timeline *timeline, uint6
 /* The tick at a nanosecond of the trace, rounded down. */
 uint64_t tidei_timeline_ticks(const struct tidei_timeline *timeline, uint64_t ns);
 
-/* A duration in nanoseconds, by the line of the buffer that is being written; 0 if a damaged record makes it negative. */
+/* A duration in nanoseconds, by the line of the buffer being written; 0 if a damaged record makes it negative. */
 static inline uint64_t
 tidei_timeline_duration_ns(const struct tidei_timeline *timeline, uint64_t ticks)
 {

@@ -40,14 +40,14 @@ capture_levels(const struct tidei_call_capture *slot)
     return slot->armed & (TIDEI_CALL_WITHIN - 1);
 }
 
-/* A wait that is known, the outermost one as 0. */
+/* A stored wait; level 0 is the outermost one. */
 static struct capture_wait
 capture_wait(const struct tidei_call_capture *slot, unsigned level)
 {
     return level != 0 ? slot->more->waits[level] : (struct capture_wait){ slot->session, 0 };
 }
 
-/* How many waits are known: calls of those beyond have nobody. */
+/* How many waits are stored; the calls of deeper ones belong to no log. */
 static unsigned
 capture_known(const struct tidei_call_capture *slot)
 {
@@ -72,7 +72,7 @@ tidei_call_capture_arm_within(struct tidei_call_capture *slot, const struct tide
     slot->depth = 0;
 }
 
-/* The calls of the innermost wait stay for those around it, but for the ones of the same trace. */
+/* Leave the calls of the innermost wait to those around it, except to waits of the same trace. */
 static void
 capture_pass_on(struct tidei_call_capture *slot, unsigned level)
 {

@@ -117,7 +117,7 @@ tidei_ringfile_check_epochs(const struct tidei_ringfile *file, uint64_t epoch, u
     uint64_t published = atomic_load_explicit(&file->header->published, memory_order_relaxed);
     const struct tidei_buffer *filling = &file->header->buffers[TIDEI_PUBLISHED_BUFFER(published)];
     const struct tidei_buffer *sealed = &file->header->buffers[1 - TIDEI_PUBLISHED_BUFFER(published)];
-    /* Killed while it was sealing: the other buffer, all of it committed, has a new number, or no count any more. */
+    /* A kill during sealing: the other buffer, which is committed, has the next number already, and a count of 0. */
     bool sealing = sealed->epoch == filling->epoch + 1 && sealed->count == 0;
 
     if (filling->epoch == 0 || filling->epoch > INT64_MAX || (sealed->epoch != filling->epoch - 1 && !sealing))

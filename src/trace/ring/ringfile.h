@@ -7,8 +7,8 @@
  * or a chunk of the backlog (records). The file is not sparse: the blocks of a segment are allocated before its use, so
  * that a full disk is an error at that point and not a SIGBUS later.
  *
- * The backlog is a double buffer. Merged records go into one buffer while the other is being written to
- * SQLite. Each filling of a buffer has a number, its epoch; meta.epoch in the trace names the last one committed.
+ * The backlog is a double buffer. Merged records go into one buffer while the other is being written to SQLite. Each
+ * filling of a buffer has a number, its epoch; meta.epoch in the trace names the last one committed.
  */
 #ifndef TIDEI_TRACE_RING_RINGFILE_H
 #define TIDEI_TRACE_RING_RINGFILE_H

@@ -111,7 +111,7 @@ commit_sealed(struct tidei_writer *writer)
     return status;
 }
 
-/* The clock of the filling that ends now, from where that of before ended; the next one goes on from there. */
+/* End the clock line of the buffer that is sealed now, and begin the next line at its end. */
 static void
 commit_set_line(struct tidei_writer *writer)
 {
@@ -128,7 +128,7 @@ enum tide_status
 tidei_writer_commit(struct tidei_writer *writer)
 {
     if (writer->merge->full && writer->merge->count == 0)
-        return TIDE_EIO; /* not even one: the buffer has no chunk and gets none, as tidei_ringfile_add_chunk has said */
+        return TIDE_EIO; /* the buffer has no chunk and gets none; tidei_ringfile_add_chunk has set the error */
     if (!writer->merge->post_mortem)
         commit_set_line(writer);
     writer->sealed =
@@ -169,13 +169,13 @@ tidei_writer_write_rest(struct tidei_writer *writer)
         status = commit_sealed(writer);
     if (status == TIDE_OK)
         status = tidei_writer_drain(writer);
-    /* What bases have said while that was written. */
+    /* The samples that were taken while that was written. */
     if (status == TIDE_OK && tidei_sampler_has(writer->sampler))
         status = tidei_writer_commit(writer);
     return status;
 }
 
-/* The buffer that was being written, where the trace does not have all of it. */
+/* Write what the trace lacks of the buffer that was being written when the process was killed. */
 static enum tide_status
 commit_resume_sealed(struct tidei_writer *writer, unsigned buffer, uint64_t epoch, uint64_t done, uint64_t *events)
 {

@@ -23,8 +23,8 @@
 #include "src/trace/session/writer.h"
 
 /*
- * The file is a trace, by the application id in SQLite's header (file format, 1.3), or empty: all that is there of a
- * trace whose process was killed before the id was.
+ * Whether the file is a trace, by the application id in SQLite's header (file format, 1.3). An empty file counts, too:
+ * a process that was killed before the id was written leaves one.
  */
 static bool
 create_is_trace(const char *path)
@@ -45,7 +45,7 @@ create_is_trace(const char *path)
            memcmp(header + 68, id, sizeof(id)) == 0;
 }
 
-/* A trace that is there stays unless it may be overwritten, and whatever else is there stays. */
+/* An existing trace stays unless it may be overwritten. Any other existing file stays. */
 static enum tide_status
 create_check_existing(const struct tidei_recorder *recorder, mode_t mode)
 {
@@ -74,7 +74,7 @@ create_name_replaced(struct tidei_recorder *recorder)
     return TIDE_OK;
 }
 
-/* May a trace be made at this path? recorder->replaced is set where one is to be replaced. */
+/* Check that a trace may be created at this path. Sets recorder->replaced if it replaces one. */
 static enum tide_status
 create_check(struct tidei_recorder *recorder, const char *rings)
 {
@@ -122,7 +122,7 @@ create_claim(struct tidei_recorder *recorder, const char *rings)
     if (recorder->replaced != NULL)
         status = tidei_replaced_take(recorder->path, recorder->replaced);
     else if (options->overwrite)
-        tidei_replaced_drop(recorder->path, false); /* what stands beside a trace that somebody has removed */
+        tidei_replaced_drop(recorder->path, false); /* files beside a trace that somebody has removed */
     if (status != TIDE_OK) {
         tidei_replaced_restore_rings(recorder->path, recorder->replaced);
         tidei_ringfile_close(recorder->session.file, false);
@@ -203,7 +203,7 @@ create_header(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
     struct tidei_ring_header *header = recorder->session.file->header;
     enum tide_status status;
 
-    /* A chunk for each buffer, so that a disk without room for them is noticed now. */
+    /* A chunk for each buffer, so that a full disk is noticed now. */
     status = tidei_ringfile_add_chunk(recorder->session.file, 0);
     if (status == TIDE_OK)
         status = tidei_ringfile_add_chunk(recorder->session.file, 1);

@@ -32,7 +32,7 @@ recover_poll(void *context, uint64_t waited_ns)
     return waited_ns < RECOVER_LOCK_LIMIT_NS;
 }
 
-/* Which trace this is, and whether it has everything already. */
+/* Check that both files belong together. *closed: the trace already has everything. */
 static enum tide_status
 recover_check(struct tidei_database *database, const struct tidei_ringfile *file, bool *closed)
 {
@@ -51,7 +51,7 @@ recover_check(struct tidei_database *database, const struct tidei_ringfile *file
     return tidei_ringfile_check_epochs(file, (uint64_t)epoch, (uint64_t)records);
 }
 
-/* Everything but the file names: the trace is open. *folded is false where its write-ahead log stays. */
+/* Recover into the open trace. Closes both files. *folded is false if the trace's write-ahead log stays. */
 static enum tide_status
 recover_store(struct tidei_database *database, struct tidei_ringfile *file, struct tide_trace_recovery *out,
               bool *folded)

@@ -63,7 +63,7 @@ resolve_number(const struct resolve *resolve, const char *sql, int64_t *out)
     return code == SQLITE_OK ? TIDE_OK : resolve_failed(resolve);
 }
 
-/* Whether this is a trace with tables of call stacks, and what is to be known of it. */
+/* Check that this is a trace, and read when and where it was recorded. *has_stacks: it has tables of call stacks. */
 static enum tide_status
 resolve_look(struct resolve *resolve, bool *has_stacks)
 {
@@ -97,8 +97,8 @@ resolve_look(struct resolve *resolve, bool *has_stacks)
 }
 
 /*
- * Open the file of a module, where it is the one that ran: of the same build id, or, where it has none, on the same
- * machine and not changed since.
+ * Open the file of a module, if it is the file that ran: it has the same build id, or, without build ids, the trace was
+ * recorded on this machine and the file has not changed since.
  */
 static struct tidei_symbols *
 resolve_open(const struct resolve *resolve, const struct resolve_module *module)
@@ -135,7 +135,7 @@ resolve_frame(struct resolve *resolve, sqlite3_stmt *update, struct tidei_symbol
 }
 
 /*
- * Before the first write. No sooner: at the end of even an empty transaction SQLite waits for all readers, and so a
+ * Called just before the first write: at the end of even an empty transaction SQLite waits for all readers, so a
  * command that has the trace open already would wait for itself.
  */
 static enum tide_status
@@ -230,7 +230,7 @@ resolve_free_list(struct resolve_module *list)
     free(list);
 }
 
-/* With frames that nobody has looked at: one transaction, where there is anything to write. */
+/* Resolve all frames without names. One transaction, if there is anything to write. */
 static enum tide_status
 resolve_all(struct resolve *resolve)
 {

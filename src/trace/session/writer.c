@@ -43,7 +43,7 @@ writer_poll(void *context, uint64_t waited_ns)
     return waited_ns < writer->busy_limit_ns;
 }
 
-/* The line that the ring file has; in one that was left behind, behind the line of the buffer that was being written. */
+/* Begin with the ring file's clock line. In a recovery, the line of the buffer that was being written precedes it. */
 static void
 writer_first_line(struct tidei_database *database, const struct tidei_ring_header *header)
 {
@@ -248,7 +248,7 @@ tidei_writer_start(struct tidei_writer *writer)
     sigset_t all, before;
     int error;
 
-    /* The thread takes no signal of the application's, and a file size limit is an error to it and no signal. */
+    /* The thread handles no signals of the application, and a file size limit is an error to it and no signal. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&writer->thread, NULL, writer_main, writer);
