@@ -165,7 +165,7 @@ log_deallocate_recorded(struct log *log, struct tidei_producer *producer, bool p
                         size_t bytes, size_t alignment, tide_stream stream)
 {
     struct tidei_call_capture *slot = calls != 0 ? tidei_call_capture_arm(producer, (calls & LOG_QUICK) != 0) : NULL;
-    uint64_t begin = tidei_producer_ticks_settled(producer, plain);
+    uint64_t begin = tidei_producer_ticks_ordered(producer, plain);
     enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
     uint64_t word =
         tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, (uint8_t)__builtin_ctzll(alignment));

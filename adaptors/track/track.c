@@ -34,7 +34,7 @@
 #include "src/resource/kind.h"
 #include "src/resource/resource.h"
 #include "src/trace/ring/producer.h"
-#include "src/trace/session/notes.h"
+#include "src/trace/session/recorder.h"
 #include "adaptors/track/table.h"
 
 struct track {

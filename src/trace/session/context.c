@@ -7,7 +7,7 @@
 #include "src/context/callstack.h"
 #include "src/context/tag.h"
 #include "src/trace/ring/producer.h"
-#include "src/trace/session/context.h"
+#include "src/trace/session/recorder.h"
 
 static void
 context_tag(uint32_t id, uint32_t parent, const char *name, void *session)
