@@ -100,11 +100,7 @@ tidei_device_free_async(struct tidei_device *self, void *pointer, size_t bytes, 
         return bytes == 0
                    ? TIDE_OK
                    : tide_error_set(TIDE_EPOINTER, "%s: NULL is no allocation of %zu bytes", self->subject, bytes);
-    result = cuda->mem_free_async(address, (CUstream)stream);
-    if (tidei_driver_enter(cuda, result, self->context)) {
-        result = cuda->mem_free_async(address, (CUstream)stream);
-        tidei_driver_leave(cuda);
-    }
+    result = TIDEI_DRIVER_CALL(cuda, self->context, cuda->mem_free_async(address, (CUstream)stream));
     return result == CUDA_SUCCESS ? TIDE_OK : tidei_device_free_error(self, result, pointer, "cuMemFreeAsync");
 }
 

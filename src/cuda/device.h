@@ -2,6 +2,8 @@
 #ifndef TIDEI_CUDA_DEVICE_H
 #define TIDEI_CUDA_DEVICE_H
 
+#include <stddef.h>
+
 #include "src/cuda/driver-table.h"
 
 #ifdef HAVE_CUDA_H
@@ -62,4 +64,12 @@ bool tidei_device_query(struct tidei_device *self, enum tide_query what, uint64_
 int tidei_device_attribute(const struct tidei_driver *cuda, CUdevice device, int attribute);
 
 #endif
+
+/*
+ * Write a NUL-terminated JSON array with an object for each device, [{"device":0,"name":"NVIDIA
+ * H200","total_bytes":150109880320}], or "[]" without a driver. A value that the device does not report is null;
+ * devices for which there is no room are left out. Starts the driver if needed. Sets the thread's error text.
+ */
+void tidei_device_list(char *text, size_t capacity);
+
 #endif

@@ -110,11 +110,7 @@ tidei_driver_order(struct tidei_driver_events *events, CUstream earlier, CUstrea
         cuda->event_destroy == NULL || cuda->event_record == NULL)
         return tide_error_set(TIDE_EUNSUPPORTED, "%s: the NVIDIA driver has no events to order streams with",
                               events->subject);
-    result = order_streams(events, earlier, later, &function);
-    if (tidei_driver_enter(cuda, result, events->context)) {
-        result = order_streams(events, earlier, later, &function);
-        tidei_driver_leave(cuda);
-    }
+    result = TIDEI_DRIVER_CALL(cuda, events->context, order_streams(events, earlier, later, &function));
     return tidei_driver_error(cuda, events->subject, result, function);
 }
 
