@@ -1,5 +1,5 @@
 /* Reads, checks and describes options structs by the rows of a kind's arguments. */
-#include "src/resource/fields.h"
+#include "src/resource/kind.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -98,13 +98,13 @@ field_read(const struct tidei_argument *argument, const struct tidei_value *valu
 }
 
 void
-tidei_fields_read(const struct tidei_kind *kind, const struct tidei_value *values, void *options)
+tidei_kind_read_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments, void *options)
 {
     memset(options, 0, kind->options_size);
     memcpy(options, &kind->options_size, sizeof(kind->options_size));
     for (size_t i = 0; i < kind->argument_count; i++) {
         if (!field_is_none(&kind->arguments[i]))
-            field_read(&kind->arguments[i], &values[i], options);
+            field_read(&kind->arguments[i], &arguments->values[i], options);
     }
 }
 
@@ -144,7 +144,17 @@ field_print_number(const struct tidei_argument *argument, uint64_t number, struc
     }
 }
 
-/* The row's objection to a number; NULL where there is none. */
+const char *
+tidei_argument_fault(const struct tidei_argument *argument, uint64_t number)
+{
+    if (argument->power_of_two && !tidei_is_power_of_two(number))
+        return "is no power of two";
+    if (number < argument->least)
+        return "is too small";
+    return argument->most != 0 && number > argument->most ? "is too large" : NULL;
+}
+
+/* The row's objection to the number in a field; NULL where there is none. */
 static const char *
 field_fault(const struct tidei_argument *argument, uint64_t number)
 {
@@ -152,12 +162,10 @@ field_fault(const struct tidei_argument *argument, uint64_t number)
         return argument->width > 1 && number > argument->zero_value ? "is unknown" : NULL;
     if (argument->type == TIDEI_ARGUMENT_CHOICE)
         return argument->choices[field_choice(argument, number)] == NULL ? "is unknown" : NULL;
-    if (argument->power_of_two && !tidei_is_power_of_two(number))
-        return "is no power of two";
     /* Where 0 cannot be asked for in words, TIDE_NONE cannot either. */
-    if (number < argument->least || (argument->type == TIDEI_ARGUMENT_SIZE && number == TIDE_NONE))
+    if (argument->type == TIDEI_ARGUMENT_SIZE && !argument->power_of_two && number == TIDE_NONE)
         return "is too small";
-    return argument->most != 0 && number > argument->most ? "is too large" : NULL;
+    return tidei_argument_fault(argument, number);
 }
 
 static enum tide_status

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/resource/fields.h"
-
 #define KIND_OPTIONS_MOST 256 /* the largest options struct that stack text fills */
 
 const struct tidei_kind *
@@ -102,12 +100,6 @@ tidei_kind_options(const struct tidei_kind *kind, struct tide_resource *upstream
     size_t fault;
 
     return kind_options(kind, upstream, options, wanted, out, &fault);
-}
-
-void
-tidei_kind_read_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments, void *options)
-{
-    tidei_fields_read(kind, arguments->values, options);
 }
 
 enum tide_status
