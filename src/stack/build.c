@@ -1,5 +1,5 @@
 /* Builds stacks, bottom up, from parsed and checked text. */
-#include "src/stack/build.h"
+#include "src/stack/stack.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 #include <tidemark/stack.h>
 
 #include "src/resource/resource.h"
-#include "src/stack/error.h"
 #include "src/stack/parse.h"
 
 static enum tide_status build_stack(struct stack_layer *bottom, struct tide_resource *upstream,

@@ -1,17 +1,8 @@
 /* Prints a stack as stack text. */
-#include "src/stack/describe.h"
+#include "src/stack/stack.h"
 #include "src/resource/resource.h"
 
 #include <tidemark/stack.h>
-
-/* Cut the text back to `length`. */
-static void
-describe_cut(struct tide_text *text, size_t length)
-{
-    text->length = length;
-    if (text->data != NULL && length < text->capacity)
-        text->data[length] = '\0';
-}
 
 static void
 describe_layer(struct tide_resource *resource, struct tide_text *text)
@@ -24,10 +15,13 @@ describe_layer(struct tide_resource *resource, struct tide_text *text)
     tide_text_format(text, "(");
     open_end = text->length;
     resource->ops->describe(resource, text);
-    if (text->length == open_end)
-        describe_cut(text, name_end);
-    else
+    if (text->length > open_end) {
         tide_text_format(text, ")");
+    } else {
+        text->length = name_end;
+        if (text->data != NULL && name_end < text->capacity)
+            text->data[name_end] = '\0';
+    }
     if (tidei_resource_given_name(resource) != NULL)
         tide_text_format(text, " as %s", tidei_resource_given_name(resource));
 }

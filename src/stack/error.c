@@ -1,5 +1,5 @@
 /* Error messages about stack text. */
-#include "src/stack/error.h"
+#include "src/stack/parse.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -83,51 +83,24 @@ tidei_stack_show(const struct stack_token *token, char *buffer, size_t capacity)
     return buffer;
 }
 
-/* Append one of `count` items to a list; `index` says which one it is. */
-static void
-stack_list(struct tide_text *text, const char *word, size_t index, size_t count)
+const char *
+tidei_stack_choice_at(const void *choices, size_t index)
 {
-    tide_text_format(text, "%s%s", index == 0 ? "" : index + 1 == count ? " or " : ", ", word);
+    return ((const char *const *)choices)[index];
 }
 
 const char *
-tidei_stack_show_keys(const struct tidei_kind *kind, char *buffer, size_t capacity)
+tidei_stack_list(stack_name_at name_at, const void *names, char *buffer, size_t capacity)
 {
     struct tide_text text = { .data = buffer, .capacity = capacity };
+    const char *name;
 
-    tide_text_format(&text, "%s", kind->argument_count == 0 ? "no arguments" : "");
-    for (size_t i = 0; i < kind->argument_count; i++) {
-        /* For these, braces say more than the key. */
-        bool braces = kind->arguments[i].type == TIDEI_ARGUMENT_BIN || kind->arguments[i].type == TIDEI_ARGUMENT_STACK;
+    buffer[0] = '\0';
+    for (size_t i = 0; (name = name_at(names, i)) != NULL; i++) {
+        const char *separator = name_at(names, i + 1) == NULL ? " or " : ", ";
 
-        stack_list(&text, braces ? kind->arguments[i].expected : kind->arguments[i].key, i, kind->argument_count);
+        tide_text_format(&text, "%s%s", i == 0 ? "" : separator, name);
     }
-    return buffer;
-}
-
-const char *
-tidei_stack_show_choices(const char *const *choices, char *buffer, size_t capacity)
-{
-    struct tide_text text = { .data = buffer, .capacity = capacity };
-    size_t count = 0;
-
-    while (choices[count] != NULL)
-        count++;
-    for (size_t i = 0; i < count; i++)
-        stack_list(&text, choices[i], i, count);
-    return buffer;
-}
-
-const char *
-tidei_stack_show_kinds(const struct tidei_kind *const *kinds, char *buffer, size_t capacity)
-{
-    struct tide_text text = { .data = buffer, .capacity = capacity };
-    size_t count = 0;
-
-    while (kinds[count] != NULL)
-        count++;
-    for (size_t i = 0; i < count; i++)
-        stack_list(&text, kinds[i]->ops.name, i, count);
     return buffer;
 }
 
@@ -198,8 +171,7 @@ stack_slips(const char *word, const char *name)
 }
 
 const char *
-tidei_stack_hint(const char *word, const char *(*name_at)(const void *names, size_t index), const void *names,
-                 char *buffer, size_t capacity)
+tidei_stack_hint(const char *word, stack_name_at name_at, const void *names, char *buffer, size_t capacity)
 {
     size_t least = STACK_FAR + 1;
     const char *meant = NULL;

@@ -1,12 +1,11 @@
 /* Finds the layers of a stack by their names. */
-#include "src/stack/find.h"
+#include "src/stack/stack.h"
 
 #include <string.h>
 
 #include <tidemark/stack.h>
 
-#include "src/resource/resource.h"
-#include "src/stack/error.h"
+#include "src/stack/parse.h"
 
 #define FIND_NAMES_MOST 32 /* names that a message lists */
 
@@ -60,12 +59,6 @@ find_names(struct tide_resource *top, enum find_by by, const char **names)
         find_names(below.resource, by, names);
 }
 
-static const char *
-find_name_at(const void *names, size_t index)
-{
-    return ((const char *const *)names)[index];
-}
-
 enum tide_status
 tide_stack_find(struct tide_resource *top, const char *name, struct tide_resource **out)
 {
@@ -84,6 +77,6 @@ tide_stack_find(struct tide_resource *top, const char *name, struct tide_resourc
     find_names(top, FIND_BY_NAME, names);
     find_names(top, FIND_BY_KIND, names);
     return tide_error_set(TIDE_EINVAL, "stack: no layer is called '%s', expected %s%s", name,
-                          tidei_stack_show_choices(names, list, sizeof(list)),
-                          tidei_stack_hint(name, find_name_at, names, hint, sizeof(hint)));
+                          tidei_stack_list(tidei_stack_choice_at, names, list, sizeof(list)),
+                          tidei_stack_hint(name, tidei_stack_choice_at, names, hint, sizeof(hint)));
 }

@@ -1,9 +1,7 @@
 /* Checks the arguments that a layer may take from one of its kind above it, such as the path of a log. */
-#include "src/stack/inherit.h"
+#include "src/stack/parse.h"
 
 #include <string.h>
-
-#include "src/stack/error.h"
 
 /* The index of the argument that the layer may take from one above; argument_count where there is none. */
 static size_t

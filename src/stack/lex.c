@@ -1,5 +1,5 @@
 /* Splits stack text into words and signs; see the grammar in src/stack/parse.c. */
-#include "src/stack/lex.h"
+#include "src/stack/parse.h"
 
 #include <string.h>
 

@@ -30,10 +30,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/stack/error.h"
-#include "src/stack/inherit.h"
-#include "src/stack/lex.h"
-
 #define STACK_LAYER_MOST 256
 #define STACK_DEPTH_MOST 8
 
@@ -148,15 +144,42 @@ stack_find_positional(const struct stack_layer *layer)
     return index;
 }
 
+static const char *
+stack_kind_at(const void *names, size_t index)
+{
+    const struct tidei_kind *const *kinds = names;
+
+    return kinds[index] != NULL ? kinds[index]->ops.name : NULL;
+}
+
+/* The keys for lists: for arguments in braces, what is expected says more than the key. */
+static const char *
+stack_key_listed(const void *names, size_t index)
+{
+    const struct tidei_kind *kind = names;
+    const struct tidei_argument *argument = &kind->arguments[index];
+
+    if (index == kind->argument_count)
+        return NULL;
+    return argument->type == TIDEI_ARGUMENT_BIN || argument->type == TIDEI_ARGUMENT_STACK ? argument->expected
+                                                                                          : argument->key;
+}
+
 /* The keys for hints, except those that only stand for braces. */
 static const char *
-stack_key_at(const void *names, size_t index)
+stack_key_hinted(const void *names, size_t index)
 {
     const struct tidei_kind *kind = names;
 
     if (index == kind->argument_count)
         return NULL;
     return kind->arguments[index].type == TIDEI_ARGUMENT_BIN ? "" : kind->arguments[index].key;
+}
+
+static const char *
+stack_list_keys(const struct tidei_kind *kind, char *buffer, size_t capacity)
+{
+    return kind->argument_count == 0 ? "no arguments" : tidei_stack_list(stack_key_listed, kind, buffer, capacity);
 }
 
 static enum tide_status
@@ -168,15 +191,32 @@ stack_unknown_key(const struct stack_layer *layer, const struct stack_token *tok
     char hint[64];
 
     return tidei_stack_fail(token->column, kind->ops.name, "argument %s is unknown, expected %s%s",
-                            tidei_stack_show(token, shown, sizeof(shown)),
-                            tidei_stack_show_keys(kind, keys, sizeof(keys)),
-                            tidei_stack_hint(token->word, stack_key_at, kind, hint, sizeof(hint)));
+                            tidei_stack_show(token, shown, sizeof(shown)), stack_list_keys(kind, keys, sizeof(keys)),
+                            tidei_stack_hint(token->word, stack_key_hinted, kind, hint, sizeof(hint)));
+}
+
+static struct stack_value
+stack_value_of(const struct stack_layer *layer, size_t index, const char *text, size_t length, unsigned column)
+{
+    const struct tidei_kind *kind = layer->kind;
+
+    return (struct stack_value){ kind->ops.name, &kind->arguments[index], text, length, column };
+}
+
+/* Read the size of a bin. */
+static enum tide_status
+stack_bin_size(const struct stack_layer *layer, const char *text, size_t length, unsigned column, uint64_t *out)
+{
+    const struct stack_value value = stack_value_of(layer, stack_find_bin(layer->kind), text, length, column);
+
+    return tidei_stack_size(&value, out);
 }
 
 static enum tide_status
 stack_set(struct stack_layer *layer, size_t index, const struct stack_token *token)
 {
     const struct tidei_argument *argument = &layer->kind->arguments[index];
+    const struct stack_value text = stack_value_of(layer, index, token->word, strlen(token->word), token->column);
     struct tidei_value *value = &layer->values[index];
 
     if (value->given)
@@ -184,7 +224,7 @@ stack_set(struct stack_layer *layer, size_t index, const struct stack_token *tok
                                 argument->key);
     value->given = true;
     value->column = token->column;
-    return tidei_stack_value(layer->kind->ops.name, argument, token->word, value, &layer->shares[index]);
+    return tidei_stack_value(&text, value, &layer->shares[index]);
 }
 
 static struct stack_bin *
@@ -230,17 +270,18 @@ static enum tide_status
 stack_read_bin(struct stack_parser *parser, struct stack_layer *layer, const struct stack_token *size)
 {
     const char *name = layer->kind->ops.name;
-    const struct tidei_argument *argument = &layer->kind->arguments[stack_find_bin(layer->kind)];
-    struct stack_bin *bin = stack_bin_new(parser, layer, stack_find_bin(layer->kind), size->column);
+    size_t index = stack_find_bin(layer->kind);
+    struct stack_bin *bin = stack_bin_new(parser, layer, index, size->column);
     enum tide_status status;
 
     if (bin == NULL)
         return TIDE_ENOMEM;
-    status = tidei_stack_size(name, argument, size->word, strlen(size->word), size->column, &bin->limit_bytes);
+    status = stack_bin_size(layer, size->word, strlen(size->word), size->column, &bin->limit_bytes);
     if (status != TIDE_OK)
         return status;
     if (bin->limit_bytes == 0)
-        return tidei_stack_fail(size->column, name, "a bin of up to 0 bytes, expected %s", argument->expected);
+        return tidei_stack_fail(size->column, name, "a bin of up to 0 bytes, expected %s",
+                                layer->kind->arguments[index].expected);
     bin->smallest_bytes = bin->limit_bytes;
     if (parser->token.type != STACK_BRACE_OPEN)
         return stack_unexpected(parser, name, "'{' and the bin's layers");
@@ -268,8 +309,6 @@ stack_read_stack(struct stack_parser *parser, struct stack_layer *layer, size_t 
 static enum tide_status
 stack_read_range(struct stack_parser *parser, struct stack_layer *layer, const struct stack_token *token)
 {
-    const char *name = layer->kind->ops.name;
-    const struct tidei_argument *argument = &layer->kind->arguments[stack_find_bin(layer->kind)];
     const char *dots = strstr(token->word, "..");
     struct stack_bin *bin = stack_bin_new(parser, layer, stack_find_bin(layer->kind), token->column);
     size_t length = (size_t)(dots - token->word);
@@ -277,13 +316,14 @@ stack_read_range(struct stack_parser *parser, struct stack_layer *layer, const s
 
     if (bin == NULL)
         return TIDE_ENOMEM;
-    status = tidei_stack_size(name, argument, token->word, length, token->column, &bin->smallest_bytes);
+    status = stack_bin_size(layer, token->word, length, token->column, &bin->smallest_bytes);
     if (status == TIDE_OK)
-        status = tidei_stack_size(name, argument, dots + 2, strlen(dots + 2), token->column + (unsigned)length + 2,
-                                  &bin->limit_bytes);
+        status =
+            stack_bin_size(layer, dots + 2, strlen(dots + 2), token->column + (unsigned)length + 2, &bin->limit_bytes);
     if (status == TIDE_OK && (!tidei_is_power_of_two(bin->smallest_bytes) || !tidei_is_power_of_two(bin->limit_bytes) ||
                               bin->smallest_bytes > bin->limit_bytes))
-        status = tidei_stack_fail(token->column, name, "a range of %s to %s, expected powers of two that rise",
+        status = tidei_stack_fail(token->column, layer->kind->ops.name,
+                                  "a range of %s to %s, expected powers of two that rise",
                                   tidei_size_text(bin->smallest_bytes), tidei_size_text(bin->limit_bytes));
     return status;
 }
@@ -341,10 +381,10 @@ stack_read_bare(struct stack_parser *parser, struct stack_layer *layer, const st
         return stack_set(layer, index, token);
     if (!token->quoted && token->word[0] >= 'A' && token->word[0] <= 'z')
         return stack_unknown_key(layer, token);
-    return tidei_stack_fail(
-        token->column, kind->ops.name,
-        stack_find_bin(kind) < kind->argument_count ? "found %s, expected %s" : "%s without a key, expected %s",
-        tidei_stack_show(token, shown, sizeof(shown)), tidei_stack_show_keys(kind, keys, sizeof(keys)));
+    return tidei_stack_fail(token->column, kind->ops.name,
+                            stack_find_bin(kind) < kind->argument_count ? "found %s, expected %s"
+                                                                        : "%s without a key, expected %s",
+                            tidei_stack_show(token, shown, sizeof(shown)), stack_list_keys(kind, keys, sizeof(keys)));
 }
 
 /* Report a token that begins no argument. */
@@ -357,7 +397,7 @@ stack_no_argument(const struct stack_parser *parser, const struct tidei_kind *ki
 
     return tidei_stack_fail(parser->token.column, kind->ops.name, "found %s, expected %s%s",
                             tidei_stack_show(&parser->token, shown, sizeof(shown)), named ? "an argument: " : "",
-                            kind->argument_count > 0 ? tidei_stack_show_keys(kind, keys, sizeof(keys))
+                            kind->argument_count > 0 ? stack_list_keys(kind, keys, sizeof(keys))
                                                      : "no parentheses where there are no arguments");
 }
 
@@ -427,14 +467,6 @@ stack_read_arguments(struct stack_parser *parser, struct stack_layer *layer)
     return status;
 }
 
-static const char *
-stack_kind_at(const void *names, size_t index)
-{
-    const struct tidei_kind *const *kinds = names;
-
-    return kinds[index] != NULL ? kinds[index]->ops.name : NULL;
-}
-
 static enum tide_status
 stack_unknown_layer(const struct stack_parser *parser)
 {
@@ -445,7 +477,7 @@ stack_unknown_layer(const struct stack_parser *parser)
 
     return tidei_stack_fail(token->column, NULL, "layer %s is unknown, expected %s%s",
                             tidei_stack_show(token, shown, sizeof(shown)),
-                            tidei_stack_show_kinds(parser->kinds, kinds, sizeof(kinds)),
+                            tidei_stack_list(stack_kind_at, parser->kinds, kinds, sizeof(kinds)),
                             tidei_stack_hint(token->word, stack_kind_at, parser->kinds, hint, sizeof(hint)));
 }
 

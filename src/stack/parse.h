@@ -1,9 +1,95 @@
-/* Parses and checks stack text into a tree; builds nothing. */
+/* What the files that read stack text share: its words and signs, messages, values, and the tree of its layers. */
 #ifndef TIDEI_STACK_PARSE_H
 #define TIDEI_STACK_PARSE_H
 
 #include "src/resource/kind.h"
-#include "src/stack/value.h"
+
+enum stack_token_type {
+    STACK_END,
+    STACK_WORD,
+    STACK_PIPE,
+    STACK_OPEN,
+    STACK_CLOSE,
+    STACK_COMMA,
+    STACK_EQUALS,
+    STACK_BRACE_OPEN,
+    STACK_BRACE_CLOSE,
+    STACK_UNCLOSED, /* a quote without its end */
+};
+
+struct stack_token {
+    enum stack_token_type type;
+    bool quoted;
+    unsigned column;  /* in characters of UTF-8, from 1 */
+    const char *word; /* without quotes and backslashes (borrowed from the lexer's words); else NULL */
+};
+
+struct stack_lexer {
+    const char *next; /* borrows the text */
+    unsigned column;
+    char *words; /* where the next word is stored; the buffer has room for the text's length and one byte */
+};
+
+/* `words` (borrowed) has room for strlen(text) + 1 bytes. */
+void tidei_stack_lex_init(struct stack_lexer *lexer, const char *text, char *words);
+
+/* Return the next token; at the end STACK_END, at every further call, too. */
+struct stack_token tidei_stack_lex(struct stack_lexer *lexer);
+
+/*
+ * Set the thread's error text to one line, "stack text, column 7: limit: " followed by the formatted text (`layer`
+ * NULL: no layer), and return TIDE_ESYNTAX.
+ */
+enum tide_status tidei_stack_fail(unsigned column, const char *layer, const char *format, ...) TIDE_PRINTF(3, 4);
+
+/* The same for another status; the formatted text begins with its own subject. */
+enum tide_status tidei_stack_fail_status(enum tide_status status, unsigned column, const char *format, ...)
+    TIDE_PRINTF(3, 4);
+
+/* A token as messages show it: '|', 'word', the end of the text. Writes at most `capacity` bytes to `buffer`. */
+const char *tidei_stack_show(const struct stack_token *token, char *buffer, size_t capacity);
+
+/* Returns the names of a set one by one, then NULL. */
+typedef const char *(*stack_name_at)(const void *names, size_t index);
+
+/* Names in an array of texts that ends in NULL. */
+const char *tidei_stack_choice_at(const void *choices, size_t index);
+
+/* List the names in `buffer`: "a", "a or b", "a, b or c". */
+const char *tidei_stack_list(stack_name_at name_at, const void *names, char *buffer, size_t capacity);
+
+/*
+ * Write "; did you mean limit?" to `buffer` if `word` is close to a name: a typing slip, other capitals, or letters
+ * left out. Else write "".
+ */
+const char *tidei_stack_hint(const char *word, stack_name_at name_at, const void *names, char *buffer, size_t capacity);
+
+/* A share of the capacity below: number / whole. whole is 0 where the value is not a share. */
+struct stack_share {
+    uint64_t number;
+    uint64_t whole;
+};
+
+/* The text of an argument's value. */
+struct stack_value {
+    const char *layer; /* the kind's name, for messages */
+    const struct tidei_argument *argument;
+    const char *text; /* borrowed; ends after `length` bytes */
+    size_t length;
+    unsigned column;
+};
+
+/*
+ * Read a value into *out, which borrows the text for a WORD. A share goes into *share and leaves out->number 0. On
+ * failure returns TIDE_ESYNTAX, with the error text set.
+ */
+enum tide_status tidei_stack_value(const struct stack_value *value, struct tidei_value *out, struct stack_share *share);
+
+/* Read a size such as "64KiB". */
+enum tide_status tidei_stack_size(const struct stack_value *value, uint64_t *out);
+
+/* Whether `word` is only a unit, such as "GiB". */
+bool tidei_stack_is_unit(const char *word);
 
 /* A BIN or STACK argument: `top` and `bottom` are the layers in its braces, NULL for a range. */
 struct stack_bin {
@@ -46,5 +132,8 @@ struct stack_tree {
 enum tide_status tidei_stack_read(const struct tidei_kind *const *kinds, const char *text, struct stack_tree *out);
 
 void tidei_stack_tree_free(struct stack_tree *tree);
+
+/* Check that each layer that takes an argument from one above it finds it there. Errors: TIDE_ESYNTAX. */
+enum tide_status tidei_stack_check_inherited(const struct stack_layer *top);
 
 #endif
