@@ -30,7 +30,7 @@ static struct {
     struct tidei_callstack **all;  /* owned; by number - 1, under the lock as all that follows */
     uint32_t count;
     size_t capacity;
-    size_t told_modules;
+    size_t notified_modules; /* the listener was called for this many */
     struct tidei_modules modules;
 } callstacks = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -151,16 +151,16 @@ callstack_find(uint64_t hash, const uint64_t *frames, unsigned count)
     return found;
 }
 
-/* Tell the listener of a new stack, and before it of the modules that were loaded since the last one. */
+/* Call the listener for a new stack, and before that for the modules that were loaded since the last one. */
 static void
-callstack_tell(const struct tidei_callstack *stack)
+callstack_notify(const struct tidei_callstack *stack)
 {
     const struct tidei_context_listener *listener = tidei_context_listener();
 
     tidei_modules_refresh(&callstacks.modules);
-    for (; callstacks.told_modules < callstacks.modules.count; callstacks.told_modules++) {
+    for (; callstacks.notified_modules < callstacks.modules.count; callstacks.notified_modules++) {
         if (listener != NULL)
-            listener->module(&callstacks.modules.items[callstacks.told_modules], NULL);
+            listener->module(&callstacks.modules.items[callstacks.notified_modules], NULL);
     }
     if (listener != NULL)
         listener->callstack(stack, NULL);
@@ -184,7 +184,7 @@ callstack_add(uint64_t hash, const uint64_t *frames, unsigned count)
     stack->id = callstacks.count + 1;
     stack->count = count;
     memcpy(stack->frames, frames, count * sizeof(*frames));
-    callstack_tell(stack);
+    callstack_notify(stack);
     callstacks.all[callstacks.count++] = stack;
     /* Last: whoever finds it may use it in an event, and it is in the rings by now. */
     table_put(table, stack);
@@ -193,7 +193,7 @@ callstack_add(uint64_t hash, const uint64_t *frames, unsigned count)
 
 /* Say once that call stacks are missing from now on. */
 static void
-callstack_tell_full(void)
+callstack_warn_full(void)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
 
@@ -223,7 +223,7 @@ callstack_keep(const uint64_t *frames, unsigned count, enum tidei_callstack_chec
             stack = callstack_add(hash, frames, count);
         pthread_mutex_unlock(&callstacks.lock);
         if (stack == NULL)
-            callstack_tell_full();
+            callstack_warn_full();
         pthread_setcancelstate(cancel, NULL);
     }
     /* Relaxed: a site is what the compiler has made it, whoever has found that out. */
@@ -312,17 +312,10 @@ tidei_callstack_module(uint64_t address, struct tidei_module *out)
     *out = (struct tidei_module){ 0 };
     pthread_mutex_lock(&callstacks.lock);
     module = tidei_modules_find(&callstacks.modules, address);
-    if (module != NULL) {
+    if (module != NULL)
         *out = *module;
-        out->path = strdup(module->path);
-        out->build_id = strdup(module->build_id);
-    }
     pthread_mutex_unlock(&callstacks.lock);
-    if (out->path != NULL && out->build_id != NULL)
-        return true;
-    free(out->path);
-    free(out->build_id);
-    return false;
+    return module != NULL;
 }
 
 const char *
@@ -350,9 +343,9 @@ tidei_callstack_brief(uint32_t id, char *buffer, size_t size)
 }
 
 void
-tidei_callstacks_tell_locked(const struct tidei_context_listener *listener, void *context)
+tidei_callstacks_notify_locked(const struct tidei_context_listener *listener, void *context)
 {
-    for (size_t i = 0; i < callstacks.told_modules; i++)
+    for (size_t i = 0; i < callstacks.notified_modules; i++)
         listener->module(&callstacks.modules.items[i], context);
     for (uint32_t i = 0; i < callstacks.count; i++)
         listener->callstack(callstacks.all[i], context);

@@ -5,13 +5,12 @@
 #include <stdlib.h>
 
 #include "src/context/callstack.h"
-#include "src/context/frames.h"
 #include "src/resource/resource.h"
 #include "src/context/symbols.h"
 
 /* A module in which a frame was found. */
 struct frames_module {
-    struct tidei_module module;    /* owns its texts */
+    struct tidei_module module;    /* borrows its texts */
     struct tidei_symbols *symbols; /* owned; NULL where there are none */
     struct frames_module *next;    /* owned */
 };
@@ -34,8 +33,6 @@ tidei_frames_end(struct tidei_frames *frames)
         struct frames_module *next = frames->first->next;
 
         tidei_symbols_close(frames->first->symbols);
-        free(frames->first->module.path);
-        free(frames->first->module.build_id);
         free(frames->first);
         frames->first = next;
     }

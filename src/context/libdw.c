@@ -1,11 +1,15 @@
-/* Reads symbols and line tables through libdw. */
+/*
+ * Reads symbols and line tables through libdw of elfutils. It is loaded at the first use, so that it is not a
+ * dependency of programs that do not use it. Debug information is local only: DEBUGINFOD_URLS is ignored.
+ */
 #include "config.h"
 
-#include "src/context/libdw.h"
+#include "src/context/symbols.h"
 
 #ifdef HAVE_ELFUTILS_LIBDWFL_H
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +56,7 @@ static struct {
 
 static bool libdw_loaded;
 
-struct tidei_libdw {
+struct libdw {
     Dwfl *dwfl;
     Dwfl_Module *module;
     Dwarf_Die *unit; /* that had the latest address, where the module has no table of them */
@@ -71,15 +75,6 @@ libdw_load(void)
     libdw_loaded = all;
 }
 
-bool
-tidei_libdw_is_there(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    pthread_once(&once, libdw_load);
-    return libdw_loaded;
-}
-
 /* The module's build id in hexadecimal digits; "" where it has none. */
 static void
 libdw_build_id(Dwfl_Module *module, char out[TIDEI_BUILD_ID_TEXT])
@@ -88,9 +83,7 @@ libdw_build_id(Dwfl_Module *module, char out[TIDEI_BUILD_ID_TEXT])
     GElf_Addr unused;
     int bytes = api.dwfl_module_build_id(module, &bits, &unused);
 
-    out[0] = '\0';
-    for (int i = 0; i < bytes && bytes <= TIDEI_BUILD_ID_MOST; i++)
-        sprintf(out + 2 * (size_t)i, "%02x", bits[i]);
+    tidei_build_id_print(bits, bytes > 0 ? (size_t)bytes : 0, out);
 }
 
 /* The checksum of a .gnu_debuglink: CRC-32 as in ISO 3309, over the whole file. */
@@ -124,23 +117,22 @@ struct libdw_wanted {
 static int
 libdw_try(const struct libdw_wanted *wanted, const char *path)
 {
-    char build_id[TIDEI_BUILD_ID_TEXT] = "";
-    int file = tidei_elf_open_file(path);
-    struct tidei_elf *elf = file >= 0 ? tidei_elf_open(file) : NULL;
+    struct tidei_elf *elf = tidei_elf_open(path);
+    char build_id[TIDEI_BUILD_ID_TEXT];
+    int file = -1;
     bool good;
 
-    if (elf != NULL)
-        tidei_elf_build_id(elf, build_id);
+    if (elf == NULL)
+        return -1;
+    tidei_elf_build_id(elf, build_id);
     if (wanted->build_id[0] != '\0')
         good = strcmp(build_id, wanted->build_id) == 0;
     else
-        good = elf != NULL && wanted->checksum != 0 && libdw_has_checksum(file, wanted->checksum);
-    tidei_elf_close(elf);
+        good = wanted->checksum != 0 && libdw_has_checksum(tidei_elf_file(elf), wanted->checksum);
     if (good)
-        return file;
-    if (file >= 0)
-        close(file);
-    return -1;
+        file = fcntl(tidei_elf_file(elf), F_DUPFD_CLOEXEC, 0);
+    tidei_elf_close(elf);
+    return file;
 }
 
 /* Look for `name` where debuggers do: beside the file, in its .debug, and under the system's folder. */
@@ -174,15 +166,12 @@ libdw_search(const struct libdw_wanted *wanted, const char *of, const char *name
 static void
 libdw_alternate(const char *of, char out[TIDEI_BUILD_ID_TEXT])
 {
-    int file = tidei_elf_open_file(of);
-    struct tidei_elf *elf = file >= 0 ? tidei_elf_open(file) : NULL;
+    struct tidei_elf *elf = tidei_elf_open(of);
 
     out[0] = '\0';
     if (elf != NULL)
         tidei_elf_alternate_id(elf, out);
     tidei_elf_close(elf);
-    if (file >= 0)
-        close(file);
 }
 
 /*
@@ -221,49 +210,48 @@ libdw_find_no_file(Dwfl_Module *module, void **data, const char *name, Dwarf_Add
     return -1;
 }
 
-struct tidei_libdw *
-tidei_libdw_open(const char *path, int file, const char *build_id, uint64_t base)
+static void
+libdw_close(void *file)
 {
-    static char *debuginfo_path; /* the default: by build id, under /usr/lib/debug */
-    static Dwfl_Callbacks callbacks;
-    char found[TIDEI_BUILD_ID_TEXT];
-    struct tidei_libdw *libdw;
+    struct libdw *libdw = file;
 
-    libdw = calloc(1, sizeof(*libdw));
-    if (libdw == NULL) {
-        close(file);
-        return NULL;
-    }
-    callbacks.find_elf = libdw_find_no_file;
-    callbacks.find_debuginfo = libdw_find_debuginfo;
-    callbacks.section_address = api.dwfl_offline_section_address;
-    callbacks.debuginfo_path = &debuginfo_path;
-    libdw->dwfl = api.dwfl_begin(&callbacks);
-    if (libdw->dwfl != NULL) {
-        api.dwfl_report_begin(libdw->dwfl);
-        libdw->module = api.dwfl_report_elf(libdw->dwfl, path, path, file, base, false);
-        api.dwfl_report_end(libdw->dwfl, NULL, NULL);
-    }
-    if (libdw->module == NULL)
-        close(file); /* else it is libdw's */
-    if (libdw->module != NULL) {
-        libdw_build_id(libdw->module, found);
-        if (build_id[0] == '\0' || strcmp(found, build_id) == 0)
-            return libdw;
-    }
-    tidei_libdw_close(libdw);
-    return NULL;
-}
-
-void
-tidei_libdw_close(struct tidei_libdw *libdw)
-{
-    if (libdw == NULL)
-        return;
     if (libdw->dwfl != NULL)
         api.dwfl_end(libdw->dwfl);
     free(libdw->file);
     free(libdw);
+}
+
+static void *
+libdw_open(const char *path, const char *build_id, uint64_t base)
+{
+    static char *debuginfo_path; /* the default: by build id, under /usr/lib/debug */
+    static Dwfl_Callbacks callbacks;
+    int file = tidei_elf_open_file(path);
+    struct libdw *libdw = file >= 0 ? calloc(1, sizeof(*libdw)) : NULL;
+    char found[TIDEI_BUILD_ID_TEXT];
+
+    if (libdw != NULL) {
+        callbacks.find_elf = libdw_find_no_file;
+        callbacks.find_debuginfo = libdw_find_debuginfo;
+        callbacks.section_address = api.dwfl_offline_section_address;
+        callbacks.debuginfo_path = &debuginfo_path;
+        libdw->dwfl = api.dwfl_begin(&callbacks);
+    }
+    if (libdw != NULL && libdw->dwfl != NULL) {
+        api.dwfl_report_begin(libdw->dwfl);
+        libdw->module = api.dwfl_report_elf(libdw->dwfl, path, path, file, base, false);
+        api.dwfl_report_end(libdw->dwfl, NULL, NULL);
+    }
+    if (libdw != NULL && libdw->module != NULL) {
+        libdw_build_id(libdw->module, found);
+        if (build_id[0] == '\0' || strcmp(found, build_id) == 0)
+            return libdw;
+    } else if (file >= 0) {
+        close(file); /* with a module it is libdw's */
+    }
+    if (libdw != NULL)
+        libdw_close(libdw);
+    return NULL;
 }
 
 /*
@@ -271,7 +259,7 @@ tidei_libdw_close(struct tidei_libdw *libdw)
  * addresses (.debug_aranges), without which a libdw before 0.191 finds none: then each unit is asked.
  */
 static Dwarf_Die *
-libdw_unit(struct tidei_libdw *libdw, uint64_t address, Dwarf_Addr *bias)
+libdw_unit(struct libdw *libdw, uint64_t address, Dwarf_Addr *bias)
 {
     Dwarf_Die *unit = api.dwfl_module_addrdie(libdw->module, address, bias);
 
@@ -289,7 +277,7 @@ libdw_unit(struct tidei_libdw *libdw, uint64_t address, Dwarf_Addr *bias)
 
 /* The path of a source file, as its compiler was told. */
 static const char *
-libdw_path(struct tidei_libdw *libdw, Dwarf_Die *unit, const char *name)
+libdw_path(struct libdw *libdw, Dwarf_Die *unit, const char *name)
 {
     Dwarf_Attribute attribute;
     const char *folder = api.dwarf_formstring(api.dwarf_attr(unit, DW_AT_comp_dir, &attribute));
@@ -306,16 +294,16 @@ libdw_path(struct tidei_libdw *libdw, Dwarf_Die *unit, const char *name)
     return libdw->file;
 }
 
-void
-tidei_libdw_find(struct tidei_libdw *libdw, uint64_t address, struct tidei_symbol *out)
+static void
+libdw_find(void *file, uint64_t address, struct tidei_symbol *out)
 {
+    struct libdw *libdw = file;
     const char *name = api.dwfl_module_addrname(libdw->module, address);
     Dwarf_Line *line = NULL;
     Dwarf_Addr bias = 0;
     Dwarf_Die *unit;
     int number = 0;
 
-    *out = (struct tidei_symbol){ .function = "", .file = "" };
     if (name != NULL)
         out->function = name;
     unit = libdw_unit(libdw, address, &bias);
@@ -329,35 +317,24 @@ tidei_libdw_find(struct tidei_libdw *libdw, uint64_t address, struct tidei_symbo
         out->line = (uint32_t)number;
 }
 
+const struct tidei_symbol_reader *
+tidei_libdw_reader(void)
+{
+    static const struct tidei_symbol_reader reader = { .open = libdw_open, .close = libdw_close, .find = libdw_find };
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, libdw_load);
+    return libdw_loaded ? &reader : NULL;
+}
+
 #else
 
 #include <stddef.h>
-#include <unistd.h>
 
-bool
-tidei_libdw_is_there(void)
+const struct tidei_symbol_reader *
+tidei_libdw_reader(void)
 {
-    return false;
-}
-
-struct tidei_libdw *
-tidei_libdw_open(const char *path, int file, const char *build_id, uint64_t base)
-{
-    (void)path, (void)build_id, (void)base;
-    close(file);
     return NULL;
-}
-
-void
-tidei_libdw_close(struct tidei_libdw *libdw)
-{
-    (void)libdw;
-}
-
-void
-tidei_libdw_find(struct tidei_libdw *libdw, uint64_t address, struct tidei_symbol *out)
-{
-    (void)libdw, (void)address, (void)out;
 }
 
 #endif

@@ -38,8 +38,18 @@ modules_path(const char *name, bool is_program)
     return strdup(name);
 }
 
+void
+tidei_build_id_print(const void *id, size_t bytes, char out[TIDEI_BUILD_ID_TEXT])
+{
+    const unsigned char *at = id;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < bytes && bytes <= TIDEI_BUILD_ID_MOST; i++)
+        sprintf(out + 2 * i, "%02x", at[i]);
+}
+
 bool
-tidei_modules_build_id(const char *notes, size_t bytes, char *out)
+tidei_modules_build_id(const char *notes, size_t bytes, char out[TIDEI_BUILD_ID_TEXT])
 {
     while (bytes >= sizeof(ElfW(Nhdr))) {
         ElfW(Nhdr) note;
@@ -52,8 +62,7 @@ tidei_modules_build_id(const char *notes, size_t bytes, char *out)
             break;
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(notes + sizeof(note), "GNU", 4) == 0 &&
             note.n_descsz <= TIDEI_BUILD_ID_MOST) {
-            for (size_t i = 0; i < note.n_descsz; i++)
-                sprintf(out + 2 * i, "%02x", (unsigned char)notes[sizeof(note) + name_bytes + i]);
+            tidei_build_id_print(notes + sizeof(note) + name_bytes, note.n_descsz, out);
             return true;
         }
         notes += whole;
@@ -142,7 +151,7 @@ modules_see(struct dl_phdr_info *info, size_t size, void *context)
     struct modules_look *look = context;
     struct tidei_modules *modules = look->modules;
     struct tidei_module module = { .is_loaded = true };
-    char build_id[2 * TIDEI_BUILD_ID_MOST + 1];
+    char build_id[TIDEI_BUILD_ID_TEXT];
     bool is_program = look->objects++ == 0;
 
     if (is_program && size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs)) {

@@ -76,7 +76,7 @@ tidei_tags_handle_forks(void)
 }
 
 void
-tidei_tags_tell_locked(const struct tidei_context_listener *listener, void *context)
+tidei_tags_notify_locked(const struct tidei_context_listener *listener, void *context)
 {
     for (uint32_t id = 1; id <= tag_count; id++)
         listener->tag(id, tags[id - 1].parent, tags[id - 1].name, context);
