@@ -629,6 +629,11 @@ tests_track_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/track-t
 THREADED_TESTS += tests/track-t
 
+check_PROGRAMS += tests/elf-t
+tests_elf_t_SOURCES = tests/elf-t.c
+tests_elf_t_LDADD = libtidemark-test.la
+TESTS += tests/elf-t
+
 check_PROGRAMS += tests/lives-t
 tests_lives_t_SOURCES = tests/lives-t.c
 tests_lives_t_LDADD = libtidemark-test.la

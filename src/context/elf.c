@@ -147,13 +147,17 @@ elf_section(const struct tidei_elf *elf, const ElfW(Shdr) * section)
 void
 tidei_elf_build_id(struct tidei_elf *elf, char out[TIDEI_BUILD_ID_TEXT])
 {
+    size_t left = TIDEI_ELF_NOTES_MOST;
     bool found = false;
 
     /* By sections: in a file of debug information alone the segments' offsets mean nothing. */
-    for (unsigned i = 0; !found && i < elf->section_count; i++) {
-        void *notes = elf->sections[i].sh_type == SHT_NOTE ? elf_section(elf, &elf->sections[i]) : NULL;
+    for (unsigned i = 0; !found && left > 0 && i < elf->section_count; i++) {
+        const ElfW(Shdr) *section = &elf->sections[i];
+        size_t bytes = section->sh_size < left ? (size_t)section->sh_size : left;
+        void *notes = section->sh_type == SHT_NOTE ? elf_copy(elf, section->sh_offset, bytes) : NULL;
 
-        found = notes != NULL && tidei_modules_build_id(notes, (size_t)elf->sections[i].sh_size, out);
+        found = notes != NULL && tidei_modules_build_id(notes, bytes, out);
+        left -= notes != NULL ? bytes : 0;
         free(notes);
     }
     if (!found)

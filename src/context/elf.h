@@ -12,6 +12,9 @@
 
 struct tidei_elf;
 
+/* Bytes of notes that are read for a build id: sections of a malformed file may all name the whole file as notes. */
+#define TIDEI_ELF_NOTES_MOST ((size_t)1 << 20)
+
 /* Open a regular file; a descriptor, or -1. Does not block on a pipe or device that a trace may name. */
 int tidei_elf_open_file(const char *path);
 
@@ -22,7 +25,7 @@ void tidei_elf_close(struct tidei_elf *elf); /* NULL is allowed */
 /* The descriptor of the file, valid until tidei_elf_close. */
 int tidei_elf_file(const struct tidei_elf *elf);
 
-/* The build id in hexadecimal digits; "" if there is none. */
+/* The build id in hexadecimal digits; "" if there is none in the first TIDEI_ELF_NOTES_MOST bytes of notes. */
 void tidei_elf_build_id(struct tidei_elf *elf, char out[TIDEI_BUILD_ID_TEXT]);
 
 /* The build id of the file with shared debug information that this file names (.gnu_debugaltlink); "" if none. */
