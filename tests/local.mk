@@ -237,7 +237,6 @@ tests_driver_t_SOURCES = \
 	src/bases/driver/access.c \
 	src/bases/none.c \
 	src/bases/driver/options.c \
-	src/cuda/stream-order.c \
 	src/bases/driver/pool.c \
 	src/bases/driver/share.c \
 	src/cuda/driver-table.c \

@@ -10,6 +10,4 @@ libtidemark_la_SOURCES += \
 	src/cuda/driver-table.c \
 	src/cuda/driver-table.h \
 	src/cuda/memory-io.c \
-	src/cuda/memory-io.h \
-	src/cuda/stream-order.c \
-	src/cuda/stream-order.h
+	src/cuda/memory-io.h
