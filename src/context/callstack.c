@@ -195,10 +195,10 @@ callstack_add(uint64_t hash, const uint64_t *frames, unsigned count)
 static void
 callstack_warn_full(void)
 {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
 
     /* Relaxed: one message, and nothing hangs on it. */
-    if (!atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
+    if (!atomic_flag_test_and_set_explicit(&warned, memory_order_relaxed))
         tidei_message(TIDE_WARNING,
                       "call stacks: no room for another; allocations with a new one are recorded without it");
 }

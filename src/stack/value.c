@@ -2,6 +2,7 @@
 #include "src/stack/parse.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define VALUE_DECIMALS 9 /* upper bound of decimals: with them, whole parts up to 2^64 fit 128 bits */
 
@@ -112,29 +113,12 @@ value_bytes(const struct value_number *number, uint64_t unit_bytes, uint64_t *ou
     return bytes > UINT64_MAX ? "is over 2^64 - 1 bytes" : NULL;
 }
 
-static char
-value_upper(char letter)
-{
-    return letter >= 'a' && letter <= 'z' ? (char)(letter - 'a' + 'A') : letter;
-}
-
-/* Whether a unit begins with these letters, ignoring case. */
-static bool
-value_unit_begins(const char *name, const char *unit, size_t length)
-{
-    size_t i = 0;
-
-    while (i < length && name[i] != '\0' && value_upper(unit[i]) == value_upper(name[i]))
-        i++;
-    return i == length;
-}
-
 /* The first unit that begins with the word: "KiB" for k, ki and kib, "KB" for kb; NULL where none does. */
 static const char *
 value_unit_meant(const char *unit, size_t length)
 {
     for (size_t i = 1; i < TIDEI_COUNT_OF(value_units); i++) {
-        if (length > 0 && value_unit_begins(value_units[i].name, unit, length))
+        if (length > 0 && strncasecmp(value_units[i].name, unit, length) == 0)
             return value_units[i].name;
     }
     return NULL;
