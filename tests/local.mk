@@ -219,7 +219,7 @@ THREADED_TESTS += tests/sim-t
 check_PROGRAMS += tests/stack-t
 tests_stack_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack/build.c \
-	src/stack/describe.c src/stack/error.c src/stack/find.c src/stack/inherit.c src/stack/lex.c src/stack/parse.c \
+	src/stack/error.c src/stack/layers.c src/stack/lex.c src/stack/parse.c \
 	src/stack/value.c src/resource/fields.c src/resource/kind.c src/resource/message.c src/resource/resource.c \
 	src/resource/text.c src/sync/fork.c src/sync/thread.c
 TESTS += tests/stack-t

@@ -23,63 +23,46 @@ stack_one_line(char *text)
     }
 }
 
-static enum tide_status
-stack_fail(enum tide_status status, unsigned column, const char *layer, const char *format, va_list arguments)
+enum tide_status
+tidei_stack_fail_status(enum tide_status status, unsigned column, const char *layer, const char *format, ...)
 {
     char words[STACK_MESSAGE_CAPACITY];
+    va_list arguments;
 
+    va_start(arguments, format);
     if (vsnprintf(words, sizeof(words), format, arguments) < 0)
         words[0] = '\0';
+    va_end(arguments);
     stack_one_line(words);
     return tide_error_set(status, "stack text, column %u: %s%s%s", column, layer != NULL ? layer : "",
                           layer != NULL ? ": " : "", words);
 }
 
-enum tide_status
-tidei_stack_fail(unsigned column, const char *layer, const char *format, ...)
+const char *
+tidei_stack_show_word(const char *word, size_t length, char *buffer, size_t capacity)
 {
-    enum tide_status status;
-    va_list arguments;
+    size_t cut = STACK_SHOWN_BYTES;
 
-    va_start(arguments, format);
-    status = stack_fail(TIDE_ESYNTAX, column, layer, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
-enum tide_status
-tidei_stack_fail_status(enum tide_status status, unsigned column, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    status = stack_fail(status, column, NULL, format, arguments);
-    va_end(arguments);
-    return status;
+    if (length <= STACK_SHOWN_BYTES) {
+        snprintf(buffer, capacity, "'%.*s'", (int)length, word);
+        return buffer;
+    }
+    while (cut > 0 && ((unsigned char)word[cut] & 0xc0) == 0x80)
+        cut--; /* never within a character of UTF-8 */
+    snprintf(buffer, capacity, "'%.*s...'", (int)cut, word);
+    return buffer;
 }
 
 const char *
 tidei_stack_show(const struct stack_token *token, char *buffer, size_t capacity)
 {
-    static const char *const signs[] = {
-        [STACK_PIPE] = "'|'",   [STACK_OPEN] = "'('",       [STACK_CLOSE] = "')'",       [STACK_COMMA] = "','",
-        [STACK_EQUALS] = "'='", [STACK_BRACE_OPEN] = "'{'", [STACK_BRACE_CLOSE] = "'}'",
-    };
-    int cut = STACK_SHOWN_BYTES;
-
     if (token->type == STACK_END)
         return "the end of the text";
     if (token->type == STACK_UNCLOSED)
         return "a quote that is not closed";
-    if (token->type != STACK_WORD)
-        return signs[token->type];
-    if (strlen(token->word) <= STACK_SHOWN_BYTES) {
-        snprintf(buffer, capacity, "'%s'", token->word);
-        return buffer;
-    }
-    while (cut > 0 && ((unsigned char)token->word[cut] & 0xc0) == 0x80)
-        cut--; /* never within a character of UTF-8 */
-    snprintf(buffer, capacity, "'%.*s...'", cut, token->word);
+    if (token->type == STACK_WORD)
+        return tidei_stack_show_word(token->word, strlen(token->word), buffer, capacity);
+    snprintf(buffer, capacity, "'%c'", STACK_SIGNS[token->type - STACK_PIPE]);
     return buffer;
 }
 

@@ -1,28 +1,8 @@
 /*
  * Reads stack text into a tree and checks it against the tables of the kinds, before anything is built.
  *
- *     stack    := layer ( '|' layer )*                  top first; the last layer is a base, and no other is
- *     layer    := kind [ '(' argument ( ',' argument )* ')' ] [ 'as' name ]
- *     name     := ( letter | '_' ) ( letter | digit | '_' | '-' )*    given to one layer of a text, in braces or not
- *     argument := key '=' value
- *               | value                                  the next argument not yet given that may lack its key
- *               | flag                                   the key of a flag alone: flag=true
- *               | [ key '=' ] '{' stack '}'              a stack, with a base of its own, or one that ends in the layer
- *                                                        below this one
- *               | size '=' '{' stack '}'                 a bin, where the layer takes bins: no base in the braces,
- *                                                        their stack ends in the layer below this one
- *               | size '..' size                         bins for the powers of two between
- *     value    := size | share | fraction | count | 'true' | 'false' | choice | path: whatever the argument wants
- *     size     := digits [ '.' digits ] [ unit ]         at most 9 decimals; rounded down to the byte
- *     unit     := B | KiB | MiB | GiB | TiB | PiB | EiB  powers of 1024
- *               | KB | MB | GB | TB | PB | EB            powers of 1000
- *     share    := digits [ '.' digits ] '%'              up to 100%, of the capacity that the layers below know
- *     fraction := digits [ '.' digits ] [ '%' ]        from 0 to 1, or up to 100%
- *     count    := digits
- *
- * A word ends at white space and at | ( ) , = { } ". In double quotes it may hold anything, \" being a quote and \\ a
- * backslash; a quoted word is never a key and never a flag. White space between words and signs is free, also line
- * breaks. An argument is given once, bins excepted. Braces nest up to 8 deep, and a text has up to 256 layers.
+ * doc/stack-text.md has the grammar. The parser descends recursively: stack_read_layers reads a stack, stack_read_layer
+ * a layer, stack_read_argument an argument, which may have a stack in braces.
  */
 #include "src/stack/parse.h"
 
@@ -195,19 +175,12 @@ stack_unknown_key(const struct stack_layer *layer, const struct stack_token *tok
                             tidei_stack_hint(token->word, stack_key_hinted, kind, hint, sizeof(hint)));
 }
 
-static struct stack_value
-stack_value_of(const struct stack_layer *layer, size_t index, const char *text, size_t length, unsigned column)
-{
-    const struct tidei_kind *kind = layer->kind;
-
-    return (struct stack_value){ kind->ops.name, &kind->arguments[index], text, length, column };
-}
-
 /* Read the size of a bin. */
 static enum tide_status
 stack_bin_size(const struct stack_layer *layer, const char *text, size_t length, unsigned column, uint64_t *out)
 {
-    const struct stack_value value = stack_value_of(layer, stack_find_bin(layer->kind), text, length, column);
+    const struct tidei_kind *kind = layer->kind;
+    const struct stack_value value = { kind->ops.name, &kind->arguments[stack_find_bin(kind)], text, length, column };
 
     return tidei_stack_size(&value, out);
 }
@@ -216,7 +189,8 @@ static enum tide_status
 stack_set(struct stack_layer *layer, size_t index, const struct stack_token *token)
 {
     const struct tidei_argument *argument = &layer->kind->arguments[index];
-    const struct stack_value text = stack_value_of(layer, index, token->word, strlen(token->word), token->column);
+    const struct stack_value text = { layer->kind->ops.name, argument, token->word, strlen(token->word),
+                                      token->column };
     struct tidei_value *value = &layer->values[index];
 
     if (value->given)
@@ -620,7 +594,5 @@ tidei_stack_read(const struct tidei_kind *const *kinds, const char *text, struct
     status = stack_read_layers(&parser, &out->top, &out->bottom);
     if (status == TIDE_OK)
         status = stack_check_base(&parser, out->bottom);
-    if (status == TIDE_OK)
-        status = tidei_stack_check_inherited(out->top);
     return status;
 }

@@ -6,6 +6,7 @@
 
 enum stack_token_type {
     STACK_END,
+    STACK_UNCLOSED, /* a quote without its end */
     STACK_WORD,
     STACK_PIPE,
     STACK_OPEN,
@@ -14,8 +15,10 @@ enum stack_token_type {
     STACK_EQUALS,
     STACK_BRACE_OPEN,
     STACK_BRACE_CLOSE,
-    STACK_UNCLOSED, /* a quote without its end */
 };
+
+/* The tokens from STACK_PIPE on, in their order. */
+#define STACK_SIGNS "|(),={}"
 
 struct stack_token {
     enum stack_token_type type;
@@ -40,14 +43,17 @@ struct stack_token tidei_stack_lex(struct stack_lexer *lexer);
  * Set the thread's error text to one line, "stack text, column 7: limit: " followed by the formatted text (`layer`
  * NULL: no layer), and return TIDE_ESYNTAX.
  */
-enum tide_status tidei_stack_fail(unsigned column, const char *layer, const char *format, ...) TIDE_PRINTF(3, 4);
+#define tidei_stack_fail(column, layer, ...) tidei_stack_fail_status(TIDE_ESYNTAX, column, layer, __VA_ARGS__)
 
-/* The same for another status; the formatted text begins with its own subject. */
-enum tide_status tidei_stack_fail_status(enum tide_status status, unsigned column, const char *format, ...)
-    TIDE_PRINTF(3, 4);
+/* The same for another status. */
+enum tide_status tidei_stack_fail_status(enum tide_status status, unsigned column, const char *layer,
+                                         const char *format, ...) TIDE_PRINTF(4, 5);
 
 /* A token as messages show it: '|', 'word', the end of the text. Writes at most `capacity` bytes to `buffer`. */
 const char *tidei_stack_show(const struct stack_token *token, char *buffer, size_t capacity);
+
+/* The same for `length` bytes of a word. */
+const char *tidei_stack_show_word(const char *word, size_t length, char *buffer, size_t capacity);
 
 /* Returns the names of a set one by one, then NULL. */
 typedef const char *(*stack_name_at)(const void *names, size_t index);
@@ -132,8 +138,5 @@ struct stack_tree {
 enum tide_status tidei_stack_read(const struct tidei_kind *const *kinds, const char *text, struct stack_tree *out);
 
 void tidei_stack_tree_free(struct stack_tree *tree);
-
-/* Check that each layer that takes an argument from one above it finds it there. Errors: TIDE_ESYNTAX. */
-enum tide_status tidei_stack_check_inherited(const struct stack_layer *top);
 
 #endif

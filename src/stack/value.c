@@ -76,27 +76,13 @@ value_read(const char *word, size_t length, struct value_number *out)
     out->unit_length = (size_t)(end - at);
 }
 
-/* Quote the word for a message. */
-static const char *
-value_show(const char *word, size_t length, char *buffer, size_t capacity)
-{
-    char copy[64];
-    struct stack_token token = { .type = STACK_WORD, .word = copy };
-
-    if (length >= sizeof(copy))
-        length = sizeof(copy) - 1;
-    memcpy(copy, word, length);
-    copy[length] = '\0';
-    return tidei_stack_show(&token, buffer, capacity);
-}
-
 static enum tide_status
 value_fail(const struct stack_value *value, const char *fault)
 {
     char shown[64];
 
     return tidei_stack_fail(value->column, value->layer, "argument '%s': %s %s, expected %s", value->argument->key,
-                            value_show(value->text, value->length, shown, sizeof(shown)), fault,
+                            tidei_stack_show_word(value->text, value->length, shown, sizeof(shown)), fault,
                             value->argument->expected);
 }
 
@@ -147,12 +133,12 @@ value_unknown_unit(const struct stack_value *value, const struct value_number *n
         if (value_is_digit(number->unit + i, number->unit + number->unit_length))
             return value_fail(value, "is no plain number");
     }
-    return tidei_stack_fail(value->column, value->layer,
-                            "argument '%s': unit %s is unknown, expected B, KiB, MiB, GiB, TiB, PiB or EiB, or KB, MB, "
-                            "GB, TB, PB or EB of 1000%s%s%s",
-                            value->argument->key, value_show(number->unit, number->unit_length, shown, sizeof(shown)),
-                            meant != NULL ? "; did you mean " : "", meant != NULL ? meant : "",
-                            meant != NULL ? "?" : "");
+    return tidei_stack_fail(
+        value->column, value->layer,
+        "argument '%s': unit %s is unknown, expected B, KiB, MiB, GiB, TiB, PiB or EiB, or KB, MB, "
+        "GB, TB, PB or EB of 1000%s%s%s",
+        value->argument->key, tidei_stack_show_word(number->unit, number->unit_length, shown, sizeof(shown)),
+        meant != NULL ? "; did you mean " : "", meant != NULL ? meant : "", meant != NULL ? "?" : "");
 }
 
 enum tide_status
@@ -244,7 +230,8 @@ value_choice(const struct stack_value *value, uint64_t *out)
     }
     *out = 0;
     return tidei_stack_fail(value->column, value->layer, "argument '%s': %s is unknown, expected %s%s",
-                            value->argument->key, value_show(value->text, value->length, shown, sizeof(shown)),
+                            value->argument->key,
+                            tidei_stack_show_word(value->text, value->length, shown, sizeof(shown)),
                             tidei_stack_list(tidei_stack_choice_at, choices, list, sizeof(list)),
                             tidei_stack_hint(value->text, tidei_stack_choice_at, choices, hint, sizeof(hint)));
 }
