@@ -6,12 +6,6 @@
 
 #define FIELD_BILLION UINT64_C(1000000000)
 
-static bool
-field_is_none(const struct tidei_argument *argument)
-{
-    return argument->width == 0;
-}
-
 /* A FRACTION is in billionths; the kind itself refuses a double that is not a number. */
 static uint64_t
 field_get(const struct tidei_argument *argument, const void *options)
@@ -103,7 +97,7 @@ tidei_kind_read_text(const struct tidei_kind *kind, const struct tidei_arguments
     memset(options, 0, kind->options_size);
     memcpy(options, &kind->options_size, sizeof(kind->options_size));
     for (size_t i = 0; i < kind->argument_count; i++) {
-        if (!field_is_none(&kind->arguments[i]))
+        if (kind->arguments[i].width != 0)
             field_read(&kind->arguments[i], &arguments->values[i], options);
     }
 }
@@ -162,7 +156,7 @@ field_fault(const struct tidei_argument *argument, uint64_t number)
         return argument->width > 1 && number > argument->zero_value ? "is unknown" : NULL;
     if (argument->type == TIDEI_ARGUMENT_CHOICE)
         return argument->choices[field_choice(argument, number)] == NULL ? "is unknown" : NULL;
-    /* Where 0 cannot be asked for in words, TIDE_NONE cannot either. */
+    /* An option that has no word for 0 does not accept TIDE_NONE either. */
     if (argument->type == TIDEI_ARGUMENT_SIZE && !argument->power_of_two && number == TIDE_NONE)
         return "is too small";
     return tidei_argument_fault(argument, number);
@@ -200,7 +194,7 @@ tidei_fields_check(const struct tidei_kind *kind, const void *options, size_t *f
         const char *word;
 
         *fault = i;
-        if (field_is_none(argument))
+        if (argument->width == 0)
             continue;
         if (argument->type == TIDEI_ARGUMENT_WORD) {
             word = field_word(argument, options);
@@ -222,7 +216,7 @@ tidei_fields_complete(const struct tidei_kind *kind, void *options)
         const struct tidei_argument *argument = &kind->arguments[i];
         uint64_t number;
 
-        if (field_is_none(argument) || argument->type == TIDEI_ARGUMENT_WORD || argument->type == TIDEI_ARGUMENT_FLAG)
+        if (argument->width == 0 || argument->type == TIDEI_ARGUMENT_WORD || argument->type == TIDEI_ARGUMENT_FLAG)
             continue;
         number = field_get(argument, options);
         if (number == 0 && argument->default_value != 0)
@@ -249,7 +243,7 @@ tidei_kind_describe_options(const struct tidei_kind *kind, const void *options, 
     for (size_t i = 0; i < kind->argument_count; i++) {
         const struct tidei_argument *argument = &kind->arguments[i];
 
-        if (field_is_none(argument))
+        if (argument->width == 0)
             continue;
         if (field_is_default(kind, argument, options)) {
             skipped = skipped || argument->positional;

@@ -37,18 +37,13 @@ kind_options(const struct tidei_kind *kind, struct tide_resource *upstream, cons
     return status;
 }
 
-/* Allocate a zeroed struct; calloc suffices for the alignment of most. */
+/* Allocate a zeroed struct. */
 static void *
 kind_struct_new(const struct tidei_kind *kind)
 {
-    void *self;
+    void *self = aligned_alloc(kind->alignment, kind->size);
 
-    if (kind->alignment <= _Alignof(max_align_t))
-        return calloc(1, kind->size);
-    self = aligned_alloc(kind->alignment, kind->size);
-    if (self != NULL)
-        memset(self, 0, kind->size);
-    return self;
+    return self != NULL ? memset(self, 0, kind->size) : NULL;
 }
 
 static enum tide_status

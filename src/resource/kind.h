@@ -34,7 +34,7 @@ struct tidei_argument {
     const char *const *choices; /* CHOICE: the words; ends in NULL */
     const char *expected;       /* for messages: "a size such as 4GiB" */
 
-    /* The field in the options struct: set by TIDEI_FIELD. BIN and STACK have none. */
+    /* The field in the options struct: set by TIDEI_FIELD. BIN and STACK have none, and width 0. */
     uint16_t offset;
     uint8_t width;
     bool is_int; /* the field is signed; negative values are refused */

@@ -12,7 +12,7 @@
 #define REFERENCES     0
 #define REFERENCE_MASK ((uint64_t)UINT32_MAX)
 
-/* A larger struct_size is not a newer header's, but one that was never set. */
+/* A larger struct_size was never set: no header has such a struct. */
 #define SIZED_MAX_BYTES ((size_t)4096)
 
 static bool
@@ -212,8 +212,7 @@ tide_pass_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 void
 tide_pass_describe(struct tide_resource *self, struct tide_text *text)
 {
-    (void)self;
-    (void)text;
+    (void)self, (void)text;
 }
 
 /* The index after the last one ends every walk and is no error to report: the thread's last error stays. */
@@ -228,17 +227,14 @@ tide_pass_upstream_at(struct tide_resource *self, size_t index, struct tide_upst
 enum tide_status
 tide_base_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
-    (void)self;
-    (void)earlier;
-    (void)later;
+    (void)self, (void)earlier, (void)later;
     return TIDE_OK;
 }
 
 enum tide_status
 tide_base_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
-    (void)self;
-    (void)keep_bytes;
+    (void)self, (void)keep_bytes;
     return TIDE_OK;
 }
 
@@ -281,11 +277,8 @@ tide_base_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 enum tide_status
 tide_base_upstream_at(struct tide_resource *self, size_t index, struct tide_upstream *out)
 {
-    (void)self;
     (void)index;
-    out->resource = NULL;
-    out->limit_bytes = 0;
-    return TIDE_EINVAL;
+    return tide_pass_upstream_at(self, 1, out); /* past the last one */
 }
 
 /* Read the size at the begin of a struct; false where it is invalid. */
