@@ -14,7 +14,7 @@
 #define ELF_CLASS (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
 #define ELF_DATA  (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB)
 
-/* How many symbols before an address are looked at for one that reaches over it: aliases, code within a function. */
+/* Upper bound of symbols before an address that are checked: aliases and nested functions hide the right one. */
 #define ELF_LOOK_BACK 16
 
 struct elf_function {
@@ -59,7 +59,7 @@ elf_read(const struct tidei_elf *elf, uint64_t offset, void *out, size_t bytes)
            pread(elf->file, out, bytes, (off_t)offset) == (ssize_t)bytes;
 }
 
-/* A copy of a part of the file with a zero behind it, to be freed; NULL where that is not all there. */
+/* Copy a part of the file, with a zero behind it; the caller frees it. NULL if the file is too short. */
 static void *
 elf_copy(const struct tidei_elf *elf, uint64_t offset, uint64_t bytes)
 {
@@ -137,7 +137,7 @@ tidei_elf_file(const struct tidei_elf *elf)
     return elf->file;
 }
 
-/* What a section holds, to be freed; NULL where the file has less. */
+/* Copy a section's contents; the caller frees them. NULL if the file has fewer bytes. */
 static void *
 elf_section(const struct tidei_elf *elf, const ElfW(Shdr) * section)
 {
@@ -164,7 +164,7 @@ tidei_elf_build_id(struct tidei_elf *elf, char out[TIDEI_BUILD_ID_TEXT])
         out[0] = '\0';
 }
 
-/* The section of that name; NULL where there is none. */
+/* The section with this name; NULL if there is none. */
 static const ElfW(Shdr) * elf_section_named(const struct tidei_elf *elf, const char *name)
 {
     const ElfW(Shdr) *names = elf->name_section < elf->section_count ? &elf->sections[elf->name_section] : NULL;
@@ -208,7 +208,7 @@ elf_compare(const void *left, const void *right)
     return (int)a->renown - (int)b->renown;
 }
 
-/* Take the functions of a symbol table. */
+/* Load the functions of a symbol table. */
 static void
 elf_load_table(struct tidei_elf *elf, const ElfW(Shdr) * table)
 {
@@ -237,7 +237,7 @@ elf_load_table(struct tidei_elf *elf, const ElfW(Shdr) * table)
         qsort(elf->functions, elf->function_count, sizeof(*elf->functions), elf_compare);
 }
 
-/* From the whole symbol table, or, where that was stripped, from that of what is exported. */
+/* Load the full symbol table, or, if that was stripped, the table of exported symbols. */
 static void
 elf_load(struct tidei_elf *elf)
 {

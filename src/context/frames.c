@@ -40,7 +40,7 @@ tidei_frames_end(struct tidei_frames *frames)
     free(frames);
 }
 
-/* The module of an address; NULL where there is none, or host memory is short. */
+/* The module of an address; NULL if there is none, or without host memory. */
 static struct frames_module *
 frames_module(struct tidei_frames *frames, uint64_t address)
 {
@@ -66,7 +66,7 @@ frames_module(struct tidei_frames *frames, uint64_t address)
 void
 tidei_frames_find(struct tidei_frames *frames, uint64_t address, struct tide_frame *out)
 {
-    /* The call lies before the address that it returns to, which may be another function's, or another file's. */
+    /* A call precedes its return address, which may belong to the next function, or to the next file. */
     struct frames_module *module = frames_module(frames, address - 1);
     struct tidei_symbol symbol = { .function = "", .file = "" };
     Dl_info info;

@@ -23,7 +23,7 @@
 #include "src/context/elf.h"
 #include "src/context/modules.h"
 
-/* libdw 1 since 2005; what is called here is there since 0.150. */
+/* libdw has this name since 2005, and all functions that are called here since version 0.150. */
 #define LIBDW_NAME "libdw.so.1"
 
 /* Where the debug information of installed files lies. */
@@ -59,7 +59,7 @@ static bool libdw_loaded;
 struct libdw {
     Dwfl *dwfl;
     Dwfl_Module *module;
-    Dwarf_Die *unit; /* that had the latest address, where the module has no table of them */
+    Dwarf_Die *unit; /* of the latest address, if the module has no table of addresses */
     Dwarf_Addr unit_bias;
     char *file; /* owned, the latest */
 };
@@ -107,9 +107,9 @@ libdw_has_checksum(int file, uint32_t wanted)
     return got == 0 && ~sum == wanted;
 }
 
-/* What a file of debug information is known by. */
+/* A file of debug information is identified by its build id or its checksum. */
 struct libdw_wanted {
-    char build_id[TIDEI_BUILD_ID_TEXT]; /* "": by the checksum */
+    char build_id[TIDEI_BUILD_ID_TEXT]; /* "": the checksum decides */
     uint32_t checksum;
 };
 
@@ -162,7 +162,7 @@ libdw_search(const struct libdw_wanted *wanted, const char *of, const char *name
     return file;
 }
 
-/* The build id of the file that `of` shares debug information with. */
+/* The build id of the alternate file, which has debug information that `of` shares with other files. */
 static void
 libdw_alternate(const char *of, char out[TIDEI_BUILD_ID_TEXT])
 {
@@ -175,9 +175,9 @@ libdw_alternate(const char *of, char out[TIDEI_BUILD_ID_TEXT])
 }
 
 /*
- * What libdw calls for separate debug information. Its own (dwfl_standard_find_debuginfo) asks the servers of
- * DEBUGINFOD_URLS last: that would be a wait of unknown length, in a program that has only asked for a name. So this
- * finds by build id, which asks nobody, and by name. `link` with no checksum is an alternate file that several share.
+ * libdw calls this for separate debug information. Its own dwfl_standard_find_debuginfo asks the servers of
+ * DEBUGINFOD_URLS last, which may take any time, while the program only wants a name. So this searches local files, by
+ * build id and by name. A `link` without a checksum names an alternate file.
  */
 static int
 libdw_find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base, const char *of,
@@ -202,7 +202,7 @@ libdw_find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_A
     return libdw_search(&wanted, of, link, path);
 }
 
-/* Modules are reported with their files; without one there is nothing to look for. */
+/* libdw calls this for a module without a file; all have one, since they are reported with it. */
 static int
 libdw_find_no_file(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base, char **path, Elf **elf)
 {
@@ -255,8 +255,8 @@ libdw_open(const char *path, const char *build_id, uint64_t base)
 }
 
 /*
- * The compilation unit of an address; `bias` is from the addresses there to those in memory. clang writes no table of
- * addresses (.debug_aranges), without which a libdw before 0.191 finds none: then each unit is asked.
+ * The compilation unit of an address in memory, which is *bias more than the same address in the unit. clang writes no
+ * table of addresses (.debug_aranges), without which libdw before 0.191 finds no unit: then each unit is searched.
  */
 static Dwarf_Die *
 libdw_unit(struct libdw *libdw, uint64_t address, Dwarf_Addr *bias)
@@ -275,7 +275,7 @@ libdw_unit(struct libdw *libdw, uint64_t address, Dwarf_Addr *bias)
     return libdw->unit;
 }
 
-/* The path of a source file, as its compiler was told. */
+/* The path of a source file, as its compiler recorded it. */
 static const char *
 libdw_path(struct libdw *libdw, Dwarf_Die *unit, const char *name)
 {

@@ -12,7 +12,7 @@
 #include "src/context/modules.h"
 #include "src/tables/grow.h"
 
-/* One look at what is loaded. */
+/* The state of one iteration over the loaded objects. */
 struct modules_look {
     struct tidei_modules *modules;
     size_t objects;
@@ -32,7 +32,7 @@ modules_path(const char *name, bool is_program)
         path[length > 0 ? length : 0] = '\0';
         return strdup(path);
     }
-    /* What has no slash is no file: the kernel's own object. */
+    /* A name without a slash is no file: it is the kernel's own object. */
     if (name[0] != '/' && strchr(name, '/') != NULL && realpath(name, path) != NULL)
         return strdup(path);
     return strdup(name);
@@ -71,7 +71,7 @@ tidei_modules_build_id(const char *notes, size_t bytes, char out[TIDEI_BUILD_ID_
     return false;
 }
 
-/* A segment lies in one that is in memory. */
+/* Whether a segment lies within one that is loaded. */
 static bool
 modules_is_loaded(const struct dl_phdr_info *info, const ElfW(Phdr) * wanted)
 {
@@ -116,7 +116,7 @@ modules_extent(const struct dl_phdr_info *info, uint64_t *base, uint64_t *size)
     *size = low <= high ? high - low : 0;
 }
 
-/* What was loaded before, at the same place, of the same build. */
+/* Whether the list has a module at this place of this build; it is then marked as loaded. */
 static bool
 modules_knows(struct tidei_modules *modules, uint64_t base, uint64_t size, const char *build_id, const char *name)
 {
@@ -206,7 +206,7 @@ tidei_modules_find(const struct tidei_modules *modules, uint64_t address)
     return best;
 }
 
-/* For the program, which is told first: whether a loader started it. */
+/* Called for the program, which comes first: whether a loader started it. */
 static int
 modules_see_loader(struct dl_phdr_info *info, size_t bytes, void *loader)
 {

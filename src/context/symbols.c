@@ -17,7 +17,7 @@ struct tidei_symbols {
     char *demangled; /* owned, the latest */
 };
 
-/* The Itanium C++ ABI's; NULL: names stay mangled. */
+/* __cxa_demangle of the Itanium C++ ABI; NULL: names stay mangled. */
 static char *(*symbols_demangler)(const char *name, char *buffer, size_t *length, int *status);
 
 bool
@@ -26,7 +26,7 @@ tidei_symbols_have_lines(void)
     return tidei_libdw_reader() != NULL;
 }
 
-/* That of the program, which has one where any of it is C++; else the one that is installed. */
+/* A program with C++ code has a demangler; else load that of the installed C++ library. */
 static void
 symbols_find_demangler(void)
 {

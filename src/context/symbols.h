@@ -17,7 +17,7 @@ struct tidei_symbol {
     uint32_t line;
 };
 
-/* A way to read symbols: two files have one each. */
+/* Reads the symbols of a file. There are two readers. */
 struct tidei_symbol_reader {
     /* As tidei_symbols_open, for an absolute path. */
     void *(*open)(const char *path, const char *build_id, uint64_t base);
