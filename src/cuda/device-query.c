@@ -16,7 +16,7 @@
 #define DEVICE_HANDLE_FD     1
 #define DEVICE_HANDLE_FABRIC 8
 
-/* The number of peers for which a figure has bits. */
+/* TIDE_QUERY_PEERS has a bit for each of so many devices. */
 #define DEVICE_PEERS 64
 
 #define DEVICE_MANAGED_POOLS_VERSION 13000
