@@ -4,7 +4,6 @@ libtidemark_la_SOURCES += \
 	src/context/callstack.h \
 	src/context/elf.c \
 	src/context/elf.h \
-	src/context/frames.c \
 	src/context/libdw.c \
 	src/context/listener.c \
 	src/context/listener.h \

@@ -1,4 +1,4 @@
-/* Resolves addresses with a file, through libdw or else its symbol table. */
+/* Resolves addresses to names: with a file, and those of this process in the frames of its call stacks. */
 #include "config.h"
 
 #include <dlfcn.h>
@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/context/callstack.h"
 #include "src/context/modules.h"
 #include "src/context/symbols.h"
+#include "src/resource/resource.h"
 
 #define SYMBOLS_LIBSTDCXX "libstdc++.so.6"
 
@@ -40,8 +42,9 @@ symbols_find_demangler(void)
     symbols_demangler = (__typeof__(symbols_demangler))function;
 }
 
-char *
-tidei_symbols_demangle(const char *name)
+/* A demangled C++ name, which the caller frees; NULL if `name` is not mangled, or without a demangler. */
+static char *
+symbols_demangle(const char *name)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int status;
@@ -84,7 +87,107 @@ tidei_symbols_find(struct tidei_symbols *symbols, uint64_t address, struct tidei
     *out = (struct tidei_symbol){ .function = "", .file = "" };
     symbols->reader->find(symbols->file, address, out);
     free(symbols->demangled);
-    symbols->demangled = tidei_symbols_demangle(out->function);
+    symbols->demangled = symbols_demangle(out->function);
     if (symbols->demangled != NULL)
         out->function = symbols->demangled;
+}
+
+/* A module in which a frame was found. */
+struct frames_module {
+    struct tidei_module module;    /* borrows its texts */
+    struct tidei_symbols *symbols; /* owned; NULL where there are none */
+    struct frames_module *next;    /* owned */
+};
+
+struct tidei_frames {
+    struct frames_module *first; /* owned */
+    char *demangled;             /* owned, the latest that no file has named */
+};
+
+struct tidei_frames *
+tidei_frames_begin(void)
+{
+    return calloc(1, sizeof(struct tidei_frames));
+}
+
+void
+tidei_frames_end(struct tidei_frames *frames)
+{
+    while (frames->first != NULL) {
+        struct frames_module *next = frames->first->next;
+
+        tidei_symbols_close(frames->first->symbols);
+        free(frames->first);
+        frames->first = next;
+    }
+    free(frames->demangled);
+    free(frames);
+}
+
+/* The module of an address; NULL if there is none, or without host memory. */
+static struct frames_module *
+frames_module(struct tidei_frames *frames, uint64_t address)
+{
+    struct frames_module *module = frames->first;
+
+    while (module != NULL && address - module->module.base >= module->module.size)
+        module = module->next;
+    if (module != NULL)
+        return module;
+    module = calloc(1, sizeof(*module));
+    if (module == NULL || !tidei_callstack_module(address, &module->module)) {
+        free(module);
+        return NULL;
+    }
+    module->symbols = tidei_symbols_open(module->module.path, module->module.build_id, module->module.base);
+    module->next = frames->first;
+    frames->first = module;
+    return module;
+}
+
+void
+tidei_frames_find(struct tidei_frames *frames, uint64_t address, struct tide_frame *out)
+{
+    /* A call precedes its return address, which may belong to the next function, or to the next file. */
+    struct frames_module *module = frames_module(frames, address - 1);
+    struct tidei_symbol symbol = { .function = "", .file = "" };
+    Dl_info info;
+
+    if (module != NULL && module->symbols != NULL) {
+        tidei_symbols_find(module->symbols, address - 1, &symbol);
+    } else if (dladdr((const void *)(uintptr_t)(address - 1), &info) != 0 && info.dli_sname != NULL) {
+        free(frames->demangled);
+        frames->demangled = symbols_demangle(info.dli_sname);
+        symbol.function = frames->demangled != NULL ? frames->demangled : info.dli_sname;
+    }
+    *out = (struct tide_frame){ TIDE_FIGURES(*out),
+                                .address = address,
+                                .module = module != NULL ? module->module.path : "",
+                                .offset = module != NULL ? address - module->module.base : 0,
+                                .function = symbol.function,
+                                .file = symbol.file,
+                                .line = symbol.line };
+}
+
+enum tide_status
+tide_callstack_frames(uint32_t callstack, tide_frame_function function, void *context)
+{
+    const struct tidei_callstack *stack = tidei_callstack_get(callstack);
+    struct tidei_frames *frames;
+
+    if (function == NULL)
+        return tide_error_set(TIDE_EINVAL, "call stack: no function to report to");
+    if (stack == NULL)
+        return tide_error_set(TIDE_EINVAL, "call stack: there is no %u", (unsigned)callstack);
+    frames = tidei_frames_begin();
+    if (frames == NULL)
+        return tide_error_set(TIDE_ENOMEM, "call stack: no host memory");
+    for (uint32_t i = 0; i < stack->count; i++) {
+        struct tide_frame frame;
+
+        tidei_frames_find(frames, stack->frames[i], &frame);
+        function(context, &frame);
+    }
+    tidei_frames_end(frames);
+    return TIDE_OK;
 }

@@ -45,7 +45,4 @@ void tidei_symbols_close(struct tidei_symbols *symbols); /* NULL is allowed */
 /* Resolve an address in memory. */
 void tidei_symbols_find(struct tidei_symbols *symbols, uint64_t address, struct tidei_symbol *out);
 
-/* A demangled C++ name, which the caller frees; NULL if `name` is not mangled, or without a demangler. */
-char *tidei_symbols_demangle(const char *name);
-
 #endif

@@ -33,9 +33,14 @@ static struct walk_range walk_own;       /* this library; nothing where it is a 
 static struct walk_range walk_starts[4]; /* the C library, the loader, the program's entry */
 static unsigned walk_start_count;
 
-#define WALK_ENDS 8
+/*
+ * Learned sites: return addresses at which, as the unwinder has shown, the frame pointer is not the caller's. They are
+ * kept in a Bloom filter and never removed; a false positive only costs time.
+ */
+#define WALK_SITE_BITS 13
+#define WALK_ENDS      8
 
-static _Atomic uint64_t walk_sites[(1u << TIDEI_WALK_SITE_BITS) / 64];
+static _Atomic uint64_t walk_sites[(1u << WALK_SITE_BITS) / 64];
 static _Atomic uint64_t walk_ends[WALK_ENDS];
 
 /* A thread's part: its stack; 0 until it is known. */
@@ -154,7 +159,7 @@ walk_find_stack(void)
 static inline uint64_t
 site_hash(uint64_t address)
 {
-    return address * 0x9e3779b97f4a7c15u >> (64 - TIDEI_WALK_SITE_BITS);
+    return address * 0x9e3779b97f4a7c15u >> (64 - WALK_SITE_BITS);
 }
 
 /* All accesses of sites are relaxed: a thread that sees a site late uses the unwinder once more. */
