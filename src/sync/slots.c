@@ -26,14 +26,6 @@ static struct {
     uint64_t serials; /* the last one assigned */
 } registry = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
-/* Keep out threads that are about to enter; some may still be inside. The mutex is held. */
-static void
-slots_shut(struct tidei_slots *slots)
-{
-    /* Relaxed: the barrier orders it before the reads of `busy`. */
-    atomic_store_explicit(&slots->closed, 1, memory_order_relaxed);
-}
-
 /* After the barrier: return once no thread is inside. */
 static void
 slots_wait(struct tidei_slots *slots)
@@ -59,7 +51,8 @@ void
 tidei_slots_quiesce(struct tidei_slots *slots)
 {
     pthread_mutex_lock(&slots->mutex);
-    slots_shut(slots);
+    /* Relaxed: the barrier or fence below orders it before the reads of `busy`. */
+    atomic_store_explicit(&slots->closed, 1, memory_order_relaxed);
     TIDEI_TEST_POINT("slots.shut");
     if (atomic_load_explicit(&slots->fence, memory_order_relaxed)) /* relaxed: written with the mutex */
         atomic_thread_fence(memory_order_seq_cst);                 /* pairs with the one in tidei_slot_enter */
@@ -127,7 +120,7 @@ slots_before_fork(void)
     pthread_mutex_lock(&registry.mutex);
     for (struct tidei_slots *slots = registry.newest; slots != NULL; slots = slots->older) {
         pthread_mutex_lock(&slots->mutex);
-        slots_shut(slots);
+        atomic_store_explicit(&slots->closed, 1, memory_order_relaxed); /* as in tidei_slots_quiesce */
     }
     atomic_thread_fence(memory_order_seq_cst); /* for threads that pay a fence when they enter */
     (void)tidei_barrier_run();
