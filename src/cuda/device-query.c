@@ -2,7 +2,7 @@
 #include "src/cuda/device.h"
 
 #include <inttypes.h>
-#include <string.h>
+#include <stdio.h>
 
 #include <tidemark/driver.h>
 #include <tidemark/text.h>
@@ -163,26 +163,8 @@ tide_device_name(int device, char *name, size_t capacity)
     if (cuda->device_get_name == NULL)
         return tide_error_set(TIDE_EUNSUPPORTED, "device: the NVIDIA driver has no cuDeviceGetName");
     status = tidei_driver_error(cuda, "device", cuda->device_get_name(full, sizeof(full), handle), "cuDeviceGetName");
-    if (status == TIDE_OK) {
-        size_t length = strnlen(full, capacity - 1);
-
-        memcpy(name, full, length);
-        name[length] = '\0';
-    }
-    return status;
-}
-
-/* For a device without a resource; its context lives for the call. */
-static enum tide_status
-query_free_once(int ordinal, uint64_t *out)
-{
-    struct tidei_device device;
-    enum tide_status status = tidei_device_open(&device, "device", ordinal);
-
-    if (status != TIDE_OK)
-        return status;
-    status = query_free(&device, out);
-    tidei_device_close(&device);
+    if (status == TIDE_OK)
+        snprintf(name, capacity, "%s", full);
     return status;
 }
 
@@ -190,6 +172,7 @@ enum tide_status
 tide_device_query(int device, enum tide_query what, uint64_t *out)
 {
     const struct tidei_driver *cuda;
+    struct tidei_device opened;
     CUdevice handle;
     size_t total_bytes = 0;
     enum tide_status status;
@@ -197,8 +180,14 @@ tide_device_query(int device, enum tide_query what, uint64_t *out)
     if (out == NULL)
         return tide_error_set(TIDE_EINVAL, "device: NULL in place of an address for the figure");
     *out = 0;
-    if (what == TIDE_QUERY_DEVICE_FREE)
-        return query_free_once(device, out);
+    if (what == TIDE_QUERY_DEVICE_FREE) {
+        status = tidei_device_open(&opened, "device", device);
+        if (status == TIDE_OK) {
+            status = query_free(&opened, out);
+            tidei_device_close(&opened);
+        }
+        return status;
+    }
     status = query_find(device, &cuda, &handle);
     if (status != TIDE_OK)
         return status;

@@ -36,23 +36,20 @@ tidei_device_find(const struct tidei_driver *cuda, const char *subject, int ordi
 enum tide_status
 tidei_device_open(struct tidei_device *self, const char *subject, int ordinal)
 {
-    const struct tidei_driver *cuda;
     enum tide_status status;
 
     memset(self, 0, sizeof(*self));
     self->subject = subject;
     self->ordinal = ordinal;
-    status = tidei_driver_get(subject, &cuda);
-    if (status != TIDE_OK)
-        return status;
-    self->cuda = cuda;
-    status = tidei_device_find(cuda, subject, ordinal, &self->handle);
+    status = tidei_driver_get(subject, &self->cuda);
     if (status == TIDE_OK)
-        status = tidei_device_error(self, cuda->device_total_mem(&self->total_bytes, self->handle), "cuDeviceTotalMem");
-    if (status != TIDE_OK)
-        return status;
-    status = tidei_device_error(self, cuda->primary_context_retain(&self->context, self->handle),
-                                "cuDevicePrimaryCtxRetain");
+        status = tidei_device_find(self->cuda, subject, ordinal, &self->handle);
+    if (status == TIDE_OK)
+        status = tidei_device_error(self, self->cuda->device_total_mem(&self->total_bytes, self->handle),
+                                    "cuDeviceTotalMem");
+    if (status == TIDE_OK)
+        status = tidei_device_error(self, self->cuda->primary_context_retain(&self->context, self->handle),
+                                    "cuDevicePrimaryCtxRetain");
     if (status == TIDE_OK)
         tidei_lock_init(&self->event_lock);
     return status;
