@@ -220,7 +220,7 @@ check_PROGRAMS += tests/stack-t
 tests_stack_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack/build.c \
 	src/stack/error.c src/stack/layers.c src/stack/lex.c src/stack/parse.c \
-	src/stack/value.c src/resource/fields.c src/resource/kind.c src/resource/message.c src/resource/resource.c \
+	src/stack/value.c src/resource/kind.c src/resource/message.c src/resource/resource.c \
 	src/resource/text.c src/sync/fork.c src/sync/thread.c
 TESTS += tests/stack-t
 
@@ -246,7 +246,6 @@ tests_driver_t_SOURCES = \
 	src/sync/barrier.c \
 	src/sync/fork.c \
 	src/sync/lock.c \
-	src/resource/fields.c \
 	src/resource/kind.c \
 	src/sync/thread.c \
 	src/resource/message.c \
@@ -417,7 +416,7 @@ random: tests/random-stack-t
 
 # Beside the sources that they test, which the library does not export.
 EXTRA_DIST += tests/guard.h tests/guarded.h
-lock_test = src/sync/barrier.c src/sync/fork.c src/sync/lock.c src/sync/testpoint.c src/sync/thread.c
+lock_test = src/sync/barrier.c src/sync/fork.c src/sync/lock.c src/sync/thread.c
 
 check_PROGRAMS += tests/lock-t
 tests_lock_t_SOURCES = tests/lock-t.c $(lock_test)

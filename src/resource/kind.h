@@ -71,7 +71,7 @@ struct tidei_value {
     unsigned column; /* from 1 */
     uint64_t number;
     const char *word;
-    /* SIZE of a base, given as a share: `share` / `share_whole` of the base's own capacity; else share_whole is 0 */
+    /* SIZE given as a share of the capacity below, or of a base's own, which the base resolves; else share_whole is 0 */
     uint64_t share;
     uint64_t share_whole;
 };
@@ -183,9 +183,6 @@ enum tide_status tidei_kind_create_read(const struct tidei_kind *kind, const str
 
 /* Check that each field that is set has a value that its row allows. Errors: TIDE_EINVAL; *fault is the row. */
 enum tide_status tidei_fields_check(const struct tidei_kind *kind, const void *options, size_t *fault);
-
-/* Replace each field that is not set by its default, and each `zero_value` by 0. */
-void tidei_fields_complete(const struct tidei_kind *kind, void *options);
 
 /* The describe operation of a layer that its options describe fully: prints those that differ from their defaults. */
 void tidei_kind_describe(struct tide_resource *self, struct tide_text *text);

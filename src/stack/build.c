@@ -96,21 +96,17 @@ static enum tide_status
 build_shares(const struct stack_layer *layer, struct tide_resource *upstream, struct tidei_value *values)
 {
     for (size_t i = 0; i < layer->kind->argument_count; i++) {
-        const struct stack_share *share = &layer->shares[i];
         uint64_t capacity = 0;
 
         values[i] = layer->values[i];
-        if (layer->kind->is_base) {
-            values[i].share = share->number;
-            values[i].share_whole = share->whole;
-        }
-        if (share->whole == 0 || layer->kind->is_base)
+        if (values[i].share_whole == 0 || layer->kind->is_base)
             continue;
         if (upstream == NULL || tide_query(upstream, TIDE_QUERY_CAPACITY, &capacity) != TIDE_OK)
             return tidei_stack_fail(values[i].column, layer->kind->ops.name,
                                     "argument '%s': no layer below knows its capacity, expected a size such as 4GiB",
                                     layer->kind->arguments[i].key);
-        values[i].number = (uint64_t)((unsigned __int128)capacity * share->number / share->whole);
+        values[i].number = (uint64_t)((unsigned __int128)capacity * values[i].share / values[i].share_whole);
+        values[i].share = values[i].share_whole = 0;
     }
     return TIDE_OK;
 }

@@ -3,14 +3,6 @@
 
 #include <string.h>
 
-void
-tidei_stack_lex_init(struct stack_lexer *lexer, const char *text, char *words)
-{
-    lexer->next = text;
-    lexer->column = 1;
-    lexer->words = words;
-}
-
 /* Skip one byte; continuation bytes of UTF-8 do not count as columns. */
 static char
 lex_advance(struct stack_lexer *lexer)

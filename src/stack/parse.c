@@ -198,7 +198,7 @@ stack_set(struct stack_layer *layer, size_t index, const struct stack_token *tok
                                 argument->key);
     value->given = true;
     value->column = token->column;
-    return tidei_stack_value(&text, value, &layer->shares[index]);
+    return tidei_stack_value(&text, value);
 }
 
 static struct stack_bin *
@@ -589,7 +589,7 @@ tidei_stack_read(const struct tidei_kind *const *kinds, const char *text, struct
     words = stack_new(out, strlen(text) + 1);
     if (words == NULL)
         return TIDE_ENOMEM;
-    tidei_stack_lex_init(&parser.lexer, text, words);
+    parser.lexer = (struct stack_lexer){ .next = text, .column = 1, .words = words };
     stack_next(&parser);
     status = stack_read_layers(&parser, &out->top, &out->bottom);
     if (status == TIDE_OK)

@@ -29,12 +29,9 @@ struct stack_token {
 
 struct stack_lexer {
     const char *next; /* borrows the text */
-    unsigned column;
-    char *words; /* where the next word is stored; the buffer has room for the text's length and one byte */
+    unsigned column;  /* 1 at the text's begin */
+    char *words;      /* where the next word is stored; the buffer has room for the text's length and one byte */
 };
-
-/* `words` (borrowed) has room for strlen(text) + 1 bytes. */
-void tidei_stack_lex_init(struct stack_lexer *lexer, const char *text, char *words);
 
 /* Return the next token; at the end STACK_END, at every further call, too. */
 struct stack_token tidei_stack_lex(struct stack_lexer *lexer);
@@ -70,12 +67,6 @@ const char *tidei_stack_list(stack_name_at name_at, const void *names, char *buf
  */
 const char *tidei_stack_hint(const char *word, stack_name_at name_at, const void *names, char *buffer, size_t capacity);
 
-/* A share of the capacity below: number / whole. whole is 0 where the value is not a share. */
-struct stack_share {
-    uint64_t number;
-    uint64_t whole;
-};
-
 /* The text of an argument's value. */
 struct stack_value {
     const char *layer; /* the kind's name, for messages */
@@ -85,11 +76,8 @@ struct stack_value {
     unsigned column;
 };
 
-/*
- * Read a value into *out, which borrows the text for a WORD. A share goes into *share and leaves out->number 0. On
- * failure returns TIDE_ESYNTAX, with the error text set.
- */
-enum tide_status tidei_stack_value(const struct stack_value *value, struct tidei_value *out, struct stack_share *share);
+/* Read a value into *out, which borrows the text for a WORD. Errors: TIDE_ESYNTAX, with the error text set. */
+enum tide_status tidei_stack_value(const struct stack_value *value, struct tidei_value *out);
 
 /* Read a size such as "64KiB". */
 enum tide_status tidei_stack_size(const struct stack_value *value, uint64_t *out);
@@ -116,7 +104,6 @@ struct stack_layer {
     unsigned name_column;
     struct stack_layer *named_before; /* list of the text's layers that have names */
     struct tidei_value values[TIDEI_MAX_ARGUMENTS];
-    struct stack_share shares[TIDEI_MAX_ARGUMENTS]; /* one for each value; whole is 0 where it is not a share */
     struct stack_bin *bins;
     size_t bin_count;
     struct tide_resource *resource; /* borrowed; set when built, valid as long as the layers above exist */

@@ -163,7 +163,7 @@ tidei_stack_size(const struct stack_value *value, uint64_t *out)
 
 /* Read a share such as "12.5%" of the capacity below, which is known once that is built. */
 static enum tide_status
-value_share(const struct stack_value *value, struct stack_share *out)
+value_share(const struct stack_value *value, struct tidei_value *out)
 {
     struct value_number number;
 
@@ -176,8 +176,8 @@ value_share(const struct stack_value *value, struct stack_share *out)
         number.fault = "is too small";
     if (number.fault != NULL)
         return value_fail(value, number.fault);
-    out->number = number.whole * number.scale + number.fraction;
-    out->whole = 100 * number.scale;
+    out->share = number.whole * number.scale + number.fraction;
+    out->share_whole = 100 * number.scale;
     return TIDE_OK;
 }
 
@@ -237,7 +237,7 @@ value_choice(const struct stack_value *value, uint64_t *out)
 }
 
 enum tide_status
-tidei_stack_value(const struct stack_value *value, struct tidei_value *out, struct stack_share *share)
+tidei_stack_value(const struct stack_value *value, struct tidei_value *out)
 {
     const struct tidei_argument *argument = value->argument;
     enum tide_status status = TIDE_OK;
@@ -250,7 +250,7 @@ tidei_stack_value(const struct stack_value *value, struct tidei_value *out, stru
             return TIDE_OK;
         }
         if (argument->share && value->length != 0 && value->text[value->length - 1] == '%')
-            return value_share(value, share);
+            return value_share(value, out);
         status = tidei_stack_size(value, &out->number);
         break;
     case TIDEI_ARGUMENT_COUNT:
