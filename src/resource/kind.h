@@ -71,7 +71,7 @@ struct tidei_value {
     unsigned column; /* from 1 */
     uint64_t number;
     const char *word;
-    /* SIZE given as a share of the capacity below, or of a base's own, which the base resolves; else share_whole is 0 */
+    /* SIZE of a base, given as a share: `share` / `share_whole` of the base's own capacity; else share_whole is 0 */
     uint64_t share;
     uint64_t share_whole;
 };

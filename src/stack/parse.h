@@ -102,8 +102,8 @@ struct stack_layer {
     unsigned column;
     const char *name; /* given with `as`; else NULL */
     unsigned name_column;
-    struct stack_layer *named_before; /* list of the text's layers that have names */
-    struct tidei_value values[TIDEI_MAX_ARGUMENTS];
+    struct stack_layer *named_before;               /* list of the text's layers that have names */
+    struct tidei_value values[TIDEI_MAX_ARGUMENTS]; /* with shares as the text has them, also above a base */
     struct stack_bin *bins;
     size_t bin_count;
     struct tide_resource *resource; /* borrowed; set when built, valid as long as the layers above exist */
