@@ -19,7 +19,7 @@
 #include <tidemark/fallback.h>
 
 #include "src/tables/address-shards.h"
-#include "src/stack/describe.h"
+#include "src/stack/stack.h"
 #include "src/resource/kind.h"
 #include "src/resource/resource.h"
 

@@ -30,7 +30,7 @@
 #include <tidemark/fixed.h>
 
 #include "src/tables/address-shards.h"
-#include "src/stack/describe.h"
+#include "src/stack/stack.h"
 #include "src/resource/kind.h"
 #include "src/sync/lock.h"
 #include "src/resource/resource.h"

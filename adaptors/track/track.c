@@ -29,7 +29,6 @@
 #include <tidemark/track.h>
 
 #include "src/context/callstack.h"
-#include "src/context/frames.h"
 #include "src/context/tag.h"
 #include "src/resource/kind.h"
 #include "src/resource/resource.h"

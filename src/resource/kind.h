@@ -34,7 +34,7 @@ struct tidei_argument {
     const char *const *choices; /* CHOICE: the words; ends in NULL */
     const char *expected;       /* for messages: "a size such as 4GiB" */
 
-    /* The field in the options struct: set by TIDEI_FIELD. BIN and STACK have none. */
+    /* The field in the options struct: set by TIDEI_FIELD. BIN and STACK have none, and width 0. */
     uint16_t offset;
     uint8_t width;
     bool is_int; /* the field is signed; negative values are refused */
@@ -47,6 +47,9 @@ struct tidei_argument {
     uint64_t zero_value;
     const unsigned *choice_values; /* CHOICE: the field's value for each choice; NULL: the choice's index */
 };
+
+/* The objection of an argument's bounds to a number, such as "is too small"; NULL where there is none. */
+const char *tidei_argument_fault(const struct tidei_argument *argument, uint64_t number);
 
 #define TIDEI_FIELD(options, field)                                                                                    \
     .offset = offsetof(options, field), .width = sizeof(((options *)NULL)->field),                                     \
@@ -167,7 +170,7 @@ enum tide_status tidei_kind_create(const struct tidei_kind *kind, struct tide_re
                                    struct tide_resource **out);
 
 /*
- * The first half of tidei_kind_create: check the options, and write them with the defaults applied to *wanted, an
+ * The first step of tidei_kind_create: check the options, and write them with the defaults applied to *wanted, an
  * options struct of the kind. *out is set to NULL.
  */
 enum tide_status tidei_kind_options(const struct tidei_kind *kind, struct tide_resource *upstream, const void *options,
@@ -177,11 +180,17 @@ enum tide_status tidei_kind_options(const struct tidei_kind *kind, struct tide_r
 enum tide_status tidei_kind_create_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments,
                                         struct tide_resource *upstream, struct tide_resource **out);
 
-/* The two halves of tidei_kind_create_text, for a kind's own `create_text`. Words in *options are borrowed. */
+/*
+ * The two steps of tidei_kind_create_text, for a kind's own `create_text`. The first fills `options`, which borrows the
+ * words; a field whose argument is not given is marked as not set.
+ */
 void tidei_kind_read_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments, void *options);
 enum tide_status tidei_kind_create_read(const struct tidei_kind *kind, const struct tidei_arguments *arguments,
                                         const void *options, struct tide_resource *upstream,
                                         struct tide_resource **out);
+
+/* Check that each field that is set has a value that its row allows. Errors: TIDE_EINVAL; *fault is the row. */
+enum tide_status tidei_fields_check(const struct tidei_kind *kind, const void *options, size_t *fault);
 
 /* The describe operation of a layer that its options describe fully: prints those that differ from their defaults. */
 void tidei_kind_describe(struct tide_resource *self, struct tide_text *text);

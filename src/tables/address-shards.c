@@ -23,7 +23,7 @@ struct tidei_address_shards {
 static struct shard *
 shards_of(struct tidei_address_shards *shards, const void *address)
 {
-    /* Fibonacci hashing, as in the tables, from other bits of the product. */
+    /* Fibonacci hashing, as in the maps, but with other bits of the product. */
     return &shards->shards[((uintptr_t)address * 0x9e3779b97f4a7c15u >> 20) % TIDEI_ADDRESS_SHARDS];
 }
 
@@ -100,9 +100,7 @@ tidei_address_shards_take(struct tidei_address_shards *shards, const void *addre
     struct shard *shard = shards_of(shards, address);
     uint32_t value = 0;
 
-    /*
-     * Relaxed: a thread that frees an address got it from the thread that put it, and sees that count or a later one.
-     */
+    /* Relaxed: the freeing thread got the address from the one that put it, and sees that count or a later one. */
     if (atomic_load_explicit(&shard->count, memory_order_relaxed) == 0)
         return 0;
     tidei_lock_acquire(&shard->lock);

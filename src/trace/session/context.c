@@ -54,8 +54,8 @@ tidei_context_follow(void)
 void
 tidei_context_define_locked(struct tidei_session *session)
 {
-    tidei_tags_tell_locked(&context_listener, session);
-    tidei_callstacks_tell_locked(&context_listener, session);
+    tidei_tags_notify_locked(&context_listener, session);
+    tidei_callstacks_notify_locked(&context_listener, session);
 }
 
 void

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/cuda/device-list.h"
+#include "src/cuda/device.h"
 #include "src/resource/resource.h"
 #include "src/tables/grow.h"
 #include "src/trace/ring/producer.h"
