@@ -231,12 +231,9 @@ TESTS += tests/stack-mistakes-t
 # Over a driver of its own in place of src/cuda/driver-load.c, so that it needs neither a GPU nor the library.
 check_PROGRAMS += tests/driver-t
 tests_driver_t_SOURCES = \
-	src/bases/cuda.c \
 	src/cuda/device-query.c \
 	src/cuda/device.c \
-	src/bases/driver/access.c \
 	src/bases/none.c \
-	src/bases/driver/options.c \
 	src/cuda/stream-order.c \
 	src/bases/driver/pool.c \
 	src/bases/driver/share.c \

@@ -31,8 +31,11 @@
 #include <stdlib.h>
 
 #include <tidemark/base.h>
+#include <tidemark/driver.h>
 
-#include "src/bases/driver/options.h"
+#include "src/resource/kind.h"
+
+extern const struct tidei_kind tidei_driver_kind;
 
 #ifdef HAVE_CUDA_H
 
@@ -40,7 +43,6 @@ static enum tide_status
 driver_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct driver *self = (struct driver *)resource;
-    const struct tidei_driver *cuda = self->device.cuda;
     CUdeviceptr address = 0;
     CUresult result;
 
@@ -51,11 +53,8 @@ driver_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, 
         return TIDE_OK;
     if (bytes > self->capacity_bytes) /* the driver must not see sizes near SIZE_MAX, which it would round up */
         return tidei_mempool_refuse(self, bytes);
-    result = cuda->mem_alloc_from_pool_async(&address, bytes, self->pool, (CUstream)stream);
-    if (tidei_driver_enter(cuda, result, self->device.context)) {
-        result = cuda->mem_alloc_from_pool_async(&address, bytes, self->pool, (CUstream)stream);
-        tidei_driver_leave(cuda);
-    }
+    TIDEI_POOL_CALL(&self->device, result,
+                    self->device.cuda->mem_alloc_from_pool_async(&address, bytes, self->pool, (CUstream)stream));
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return tidei_mempool_refuse(self, bytes);
     if (result != CUDA_SUCCESS)
@@ -83,16 +82,11 @@ static enum tide_status
 driver_trim(struct tide_resource *resource, uint64_t keep_bytes)
 {
     struct driver *self = (struct driver *)resource;
-    const struct tidei_driver *cuda = self->device.cuda;
     CUresult result;
 
-    if (cuda->mem_pool_trim_to == NULL)
+    if (self->device.cuda->mem_pool_trim_to == NULL)
         return TIDE_OK;
-    result = cuda->mem_pool_trim_to(self->pool, (size_t)keep_bytes);
-    if (tidei_driver_enter(cuda, result, self->device.context)) {
-        result = cuda->mem_pool_trim_to(self->pool, (size_t)keep_bytes);
-        tidei_driver_leave(cuda);
-    }
+    TIDEI_POOL_CALL(&self->device, result, self->device.cuda->mem_pool_trim_to(self->pool, (size_t)keep_bytes));
     return tidei_device_error(&self->device, result, "cuMemPoolTrimTo");
 }
 
@@ -268,6 +262,22 @@ static const char *const driver_locations[] = { "device", "host_numa", "managed"
 static const char *const driver_handles[] = { "none", "posix_fd", "fabric", "posix_fd+fabric", NULL };
 static const char *const driver_fallbacks[] = { "none", "cuda", NULL };
 
+/* The indices of the arguments below. */
+enum driver_argument {
+    DRIVER_DEVICE,
+    DRIVER_RELEASE_THRESHOLD,
+    DRIVER_MAXIMUM,
+    DRIVER_DEFAULT,
+    DRIVER_INITIAL,
+    DRIVER_LOCATION,
+    DRIVER_HOST_NUMA,
+    DRIVER_HANDLE,
+    DRIVER_REUSE_EVENT_DEPENDENCIES,
+    DRIVER_REUSE_OPPORTUNISTIC,
+    DRIVER_REUSE_INTERNAL_DEPENDENCIES,
+    DRIVER_FALLBACK,
+};
+
 static const struct tidei_argument driver_arguments[] = {
     { .key = "device",
       .type = TIDEI_ARGUMENT_COUNT,
@@ -331,11 +341,62 @@ static const struct tidei_argument driver_arguments[] = {
       TIDEI_FIELD(struct tide_driver_options, fallback_cuda) },
 };
 
+static enum tide_status
+driver_check_sizes(const struct tide_driver_options *options, size_t *fault)
+{
+    uint64_t threshold_bytes = tidei_none_to_zero(options->release_threshold_bytes);
+
+    *fault = DRIVER_INITIAL;
+    if (options->maximum_bytes != 0 && options->initial_bytes > options->maximum_bytes)
+        return tide_error_set(TIDE_EINVAL, "driver: an initial size of %s exceeds the maximum of %s",
+                              tidei_size_text(options->initial_bytes), tidei_size_text(options->maximum_bytes));
+    *fault = DRIVER_RELEASE_THRESHOLD;
+    if (options->release_threshold_bytes != 0 && threshold_bytes < options->initial_bytes)
+        return tide_error_set(TIDE_EINVAL, "driver: a release threshold of %s gives an initial size of %s back at once",
+                              tidei_size_text(threshold_bytes), tidei_size_text(options->initial_bytes));
+    return TIDE_OK;
+}
+
+/* Check, without a device, for options that contradict each other. */
+static enum tide_status
+driver_check(void *given, size_t *fault)
+{
+    struct tide_driver_options *options = given;
+    bool managed = options->location == TIDE_DRIVER_MANAGED, is_default = options->use_default_pool;
+    bool bounded = options->maximum_bytes != 0 && options->maximum_bytes != TIDE_UNLIMITED;
+    const struct {
+        bool wrong;
+        enum driver_argument argument;
+        const char *text;
+    } contradictions[] = {
+        { options->host_numa != 0 && options->location != TIDE_DRIVER_ON_HOST_NUMA, DRIVER_HOST_NUMA,
+          "a NUMA node is for a pool on the host (location=host_numa)" },
+        { managed && options->handles != TIDE_DRIVER_NO_HANDLE, DRIVER_HANDLE,
+          "a pool of managed memory has no handles to share it by" },
+        { managed && bounded, DRIVER_MAXIMUM, "a pool of managed memory takes no maximum; a limit above it does" },
+        /* The default pool exists already, as the driver has created it. */
+        { is_default && bounded, DRIVER_MAXIMUM, "a maximum is for a pool of its own, not for the default pool" },
+        { is_default && options->location != TIDE_DRIVER_ON_DEVICE, DRIVER_LOCATION,
+          "a location is for a pool of its own, not for the default pool" },
+        { is_default && options->handles != TIDE_DRIVER_NO_HANDLE, DRIVER_HANDLE,
+          "handles are for a pool of its own, not for the default pool" },
+    };
+
+    if (!bounded)
+        options->maximum_bytes = 0;
+    for (size_t i = 0; i < TIDEI_COUNT_OF(contradictions); i++) {
+        *fault = contradictions[i].argument;
+        if (contradictions[i].wrong)
+            return tide_error_set(TIDE_EINVAL, "driver: %s", contradictions[i].text);
+    }
+    return driver_check_sizes(options, fault);
+}
+
 /* A share refers to the memory of a device that has no resource yet. */
 static enum tide_status
-driver_share(const struct tidei_arguments *arguments, enum tidei_driver_option option, int device, uint64_t *out)
+driver_share(const struct tidei_arguments *arguments, enum driver_argument argument, int device, uint64_t *out)
 {
-    const struct tidei_value *value = &arguments->values[option];
+    const struct tidei_value *value = &arguments->values[argument];
     uint64_t total_bytes;
     enum tide_status status;
 
@@ -343,8 +404,8 @@ driver_share(const struct tidei_arguments *arguments, enum tidei_driver_option o
         return TIDE_OK;
     status = tide_device_query(device, TIDE_QUERY_DEVICE_TOTAL, &total_bytes);
     *out = (uint64_t)((unsigned __int128)total_bytes * value->share / value->share_whole);
-    if (status == TIDE_EINVAL && arguments->values[TIDEI_DRIVER_DEVICE].given)
-        *arguments->error_column = arguments->values[TIDEI_DRIVER_DEVICE].column;
+    if (status == TIDE_EINVAL && arguments->values[DRIVER_DEVICE].given)
+        *arguments->error_column = arguments->values[DRIVER_DEVICE].column;
     return status;
 }
 
@@ -353,14 +414,14 @@ driver_shares(const struct tidei_arguments *arguments, struct tide_driver_option
 {
     int device = options->device;
     enum tide_status status =
-        driver_share(arguments, TIDEI_DRIVER_RELEASE_THRESHOLD, device, &options->release_threshold_bytes);
+        driver_share(arguments, DRIVER_RELEASE_THRESHOLD, device, &options->release_threshold_bytes);
 
     options->release_threshold_bytes =
-        tidei_bytes_or_none(arguments->values[TIDEI_DRIVER_RELEASE_THRESHOLD].given, options->release_threshold_bytes);
+        tidei_bytes_or_none(arguments->values[DRIVER_RELEASE_THRESHOLD].given, options->release_threshold_bytes);
     if (status == TIDE_OK)
-        status = driver_share(arguments, TIDEI_DRIVER_MAXIMUM, device, &options->maximum_bytes);
+        status = driver_share(arguments, DRIVER_MAXIMUM, device, &options->maximum_bytes);
     if (status == TIDE_OK)
-        status = driver_share(arguments, TIDEI_DRIVER_INITIAL, device, &options->initial_bytes);
+        status = driver_share(arguments, DRIVER_INITIAL, device, &options->initial_bytes);
     return status;
 }
 
@@ -371,9 +432,8 @@ driver_fault(const struct tide_driver_options *options)
     int count = 0;
 
     if (options->location != TIDE_DRIVER_ON_HOST_NUMA)
-        return TIDEI_DRIVER_DEVICE;
-    return tide_device_count(&count, NULL) == TIDE_OK && options->device < count ? TIDEI_DRIVER_HOST_NUMA
-                                                                                 : TIDEI_DRIVER_DEVICE;
+        return DRIVER_DEVICE;
+    return tide_device_count(&count, NULL) == TIDE_OK && options->device < count ? DRIVER_HOST_NUMA : DRIVER_DEVICE;
 }
 
 /* Report contradictions among options, and a missing device, at the argument's column. */
@@ -381,7 +441,7 @@ static enum tide_status
 driver_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
 {
     struct tide_driver_options options;
-    size_t fault = TIDEI_DRIVER_DEVICE;
+    size_t fault = DRIVER_DEVICE;
     enum tide_status status;
 
     (void)upstream;
@@ -390,7 +450,7 @@ driver_from_text(const struct tidei_arguments *arguments, struct tide_resource *
     status = driver_shares(arguments, &options);
     if (status != TIDE_OK)
         return status;
-    status = tidei_driver_options_check(&options, &fault);
+    status = driver_check(&options, &fault);
     if (status == TIDE_OK) {
         status = tide_driver_create(&options, out);
         fault = driver_fault(&options);
@@ -422,6 +482,6 @@ const struct tidei_kind tidei_driver_kind = {
     .arguments = driver_arguments,
     .argument_count = TIDEI_COUNT_OF(driver_arguments),
     .options_size = offsetof(struct tide_driver_options, reserved),
-    .check = tidei_driver_options_check,
+    .check = driver_check,
     .create_text = driver_from_text,
 };

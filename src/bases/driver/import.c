@@ -13,20 +13,15 @@
  * An import passes through the stack like an allocation, so that every layer sees it. tide_driver_pointer_import stores
  * the description where the thread's next allocation from this base finds it.
  */
-#include "src/cuda/device.h"
+#include "src/bases/driver/pool.h"
 
 #ifdef HAVE_CUDA_H
 
 #include <stdlib.h>
 #include <string.h>
 
-#include <tidemark/driver.h>
-
-#include "src/bases/driver/share.h"
 #include "src/stack/find.h"
 #include "src/sync/thread.h"
-
-#define IMPORT_ALIGNMENT ((size_t)256)
 
 struct import {
     struct tide_resource base;
@@ -46,16 +41,11 @@ TIDEI_THREAD_PART(import_wanted, import, struct import_wanted);
 static enum tide_status
 import_pointer(struct import *self, const struct tide_driver_pointer *from, CUdeviceptr *out)
 {
-    const struct tidei_driver *cuda = self->device.cuda;
     CUmemPoolPtrExportData data;
     CUresult result;
 
     memcpy(&data, from->data, sizeof(data));
-    result = cuda->mem_pool_import_pointer(out, self->pool, &data);
-    if (tidei_driver_enter(cuda, result, self->device.context)) {
-        result = cuda->mem_pool_import_pointer(out, self->pool, &data);
-        tidei_driver_leave(cuda);
-    }
+    TIDEI_POOL_CALL(&self->device, result, self->device.cuda->mem_pool_import_pointer(out, self->pool, &data));
     return tidei_device_error(&self->device, result, "cuMemPoolImportPointer");
 }
 
@@ -74,7 +64,7 @@ import_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, 
         return tide_error_set(TIDE_EUNSUPPORTED,
                               "driver_import: no %s request: only the process that made a pool allocates from it",
                               tidei_size_text(bytes));
-    if (alignment > IMPORT_ALIGNMENT)
+    if (alignment > TIDEI_POOL_ALIGNMENT)
         return tide_error_set(TIDE_EINVAL, "driver_import: alignment %zu exceeds the 256 bytes of a pool", alignment);
     status = import_pointer(self, from, &address);
     if (status != TIDE_OK)
@@ -142,7 +132,7 @@ import_query(struct tide_resource *resource, enum tide_query what, uint64_t *out
         *out = 1;
         return TIDE_OK;
     case TIDE_QUERY_ALIGNMENT:
-        *out = IMPORT_ALIGNMENT;
+        *out = TIDEI_POOL_ALIGNMENT;
         return TIDE_OK;
     default:
         return tidei_device_query(&self->device, what, out, &status) ? status : tide_base_query(resource, what, out);
@@ -203,7 +193,7 @@ import_open(struct import *self, void *handle, int type)
     if (result == CUDA_SUCCESS)
         return TIDE_OK;
     status = tide_error_set(TIDE_EDRIVER, "driver_import: the %s is none of a pool (%s: %s, %d)",
-                            type == TIDEI_SHARE_FABRIC ? "fabric handle" : "descriptor",
+                            type == TIDEI_POOL_FABRIC ? "fabric handle" : "descriptor",
                             "cuMemPoolImportFromShareableHandle", tidei_driver_error_name(cuda, result), (int)result);
     tidei_error_driver_set((int)result);
     return status;
@@ -247,7 +237,7 @@ import_create(void *handle, int type, const struct tide_driver_import_options *o
 enum tide_status
 tide_driver_import(int fd, const struct tide_driver_import_options *options, struct tide_resource **out)
 {
-    return import_create((void *)(intptr_t)fd, TIDEI_SHARE_POSIX_FD, options, out);
+    return import_create((void *)(intptr_t)fd, TIDEI_POOL_POSIX_FD, options, out);
 }
 
 enum tide_status
@@ -260,7 +250,7 @@ tide_driver_import_fabric(const struct tide_driver_fabric *handle, const struct 
         return tide_error_set(TIDE_EINVAL,
                               "driver_import: NULL in place of the handle or of an address for the resource");
     copy = *handle;
-    return import_create(copy.data, TIDEI_SHARE_FABRIC, options, out);
+    return import_create(copy.data, TIDEI_POOL_FABRIC, options, out);
 }
 
 enum tide_status
@@ -281,9 +271,9 @@ tide_driver_pointer_import(struct tide_resource *stack, const struct tide_driver
     if (thread == NULL)
         return tide_error_set(TIDE_ENOMEM, "driver_import: no host memory");
     *import_wanted(thread) = (struct import_wanted){ base, from };
-    status = tide_allocate(stack, (size_t)from->bytes, IMPORT_ALIGNMENT, stream, out);
+    status = tide_allocate(stack, (size_t)from->bytes, TIDEI_POOL_ALIGNMENT, stream, out);
     if (status == TIDE_OK && import_wanted(thread)->from != NULL) {
-        (void)tide_deallocate(stack, *out, (size_t)from->bytes, IMPORT_ALIGNMENT, stream);
+        (void)tide_deallocate(stack, *out, (size_t)from->bytes, TIDEI_POOL_ALIGNMENT, stream);
         *out = NULL;
         status =
             tide_error_set(TIDE_EUNSUPPORTED, "driver_import: a layer above serves requests from memory of its own");

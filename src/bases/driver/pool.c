@@ -5,10 +5,11 @@
 
 #include <unistd.h>
 
+#include "src/resource/kind.h"
+
 /* The driver's values of constants that headers of older CUDA versions lack. */
 #define POOL_LOCATION_HOST_NUMA ((CUmemLocationType)3)   /* 12.2 */
 #define POOL_TYPE_MANAGED       ((CUmemAllocationType)2) /* 13.0 */
-#define POOL_HANDLE_FABRIC      8                        /* 12.4 */
 #define POOL_HANDLE_TYPES       119
 #define POOL_ON_NUMA            142
 #define POOL_HOST_VERSION       12020
@@ -113,10 +114,10 @@ pool_handles(const struct driver *self, CUmemPoolProps *properties)
     if ((self->options.handles & TIDE_DRIVER_POSIX_FD) != 0)
         wanted |= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     if ((self->options.handles & TIDE_DRIVER_FABRIC) != 0)
-        wanted |= POOL_HANDLE_FABRIC;
+        wanted |= TIDEI_POOL_FABRIC;
     if ((wanted & ~supported) != 0)
         return tide_error_set(TIDE_EUNSUPPORTED, "driver: device %d shares no pools by a %s", self->device.ordinal,
-                              (wanted & ~supported & POOL_HANDLE_FABRIC) != 0 ? "fabric handle" : "file descriptor");
+                              (wanted & ~supported & TIDEI_POOL_FABRIC) != 0 ? "fabric handle" : "file descriptor");
     properties->handleTypes = (CUmemAllocationHandleType)wanted;
     return TIDE_OK;
 }
@@ -136,7 +137,7 @@ pool_permitted(struct driver *self)
 
     if ((self->options.handles & TIDE_DRIVER_FABRIC) == 0 || cuda->mem_pool_export == NULL)
         return TIDE_OK;
-    result = cuda->mem_pool_export(handle, self->pool, (CUmemAllocationHandleType)POOL_HANDLE_FABRIC, 0);
+    result = cuda->mem_pool_export(handle, self->pool, (CUmemAllocationHandleType)TIDEI_POOL_FABRIC, 0);
     if (result == CUDA_SUCCESS)
         return TIDE_OK;
     self->pool = NULL;
@@ -207,28 +208,26 @@ pool_set(struct driver *self, CUmemPool_attribute attribute, uint64_t value)
 }
 
 static enum tide_status
-pool_set_reuse(struct driver *self, CUmemPool_attribute attribute, uint32_t reuse)
-{
-    return reuse == TIDE_DRIVER_REUSE_UNSET ? TIDE_OK : pool_set(self, attribute, reuse == TIDE_DRIVER_REUSE_ON);
-}
-
-static enum tide_status
 pool_set_all(struct driver *self)
 {
     const struct tide_driver_options *options = &self->options;
+    const struct {
+        CUmemPool_attribute attribute;
+        uint32_t reuse;
+    } policies[] = {
+        { CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, options->reuse_event_dependencies },
+        { CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, options->reuse_opportunistic },
+        { CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, options->reuse_internal_dependencies },
+    };
     enum tide_status status = TIDE_OK;
 
     if (options->release_threshold_bytes != 0)
         status =
             pool_set(self, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, tidei_none_to_zero(options->release_threshold_bytes));
-    if (status == TIDE_OK)
-        status =
-            pool_set_reuse(self, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, options->reuse_event_dependencies);
-    if (status == TIDE_OK)
-        status = pool_set_reuse(self, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, options->reuse_opportunistic);
-    if (status == TIDE_OK)
-        status = pool_set_reuse(self, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES,
-                                options->reuse_internal_dependencies);
+    for (size_t i = 0; i < TIDEI_COUNT_OF(policies) && status == TIDE_OK; i++) {
+        if (policies[i].reuse != TIDE_DRIVER_REUSE_UNSET)
+            status = pool_set(self, policies[i].attribute, policies[i].reuse == TIDE_DRIVER_REUSE_ON);
+    }
     return status;
 }
 
@@ -354,14 +353,10 @@ union pool_value {
 enum tide_status
 tidei_mempool_figure(struct driver *self, CUmemPool_attribute attribute, uint64_t *out)
 {
-    const struct tidei_driver *cuda = self->device.cuda;
     union pool_value value = { .bytes = 0 };
-    CUresult result = cuda->mem_pool_get_attribute(self->pool, attribute, &value);
+    CUresult result;
 
-    if (tidei_driver_enter(cuda, result, self->device.context)) {
-        result = cuda->mem_pool_get_attribute(self->pool, attribute, &value);
-        tidei_driver_leave(cuda);
-    }
+    TIDEI_POOL_CALL(&self->device, result, self->device.cuda->mem_pool_get_attribute(self->pool, attribute, &value));
     if (result != CUDA_SUCCESS)
         *out = 0;
     else
@@ -372,17 +367,12 @@ tidei_mempool_figure(struct driver *self, CUmemPool_attribute attribute, uint64_
 enum tide_status
 tidei_mempool_figure_set(struct driver *self, CUmemPool_attribute attribute, uint64_t figure)
 {
-    const struct tidei_driver *cuda = self->device.cuda;
     union pool_value value = { .bytes = figure };
     CUresult result;
 
     if (pool_is_policy(attribute))
         value.policy = figure != 0;
-    result = cuda->mem_pool_set_attribute(self->pool, attribute, &value);
-    if (tidei_driver_enter(cuda, result, self->device.context)) {
-        result = cuda->mem_pool_set_attribute(self->pool, attribute, &value);
-        tidei_driver_leave(cuda);
-    }
+    TIDEI_POOL_CALL(&self->device, result, self->device.cuda->mem_pool_set_attribute(self->pool, attribute, &value));
     return tidei_device_error(&self->device, result, "cuMemPoolSetAttribute");
 }
 
