@@ -256,9 +256,9 @@ tidei_chunk_heap_begin(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 
 /* The stream of the latest freed run: ordering all others before it needs the fewest waits. */
 static uint32_t
-chunk_stream(const struct tidei_heap_chunk *chunk)
+chunk_stream(const struct tidei_span *chunk)
 {
-    const struct tidei_freed_run *latest = chunk->piece->freed_runs.first;
+    const struct tidei_freed_run *latest = chunk->first->freed_runs.first;
 
     for (const struct tidei_freed_run *freed_run = latest; freed_run != NULL; freed_run = freed_run->next) {
         if (freed_run->epoch > latest->epoch)
@@ -269,10 +269,10 @@ chunk_stream(const struct tidei_heap_chunk *chunk)
 
 /* Return a chunk that is out of the heap, ordered behind all streams on which it was freed. */
 static enum tide_status
-chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_chunk *chunk)
+chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, struct tidei_span *chunk)
 {
     uint32_t stream = chunk_stream(chunk);
-    enum tide_status status = chunk_heap_wait(chunk_heap, chunk->piece, stream);
+    enum tide_status status = chunk_heap_wait(chunk_heap, chunk->first, stream);
     tide_stream handle;
 
     if (status != TIDE_OK)
@@ -281,8 +281,8 @@ chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, const struct tidei_
     tidei_heap_chunk_own(&chunk_heap->heap, chunk, stream);
     tidei_lock_release(&chunk_heap->lock);
     TIDEI_TEST_POINT("chunk-heap.returning");
-    status = tidei_deallocate(chunk_heap->upstream, (void *)chunk->span->base, chunk->span->bytes,
-                              chunk_heap->options.granule, handle);
+    status =
+        tidei_deallocate(chunk_heap->upstream, (void *)chunk->base, chunk->bytes, chunk_heap->options.granule, handle);
     tidei_lock_acquire(&chunk_heap->lock);
     return status;
 }
@@ -294,26 +294,27 @@ chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, const struct tidei_
 static bool
 chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes)
 {
-    struct tidei_heap_chunk chunk;
     enum tide_status status;
+    struct tidei_span *chunk;
 
     chunk_heap_note_fork(chunk_heap);
-    if (!tidei_heap_chunk_take(&chunk_heap->heap, all, most_bytes, &chunk))
+    chunk = tidei_heap_chunk_take(&chunk_heap->heap, all, most_bytes);
+    if (chunk == NULL)
         return false;
     chunk_heap->leaving++;
-    chunk_heap->leaving_bytes += chunk.span->bytes;
-    status = chunk_heap_return_chunk(chunk_heap, &chunk);
+    chunk_heap->leaving_bytes += chunk->bytes;
+    status = chunk_heap_return_chunk(chunk_heap, chunk);
     chunk_heap->leaving--;
     chunk_heap->left++;
-    chunk_heap->leaving_bytes -= chunk.span->bytes;
+    chunk_heap->leaving_bytes -= chunk->bytes;
     if (status != TIDE_OK) {
-        tidei_heap_chunk_put_back(&chunk_heap->heap, &chunk);
+        tidei_heap_chunk_put_back(&chunk_heap->heap, chunk);
         return false;
     }
-    chunk_heap_hold(chunk_heap, 0 - chunk.span->bytes);
-    chunk_heap_unreserve(chunk_heap, chunk.span->bytes);
+    chunk_heap_hold(chunk_heap, 0 - chunk->bytes);
+    chunk_heap_unreserve(chunk_heap, chunk->bytes);
     chunk_heap->returned++;
-    tidei_heap_chunk_forget(&chunk_heap->heap, &chunk);
+    tidei_heap_chunk_forget(&chunk_heap->heap, chunk);
     return true;
 }
 
@@ -720,7 +721,7 @@ tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch)
     tidei_lock_acquire(&chunk_heap->lock);
     number = tidei_streams_number(&chunk_heap->heap.streams, 0);
     if (number != TIDEI_STREAM_NONE)
-        tidei_heap_settle(&chunk_heap->heap, epoch, number);
+        tidei_heap_reassign(&chunk_heap->heap, epoch, number);
     else
         status = chunk_heap_no_memory(chunk_heap);
     tidei_lock_release(&chunk_heap->lock);
