@@ -47,16 +47,12 @@ struct pool {
     _Alignas(128) struct tidei_chunk_heap chunk_heap;
 };
 
-static struct pool *
-pool_of_supply(struct tidei_chunk_heap *chunk_heap)
-{
-    return (struct pool *)(void *)((char *)chunk_heap - offsetof(struct pool, chunk_heap));
-}
-
 static void
 pool_gather(struct tidei_chunk_heap *chunk_heap)
 {
-    tidei_cache_gather(&pool_of_supply(chunk_heap)->cache);
+    struct pool *pool = (struct pool *)(void *)((char *)chunk_heap - offsetof(struct pool, chunk_heap));
+
+    tidei_cache_gather(&pool->cache);
 }
 
 static __attribute__((noinline)) enum tide_status
@@ -130,9 +126,10 @@ pool_trim(struct tide_resource *self, uint64_t keep_bytes)
 }
 
 static void
-pool_read(struct pool *pool, struct tide_pool_figures *out)
+pool_read(struct tide_resource *self, struct tide_pool_figures *out)
 {
-    struct tidei_chunk_heap *chunk_heap = &pool->chunk_heap;
+    struct pool *pool = (struct pool *)self;
+    const struct tidei_chunk_heap *chunk_heap = &pool->chunk_heap;
     struct tidei_cache_sums sums;
 
     *out = (struct tide_pool_figures){ TIDE_FIGURES(*out) };
@@ -142,11 +139,9 @@ pool_read(struct pool *pool, struct tide_pool_figures *out)
     /* Relaxed: a number, no data behind it. */
     out->reserved_bytes = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed);
     out->reserved_peak_bytes = chunk_heap->peak_bytes;
-    out->free_bytes = tidei_heap_free_bytes(&chunk_heap->heap);
-    out->largest_free_bytes = tidei_heap_largest(&chunk_heap->heap);
-    if (out->largest_free_bytes < sums.largest)
-        out->largest_free_bytes = sums.largest;
-    out->free_blocks = chunk_heap->heap.free_count + sums.count;
+    out->largest_free_bytes = sums.largest;
+    out->free_blocks = sums.count;
+    tidei_chunk_heap_add_free(chunk_heap, out);
     out->chunks = chunk_heap->heap.chunk_count;
     out->grown = chunk_heap->grown;
     out->returned = chunk_heap->returned;
@@ -158,46 +153,11 @@ pool_read(struct pool *pool, struct tide_pool_figures *out)
 static enum tide_status
 pool_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
-    struct pool *pool = (struct pool *)self;
-    struct tide_pool_figures figures;
-    enum tide_status status;
-
-    switch (what) {
-    case TIDE_QUERY_BYTES_RESERVED:
-        *out = atomic_load_explicit(&pool->chunk_heap.held, memory_order_relaxed); /* relaxed: as in pool_read */
-        return TIDE_OK;
-    case TIDE_QUERY_CAPACITY:
-        status = tide_pass_query(self, what, out);
-        if (pool->options.maximum_bytes == UINT64_MAX)
-            return status;
-        if (status != TIDE_OK || *out > pool->options.maximum_bytes)
-            *out = pool->options.maximum_bytes;
-        return TIDE_OK;
-    case TIDE_QUERY_BYTES_USED:
-    case TIDE_QUERY_BYTES_RESERVED_HIGH:
-    case TIDE_QUERY_BYTES_CACHED:
-    case TIDE_QUERY_LARGEST_FREE:
-    case TIDE_QUERY_FREE_BLOCKS:
-        break;
-    case TIDE_QUERY_BYTES_USED_HIGH:
-        return tide_base_query(self, what, out); /* upstream's figure is about chunks */
-    case TIDE_QUERY_ALIGNMENT:
-        *out = pool->options.alignment;
-        return TIDE_OK;
-    default:
-        return tide_pass_query(self, what, out);
-    }
-    pool_read(pool, &figures);
-    *out = what == TIDE_QUERY_BYTES_USED            ? figures.used_bytes
-           : what == TIDE_QUERY_BYTES_RESERVED_HIGH ? figures.reserved_peak_bytes
-           : what == TIDE_QUERY_BYTES_CACHED        ? figures.cached_bytes
-           : what == TIDE_QUERY_LARGEST_FREE        ? figures.largest_free_bytes
-                                                    : figures.free_blocks;
-    return TIDE_OK;
+    return tidei_chunk_heap_query(&((struct pool *)self)->chunk_heap, self, pool_read, what, out);
 }
 
 static enum tide_status
-pool_supply_init(struct pool *pool, struct tide_resource *upstream)
+pool_chunk_heap_init(struct pool *pool, struct tide_resource *upstream)
 {
     const struct tidei_chunk_heap_options options = {
         .name = "pool",
@@ -249,7 +209,7 @@ static enum tide_status
 pool_init(struct tide_resource *self, size_t *fault)
 {
     struct pool *pool = (struct pool *)self;
-    enum tide_status status = pool_supply_init(pool, self->upstream);
+    enum tide_status status = pool_chunk_heap_init(pool, self->upstream);
 
     (void)fault;
     if (status != TIDE_OK)
@@ -375,15 +335,14 @@ tide_pool_trim(struct tide_resource *resource, uint64_t keep_bytes)
 enum tide_status
 tide_pool_read(struct tide_resource *resource, struct tide_pool_figures *out)
 {
-    struct pool *pool = pool_of(resource);
     enum tide_status status = tidei_figures_clear("pool", out);
     struct tide_pool_figures figures;
 
     if (status != TIDE_OK)
         return status;
-    if (pool == NULL)
+    if (pool_of(resource) == NULL)
         return tide_error_set(TIDE_EINVAL, "pool: not a pool resource");
-    pool_read(pool, &figures);
+    pool_read(resource, &figures);
     tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
 }

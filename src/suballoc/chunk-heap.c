@@ -456,13 +456,12 @@ chunk_heap_take_added(struct tidei_chunk_heap *chunk_heap, const struct tidei_he
     return TIDE_OK;
 }
 
-/* Have the caches free their pieces into this heap. Releases the lock meanwhile. */
+/* Have the caches, if there are any, free their pieces into this heap. The caller does not hold the lock. */
 static void
 chunk_heap_gather(struct tidei_chunk_heap *chunk_heap)
 {
-    tidei_lock_release(&chunk_heap->lock);
-    chunk_heap->options.gather(chunk_heap);
-    tidei_lock_acquire(&chunk_heap->lock);
+    if (chunk_heap->options.gather != NULL)
+        chunk_heap->options.gather(chunk_heap);
 }
 
 /*
@@ -484,7 +483,9 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
 
     do {
         changes = chunk_heap->grown + chunk_heap->returned;
+        tidei_lock_release(&chunk_heap->lock);
         chunk_heap_gather(chunk_heap);
+        tidei_lock_acquire(&chunk_heap->lock);
         status = chunk_heap_take_hard(chunk_heap, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
@@ -652,41 +653,17 @@ tidei_chunk_heap_owns(struct tidei_chunk_heap *chunk_heap, const void *pointer)
     return owns;
 }
 
-enum tide_status
-tidei_chunk_heap_deallocate(struct tidei_chunk_heap *chunk_heap, void *pointer, size_t bytes, size_t alignment,
-                            tide_stream stream)
+/*
+ * Free a piece that is counted as taken back. Where the host has no memory to note the stream, the piece is LIVE again,
+ * and counted as out. Releases the lock.
+ */
+static enum tide_status
+chunk_heap_free(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, size_t bytes, size_t alignment,
+                tide_stream stream)
 {
+    uint32_t number = tidei_streams_number(&chunk_heap->heap.streams, stream);
     enum tide_status status = TIDE_OK;
-    struct tidei_piece *piece;
-    uint32_t number;
 
-    tidei_chunk_heap_enter(chunk_heap);
-    piece = tidei_piece_map_find(&chunk_heap->heap.out, pointer);
-    number = tidei_streams_number(&chunk_heap->heap.streams, stream);
-    if (number == TIDEI_STREAM_NONE)
-        status = chunk_heap_no_memory(chunk_heap);
-    else if (piece == NULL || bytes > TIDEI_CHUNK_HEAP_BYTES_MAX ||
-             !tidei_piece_claim(piece, pointer, tidei_piece_live(bytes, alignment), TIDEI_PIECE_MOVING))
-        status = chunk_heap_refuse(chunk_heap, piece, pointer, bytes, alignment);
-    if (status == TIDE_OK) {
-        chunk_heap->used_bytes -= bytes;
-        tidei_heap_put(&chunk_heap->heap, piece, number);
-    }
-    tidei_lock_release(&chunk_heap->lock);
-    if (status == TIDE_OK)
-        tidei_chunk_heap_keep_threshold(chunk_heap);
-    return status;
-}
-
-enum tide_status
-tidei_chunk_heap_put(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, size_t bytes, size_t alignment,
-                     tide_stream stream)
-{
-    enum tide_status status = TIDE_OK;
-    uint32_t number;
-
-    tidei_chunk_heap_enter(chunk_heap);
-    number = tidei_streams_number(&chunk_heap->heap.streams, stream);
     if (number != TIDEI_STREAM_NONE) {
         tidei_heap_put(&chunk_heap->heap, piece, number);
     } else {
@@ -698,6 +675,33 @@ tidei_chunk_heap_put(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *pi
     if (status == TIDE_OK)
         tidei_chunk_heap_keep_threshold(chunk_heap);
     return status;
+}
+
+enum tide_status
+tidei_chunk_heap_deallocate(struct tidei_chunk_heap *chunk_heap, void *pointer, size_t bytes, size_t alignment,
+                            tide_stream stream)
+{
+    enum tide_status status;
+    struct tidei_piece *piece;
+
+    tidei_chunk_heap_enter(chunk_heap);
+    piece = tidei_piece_map_find(&chunk_heap->heap.out, pointer);
+    if (piece == NULL || bytes > TIDEI_CHUNK_HEAP_BYTES_MAX ||
+        !tidei_piece_claim(piece, pointer, tidei_piece_live(bytes, alignment), TIDEI_PIECE_MOVING)) {
+        status = chunk_heap_refuse(chunk_heap, piece, pointer, bytes, alignment);
+        tidei_lock_release(&chunk_heap->lock);
+        return status;
+    }
+    chunk_heap->used_bytes -= bytes;
+    return chunk_heap_free(chunk_heap, piece, bytes, alignment, stream);
+}
+
+enum tide_status
+tidei_chunk_heap_put(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, size_t bytes, size_t alignment,
+                     tide_stream stream)
+{
+    tidei_chunk_heap_enter(chunk_heap);
+    return chunk_heap_free(chunk_heap, piece, bytes, alignment, stream);
 }
 
 /* Take the epoch before the order, which does not cover work submitted, and memory freed behind it, meanwhile. */
@@ -734,7 +738,7 @@ tidei_chunk_heap_order_all(struct tidei_chunk_heap *chunk_heap)
     enum tide_status status;
     uint64_t epoch;
 
-    chunk_heap->options.gather(chunk_heap);
+    chunk_heap_gather(chunk_heap);
     epoch = tidei_chunk_heap_order_begin(chunk_heap);
     status = chunk_heap->upstream->ops->order(chunk_heap->upstream, TIDE_STREAM_ALL, 0);
     return status == TIDE_OK ? tidei_chunk_heap_order_end(chunk_heap, epoch) : status;
@@ -837,4 +841,64 @@ tidei_chunk_heap_fini(struct tidei_chunk_heap *chunk_heap)
                          0);
     tidei_heap_fini(heap);
     tidei_lock_fini(&chunk_heap->lock);
+}
+
+void
+tidei_chunk_heap_add_free(const struct tidei_chunk_heap *chunk_heap, struct tide_pool_figures *figures)
+{
+    uint64_t largest = tidei_heap_largest(&chunk_heap->heap);
+
+    figures->free_bytes += tidei_heap_free_bytes(&chunk_heap->heap);
+    figures->free_blocks += chunk_heap->heap.free_count;
+    if (figures->largest_free_bytes < largest)
+        figures->largest_free_bytes = largest;
+}
+
+/* The capacity of a layer over this chunk heap: its maximum, or what upstream has where that is less. */
+static enum tide_status
+chunk_heap_capacity(const struct tidei_chunk_heap *chunk_heap, struct tide_resource *layer, uint64_t *out)
+{
+    enum tide_status status = tide_pass_query(layer, TIDE_QUERY_CAPACITY, out);
+
+    if (chunk_heap->options.maximum_bytes == UINT64_MAX)
+        return status;
+    if (status != TIDE_OK || *out > chunk_heap->options.maximum_bytes)
+        *out = chunk_heap->options.maximum_bytes;
+    return TIDE_OK;
+}
+
+enum tide_status
+tidei_chunk_heap_query(struct tidei_chunk_heap *chunk_heap, struct tide_resource *layer,
+                       void (*read)(struct tide_resource *layer, struct tide_pool_figures *out), enum tide_query what,
+                       uint64_t *out)
+{
+    struct tide_pool_figures figures;
+
+    switch (what) {
+    case TIDE_QUERY_CAPACITY:
+        return chunk_heap_capacity(chunk_heap, layer, out);
+    case TIDE_QUERY_ALIGNMENT:
+        *out = chunk_heap->options.granule;
+        return TIDE_OK;
+    case TIDE_QUERY_BYTES_RESERVED:
+        *out = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed); /* relaxed: as above */
+        return TIDE_OK;
+    case TIDE_QUERY_BYTES_USED_HIGH:
+        return tide_base_query(layer, what, out); /* upstream's figure is about chunks */
+    case TIDE_QUERY_BYTES_USED:
+    case TIDE_QUERY_BYTES_RESERVED_HIGH:
+    case TIDE_QUERY_BYTES_CACHED:
+    case TIDE_QUERY_LARGEST_FREE:
+    case TIDE_QUERY_FREE_BLOCKS:
+        break;
+    default:
+        return tide_pass_query(layer, what, out);
+    }
+    read(layer, &figures);
+    *out = what == TIDE_QUERY_BYTES_USED            ? figures.used_bytes
+           : what == TIDE_QUERY_BYTES_RESERVED_HIGH ? figures.reserved_peak_bytes
+           : what == TIDE_QUERY_BYTES_CACHED        ? figures.cached_bytes
+           : what == TIDE_QUERY_LARGEST_FREE        ? figures.largest_free_bytes
+                                                    : figures.free_blocks;
+    return TIDE_OK;
 }

@@ -8,6 +8,8 @@
 #ifndef TIDEI_SUBALLOC_CHUNK_HEAP_H
 #define TIDEI_SUBALLOC_CHUNK_HEAP_H
 
+#include <tidemark/pool.h>
+
 #include "src/sync/lock.h"
 #include "src/resource/resource.h"
 #include "src/suballoc/heap.h"
@@ -27,7 +29,7 @@ struct tidei_chunk_heap_options {
     uint64_t maximum_bytes;           /* UINT64_MAX: no bound */
     uint64_t release_threshold_bytes; /* UINT64_MAX: the peak of the reserved bytes */
     uint64_t class_bytes;             /* pieces up to this size get a size class, for caches */
-    /* Free the pieces of caches above the chunk heap into it. Called without the lock. */
+    /* Free the pieces of caches above the chunk heap into it; NULL: there are none. Called without the lock. */
     void (*gather)(struct tidei_chunk_heap *chunk_heap);
 };
 
@@ -118,5 +120,16 @@ void tidei_chunk_heap_shrink(struct tidei_chunk_heap *chunk_heap, uint64_t keep_
 
 /* tidei_chunk_heap_order_all, then tidei_chunk_heap_shrink; nothing where no more than `keep_bytes` are reserved. */
 enum tide_status tidei_chunk_heap_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
+
+/* Add the figures of the heap's free memory to *figures. The caller holds the lock. */
+void tidei_chunk_heap_add_free(const struct tidei_chunk_heap *chunk_heap, struct tide_pool_figures *figures);
+
+/*
+ * The query operation of a layer whose memory comes through this chunk heap. `read` is called without the lock, and
+ * sets the figures that the chunk heap alone does not know.
+ */
+enum tide_status tidei_chunk_heap_query(struct tidei_chunk_heap *chunk_heap, struct tide_resource *layer,
+                                        void (*read)(struct tide_resource *layer, struct tide_pool_figures *out),
+                                        enum tide_query what, uint64_t *out);
 
 #endif
