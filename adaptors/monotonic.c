@@ -46,7 +46,7 @@ struct monotonic {
     struct tidei_lock lock;         /* guards the fields below; never held over a call of upstream */
     struct monotonic_chunk *chunks; /* owns; in the order in which they are filled */
     size_t count;
-    size_t travelling; /* chunks being taken or returned; `chunks` has room for them */
+    size_t in_flight; /* chunks being taken or returned; `chunks` has room for them */
     size_t capacity;
     size_t current; /* the first chunk that may have room; later ones are empty, except for single large blocks */
     uint64_t used_bytes;
@@ -154,8 +154,8 @@ monotonic_reserve(struct monotonic *self)
     bool room;
 
     tidei_lock_acquire(&self->lock);
-    room = tidei_grow(&self->chunks, &self->capacity, self->count + self->travelling, 1);
-    self->travelling += room;
+    room = tidei_grow(&self->chunks, &self->capacity, self->count + self->in_flight, 1);
+    self->in_flight += room;
     tidei_lock_release(&self->lock);
     return room;
 }
@@ -221,7 +221,7 @@ monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
                               tidei_size_text(chunk.bytes));
     status = monotonic_take_from_upstream(self, &chunk);
     tidei_lock_acquire(&self->lock);
-    self->travelling--;
+    self->in_flight--;
     if (status == TIDE_OK) {
         overlaps = monotonic_overlaps(self, &chunk);
         if (!overlaps)
@@ -306,7 +306,7 @@ monotonic_take_empty(struct monotonic *self, uint64_t keep_bytes, struct monoton
     }
     if (taken) {
         self->count--;
-        self->travelling++;
+        self->in_flight++;
         self->reserved_bytes -= out->bytes;
         if (self->current > self->count)
             self->current = self->count;
@@ -329,7 +329,7 @@ monotonic_trim(struct tide_resource *resource, uint64_t keep_bytes)
         if (status == TIDE_OK)
             status = tidei_deallocate(upstream, (void *)chunk.address, chunk.bytes, chunk.alignment, 0);
         tidei_lock_acquire(&self->lock);
-        self->travelling--;
+        self->in_flight--;
         if (status != TIDE_OK)
             monotonic_add(self, &chunk);
         tidei_lock_release(&self->lock);
