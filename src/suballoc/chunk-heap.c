@@ -382,18 +382,11 @@ chunk_heap_await(struct tidei_chunk_heap *chunk_heap)
     } while (chunk_heap->asking > 0 && chunk_heap->answered + chunk_heap->returned == before);
 }
 
-/* The bytes that a request needs in a chunk, whatever the chunk's address. */
-static uint64_t
-chunk_heap_least(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
-{
-    return request->bytes + request->alignment - chunk_heap->options.granule;
-}
-
 /* The size that the policy chooses for a new chunk for the request. */
 static uint64_t
 chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
 {
-    uint64_t bytes = chunk_heap_least(chunk_heap, request);
+    uint64_t bytes = tidei_heap_need(&chunk_heap->heap, request);
 
     if (request->zone == TIDEI_ZONE_SMALL && bytes < tidei_heap_region_bytes(&chunk_heap->heap))
         bytes = tidei_heap_region_bytes(&chunk_heap->heap);
@@ -411,7 +404,7 @@ static enum tide_status
 chunk_heap_chunk_for(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request, uint64_t bytes,
                      bool *crowded)
 {
-    uint64_t least = chunk_heap_least(chunk_heap, request);
+    uint64_t least = tidei_heap_need(&chunk_heap->heap, request);
     enum tide_status status;
 
     chunk_heap_make_room(chunk_heap, bytes);
@@ -489,7 +482,7 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
         status = chunk_heap_take_hard(chunk_heap, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
-        bytes = chunk_heap_least(chunk_heap, request); /* more was refused, and nothing has changed */
+        bytes = tidei_heap_need(&chunk_heap->heap, request); /* more was refused, and nothing has changed */
         for (; chunk_heap_return_one(chunk_heap, true, UINT64_MAX); changes++)
             bytes = chunk_heap_wanted(chunk_heap, request);
         refused = chunk_heap_chunk_for(chunk_heap, request, bytes, &crowded);

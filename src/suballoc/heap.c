@@ -448,9 +448,8 @@ piece_cut(struct tidei_heap *heap, struct tidei_piece **cut, uint64_t offset, ui
         index_add(heap, (*cut)->after);
 }
 
-/* The size of a free piece that fits the request whatever the piece's address. */
-static uint64_t
-request_need(const struct tidei_heap *heap, const struct tidei_heap_request *request)
+uint64_t
+tidei_heap_need(const struct tidei_heap *heap, const struct tidei_heap_request *request)
 {
     return request->bytes + request->alignment - (UINT64_C(1) << heap->granule_log2);
 }
@@ -465,7 +464,7 @@ heap_prefer_own(struct tidei_heap *heap, const struct tidei_heap_request *reques
 
     if (best->own_stream == request->stream)
         return best;
-    own = tidei_classes_find(classes, request_need(heap, request), heap->granule_log2, TIDEI_LINKS_OWN);
+    own = tidei_classes_find(classes, tidei_heap_need(heap, request), heap->granule_log2, TIDEI_LINKS_OWN);
     return own != NULL && own->bytes <= HEAP_OWN_MOST(best->bytes) ? own : best;
 }
 
@@ -473,7 +472,7 @@ heap_prefer_own(struct tidei_heap *heap, const struct tidei_heap_request *reques
 static struct tidei_piece *
 heap_find_chunk(struct tidei_heap *heap, const struct tidei_heap_request *request)
 {
-    struct tidei_piece *best = tidei_tree_find(&heap->free, request_need(heap, request), heap->granule_log2);
+    struct tidei_piece *best = tidei_tree_find(&heap->free, tidei_heap_need(heap, request), heap->granule_log2);
     struct tidei_piece *piece = best;
 
     if (best == NULL)
@@ -491,7 +490,7 @@ heap_find_chunk(struct tidei_heap *heap, const struct tidei_heap_request *reques
 static struct tidei_piece *
 heap_find_large(struct tidei_heap *heap, const struct tidei_heap_request *request)
 {
-    struct tidei_piece *best = tidei_tree_find(&heap->large, request_need(heap, request), heap->granule_log2);
+    struct tidei_piece *best = tidei_tree_find(&heap->large, tidei_heap_need(heap, request), heap->granule_log2);
 
     return best != NULL ? heap_prefer_own(heap, request, TIDEI_ZONE_LARGE, best) : heap_find_chunk(heap, request);
 }
@@ -500,7 +499,7 @@ static struct tidei_piece *
 heap_find_small(struct tidei_heap *heap, const struct tidei_heap_request *request)
 {
     struct tidei_piece *best =
-        tidei_classes_find(&heap->small, request_need(heap, request), heap->granule_log2, TIDEI_LINKS_FIT);
+        tidei_classes_find(&heap->small, tidei_heap_need(heap, request), heap->granule_log2, TIDEI_LINKS_FIT);
 
     return best != NULL ? heap_prefer_own(heap, request, TIDEI_ZONE_SMALL, best) : NULL;
 }
@@ -574,7 +573,7 @@ heap_find(struct tidei_heap *heap, const struct tidei_heap_request *request)
     struct tidei_piece *piece = NULL;
 
     common.last_resort = false;
-    if (request->zone == TIDEI_ZONE_SMALL && request_need(heap, request) <= heap->first_region_bytes) {
+    if (request->zone == TIDEI_ZONE_SMALL && tidei_heap_need(heap, request) <= heap->first_region_bytes) {
         piece = heap_find_small(heap, request);
         if (piece == NULL)
             piece = heap_region_new(heap, &common);
@@ -611,7 +610,7 @@ tidei_heap_take_newest(struct tidei_heap *heap, const struct tidei_heap_request 
 {
     const struct tidei_span *newest = heap->newest;
 
-    if (newest == NULL || newest->bytes < request_need(heap, request))
+    if (newest == NULL || newest->bytes < tidei_heap_need(heap, request))
         return NULL;
     return heap_take_out_of(heap, newest->first, request);
 }

@@ -84,6 +84,9 @@ uint64_t tidei_heap_region_bytes(const struct tidei_heap *heap);
 /* The size of a piece for `bytes` (not 0, at most TIDEI_PIECE_BYTES_MAX / 2), and the zone from which it is taken. */
 uint64_t tidei_heap_round(const struct tidei_heap *heap, uint64_t bytes, enum tidei_zone *zone);
 
+/* The size of a free piece, or of a chunk, that fits the request whatever its address. */
+uint64_t tidei_heap_need(const struct tidei_heap *heap, const struct tidei_heap_request *request);
+
 /*
  * A piece for the request, MOVING, or NULL where nothing fits. Until tidei_heap_wait returns false it still has its
  * freed runs, and may be given back as it was.

@@ -28,7 +28,6 @@
 #include "src/bases/driver/pool.h"
 
 #include <limits.h>
-#include <stdlib.h>
 
 #include <tidemark/base.h>
 #include <tidemark/driver.h>
@@ -127,10 +126,21 @@ driver_query(struct tide_resource *resource, enum tide_query what, uint64_t *out
     }
 }
 
-/* Undo driver_open, even where it failed half-way. */
-static void
-driver_close(struct driver *self)
+struct driver *
+tidei_driver_of(struct tide_resource *resource)
 {
+    if (resource != NULL && resource->ops == &tidei_driver_kind.ops)
+        return (struct driver *)resource;
+    tide_error_set(TIDE_EINVAL, "driver: '%s' is none; tide_stack_find finds the one that a stack ends in",
+                   resource != NULL ? tide_resource_name(resource) : "NULL");
+    return NULL;
+}
+
+/* Undo driver_init, even where it failed half-way. */
+static void
+driver_fini(struct tide_resource *resource)
+{
+    struct driver *self = (struct driver *)resource;
     const struct tidei_driver *cuda = self->device.cuda;
 
     if (tidei_driver_usable()) {
@@ -144,75 +154,48 @@ driver_close(struct driver *self)
     tidei_lock_fini(&self->access_lock);
 }
 
-static void
-driver_destroy(struct tide_resource *resource)
-{
-    driver_close((struct driver *)resource);
-    tide_resource_fini(resource);
-    free(resource);
-}
-
-struct driver *
-tidei_driver_of(struct tide_resource *resource)
-{
-    if (resource != NULL && resource->ops == &tidei_driver_kind.ops)
-        return (struct driver *)resource;
-    tide_error_set(TIDE_EINVAL, "driver: '%s' is none; tide_stack_find finds the one that a stack ends in",
-                   resource != NULL ? tide_resource_name(resource) : "NULL");
-    return NULL;
-}
-
 /* Any thread may create a base: the pool is created with the primary context current, then the thread's is restored. */
 static enum tide_status
-driver_open(struct driver *self)
+driver_init(struct tide_resource *resource, size_t *fault)
 {
-    const struct tidei_driver *cuda = self->device.cuda;
-    enum tide_status status =
-        tidei_device_error(&self->device, cuda->context_push(self->device.context), "cuCtxPushCurrent");
+    struct driver *self = (struct driver *)resource;
+    enum tide_status status = tidei_device_open(&self->device, "driver", self->options.device);
+    struct tidei_error error;
 
+    (void)fault;
+    if (status != TIDE_OK)
+        return status;
+    tidei_lock_init(&self->access_lock);
+    status = tidei_mempool_possible(self);
+    if (status == TIDE_OK)
+        status = tidei_device_error(&self->device, self->device.cuda->context_push(self->device.context),
+                                    "cuCtxPushCurrent");
     if (status == TIDE_OK) {
         status = tidei_mempool_open(self);
-        tidei_driver_leave(cuda);
+        tidei_driver_leave(self->device.cuda);
     }
+    if (status == TIDE_OK) {
+        tidei_resource_set_quick(resource);
+        return TIDE_OK;
+    }
+    tidei_error_save(&error); /* restoring a setting may fail, too */
+    driver_fini(resource);
+    tidei_error_restore(&error);
     return status;
 }
 
-/* *no_pools is set if the failure is that the machine lacks pools. */
-static enum tide_status
-driver_make(const struct tide_driver_options *known, struct tide_resource **out, bool *no_pools)
+/* Whether the device exists and has no memory pools. */
+static bool
+driver_has_no_pools(int device)
 {
-    struct driver *self = calloc(1, sizeof(*self));
-    enum tide_status status;
+    struct driver probe = { .options.device = device };
+    bool possible;
 
-    *no_pools = false;
-    if (self == NULL)
-        return tide_error_set(TIDE_ENOMEM, "driver: no memory for a resource");
-    self->options = *known;
-    tidei_lock_init(&self->access_lock);
-    status = tidei_device_open(&self->device, "driver", known->device);
-    if (status != TIDE_OK) {
-        tidei_lock_fini(&self->access_lock);
-        free(self);
-        return status;
-    }
-    status = tidei_mempool_possible(self);
-    *no_pools = status != TIDE_OK;
-    if (status == TIDE_OK)
-        status = driver_open(self);
-    if (status == TIDE_OK)
-        status = tide_resource_init(&self->base, &tidei_driver_kind.ops, NULL);
-    if (status != TIDE_OK) {
-        struct tidei_error error;
-
-        tidei_error_save(&error); /* restoring a setting may fail, too */
-        driver_close(self);
-        tidei_error_restore(&error);
-        free(self);
-        return status;
-    }
-    tidei_resource_set_quick(&self->base);
-    *out = &self->base;
-    return TIDE_OK;
+    if (tidei_device_open(&probe.device, "driver", device) != TIDE_OK)
+        return false;
+    possible = tidei_mempool_possible(&probe) == TIDE_OK;
+    tidei_device_close(&probe.device);
+    return !possible;
 }
 
 /* Fall back to the base that needs no pools, unless the options ask for more than it can do. */
@@ -231,14 +214,13 @@ driver_fall_back(const struct tide_driver_options *known, struct tide_resource *
 enum tide_status
 tide_driver_create(const struct tide_driver_options *options, struct tide_resource **out)
 {
+    enum tide_status status = tidei_kind_create(&tidei_driver_kind, NULL, options, out);
     struct tide_driver_options known;
-    enum tide_status status = tidei_kind_options(&tidei_driver_kind, NULL, options, &known, out);
-    bool no_pools;
 
-    if (status != TIDE_OK)
+    if (status != TIDE_EUNSUPPORTED || tidei_kind_options(&tidei_driver_kind, NULL, options, &known, out) != TIDE_OK ||
+        !known.fallback_cuda || !driver_has_no_pools(known.device))
         return status;
-    status = driver_make(&known, out, &no_pools);
-    return no_pools && known.fallback_cuda ? driver_fall_back(&known, out) : status;
+    return driver_fall_back(&known, out);
 }
 
 enum tide_status
@@ -472,9 +454,11 @@ const struct tidei_kind tidei_driver_kind = {
         .query = driver_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_base_upstream_at,
-        .destroy = driver_destroy,
+        .destroy = tidei_kind_destroy,
     },
     TIDEI_KIND_STRUCT(struct driver),
+    .init = driver_init,
+    .fini = driver_fini,
 #else
     .ops.name = "driver",
 #endif
