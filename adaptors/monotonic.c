@@ -147,19 +147,6 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     return status;
 }
 
-/* Reserve room for one more chunk in `chunks`; false where the host has no memory for it. */
-static bool
-monotonic_reserve(struct monotonic *self)
-{
-    bool room;
-
-    tidei_lock_acquire(&self->lock);
-    room = tidei_grow(&self->chunks, &self->capacity, self->count + self->in_flight, 1);
-    self->in_flight += room;
-    tidei_lock_release(&self->lock);
-    return room;
-}
-
 /* Enter a chunk that has arrived. The caller holds `lock`. */
 static void
 monotonic_add(struct monotonic *self, const struct monotonic_chunk *chunk)
@@ -205,18 +192,23 @@ monotonic_take_from_upstream(struct monotonic *self, struct monotonic_chunk *chu
 static enum tide_status
 monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stream stream)
 {
-    struct monotonic_chunk chunk = { .bytes = bytes > self->options.chunk_bytes ? bytes : self->options.chunk_bytes,
-                                     .alignment =
-                                         alignment > TIDE_DEFAULT_ALIGNMENT ? alignment : TIDE_DEFAULT_ALIGNMENT,
-                                     .stream = stream };
+    struct monotonic_chunk chunk = { .bytes = bytes, .alignment = alignment, .stream = stream };
     enum tide_status status;
     uint64_t rounded;
-    bool overlaps = false;
+    bool room, overlaps = false;
 
+    if (chunk.bytes < self->options.chunk_bytes)
+        chunk.bytes = self->options.chunk_bytes;
+    if (chunk.alignment < TIDE_DEFAULT_ALIGNMENT)
+        chunk.alignment = TIDE_DEFAULT_ALIGNMENT;
     if (!tidei_round_up(chunk.bytes, TIDE_DEFAULT_ALIGNMENT, &rounded))
         return tide_error_set(TIDE_EOVERFLOW, "monotonic: %zu B request overflows", bytes);
     chunk.bytes = (size_t)rounded;
-    if (!monotonic_reserve(self))
+    tidei_lock_acquire(&self->lock);
+    room = tidei_grow(&self->chunks, &self->capacity, self->count + self->in_flight, 1);
+    self->in_flight += room;
+    tidei_lock_release(&self->lock);
+    if (!room)
         return tide_error_set(TIDE_ENOMEM, "monotonic: no host memory to note another chunk of %s",
                               tidei_size_text(chunk.bytes));
     status = monotonic_take_from_upstream(self, &chunk);

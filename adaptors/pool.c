@@ -39,7 +39,6 @@
 #include "src/resource/kind.h"
 #include "src/suballoc/cache.h"
 
-/* The cache comes first: its address leads to the pool's. */
 struct pool {
     struct tide_resource base;
     struct tide_pool_options options; /* with the defaults applied */

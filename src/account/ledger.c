@@ -115,21 +115,15 @@ ledger_may_lend(const struct tidei_ledger *ledger)
            ledger->headroom.bytes >= ledger_floor(ledger);
 }
 
-static void
-ledger_note_lessee(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot)
-{
-    if (slot->most.count == 0) {
-        ledger->lessee_count++;
-        ledger->lessee = slot;
-    }
-}
-
 /* Lend `amount` to `slot`, up to a lease of `most`. A single thread's lease may take the whole headroom. */
 static void
 ledger_lend(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, struct tidei_amount amount,
             struct tidei_amount most)
 {
-    ledger_note_lessee(ledger, slot);
+    if (slot->most.count == 0) {
+        ledger->lessee_count++;
+        ledger->lessee = slot;
+    }
     if (ledger->member_count == 1) {
         most.bytes = ledger->rises ? UINT64_MAX : ledger->mark.bytes - (ledger->headroom.bytes - amount.bytes);
         most.count = ledger->rises ? UINT64_MAX : ledger->mark.count - (ledger->headroom.count - amount.count);

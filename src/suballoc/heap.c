@@ -109,31 +109,35 @@ runs_free(struct tidei_heap *heap, struct tidei_freed_runs *list)
     list->last = NULL;
 }
 
-/*
- * Move all runs of `more` behind those of `list`; neither is empty. Where the last run of `list` and the first of
- * `more` were freed on one stream they become one run, with the later epoch of the two.
- */
+/* Merge the run behind `left`, freed on the same stream, into it. The later epoch of the two applies to both. */
+static void
+run_merge_next(struct tidei_heap *heap, struct tidei_freed_runs *list, struct tidei_freed_run *left)
+{
+    struct tidei_freed_run *right = left->next;
+
+    left->bytes += right->bytes;
+    if (left->epoch < right->epoch)
+        left->epoch = right->epoch;
+    left->next = right->next;
+    if (left->next != NULL)
+        left->next->before = left;
+    else
+        list->last = left;
+    run_free(heap, right);
+}
+
+/* Move all runs of `more` behind those of `list`; neither is empty. */
 static void
 runs_join(struct tidei_heap *heap, struct tidei_freed_runs *list, struct tidei_freed_runs *more)
 {
     struct tidei_freed_run *left = list->last, *right = more->first;
 
-    if (left->stream == right->stream) {
-        left->bytes += right->bytes;
-        if (left->epoch < right->epoch)
-            left->epoch = right->epoch;
-        more->first = right->next;
-        run_free(heap, right);
-        if (more->first == NULL) {
-            more->last = NULL;
-            return;
-        }
-        right = more->first;
-    }
     left->next = right;
     right->before = left;
     list->last = more->last;
     more->first = more->last = NULL;
+    if (left->stream == right->stream)
+        run_merge_next(heap, list, left);
 }
 
 /* Move the last `bytes` of `from` into `to`, which is empty. Takes at most one freed run from the slab. */
@@ -168,25 +172,17 @@ runs_move_last(struct tidei_heap *heap, struct tidei_freed_runs *from, uint64_t 
 static void
 runs_reassign(struct tidei_heap *heap, struct tidei_freed_runs *list, uint64_t epoch, uint32_t stream)
 {
-    struct tidei_freed_runs rest = *list, one;
-
-    list->first = list->last = NULL;
-    while (rest.first != NULL) {
-        struct tidei_freed_run *freed_run = rest.first;
-
-        rest.first = freed_run->next;
-        freed_run->next = freed_run->before = NULL;
+    for (struct tidei_freed_run *freed_run = list->first; freed_run != NULL; freed_run = freed_run->next) {
         if (freed_run->epoch <= epoch) {
             tidei_streams_hold(&heap->streams, stream);
             tidei_streams_release(&heap->streams, freed_run->stream);
             freed_run->stream = stream;
             freed_run->epoch = heap->streams.epoch;
         }
-        one.first = one.last = freed_run;
-        if (list->first == NULL)
-            *list = one;
-        else
-            runs_join(heap, list, &one);
+        if (freed_run->before != NULL && freed_run->before->stream == freed_run->stream) {
+            freed_run = freed_run->before;
+            run_merge_next(heap, list, freed_run);
+        }
     }
 }
 
@@ -495,15 +491,6 @@ heap_find_large(struct tidei_heap *heap, const struct tidei_heap_request *reques
     return best != NULL ? heap_prefer_own(heap, request, TIDEI_ZONE_LARGE, best) : heap_find_chunk(heap, request);
 }
 
-static struct tidei_piece *
-heap_find_small(struct tidei_heap *heap, const struct tidei_heap_request *request)
-{
-    struct tidei_piece *best =
-        tidei_classes_find(&heap->small, tidei_heap_need(heap, request), heap->granule_log2, TIDEI_LINKS_FIT);
-
-    return best != NULL ? heap_prefer_own(heap, request, TIDEI_ZONE_SMALL, best) : NULL;
-}
-
 /*
  * Cut the request's bytes out of a free piece: the first ones, or the last where only those are of the request's
  * stream. The result is MOVING, and in no table.
@@ -570,12 +557,15 @@ static struct tidei_piece *
 heap_find(struct tidei_heap *heap, const struct tidei_heap_request *request)
 {
     struct tidei_heap_request common = *request;
+    uint64_t need = tidei_heap_need(heap, request);
     struct tidei_piece *piece = NULL;
 
     common.last_resort = false;
-    if (request->zone == TIDEI_ZONE_SMALL && tidei_heap_need(heap, request) <= heap->first_region_bytes) {
-        piece = heap_find_small(heap, request);
-        if (piece == NULL)
+    if (request->zone == TIDEI_ZONE_SMALL && need <= heap->first_region_bytes) {
+        piece = tidei_classes_find(&heap->small, need, heap->granule_log2, TIDEI_LINKS_FIT);
+        if (piece != NULL)
+            piece = heap_prefer_own(heap, request, TIDEI_ZONE_SMALL, piece);
+        else
             piece = heap_region_new(heap, &common);
         if (piece != NULL || !request->last_resort)
             return piece;
