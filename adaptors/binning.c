@@ -139,31 +139,19 @@ bin_table_set(struct bin_table *table, size_t slot, uint64_t limit_bytes, struct
     table->routes[slot] = (struct bin_route){ tide_resource_retain(resource), added };
 }
 
-static bool
-bin_table_has(const struct bin_table *table, uint64_t limit_bytes)
-{
-    size_t slot = 0;
-
-    while (slot < table->bin_count && table->limits[slot] != limit_bytes)
-        slot++;
-    return slot < table->bin_count;
-}
-
-/* A table with the bins of `now`, which it owns, and one more; NULL as above. */
+/* A table with the bins of `now`, which it owns, and one more at slot `place`; NULL as above. */
 static struct bin_table *
-bin_table_grow(struct bin_table *now, uint64_t limit_bytes, struct tide_resource *resource, uint32_t added)
+bin_table_grow(struct bin_table *now, size_t place, uint64_t limit_bytes, struct tide_resource *resource,
+               uint32_t added)
 {
     struct tide_resource *upstream = now->routes[now->bin_count].resource;
     struct bin_table *table = bin_table_new(now->bin_count + 1, upstream);
-    size_t slot = 0;
 
     if (table == NULL)
         return NULL;
-    for (; slot < now->bin_count && now->limits[slot] < limit_bytes; slot++)
-        bin_table_set(table, slot, now->limits[slot], now->routes[slot].resource, now->routes[slot].added);
-    bin_table_set(table, slot, limit_bytes, resource, added);
-    for (; slot < now->bin_count; slot++)
-        bin_table_set(table, slot + 1, now->limits[slot], now->routes[slot].resource, now->routes[slot].added);
+    bin_table_set(table, place, limit_bytes, resource, added);
+    for (size_t i = 0; i < now->bin_count; i++)
+        bin_table_set(table, i + (i >= place), now->limits[i], now->routes[i].resource, now->routes[i].added);
     table->before = now;
     return table;
 }
@@ -563,10 +551,13 @@ binning_publish(struct binning *binning, uint64_t limit_bytes, struct tide_resou
 {
     struct bin_table *now = atomic_load_explicit(&binning->table, memory_order_relaxed); /* relaxed: holds the lock */
     struct bin_table *table;
+    size_t place = 0;
 
-    if (bin_table_has(now, limit_bytes))
+    while (place < now->bin_count && now->limits[place] < limit_bytes)
+        place++;
+    if (place < now->bin_count && now->limits[place] == limit_bytes)
         return tide_error_set(TIDE_EINVAL, "binning: two bins of up to %s", tidei_size_text(limit_bytes));
-    table = bin_table_grow(now, limit_bytes, resource, binning->added + 1);
+    table = bin_table_grow(now, place, limit_bytes, resource, binning->added + 1);
     if (table == NULL)
         return TIDE_ENOMEM;
     binning->added++;

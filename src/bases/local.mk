@@ -5,6 +5,7 @@ libtidemark_la_SOURCES += \
 	src/bases/driver/pool.c \
 	src/bases/driver/pool.h \
 	src/bases/driver/share.c \
+	src/bases/figures.h \
 	src/bases/host.c \
 	src/bases/none.c \
 	src/bases/sim.c \

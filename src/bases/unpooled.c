@@ -32,6 +32,7 @@
 
 #include <tidemark/base.h>
 
+#include "src/bases/figures.h"
 #include "src/cuda/device.h"
 #include "src/resource/kind.h"
 #include "src/tables/blocks.h"
@@ -426,39 +427,25 @@ static enum tide_status
 unpooled_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
 {
     struct unpooled *self = (struct unpooled *)resource;
+    const struct unpooled_memory *memory = self->memory;
+    /* Relaxed: as in unpooled_count. */
+    uint64_t used = atomic_load_explicit(&self->used, memory_order_relaxed);
+    uint64_t used_high = atomic_load_explicit(&self->used_high, memory_order_relaxed);
+    const struct tidei_figure figures[] = {
+        { TIDE_QUERY_BYTES_USED, used },
+        { TIDE_QUERY_BYTES_RESERVED, used },
+        { TIDE_QUERY_BYTES_USED_HIGH, used_high },
+        { TIDE_QUERY_BYTES_RESERVED_HIGH, used_high },
+        { TIDE_QUERY_CAPACITY, memory->on_device ? self->device.total_bytes : UINT64_MAX },
+        { TIDE_QUERY_DEVICE, memory->on_host ? UINT64_MAX : (uint64_t)self->device.ordinal },
+        { TIDE_QUERY_HOST_ACCESS, !memory->on_device },
+        { TIDE_QUERY_STREAM_ORDERED, 0 },
+        { TIDE_QUERY_ALIGNMENT, UNPOOLED_ALIGNMENT },
+    };
     enum tide_status status = TIDE_OK;
 
-    switch (what) {
-    case TIDE_QUERY_BYTES_USED:
-    case TIDE_QUERY_BYTES_RESERVED:
-        *out = atomic_load_explicit(&self->used, memory_order_relaxed); /* as in unpooled_count */
+    if (tidei_figures_find(figures, TIDEI_COUNT_OF(figures), what, out))
         return TIDE_OK;
-    case TIDE_QUERY_BYTES_USED_HIGH:
-    case TIDE_QUERY_BYTES_RESERVED_HIGH:
-        *out = atomic_load_explicit(&self->used_high, memory_order_relaxed); /* the same */
-        return TIDE_OK;
-    case TIDE_QUERY_CAPACITY:
-        if (!self->memory->on_device)
-            break;
-        *out = self->device.total_bytes;
-        return TIDE_OK;
-    case TIDE_QUERY_DEVICE:
-        if (self->memory->on_host)
-            break;
-        *out = (uint64_t)self->device.ordinal;
-        return TIDE_OK;
-    case TIDE_QUERY_HOST_ACCESS:
-        *out = !self->memory->on_device;
-        return TIDE_OK;
-    case TIDE_QUERY_STREAM_ORDERED:
-        *out = 0;
-        return TIDE_OK;
-    case TIDE_QUERY_ALIGNMENT:
-        *out = UNPOOLED_ALIGNMENT;
-        return TIDE_OK;
-    default:
-        break;
-    }
     return tidei_device_query(&self->device, what, out, &status) ? status : tide_base_query(resource, what, out);
 }
 

@@ -330,8 +330,9 @@ chunk_heap_make_room(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
         ;
 }
 
-void
-tidei_chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap)
+/* Return free chunks while more than release_threshold_bytes, if set, is reserved. */
+static void
+chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap)
 {
     uint64_t most = chunk_heap->options.release_threshold_bytes;
 
@@ -666,7 +667,7 @@ chunk_heap_free(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, 
     }
     tidei_lock_release(&chunk_heap->lock);
     if (status == TIDE_OK)
-        tidei_chunk_heap_keep_threshold(chunk_heap);
+        chunk_heap_keep_threshold(chunk_heap);
     return status;
 }
 

@@ -95,9 +95,6 @@ enum tide_status tidei_chunk_heap_deallocate(struct tidei_chunk_heap *chunk_heap
 enum tide_status tidei_chunk_heap_put(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, size_t bytes,
                                       size_t alignment, tide_stream stream);
 
-/* Return free chunks while more than release_threshold_bytes, if set, is reserved. */
-void tidei_chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap);
-
 /* Return all free chunks to upstream, and wait for those that other threads are returning. */
 void tidei_chunk_heap_release(struct tidei_chunk_heap *chunk_heap);
 

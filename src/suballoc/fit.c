@@ -13,13 +13,7 @@ tree_digits(uint64_t granules)
     return octave == 0 ? 0 : granules << (64 - octave);
 }
 
-/* Whether a piece is a node. A node has a parent, or is a root; a piece in a node's ring has itself for a parent. */
-static bool
-tree_is_ringed(const struct tidei_piece *piece)
-{
-    return piece->fit.parent == piece;
-}
-
+/* Add a piece to the ring of a node. It has itself for a parent; a node has another one, or is a root. */
 static void
 ring_add(struct tidei_piece *at, struct tidei_piece *piece)
 {
@@ -96,7 +90,7 @@ tidei_tree_remove(struct tidei_tree *tree, struct tidei_piece *piece, unsigned g
 
     piece->fit.before->next = next;
     next->fit.before = piece->fit.before;
-    if (tree_is_ringed(piece))
+    if (piece->fit.parent == piece)
         return;
     if (next != piece) {
         tree_replace(tree, piece, next, octave);

@@ -260,6 +260,12 @@ enum driver_argument {
     DRIVER_FALLBACK,
 };
 
+#define DRIVER_REUSE(name, field)                                                                                      \
+    {                                                                                                                  \
+        .key = name, .type = TIDEI_ARGUMENT_FLAG, .zero_value = TIDE_DRIVER_REUSE_OFF, .expected = "true or false",    \
+        TIDEI_FIELD(struct tide_driver_options, field)                                                                 \
+    }
+
 static const struct tidei_argument driver_arguments[] = {
     { .key = "device",
       .type = TIDEI_ARGUMENT_COUNT,
@@ -301,21 +307,9 @@ static const struct tidei_argument driver_arguments[] = {
       .choices = driver_handles,
       .expected = "none, posix_fd, fabric or posix_fd+fabric",
       TIDEI_FIELD(struct tide_driver_options, handles) },
-    { .key = "reuse_event_dependencies",
-      .type = TIDEI_ARGUMENT_FLAG,
-      .zero_value = TIDE_DRIVER_REUSE_OFF,
-      .expected = "true or false",
-      TIDEI_FIELD(struct tide_driver_options, reuse_event_dependencies) },
-    { .key = "reuse_opportunistic",
-      .type = TIDEI_ARGUMENT_FLAG,
-      .zero_value = TIDE_DRIVER_REUSE_OFF,
-      .expected = "true or false",
-      TIDEI_FIELD(struct tide_driver_options, reuse_opportunistic) },
-    { .key = "reuse_internal_dependencies",
-      .type = TIDEI_ARGUMENT_FLAG,
-      .zero_value = TIDE_DRIVER_REUSE_OFF,
-      .expected = "true or false",
-      TIDEI_FIELD(struct tide_driver_options, reuse_internal_dependencies) },
+    DRIVER_REUSE("reuse_event_dependencies", reuse_event_dependencies),
+    DRIVER_REUSE("reuse_opportunistic", reuse_opportunistic),
+    DRIVER_REUSE("reuse_internal_dependencies", reuse_internal_dependencies),
     { .key = "fallback",
       .type = TIDEI_ARGUMENT_CHOICE,
       .choices = driver_fallbacks,
@@ -374,36 +368,32 @@ driver_check(void *given, size_t *fault)
     return driver_check_sizes(options, fault);
 }
 
-/* A share refers to the memory of a device that has no resource yet. */
-static enum tide_status
-driver_share(const struct tidei_arguments *arguments, enum driver_argument argument, int device, uint64_t *out)
-{
-    const struct tidei_value *value = &arguments->values[argument];
-    uint64_t total_bytes;
-    enum tide_status status;
-
-    if (value->share_whole == 0)
-        return TIDE_OK;
-    status = tide_device_query(device, TIDE_QUERY_DEVICE_TOTAL, &total_bytes);
-    *out = (uint64_t)((unsigned __int128)total_bytes * value->share / value->share_whole);
-    if (status == TIDE_EINVAL && arguments->values[DRIVER_DEVICE].given)
-        *arguments->error_column = arguments->values[DRIVER_DEVICE].column;
-    return status;
-}
-
+/* Set the sizes that are shares of a device's memory: the device has no resource yet. */
 static enum tide_status
 driver_shares(const struct tidei_arguments *arguments, struct tide_driver_options *options)
 {
-    int device = options->device;
-    enum tide_status status =
-        driver_share(arguments, DRIVER_RELEASE_THRESHOLD, device, &options->release_threshold_bytes);
+    const struct tidei_value *values = arguments->values;
+    const struct {
+        enum driver_argument argument;
+        uint64_t *bytes;
+    } sizes[] = { { DRIVER_RELEASE_THRESHOLD, &options->release_threshold_bytes },
+                  { DRIVER_MAXIMUM, &options->maximum_bytes },
+                  { DRIVER_INITIAL, &options->initial_bytes } };
+    enum tide_status status = TIDE_OK;
+    uint64_t total_bytes;
 
+    for (size_t i = 0; i < TIDEI_COUNT_OF(sizes) && status == TIDE_OK; i++) {
+        const struct tidei_value *value = &values[sizes[i].argument];
+
+        if (value->share_whole == 0)
+            continue;
+        status = tide_device_query(options->device, TIDE_QUERY_DEVICE_TOTAL, &total_bytes);
+        *sizes[i].bytes = (uint64_t)((unsigned __int128)total_bytes * value->share / value->share_whole);
+    }
+    if (status == TIDE_EINVAL && values[DRIVER_DEVICE].given)
+        *arguments->error_column = values[DRIVER_DEVICE].column;
     options->release_threshold_bytes =
-        tidei_bytes_or_none(arguments->values[DRIVER_RELEASE_THRESHOLD].given, options->release_threshold_bytes);
-    if (status == TIDE_OK)
-        status = driver_share(arguments, DRIVER_MAXIMUM, device, &options->maximum_bytes);
-    if (status == TIDE_OK)
-        status = driver_share(arguments, DRIVER_INITIAL, device, &options->initial_bytes);
+        tidei_bytes_or_none(values[DRIVER_RELEASE_THRESHOLD].given, options->release_threshold_bytes);
     return status;
 }
 

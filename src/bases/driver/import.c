@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/bases/figures.h"
 #include "src/stack/find.h"
 #include "src/sync/thread.h"
 
@@ -115,28 +116,20 @@ static enum tide_status
 import_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
 {
     struct import *self = (struct import *)resource;
+    uint64_t used = atomic_load_explicit(&self->used, memory_order_relaxed); /* as in import_allocate */
+    const struct tidei_figure figures[] = {
+        { TIDE_QUERY_BYTES_USED, used },
+        { TIDE_QUERY_BYTES_RESERVED, used },
+        { TIDE_QUERY_DEVICE, (uint64_t)self->device.ordinal },
+        { TIDE_QUERY_HOST_ACCESS, 0 },
+        { TIDE_QUERY_STREAM_ORDERED, 1 },
+        { TIDE_QUERY_ALIGNMENT, TIDEI_POOL_ALIGNMENT },
+    };
     enum tide_status status = TIDE_OK;
 
-    switch (what) {
-    case TIDE_QUERY_BYTES_USED:
-    case TIDE_QUERY_BYTES_RESERVED:
-        *out = atomic_load_explicit(&self->used, memory_order_relaxed); /* as in import_allocate */
+    if (tidei_figures_find(figures, sizeof(figures) / sizeof(figures[0]), what, out))
         return TIDE_OK;
-    case TIDE_QUERY_DEVICE:
-        *out = (uint64_t)self->device.ordinal;
-        return TIDE_OK;
-    case TIDE_QUERY_HOST_ACCESS:
-        *out = 0;
-        return TIDE_OK;
-    case TIDE_QUERY_STREAM_ORDERED:
-        *out = 1;
-        return TIDE_OK;
-    case TIDE_QUERY_ALIGNMENT:
-        *out = TIDEI_POOL_ALIGNMENT;
-        return TIDE_OK;
-    default:
-        return tidei_device_query(&self->device, what, out, &status) ? status : tide_base_query(resource, what, out);
-    }
+    return tidei_device_query(&self->device, what, out, &status) ? status : tide_base_query(resource, what, out);
 }
 
 static void
