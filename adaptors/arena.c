@@ -62,7 +62,8 @@ shared_heap_allocate(struct tide_resource *self, size_t bytes, size_t alignment,
 {
     struct shared_heap *shared_heap = (struct shared_heap *)self;
     struct tidei_piece *piece;
-    enum tide_status status = tidei_chunk_heap_allocate(&shared_heap->chunk_heap, bytes, alignment, stream, &piece);
+    enum tide_status status =
+        tidei_chunk_heap_allocate(&shared_heap->chunk_heap, bytes, alignment, stream, true, &piece);
 
     *out = status == TIDE_OK ? (void *)tidei_piece_address(piece) : NULL;
     return status;
@@ -188,7 +189,7 @@ arena_allocate_hard(struct arena *arena, uint32_t number, size_t bytes, size_t a
     tidei_error_save(&error);
     for (uint32_t i = 0; i <= arena->count && status != TIDE_OK; i++) {
         if (i != number)
-            status = tidei_chunk_heap_allocate_free(arena->arenas[i], bytes, alignment, stream, out);
+            status = tidei_chunk_heap_allocate(arena->arenas[i], bytes, alignment, stream, false, out);
     }
     tidei_error_restore(&error);
     return status;
@@ -210,7 +211,7 @@ arena_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
                               bytes, alignment);
     if (bytes <= arena->block_bytes / ARENA_REQUESTS && alignment <= arena->block_bytes / ARENA_REQUESTS)
         number = arena_number(arena);
-    status = tidei_chunk_heap_allocate(arena->arenas[number], bytes, alignment, stream, &piece);
+    status = tidei_chunk_heap_allocate(arena->arenas[number], bytes, alignment, stream, true, &piece);
     if (status != TIDE_OK && status != TIDE_ENOMEM && status != TIDE_EUPSTREAM) {
         if (arena_allocate_hard(arena, number, bytes, alignment, stream, &piece) == TIDE_OK)
             status = TIDE_OK;

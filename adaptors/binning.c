@@ -434,14 +434,18 @@ bins_sort(struct bin_list *list, uint64_t *wrong)
     return status;
 }
 
-/* Create the resource from sorted bins. */
+/* Create the resource from the bins, in any order. On failure *wrong is as above. */
 static enum tide_status
-binning_new(struct tide_resource *upstream, const struct bin_list *list, struct tide_resource **out)
+binning_new(struct tide_resource *upstream, struct bin_list *list, uint64_t *wrong, struct tide_resource **out)
 {
-    struct binning *binning = calloc(1, sizeof(*binning));
-    struct bin_table *table = bin_table_new(list->count, upstream);
-    enum tide_status status;
+    enum tide_status status = bins_sort(list, wrong);
+    struct bin_table *table;
+    struct binning *binning;
 
+    if (status != TIDE_OK)
+        return status;
+    binning = calloc(1, sizeof(*binning));
+    table = bin_table_new(list->count, upstream);
     if (binning == NULL || table == NULL) {
         status = tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", list->count);
         goto free_both;
@@ -480,9 +484,7 @@ binning_from_text(const struct tidei_arguments *arguments, struct tide_resource 
             status = bins_add_range(&list, upstream, bin->smallest_bytes, bin->limit_bytes);
     }
     if (status == TIDE_OK)
-        status = bins_sort(&list, &wrong);
-    if (status == TIDE_OK)
-        status = binning_new(upstream, &list, out);
+        status = binning_new(upstream, &list, &wrong, out);
     /* Of two bins with one limit, report the second one, which comes last in the text. */
     for (size_t i = 0; status != TIDE_OK && i < arguments->bin_count; i++) {
         if (arguments->bins[i].smallest_bytes <= wrong && wrong <= arguments->bins[i].limit_bytes)
@@ -538,9 +540,7 @@ tide_binning_create(struct tide_resource *upstream, const struct tide_binning_op
     for (size_t i = 0; status == TIDE_OK && i < wanted.bin_count; i++)
         bins_add(&list, &wanted.bins[i]);
     if (status == TIDE_OK)
-        status = bins_sort(&list, &wrong);
-    if (status == TIDE_OK)
-        status = binning_new(upstream, &list, out);
+        status = binning_new(upstream, &list, &wrong, out);
     bins_fini(&list);
     return status;
 }

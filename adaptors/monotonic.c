@@ -53,24 +53,15 @@ struct monotonic {
     uint64_t reserved_bytes;
 };
 
-/* The offset of a block of `bytes` in a chunk; false where the chunk has no room. */
-static bool
-monotonic_place(const struct monotonic_chunk *chunk, size_t bytes, size_t alignment, uintptr_t *out)
-{
-    uint64_t address;
-
-    if (!tidei_round_up(chunk->address + chunk->filled, alignment, &address))
-        return false;
-    *out = (uintptr_t)address;
-    return address - chunk->address <= chunk->bytes && bytes <= chunk->bytes - (address - chunk->address);
-}
-
-/* The chunk, and the offset in it, for a block; NULL where none has room. The caller holds `lock`. */
+/* The chunk, and the address in it, for a block; NULL where none has room. The caller holds `lock`. */
 static struct monotonic_chunk *
-monotonic_find(struct monotonic *self, size_t bytes, size_t alignment, uintptr_t *out)
+monotonic_find(struct monotonic *self, size_t bytes, size_t alignment, uint64_t *out)
 {
     for (size_t i = self->current; i < self->count; i++) {
-        if (!monotonic_place(&self->chunks[i], bytes, alignment, out))
+        const struct monotonic_chunk *chunk = &self->chunks[i];
+
+        if (!tidei_round_up(chunk->address + chunk->filled, alignment, out) || *out - chunk->address > chunk->bytes ||
+            bytes > chunk->bytes - (*out - chunk->address))
             continue;
         /* A block larger than the usual chunk does not change the current chunk. */
         if (bytes <= self->options.chunk_bytes)
@@ -116,7 +107,7 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     struct monotonic_chunk *chunk;
     tide_stream chunk_stream = stream;
     uintptr_t chunk_address = 0;
-    uintptr_t address = 0;
+    uint64_t address = 0;
     enum tide_status status;
     bool order = false;
 
@@ -131,7 +122,7 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
         chunk_address = chunk->address;
     }
     tidei_lock_release(&self->lock);
-    *out = chunk != NULL ? (void *)address : NULL;
+    *out = chunk != NULL ? (void *)(uintptr_t)address : NULL;
     if (!order)
         return TIDE_OK;
     status = upstream->ops->order(upstream, chunk_stream, stream);

@@ -65,7 +65,7 @@ pool_allocate_shared(struct pool *pool, size_t bytes, size_t alignment, tide_str
     if (bytes > TIDEI_CHUNK_HEAP_BYTES_MAX || alignment > TIDEI_CHUNK_HEAP_BYTES_MAX)
         return tide_error_set(TIDE_EINVAL, "pool: %zu B request at a multiple of %zu exceeds the largest of 128 TiB",
                               bytes, alignment);
-    status = tidei_chunk_heap_allocate(&pool->chunk_heap, bytes, alignment, stream, &piece);
+    status = tidei_chunk_heap_allocate(&pool->chunk_heap, bytes, alignment, stream, true, &piece);
     if (status == TIDE_OK)
         *out = (void *)tidei_piece_address(piece);
     return status;
@@ -82,14 +82,6 @@ pool_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_s
     return pool_allocate_shared(pool, bytes, alignment, stream, out);
 }
 
-static __attribute__((noinline)) enum tide_status
-pool_deallocate_shared(struct pool *pool, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
-{
-    if (pointer == NULL && bytes == 0)
-        return TIDE_OK;
-    return tidei_chunk_heap_deallocate(&pool->chunk_heap, pointer, bytes, alignment, stream);
-}
-
 static enum tide_status
 pool_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
@@ -103,7 +95,7 @@ pool_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t 
         return TIDE_OK;
     if (given == TIDEI_CACHE_TAKEN)
         return tidei_cache_put(&pool->cache, piece, bytes, alignment, stream);
-    return pool_deallocate_shared(pool, pointer, bytes, alignment, stream);
+    return tidei_chunk_heap_deallocate(&pool->chunk_heap, pointer, bytes, alignment, stream);
 }
 
 /* The application orders stream 0 behind all streams to say that streams may be destroyed. */

@@ -74,7 +74,7 @@ kept_of_many(void)
     uint64_t most = 0;
 
     for (size_t i = 0; i < BLOCKS; i++) {
-        if (tidei_chunk_heap_allocate(&model.supply, BLOCK_BYTES(i), 256, 0, &pieces[i]) != TIDE_OK)
+        if (tidei_chunk_heap_allocate(&model.supply, BLOCK_BYTES(i), 256, 0, true, &pieces[i]) != TIDE_OK)
             abort();
     }
     for (size_t i = 0; i < BLOCKS; i++) {

@@ -127,15 +127,14 @@ chunk_heap_hold(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 static void
 chunk_heap_note_fork(struct tidei_chunk_heap *chunk_heap)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes;
 
     if (chunk_heap->forks == tidei_fork_generation())
         return;
     chunk_heap->forks = tidei_fork_generation();
     chunk_heap->asking = chunk_heap->leaving = 0;
     chunk_heap->leaving_bytes = 0;
-    for (size_t i = 0; i < chunk_heap->heap.chunk_count; i++)
-        bytes += chunk_heap->heap.chunks[i]->bytes;
+    bytes = tidei_heap_free_bytes(&chunk_heap->heap) + chunk_heap->heap.out_bytes;
     /* Relaxed: as above. */
     atomic_store_explicit(&chunk_heap->held, bytes, memory_order_relaxed);
     atomic_store_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed);
@@ -278,7 +277,7 @@ chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, struct tidei_span *
     if (status != TIDE_OK)
         return status;
     handle = chunk_heap->heap.streams.streams[stream]->handle;
-    tidei_heap_chunk_own(&chunk_heap->heap, chunk, stream);
+    tidei_heap_own(&chunk_heap->heap, chunk->first, stream);
     tidei_lock_release(&chunk_heap->lock);
     TIDEI_TEST_POINT("chunk-heap.returning");
     status =
@@ -572,12 +571,10 @@ chunk_heap_request(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t ali
     return out->stream != TIDEI_STREAM_NONE ? TIDE_OK : chunk_heap_no_memory(chunk_heap);
 }
 
-/* A piece for the request. The slow path holds the request's stream meanwhile. */
-static enum tide_status
-chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment, tide_stream stream,
-                    enum tide_status (*grow)(struct tidei_chunk_heap *chunk_heap,
-                                             const struct tidei_heap_request *request, struct tidei_piece **out),
-                    struct tidei_piece **out)
+/* The slow path holds the request's stream meanwhile. */
+enum tide_status
+tidei_chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment, tide_stream stream,
+                          bool may_grow, struct tidei_piece **out)
 {
     struct tidei_heap_request request;
     enum tide_status status;
@@ -589,7 +586,8 @@ chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t al
         *out = chunk_heap_take(chunk_heap, &request);
         if (*out == NULL) {
             tidei_streams_hold(&chunk_heap->heap.streams, request.stream);
-            status = grow(chunk_heap, &request, out);
+            status = may_grow ? chunk_heap_grow(chunk_heap, &request, out)
+                              : chunk_heap_press_free(chunk_heap, &request, out);
             tidei_streams_release(&chunk_heap->heap.streams, request.stream);
         }
     }
@@ -597,20 +595,6 @@ chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t al
         chunk_heap_hand_out(chunk_heap, *out, bytes, alignment);
     tidei_lock_release(&chunk_heap->lock);
     return status;
-}
-
-enum tide_status
-tidei_chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment, tide_stream stream,
-                          struct tidei_piece **out)
-{
-    return chunk_heap_allocate(chunk_heap, bytes, alignment, stream, chunk_heap_grow, out);
-}
-
-enum tide_status
-tidei_chunk_heap_allocate_free(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment, tide_stream stream,
-                               struct tidei_piece **out)
-{
-    return chunk_heap_allocate(chunk_heap, bytes, alignment, stream, chunk_heap_press_free, out);
 }
 
 /* Report why `pointer` cannot be freed; `piece` is the piece that is out there, or NULL. The caller holds the lock. */
@@ -678,6 +662,8 @@ tidei_chunk_heap_deallocate(struct tidei_chunk_heap *chunk_heap, void *pointer, 
     enum tide_status status;
     struct tidei_piece *piece;
 
+    if (pointer == NULL && bytes == 0)
+        return TIDE_OK;
     tidei_chunk_heap_enter(chunk_heap);
     piece = tidei_piece_map_find(&chunk_heap->heap.out, pointer);
     if (piece == NULL || bytes > TIDEI_CHUNK_HEAP_BYTES_MAX ||

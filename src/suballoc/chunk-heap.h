@@ -73,18 +73,18 @@ void tidei_chunk_heap_forget_crowd(struct tidei_chunk_heap *chunk_heap);
 /* Get the first chunk from upstream; it is kept until tidei_chunk_heap_fini. */
 enum tide_status tidei_chunk_heap_begin(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);
 
-/* A piece for 1 to TIDEI_CHUNK_HEAP_BYTES_MAX bytes, LIVE. */
+/*
+ * A piece for 1 to TIDEI_CHUNK_HEAP_BYTES_MAX bytes, LIVE. If the heap may not grow, only from free memory: its own, and
+ * that of chunks that other threads are requesting just now. Then the errors are TIDE_ENOMEM, with the error text set,
+ * and TIDE_ECAPACITY, without.
+ */
 enum tide_status tidei_chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment,
-                                           tide_stream stream, struct tidei_piece **out);
+                                           tide_stream stream, bool may_grow, struct tidei_piece **out);
 
 /*
- * The same, but from free memory only: the heap's, and that of chunks that other threads are requesting just now.
- * Errors: TIDE_ENOMEM, with the error text set; TIDE_ECAPACITY, without.
+ * Take back a LIVE piece of exactly this size and alignment; NULL of 0 bytes is none. Errors: TIDE_EPOINTER,
+ * TIDE_EMISMATCH, TIDE_ENOMEM.
  */
-enum tide_status tidei_chunk_heap_allocate_free(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment,
-                                                tide_stream stream, struct tidei_piece **out);
-
-/* Take back a LIVE piece of exactly this size and alignment. Errors: TIDE_EPOINTER, TIDE_EMISMATCH, TIDE_ENOMEM. */
 enum tide_status tidei_chunk_heap_deallocate(struct tidei_chunk_heap *chunk_heap, void *pointer, size_t bytes,
                                              size_t alignment, tide_stream stream);
 

@@ -384,9 +384,8 @@ tidei_heap_put_back(struct tidei_heap *heap, struct tidei_piece *piece)
     heap_put_runs(heap, piece);
 }
 
-/* Set the one freed run of a piece that was out: the piece is freed now, on `stream`. */
-static void
-heap_run_own(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream)
+void
+tidei_heap_own(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream)
 {
     /* Kept for this moment; it holds no stream yet. */
     struct tidei_freed_run *freed_run = piece->freed_runs.first;
@@ -400,7 +399,7 @@ heap_run_own(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream
 void
 tidei_heap_put(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream)
 {
-    heap_run_own(heap, piece, stream);
+    tidei_heap_own(heap, piece, stream);
     tidei_heap_put_back(heap, piece);
 }
 
@@ -747,12 +746,6 @@ tidei_heap_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes)
     chunks_remove(heap, span);
     heap->chunks_away++;
     return span;
-}
-
-void
-tidei_heap_chunk_own(struct tidei_heap *heap, struct tidei_span *chunk, uint32_t stream)
-{
-    heap_run_own(heap, chunk->first, stream);
 }
 
 void

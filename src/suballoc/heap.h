@@ -129,8 +129,8 @@ void tidei_heap_chunk_add(struct tidei_heap *heap, uintptr_t base, uint64_t byte
  */
 struct tidei_span *tidei_heap_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes);
 
-/* Note that the chunk has waited for all streams that tidei_heap_wait named: it is free on `stream` from now on. */
-void tidei_heap_chunk_own(struct tidei_heap *heap, struct tidei_span *chunk, uint32_t stream);
+/* Set the one freed run of a piece that has waited for all streams that tidei_heap_wait named: `stream`, now. */
+void tidei_heap_own(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream);
 
 /* Put the chunk back into the heap, or forget it. */
 void tidei_heap_chunk_put_back(struct tidei_heap *heap, struct tidei_span *chunk);
