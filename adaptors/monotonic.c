@@ -325,17 +325,10 @@ monotonic_query(struct tide_resource *resource, enum tide_query what, uint64_t *
 {
     struct monotonic *self = (struct monotonic *)resource;
 
-    switch (what) {
-    case TIDE_QUERY_BYTES_USED_HIGH:
-    case TIDE_QUERY_BYTES_RESERVED_HIGH:
+    if (what == TIDE_QUERY_BYTES_USED_HIGH || what == TIDE_QUERY_BYTES_RESERVED_HIGH)
         return tide_base_query(resource, what, out); /* upstream's figures are about other bytes */
-    case TIDE_QUERY_BYTES_USED:
-    case TIDE_QUERY_BYTES_RESERVED:
-    case TIDE_QUERY_LARGEST_FREE:
-        break;
-    default:
+    if (what != TIDE_QUERY_BYTES_USED && what != TIDE_QUERY_BYTES_RESERVED && what != TIDE_QUERY_LARGEST_FREE)
         return tide_pass_query(resource, what, out);
-    }
     *out = 0;
     tidei_lock_acquire(&self->lock);
     if (what == TIDE_QUERY_BYTES_USED)

@@ -307,20 +307,18 @@ tide_pool_create(struct tide_resource *upstream, const struct tide_pool_options 
     return tidei_kind_create(&tidei_pool_kind, upstream, options, out);
 }
 
-static struct pool *
-pool_of(struct tide_resource *resource)
+static bool
+is_pool(const struct tide_resource *resource)
 {
-    return resource != NULL && resource->ops == &tidei_pool_kind.ops ? (struct pool *)resource : NULL;
+    return resource != NULL && resource->ops == &tidei_pool_kind.ops;
 }
 
 enum tide_status
 tide_pool_trim(struct tide_resource *resource, uint64_t keep_bytes)
 {
-    struct pool *pool = pool_of(resource);
-
-    if (pool == NULL)
+    if (!is_pool(resource))
         return tide_error_set(TIDE_EINVAL, "pool: not a pool resource");
-    return tidei_chunk_heap_trim(&pool->chunk_heap, keep_bytes);
+    return tidei_chunk_heap_trim(&((struct pool *)resource)->chunk_heap, keep_bytes);
 }
 
 enum tide_status
@@ -331,7 +329,7 @@ tide_pool_read(struct tide_resource *resource, struct tide_pool_figures *out)
 
     if (status != TIDE_OK)
         return status;
-    if (pool_of(resource) == NULL)
+    if (!is_pool(resource))
         return tide_error_set(TIDE_EINVAL, "pool: not a pool resource");
     pool_read(resource, &figures);
     tidei_figures_copy(out, &figures, sizeof(figures));

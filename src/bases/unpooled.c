@@ -325,12 +325,8 @@ unpooled_get(struct unpooled *self, size_t bytes, void **out, const char **funct
 {
     const struct tidei_driver *cuda = self->device.cuda;
     bool pushed = unpooled_enter(self);
-    CUresult result = self->memory->allocate(self, bytes, out, function);
+    CUresult result = TIDEI_DRIVER_CALL(cuda, self->device.context, self->memory->allocate(self, bytes, out, function));
 
-    if (!pushed && tidei_driver_enter(cuda, result, self->device.context)) {
-        pushed = true;
-        result = self->memory->allocate(self, bytes, out, function);
-    }
     if (pushed)
         tidei_driver_leave(cuda);
     return result;
@@ -357,12 +353,8 @@ unpooled_give(struct unpooled *self, void *pointer, tide_stream stream, const ch
 {
     const struct tidei_driver *cuda = self->device.cuda;
     bool pushed = unpooled_enter(self);
-    CUresult result = unpooled_free(self, pointer, stream, function);
+    CUresult result = TIDEI_DRIVER_CALL(cuda, self->device.context, unpooled_free(self, pointer, stream, function));
 
-    if (!pushed && tidei_driver_enter(cuda, result, self->device.context)) {
-        pushed = true;
-        result = unpooled_free(self, pointer, stream, function);
-    }
     if (pushed)
         tidei_driver_leave(cuda);
     return result;

@@ -133,5 +133,16 @@ tidei_driver_leave(const struct tidei_driver *table)
     table->context_pop(&left);
 }
 
+/* The result of `call`, an expression, which is evaluated again with `context` current where the thread has none. */
+#define TIDEI_DRIVER_CALL(table, context, call)                                                                        \
+    __extension__({                                                                                                    \
+        CUresult result_ = (call);                                                                                     \
+        if (tidei_driver_enter((table), result_, (context))) {                                                         \
+            result_ = (call);                                                                                          \
+            tidei_driver_leave(table);                                                                                 \
+        }                                                                                                              \
+        result_;                                                                                                       \
+    })
+
 #endif
 #endif

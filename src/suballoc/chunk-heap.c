@@ -631,10 +631,7 @@ tidei_chunk_heap_owns(struct tidei_chunk_heap *chunk_heap, const void *pointer)
     return owns;
 }
 
-/*
- * Free a piece that is counted as taken back. Where the host has no memory to note the stream, the piece is LIVE again,
- * and counted as out. Releases the lock.
- */
+/* Free a piece that is counted as taken back; on failure as in tidei_chunk_heap_put. Releases the lock. */
 static enum tide_status
 chunk_heap_free(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, size_t bytes, size_t alignment,
                 tide_stream stream)

@@ -74,9 +74,9 @@ void tidei_chunk_heap_forget_crowd(struct tidei_chunk_heap *chunk_heap);
 enum tide_status tidei_chunk_heap_begin(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);
 
 /*
- * A piece for 1 to TIDEI_CHUNK_HEAP_BYTES_MAX bytes, LIVE. If the heap may not grow, only from free memory: its own, and
- * that of chunks that other threads are requesting just now. Then the errors are TIDE_ENOMEM, with the error text set,
- * and TIDE_ECAPACITY, without.
+ * A piece for 1 to TIDEI_CHUNK_HEAP_BYTES_MAX bytes, LIVE. If the heap may not grow, the piece comes from free memory:
+ * its own, and that of chunks that other threads are requesting just now. Then the errors are TIDE_ENOMEM, with the
+ * error text set, and TIDE_ECAPACITY, without.
  */
 enum tide_status tidei_chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment,
                                            tide_stream stream, bool may_grow, struct tidei_piece **out);

@@ -53,7 +53,7 @@ bucket_count(struct tidei_piece_bucket *bucket, bool more)
 {
     uint64_t tags = bucket_tags(bucket);
 
-    if (tidei_bucket_behind(tags) == BUCKET_BEHIND_MOST)
+    if (tags >> TIDEI_BUCKET_BEHIND_SHIFT == BUCKET_BEHIND_MOST)
         return;
     tags = more ? tags + BUCKET_BEHIND_ONE : tags - BUCKET_BEHIND_ONE;
     /* Release, as in bucket_put: a thread that sees this word instead of that one sees the numbers, too. */

@@ -42,6 +42,7 @@ static enum tide_status
 driver_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct driver *self = (struct driver *)resource;
+    const struct tidei_driver *cuda = self->device.cuda;
     CUdeviceptr address = 0;
     CUresult result;
 
@@ -52,8 +53,8 @@ driver_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, 
         return TIDE_OK;
     if (bytes > self->capacity_bytes) /* the driver must not see sizes near SIZE_MAX, which it would round up */
         return tidei_mempool_refuse(self, bytes);
-    TIDEI_POOL_CALL(&self->device, result,
-                    self->device.cuda->mem_alloc_from_pool_async(&address, bytes, self->pool, (CUstream)stream));
+    result = TIDEI_DRIVER_CALL(cuda, self->device.context,
+                               cuda->mem_alloc_from_pool_async(&address, bytes, self->pool, (CUstream)stream));
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return tidei_mempool_refuse(self, bytes);
     if (result != CUDA_SUCCESS)
@@ -81,11 +82,12 @@ static enum tide_status
 driver_trim(struct tide_resource *resource, uint64_t keep_bytes)
 {
     struct driver *self = (struct driver *)resource;
+    const struct tidei_driver *cuda = self->device.cuda;
     CUresult result;
 
-    if (self->device.cuda->mem_pool_trim_to == NULL)
+    if (cuda->mem_pool_trim_to == NULL)
         return TIDE_OK;
-    TIDEI_POOL_CALL(&self->device, result, self->device.cuda->mem_pool_trim_to(self->pool, (size_t)keep_bytes));
+    result = TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->mem_pool_trim_to(self->pool, (size_t)keep_bytes));
     return tidei_device_error(&self->device, result, "cuMemPoolTrimTo");
 }
 

@@ -40,24 +40,15 @@ struct import_wanted {
 TIDEI_THREAD_PART(import_wanted, import, struct import_wanted);
 
 static enum tide_status
-import_pointer(struct import *self, const struct tide_driver_pointer *from, CUdeviceptr *out)
-{
-    CUmemPoolPtrExportData data;
-    CUresult result;
-
-    memcpy(&data, from->data, sizeof(data));
-    TIDEI_POOL_CALL(&self->device, result, self->device.cuda->mem_pool_import_pointer(out, self->pool, &data));
-    return tidei_device_error(&self->device, result, "cuMemPoolImportPointer");
-}
-
-static enum tide_status
 import_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct import *self = (struct import *)resource;
+    const struct tidei_driver *cuda = self->device.cuda;
     const struct tide_driver_pointer *from =
         import_wanted(tidei_thread)->base == resource ? import_wanted(tidei_thread)->from : NULL;
+    CUmemPoolPtrExportData data;
     CUdeviceptr address = 0;
-    enum tide_status status;
+    CUresult result;
 
     (void)stream;
     *out = NULL;
@@ -67,9 +58,10 @@ import_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, 
                               tidei_size_text(bytes));
     if (alignment > TIDEI_POOL_ALIGNMENT)
         return tide_error_set(TIDE_EINVAL, "driver_import: alignment %zu exceeds the 256 bytes of a pool", alignment);
-    status = import_pointer(self, from, &address);
-    if (status != TIDE_OK)
-        return status;
+    memcpy(&data, from->data, sizeof(data));
+    result = TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->mem_pool_import_pointer(&address, self->pool, &data));
+    if (result != CUDA_SUCCESS)
+        return tidei_device_error(&self->device, result, "cuMemPoolImportPointer");
     import_wanted(tidei_thread)->from = NULL;
     atomic_fetch_add_explicit(&self->used, bytes, memory_order_relaxed); /* a figure of its own, orders nothing */
     *out = (void *)(uintptr_t)address;

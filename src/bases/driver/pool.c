@@ -353,10 +353,11 @@ union pool_value {
 enum tide_status
 tidei_mempool_figure(struct driver *self, CUmemPool_attribute attribute, uint64_t *out)
 {
+    const struct tidei_driver *cuda = self->device.cuda;
     union pool_value value = { .bytes = 0 };
-    CUresult result;
+    CUresult result =
+        TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->mem_pool_get_attribute(self->pool, attribute, &value));
 
-    TIDEI_POOL_CALL(&self->device, result, self->device.cuda->mem_pool_get_attribute(self->pool, attribute, &value));
     if (result != CUDA_SUCCESS)
         *out = 0;
     else
@@ -367,12 +368,13 @@ tidei_mempool_figure(struct driver *self, CUmemPool_attribute attribute, uint64_
 enum tide_status
 tidei_mempool_figure_set(struct driver *self, CUmemPool_attribute attribute, uint64_t figure)
 {
+    const struct tidei_driver *cuda = self->device.cuda;
     union pool_value value = { .bytes = figure };
     CUresult result;
 
     if (pool_is_policy(attribute))
         value.policy = figure != 0;
-    TIDEI_POOL_CALL(&self->device, result, self->device.cuda->mem_pool_set_attribute(self->pool, attribute, &value));
+    result = TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->mem_pool_set_attribute(self->pool, attribute, &value));
     return tidei_device_error(&self->device, result, "cuMemPoolSetAttribute");
 }
 

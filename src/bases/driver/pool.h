@@ -15,19 +15,6 @@
 #define TIDEI_POOL_POSIX_FD 1
 #define TIDEI_POOL_FABRIC   8 /* 12.4 */
 
-/*
- * Set `result` to that of a driver call. Where the thread has no usable context, the call is repeated with the primary
- * context of `device` current.
- */
-#define TIDEI_POOL_CALL(device, result, call)                                                                          \
-    do {                                                                                                               \
-        (result) = (call);                                                                                             \
-        if (tidei_driver_enter((device)->cuda, (result), (device)->context)) {                                         \
-            (result) = (call);                                                                                         \
-            tidei_driver_leave((device)->cuda);                                                                        \
-        }                                                                                                              \
-    } while (0)
-
 /* The release threshold, set once as requested and once more for the initial size, and three reuse policies. */
 #define TIDEI_POOL_SETTINGS 5
 
