@@ -421,7 +421,7 @@ fixed_order_all(struct fixed *fixed)
         if ((begun >> i & 1) == 0)
             continue;
         tidei_lock_acquire(&shard->lock);
-        /* End the epoch before the order, which does not cover work submitted, and blocks freed behind it, meanwhile. */
+        /* Before the order, which does not cover work submitted, and blocks freed behind it, meanwhile. */
         epochs[i] = tidei_blocks_epoch_end(&shard->blocks);
         tidei_lock_release(&shard->lock);
     }

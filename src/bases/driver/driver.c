@@ -32,6 +32,7 @@
 #include <tidemark/base.h>
 #include <tidemark/driver.h>
 
+#include "src/bases/figures.h"
 #include "src/resource/kind.h"
 
 extern const struct tidei_kind tidei_driver_kind;
@@ -94,38 +95,33 @@ driver_trim(struct tide_resource *resource, uint64_t keep_bytes)
 static enum tide_status
 driver_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
 {
+    static const struct {
+        enum tide_query what;
+        CUmemPool_attribute attribute;
+    } attributes[] = {
+        { TIDE_QUERY_BYTES_USED, CU_MEMPOOL_ATTR_USED_MEM_CURRENT },
+        { TIDE_QUERY_BYTES_RESERVED, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT },
+        { TIDE_QUERY_BYTES_USED_HIGH, CU_MEMPOOL_ATTR_USED_MEM_HIGH },
+        { TIDE_QUERY_BYTES_RESERVED_HIGH, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH },
+    };
     struct driver *self = (struct driver *)resource;
+    const struct tide_driver_options *options = &self->options;
+    const struct tidei_figure figures[] = {
+        { TIDE_QUERY_CAPACITY, self->capacity_bytes },
+        { TIDE_QUERY_DEVICE, options->location == TIDE_DRIVER_ON_HOST_NUMA ? UINT64_MAX : (uint64_t)options->device },
+        { TIDE_QUERY_HOST_ACCESS, options->location != TIDE_DRIVER_ON_DEVICE },
+        { TIDE_QUERY_STREAM_ORDERED, 1 },
+        { TIDE_QUERY_ALIGNMENT, TIDEI_POOL_ALIGNMENT },
+    };
     enum tide_status status = TIDE_OK;
 
-    switch (what) {
-    case TIDE_QUERY_BYTES_USED:
-        return tidei_mempool_figure(self, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, out);
-    case TIDE_QUERY_BYTES_RESERVED:
-        return tidei_mempool_figure(self, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, out);
-    case TIDE_QUERY_BYTES_USED_HIGH:
-        return tidei_mempool_figure(self, CU_MEMPOOL_ATTR_USED_MEM_HIGH, out);
-    case TIDE_QUERY_BYTES_RESERVED_HIGH:
-        return tidei_mempool_figure(self, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, out);
-    case TIDE_QUERY_CAPACITY:
-        *out = self->capacity_bytes;
-        return TIDE_OK;
-    case TIDE_QUERY_DEVICE:
-        if (self->options.location == TIDE_DRIVER_ON_HOST_NUMA)
-            return tide_base_query(resource, what, out);
-        *out = (uint64_t)self->options.device;
-        return TIDE_OK;
-    case TIDE_QUERY_HOST_ACCESS:
-        *out = self->options.location != TIDE_DRIVER_ON_DEVICE;
-        return TIDE_OK;
-    case TIDE_QUERY_STREAM_ORDERED:
-        *out = 1;
-        return TIDE_OK;
-    case TIDE_QUERY_ALIGNMENT:
-        *out = TIDEI_POOL_ALIGNMENT;
-        return TIDE_OK;
-    default:
-        return tidei_device_query(&self->device, what, out, &status) ? status : tide_base_query(resource, what, out);
+    for (size_t i = 0; i < TIDEI_COUNT_OF(attributes); i++) {
+        if (attributes[i].what == what)
+            return tidei_mempool_figure(self, attributes[i].attribute, out);
     }
+    if (tidei_figures_find(figures, TIDEI_COUNT_OF(figures), what, out))
+        return TIDE_OK;
+    return tidei_device_query(&self->device, what, out, &status) ? status : tide_base_query(resource, what, out);
 }
 
 struct driver *
