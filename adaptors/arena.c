@@ -260,7 +260,7 @@ arena_order_all(struct arena *arena)
 {
     struct tidei_chunk_heap *shared_heap = &arena->shared_heap.chunk_heap;
     uint64_t epochs[ARENA_COUNT_MOST + 1], epoch = tidei_chunk_heap_order_begin(shared_heap);
-    enum tide_status status, settled;
+    enum tide_status status, ended;
 
     for (uint32_t i = 0; i <= arena->count; i++)
         epochs[i] = tidei_chunk_heap_order_begin(arena->arenas[i]);
@@ -269,9 +269,9 @@ arena_order_all(struct arena *arena)
         return status;
     status = tidei_chunk_heap_order_end(shared_heap, epoch);
     for (uint32_t i = 0; i <= arena->count; i++) {
-        settled = tidei_chunk_heap_order_end(arena->arenas[i], epochs[i]);
+        ended = tidei_chunk_heap_order_end(arena->arenas[i], epochs[i]);
         if (status == TIDE_OK)
-            status = settled;
+            status = ended;
     }
     return status;
 }

@@ -248,7 +248,7 @@ unpooled_put(struct unpooled *self, void *pointer, size_t bytes, size_t alignmen
  * its context, or reset the device.
  */
 static bool
-unpooled_know(struct unpooled *self, void *pointer, size_t bytes, size_t alignment)
+unpooled_register(struct unpooled *self, void *pointer, size_t bytes, size_t alignment)
 {
     size_t gone_bytes = 0;
     uint32_t gone;
@@ -275,7 +275,7 @@ unpooled_know(struct unpooled *self, void *pointer, size_t bytes, size_t alignme
  * refused here, since the driver would free memory of any other allocator of the process.
  */
 static enum tide_status
-unpooled_forget(struct unpooled *self, void *pointer, size_t bytes, size_t alignment)
+unpooled_unregister(struct unpooled *self, void *pointer, size_t bytes, size_t alignment)
 {
     struct tidei_block known = { .used = false };
     enum tide_status status;
@@ -308,7 +308,7 @@ unpooled_forget(struct unpooled *self, void *pointer, size_t bytes, size_t align
 
 /* Handle the driver's result for a removed block; a block that was not freed is entered again. */
 static void
-unpooled_forgotten(struct unpooled *self, void *pointer, size_t bytes, size_t alignment, bool freed)
+unpooled_unregistered(struct unpooled *self, void *pointer, size_t bytes, size_t alignment, bool freed)
 {
     tidei_lock_acquire(&self->lock);
     self->freeing--;
@@ -377,7 +377,7 @@ unpooled_allocate(struct tide_resource *resource, size_t bytes, size_t alignment
     if (bytes > self->largest_bytes)
         return unpooled_refuse(self, bytes);
     result = unpooled_get(self, bytes, out, &function);
-    if (result == CUDA_SUCCESS && unpooled_know(self, *out, bytes, alignment))
+    if (result == CUDA_SUCCESS && unpooled_register(self, *out, bytes, alignment))
         return TIDE_OK;
     if (result == CUDA_SUCCESS)
         (void)unpooled_give(self, *out, stream, &function);
@@ -400,12 +400,12 @@ unpooled_deallocate(struct tide_resource *resource, void *pointer, size_t bytes,
         return bytes == 0 ? TIDE_OK
                           : tide_error_set(TIDE_EPOINTER, "%s: NULL is no allocation of %zu bytes",
                                            self->device.subject, bytes);
-    status = unpooled_forget(self, pointer, bytes, alignment);
+    status = unpooled_unregister(self, pointer, bytes, alignment);
     if (status != TIDE_OK)
         return status;
     result = unpooled_give(self, pointer, stream, &function);
     status = result == CUDA_SUCCESS ? TIDE_OK : tidei_device_free_error(&self->device, result, pointer, function);
-    unpooled_forgotten(self, pointer, bytes, alignment, status == TIDE_OK);
+    unpooled_unregistered(self, pointer, bytes, alignment, status == TIDE_OK);
     return status;
 }
 

@@ -31,15 +31,15 @@ tidei_chunk_heap_enter(struct tidei_chunk_heap *chunk_heap)
     }
     if (++chunk_heap->entered < TIDEI_CHUNK_HEAP_ENTERED)
         return;
-    if (chunk_heap->waited >= TIDEI_CHUNK_HEAP_WAITED && chunk_heap->crowd < TIDEI_CHUNK_HEAP_CROWD_MOST)
-        chunk_heap->crowd++;
+    if (chunk_heap->waited >= TIDEI_CHUNK_HEAP_WAITED && chunk_heap->contention < TIDEI_CHUNK_HEAP_CONTENTION_MOST)
+        chunk_heap->contention++;
     chunk_heap->entered = chunk_heap->waited = 0;
 }
 
 void
-tidei_chunk_heap_forget_crowd(struct tidei_chunk_heap *chunk_heap)
+tidei_chunk_heap_reset_contention(struct tidei_chunk_heap *chunk_heap)
 {
-    chunk_heap->entered = chunk_heap->waited = chunk_heap->crowd = 0;
+    chunk_heap->entered = chunk_heap->waited = chunk_heap->contention = 0;
 }
 
 /* Stream order. */
@@ -132,8 +132,8 @@ chunk_heap_note_fork(struct tidei_chunk_heap *chunk_heap)
     if (chunk_heap->forks == tidei_fork_generation())
         return;
     chunk_heap->forks = tidei_fork_generation();
-    chunk_heap->asking = chunk_heap->leaving = 0;
-    chunk_heap->leaving_bytes = 0;
+    chunk_heap->requesting = chunk_heap->returning = 0;
+    chunk_heap->returning_bytes = 0;
     bytes = tidei_heap_free_bytes(&chunk_heap->heap) + chunk_heap->heap.out_bytes;
     /* Relaxed: as above. */
     atomic_store_explicit(&chunk_heap->held, bytes, memory_order_relaxed);
@@ -171,13 +171,13 @@ chunk_heap_chunk_new(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
     bool overlaps = false;
     void *pointer;
 
-    chunk_heap->asking++;
+    chunk_heap->requesting++;
     tidei_lock_release(&chunk_heap->lock);
     TIDEI_TEST_POINT("chunk-heap.asking");
     status = tidei_allocate(upstream, bytes, chunk_heap->options.granule, handle, &pointer);
     tidei_lock_acquire(&chunk_heap->lock);
-    chunk_heap->asking--;
-    chunk_heap->answered++;
+    chunk_heap->requesting--;
+    chunk_heap->requests_ended++;
     if (status != TIDE_OK)
         return status;
     status = chunk_heap_check_chunk(chunk_heap, pointer, bytes);
@@ -203,7 +203,7 @@ chunk_heap_chunk_new(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
 
 /* Whether only the requests of other threads to upstream leave no room below the maximum. The caller holds the lock. */
 static bool
-chunk_heap_is_crowded(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
+refusal_is_temporary(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 {
     uint64_t held = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed); /* relaxed: as above */
     uint64_t most = chunk_heap->options.maximum_bytes;
@@ -212,18 +212,18 @@ chunk_heap_is_crowded(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 }
 
 /*
- * Get a chunk of exactly this size, if that stays within the maximum, and count it. On failure *crowded says whether
+ * Get a chunk of exactly this size, if that stays within the maximum, and count it. On failure *temporary says whether
  * only other threads' requests to upstream take the room.
  */
 static enum tide_status
-chunk_heap_chunk_add(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream, bool keep, bool *crowded)
+chunk_heap_chunk_add(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream, bool keep, bool *temporary)
 {
     enum tide_status status;
     uint64_t before;
 
-    *crowded = false;
+    *temporary = false;
     if (!tidei_bounded_add(&chunk_heap->reserved, bytes, chunk_heap->options.maximum_bytes, &before)) {
-        *crowded = chunk_heap_is_crowded(chunk_heap, bytes);
+        *temporary = refusal_is_temporary(chunk_heap, bytes);
         return tide_error_set(TIDE_ECAPACITY, "%s: another %s exceed its maximum of %s (%s reserved)",
                               chunk_heap->options.name, tidei_size_text(bytes),
                               tidei_size_text(chunk_heap->options.maximum_bytes), tidei_size_text(before));
@@ -241,14 +241,14 @@ tidei_chunk_heap_begin(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 {
     enum tide_status status = TIDE_ENOMEM;
     uint32_t stream;
-    bool crowded; /* nobody else is here yet */
+    bool temporary; /* nobody else is here yet */
 
     tidei_lock_acquire(&chunk_heap->lock);
     stream = tidei_streams_number(&chunk_heap->heap.streams, 0);
     if (stream == TIDEI_STREAM_NONE)
         status = chunk_heap_no_memory(chunk_heap);
     else
-        status = chunk_heap_chunk_add(chunk_heap, bytes, stream, true, &crowded);
+        status = chunk_heap_chunk_add(chunk_heap, bytes, stream, true, &temporary);
     tidei_lock_release(&chunk_heap->lock);
     return status;
 }
@@ -300,12 +300,12 @@ chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t mo
     chunk = tidei_heap_chunk_take(&chunk_heap->heap, all, most_bytes);
     if (chunk == NULL)
         return false;
-    chunk_heap->leaving++;
-    chunk_heap->leaving_bytes += chunk->bytes;
+    chunk_heap->returning++;
+    chunk_heap->returning_bytes += chunk->bytes;
     status = chunk_heap_return_chunk(chunk_heap, chunk);
-    chunk_heap->leaving--;
-    chunk_heap->left++;
-    chunk_heap->leaving_bytes -= chunk->bytes;
+    chunk_heap->returning--;
+    chunk_heap->returns_ended++;
+    chunk_heap->returning_bytes -= chunk->bytes;
     if (status != TIDE_OK) {
         tidei_heap_chunk_put_back(&chunk_heap->heap, chunk);
         return false;
@@ -344,16 +344,17 @@ chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap)
 }
 
 /*
- * Wait until the chunks that are being returned have arrived or are back, and until `asking` of the threads that call
+ * Wait until the chunks that are being returned have arrived or are back, and until `requesting` of the threads that call
  * upstream have their answers. A thread that itself requests or returns a chunk never waits here.
  */
 static void
-chunk_heap_await_all(struct tidei_chunk_heap *chunk_heap, uint32_t asking)
+chunk_heap_await_all(struct tidei_chunk_heap *chunk_heap, uint32_t requesting)
 {
-    uint64_t answered = chunk_heap->answered + asking, left = chunk_heap->left + chunk_heap->leaving;
+    uint64_t answered = chunk_heap->requests_ended + requesting,
+             left = chunk_heap->returns_ended + chunk_heap->returning;
 
-    while ((chunk_heap->asking > 0 && chunk_heap->answered < answered) ||
-           (chunk_heap->leaving > 0 && chunk_heap->left < left)) {
+    while ((chunk_heap->requesting > 0 && chunk_heap->requests_ended < answered) ||
+           (chunk_heap->returning > 0 && chunk_heap->returns_ended < left)) {
         TIDEI_TEST_POINT("chunk-heap.awaits");
         tidei_lock_release(&chunk_heap->lock);
         sched_yield();
@@ -373,13 +374,13 @@ round_up(uint64_t bytes, uint64_t unit)
 static void
 chunk_heap_await(struct tidei_chunk_heap *chunk_heap)
 {
-    uint64_t before = chunk_heap->answered + chunk_heap->returned;
+    uint64_t before = chunk_heap->requests_ended + chunk_heap->returned;
 
     do {
         tidei_lock_release(&chunk_heap->lock);
         sched_yield();
         tidei_lock_acquire(&chunk_heap->lock);
-    } while (chunk_heap->asking > 0 && chunk_heap->answered + chunk_heap->returned == before);
+    } while (chunk_heap->requesting > 0 && chunk_heap->requests_ended + chunk_heap->returned == before);
 }
 
 /* The size that the policy chooses for a new chunk for the request. */
@@ -398,18 +399,18 @@ chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct tidei_
 
 /*
  * Get a chunk for the request, of `bytes`, then of half as much again and again where upstream refuses, but no less
- * than the request needs. *crowded says whether a refusal is temporary.
+ * than the request needs. *temporary says whether a refusal is temporary.
  */
 static enum tide_status
 chunk_heap_chunk_for(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request, uint64_t bytes,
-                     bool *crowded)
+                     bool *temporary)
 {
     uint64_t least = tidei_heap_need(&chunk_heap->heap, request);
     enum tide_status status;
 
     chunk_heap_make_room(chunk_heap, bytes);
     for (;;) {
-        status = chunk_heap_chunk_add(chunk_heap, bytes, request->stream, false, crowded);
+        status = chunk_heap_chunk_add(chunk_heap, bytes, request->stream, false, temporary);
         if (status == TIDE_OK || status == TIDE_ENOMEM || status == TIDE_EUPSTREAM || bytes == least)
             return status;
         bytes = bytes / 2 < least ? least : round_up(bytes / 2, chunk_heap->options.granule);
@@ -472,7 +473,7 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
 {
     enum tide_status status, refused;
     uint64_t changes, left, bytes;
-    bool again, crowded;
+    bool again, temporary;
 
     do {
         changes = chunk_heap->grown + chunk_heap->returned;
@@ -485,18 +486,18 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
         bytes = tidei_heap_need(&chunk_heap->heap, request); /* more was refused, and nothing has changed */
         for (; chunk_heap_return_one(chunk_heap, true, UINT64_MAX); changes++)
             bytes = chunk_heap_wanted(chunk_heap, request);
-        refused = chunk_heap_chunk_for(chunk_heap, request, bytes, &crowded);
+        refused = chunk_heap_chunk_for(chunk_heap, request, bytes, &temporary);
         status = refused == TIDE_OK ? chunk_heap_take_added(chunk_heap, request, out)
                                     : chunk_heap_take_hard(chunk_heap, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
-        again = refused == TIDE_OK || crowded || chunk_heap->grown + chunk_heap->returned != changes;
-        left = chunk_heap->left;
+        again = refused == TIDE_OK || temporary || chunk_heap->grown + chunk_heap->returned != changes;
+        left = chunk_heap->returns_ended;
         if (again)
             chunk_heap_await(chunk_heap);
         else
-            chunk_heap_await_all(chunk_heap, chunk_heap->asking);
-        again = again || chunk_heap->left != left || chunk_heap->grown + chunk_heap->returned != changes;
+            chunk_heap_await_all(chunk_heap, chunk_heap->requesting);
+        again = again || chunk_heap->returns_ended != left || chunk_heap->grown + chunk_heap->returned != changes;
     } while (again);
     return refused;
 }
@@ -506,7 +507,7 @@ static enum tide_status
 chunk_heap_grow(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request, struct tidei_piece **out)
 {
     enum tide_status status = TIDE_OK;
-    bool crowded;
+    bool temporary;
 
     chunk_heap_note_fork(chunk_heap);
     do {
@@ -516,10 +517,10 @@ chunk_heap_grow(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_req
             if (status != TIDE_OK || *out != NULL)
                 return status;
         }
-        status = chunk_heap_chunk_for(chunk_heap, request, chunk_heap_wanted(chunk_heap, request), &crowded);
-        if (crowded)
+        status = chunk_heap_chunk_for(chunk_heap, request, chunk_heap_wanted(chunk_heap, request), &temporary);
+        if (temporary)
             chunk_heap_await(chunk_heap);
-    } while (crowded);
+    } while (temporary);
     if (status == TIDE_OK)
         status = chunk_heap_take_added(chunk_heap, request, out);
     else if (status != TIDE_ENOMEM && status != TIDE_EUPSTREAM)
@@ -538,7 +539,7 @@ chunk_heap_press_free(struct tidei_chunk_heap *chunk_heap, const struct tidei_he
 
     if (status != TIDE_OK || *out != NULL)
         return status;
-    chunk_heap_await_all(chunk_heap, chunk_heap->asking);
+    chunk_heap_await_all(chunk_heap, chunk_heap->requesting);
     status = chunk_heap_take_hard(chunk_heap, request, out);
     return status != TIDE_OK || *out != NULL ? status : TIDE_ECAPACITY;
 }
@@ -733,12 +734,12 @@ tidei_chunk_heap_release(struct tidei_chunk_heap *chunk_heap)
     tidei_lock_release(&chunk_heap->lock);
 }
 
-/* The bytes that may be returned so that `keep_bytes` stay, besides leaving chunks. The caller holds the lock. */
+/* The bytes that may be returned so that `keep_bytes` stay, besides chunks that are being returned. The caller holds the lock. */
 static uint64_t
 chunk_heap_above(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
 {
     /* Relaxed: as above. */
-    uint64_t staying = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed) - chunk_heap->leaving_bytes;
+    uint64_t staying = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed) - chunk_heap->returning_bytes;
 
     return staying > keep_bytes ? staying - keep_bytes : 0;
 }

@@ -40,13 +40,13 @@ struct tidei_chunk_heap {
     uint64_t used_bytes;    /* as requested: handed out here, less taken back here */
     uint64_t peak_bytes;    /* peak of `held` */
     uint64_t grown, returned, taken_over, orders;
-    uint32_t leaving;          /* chunks being returned to upstream */
-    uint32_t asking;           /* threads that are requesting a chunk from upstream */
-    uint64_t left;             /* events: a chunk in `leaving` arrived or came back */
-    uint64_t answered;         /* events: a thread in `asking` got its answer */
-    uint64_t leaving_bytes;    /* of the chunks in `leaving` */
+    uint32_t returning;        /* chunks being returned to upstream */
+    uint32_t requesting;       /* threads that are requesting a chunk from upstream */
+    uint64_t returns_ended;    /* events: a chunk in `returning` arrived or came back */
+    uint64_t requests_ended;   /* events: a thread in `requesting` got its answer */
+    uint64_t returning_bytes;  /* of the chunks in `returning` */
     uint32_t entered, waited;  /* recent count: threads that took the lock for a request, and those that had to wait */
-    uint32_t crowd;            /* level of contention: how often `waited` was too high */
+    uint32_t contention;       /* level of contention: how often `waited` was too high */
     uint32_t forks;            /* tidei_fork_generation when the two were counted */
     _Atomic uint64_t held;     /* bytes of all chunks; written with the lock */
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those requested from upstream */
@@ -59,16 +59,16 @@ enum tide_status tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, stru
 /* Return all chunks, ordered behind all work of the device. Nobody may use a piece afterwards. */
 void tidei_chunk_heap_fini(struct tidei_chunk_heap *chunk_heap);
 
-/* Contention: when WAITED of the last ENTERED threads had to wait for the lock, `crowd` rises, up to CROWD_MOST. */
-#define TIDEI_CHUNK_HEAP_ENTERED    1024
-#define TIDEI_CHUNK_HEAP_WAITED     (TIDEI_CHUNK_HEAP_ENTERED / 8)
-#define TIDEI_CHUNK_HEAP_CROWD_MOST 16
+/* When WAITED of the last ENTERED threads had to wait for the lock, `contention` rises, up to CONTENTION_MOST. */
+#define TIDEI_CHUNK_HEAP_ENTERED         1024
+#define TIDEI_CHUNK_HEAP_WAITED          (TIDEI_CHUNK_HEAP_ENTERED / 8)
+#define TIDEI_CHUNK_HEAP_CONTENTION_MOST 16
 
 /* Take the lock for a request, and count whether the thread had to wait: with contention, caches may be larger. */
 void tidei_chunk_heap_enter(struct tidei_chunk_heap *chunk_heap);
 
 /* Reset the measure of contention. The caller holds the lock. */
-void tidei_chunk_heap_forget_crowd(struct tidei_chunk_heap *chunk_heap);
+void tidei_chunk_heap_reset_contention(struct tidei_chunk_heap *chunk_heap);
 
 /* Get the first chunk from upstream; it is kept until tidei_chunk_heap_fini. */
 enum tide_status tidei_chunk_heap_begin(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);

@@ -233,7 +233,7 @@ pool_set_all(struct driver *self)
 
 /* The driver reserves in steps of 32 MiB. A threshold between two steps would make it return the upper one. */
 static enum tide_status
-pool_keep(struct driver *self)
+pool_raise_threshold(struct driver *self)
 {
     uint64_t threshold_bytes;
     uint64_t reserved_bytes;
@@ -262,7 +262,7 @@ pool_prime_on(struct driver *self, CUstream stream)
     status = tidei_device_error(&self->device, result, "cuMemAllocFromPoolAsync");
     if (status != TIDE_OK)
         return status;
-    status = pool_keep(self);
+    status = pool_raise_threshold(self);
     result = cuda->mem_free_async(address, stream);
     if (status == TIDE_OK)
         status = tidei_device_error(&self->device, result, "cuMemFreeAsync");
