@@ -344,8 +344,8 @@ chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap)
 }
 
 /*
- * Wait until the chunks that are being returned have arrived or are back, and until `requesting` of the threads that call
- * upstream have their answers. A thread that itself requests or returns a chunk never waits here.
+ * Wait until the chunks that are being returned have arrived or are back, and until `requesting` of the threads that
+ * call upstream have their answers. A thread that itself requests or returns a chunk never waits here.
  */
 static void
 chunk_heap_await_all(struct tidei_chunk_heap *chunk_heap, uint32_t requesting)
@@ -734,7 +734,7 @@ tidei_chunk_heap_release(struct tidei_chunk_heap *chunk_heap)
     tidei_lock_release(&chunk_heap->lock);
 }
 
-/* The bytes that may be returned so that `keep_bytes` stay, besides chunks that are being returned. The caller holds the lock. */
+/* The bytes of chunks, besides those being returned, that may be returned if `keep_bytes` stay. Under the lock. */
 static uint64_t
 chunk_heap_above(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
 {

@@ -37,6 +37,22 @@
 
 extern const struct tidei_kind tidei_driver_kind;
 
+/* The indices of the arguments below. */
+enum driver_argument {
+    DRIVER_DEVICE,
+    DRIVER_RELEASE_THRESHOLD,
+    DRIVER_MAXIMUM,
+    DRIVER_DEFAULT,
+    DRIVER_INITIAL,
+    DRIVER_LOCATION,
+    DRIVER_HOST_NUMA,
+    DRIVER_HANDLE,
+    DRIVER_REUSE_EVENT_DEPENDENCIES,
+    DRIVER_REUSE_OPPORTUNISTIC,
+    DRIVER_REUSE_INTERNAL_DEPENDENCIES,
+    DRIVER_FALLBACK,
+};
+
 #ifdef HAVE_CUDA_H
 
 static enum tide_status
@@ -160,7 +176,8 @@ driver_init(struct tide_resource *resource, size_t *fault)
     enum tide_status status = tidei_device_open(&self->device, "driver", self->options.device);
     struct tidei_error error;
 
-    (void)fault;
+    if (status == TIDE_EINVAL)
+        *fault = DRIVER_DEVICE;
     if (status != TIDE_OK)
         return status;
     tidei_lock_init(&self->access_lock);
@@ -176,6 +193,8 @@ driver_init(struct tide_resource *resource, size_t *fault)
         tidei_resource_set_quick(resource);
         return TIDE_OK;
     }
+    if (status == TIDE_EINVAL)
+        *fault = self->options.location == TIDE_DRIVER_ON_HOST_NUMA ? DRIVER_HOST_NUMA : DRIVER_DEVICE;
     tidei_error_save(&error); /* restoring a setting may fail, too */
     driver_fini(resource);
     tidei_error_restore(&error);
@@ -241,22 +260,6 @@ static const char *const driver_locations[] = { "device", "host_numa", "managed"
 /* The index is the set of bits of enum tide_driver_handle. */
 static const char *const driver_handles[] = { "none", "posix_fd", "fabric", "posix_fd+fabric", NULL };
 static const char *const driver_fallbacks[] = { "none", "cuda", NULL };
-
-/* The indices of the arguments below. */
-enum driver_argument {
-    DRIVER_DEVICE,
-    DRIVER_RELEASE_THRESHOLD,
-    DRIVER_MAXIMUM,
-    DRIVER_DEFAULT,
-    DRIVER_INITIAL,
-    DRIVER_LOCATION,
-    DRIVER_HOST_NUMA,
-    DRIVER_HANDLE,
-    DRIVER_REUSE_EVENT_DEPENDENCIES,
-    DRIVER_REUSE_OPPORTUNISTIC,
-    DRIVER_REUSE_INTERNAL_DEPENDENCIES,
-    DRIVER_FALLBACK,
-};
 
 #define DRIVER_REUSE(name, field)                                                                                      \
     {                                                                                                                  \
@@ -395,39 +398,19 @@ driver_shares(const struct tidei_arguments *arguments, struct tide_driver_option
     return status;
 }
 
-/* The argument that the driver has refused, if it is one: the NUMA node, unless the device does not exist. */
-static size_t
-driver_fault(const struct tide_driver_options *options)
-{
-    int count = 0;
-
-    if (options->location != TIDE_DRIVER_ON_HOST_NUMA)
-        return DRIVER_DEVICE;
-    return tide_device_count(&count, NULL) == TIDE_OK && options->device < count ? DRIVER_HOST_NUMA : DRIVER_DEVICE;
-}
-
-/* Report contradictions among options, and a missing device, at the argument's column. */
 static enum tide_status
 driver_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
 {
     struct tide_driver_options options;
-    size_t fault = DRIVER_DEVICE;
     enum tide_status status;
 
-    (void)upstream;
     *out = NULL;
     tidei_kind_read_text(&tidei_driver_kind, arguments, &options);
     status = driver_shares(arguments, &options);
-    if (status != TIDE_OK)
-        return status;
-    status = driver_check(&options, &fault);
-    if (status == TIDE_OK) {
-        status = tide_driver_create(&options, out);
-        fault = driver_fault(&options);
-    }
-    if (status == TIDE_EINVAL && arguments->values[fault].given)
-        *arguments->error_column = arguments->values[fault].column;
-    return status;
+    if (status == TIDE_OK)
+        status = tidei_kind_create_read(&tidei_driver_kind, arguments, &options, upstream, out);
+    /* The constructor tries again, and then falls back. */
+    return status == TIDE_EUNSUPPORTED && options.fallback_cuda ? tide_driver_create(&options, out) : status;
 }
 
 const struct tidei_kind tidei_driver_kind = {
