@@ -33,7 +33,6 @@
 #include "src/stack/describe.h"
 #include "src/resource/kind.h"
 #include "src/sync/lock.h"
-#include "src/resource/resource.h"
 
 #define RANGE_MOST 64 /* powers of two in 64 bits */
 

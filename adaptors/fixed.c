@@ -37,7 +37,6 @@
 #include <tidemark/fixed.h>
 
 #include "src/resource/kind.h"
-#include "src/resource/resource.h"
 #include "src/sync/lock.h"
 #include "src/sync/thread.h"
 #include "src/tables/blocks.h"

@@ -18,13 +18,11 @@
  *  - TIDE_QUERY_BYTES_USED is the bytes requested and not yet freed, TIDE_QUERY_BYTES_RESERVED those of all chunks.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include <tidemark/monotonic.h>
 
 #include "src/resource/kind.h"
 #include "src/sync/lock.h"
-#include "src/resource/resource.h"
 #include "src/tables/grow.h"
 
 /* Streams of a chunk that are known to wait for its own. Beyond these, each block is ordered. */

@@ -31,9 +31,6 @@
  *  - Fragmentation: a request fails where enough bytes are free but not contiguous.
  *  - A request of another layer that upstream refuses does not make the pool release memory.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include <tidemark/pool.h>
 
 #include "src/resource/kind.h"

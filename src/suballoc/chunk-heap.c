@@ -100,13 +100,6 @@ chunk_heap_take(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_req
 
 /* Chunks: taking them from upstream and returning them. */
 
-static void
-chunk_heap_unreserve(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
-{
-    /* Relaxed: as tidei_bounded_add. */
-    atomic_fetch_sub_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed);
-}
-
 /*
  * Add the bytes of a chunk that has arrived, or subtract (a negative number) those of one that was returned. The caller
  * holds the lock, so no atomic addition is needed.
@@ -230,7 +223,7 @@ chunk_heap_chunk_add(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
     }
     status = chunk_heap_chunk_new(chunk_heap, bytes, stream, keep);
     if (status != TIDE_OK)
-        chunk_heap_unreserve(chunk_heap, bytes);
+        atomic_fetch_sub_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed); /* as tidei_bounded_add */
     else
         chunk_heap_hold(chunk_heap, bytes);
     return status;
@@ -311,7 +304,7 @@ chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t mo
         return false;
     }
     chunk_heap_hold(chunk_heap, 0 - chunk->bytes);
-    chunk_heap_unreserve(chunk_heap, chunk->bytes);
+    atomic_fetch_sub_explicit(&chunk_heap->reserved, chunk->bytes, memory_order_relaxed); /* as tidei_bounded_add */
     chunk_heap->returned++;
     tidei_heap_chunk_forget(&chunk_heap->heap, chunk);
     return true;

@@ -72,15 +72,6 @@ tree_replace(struct tidei_tree *tree, struct tidei_piece *node, struct tidei_pie
     }
 }
 
-/* A leaf below `node`, or `node` itself. */
-static struct tidei_piece *
-tree_leaf(struct tidei_piece *node)
-{
-    while (node->fit.child[0] != NULL || node->fit.child[1] != NULL)
-        node = node->fit.child[node->fit.child[1] != NULL];
-    return node;
-}
-
 void
 tidei_tree_remove(struct tidei_tree *tree, struct tidei_piece *piece, unsigned granule_log2)
 {
@@ -97,7 +88,9 @@ tidei_tree_remove(struct tidei_tree *tree, struct tidei_piece *piece, unsigned g
         return;
     }
     /* Any node below has the digits that lead here, so a leaf can take its place. */
-    leaf = tree_leaf(piece);
+    leaf = piece;
+    while (leaf->fit.child[0] != NULL || leaf->fit.child[1] != NULL)
+        leaf = leaf->fit.child[leaf->fit.child[1] != NULL];
     *tree_place(tree, leaf, octave) = NULL;
     if (leaf != piece)
         tree_replace(tree, piece, leaf, octave);

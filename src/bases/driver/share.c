@@ -86,36 +86,33 @@ tide_driver_pointer_export(struct tide_resource *driver, void *pointer, uint64_t
 
 /* Access of other devices. */
 
-/* Get the driver and the device that a call names; false, and *status, where either is missing. */
-static bool
-access_begin(struct tide_resource *resource, int device, struct driver **self, CUmemLocation *location,
-             enum tide_status *status)
+/* Get the driver and the device that a call names. */
+static enum tide_status
+access_begin(struct tide_resource *resource, int device, struct driver **out, CUmemLocation *location)
 {
-    CUdevice handle;
+    struct driver *self = *out = tidei_driver_of(resource);
+    enum tide_status status;
 
-    *self = tidei_driver_of(resource);
-    *status = TIDE_EINVAL;
-    if (*self == NULL)
-        return false;
-    *status = tidei_device_find((*self)->device.cuda, "driver", device, &handle);
-    if (*status == TIDE_OK && (*self)->device.cuda->mem_pool_set_access == NULL)
-        *status = tidei_device_lacks(&(*self)->device, "cuMemPoolSetAccess");
-    else if (*status == TIDE_OK && (*self)->device.cuda->mem_pool_get_access == NULL)
-        *status = tidei_device_lacks(&(*self)->device, "cuMemPoolGetAccess");
+    if (self == NULL)
+        return TIDE_EINVAL;
     location->type = CU_MEM_LOCATION_TYPE_DEVICE;
-    location->id = handle;
-    return *status == TIDE_OK;
+    status = tidei_device_find(self->device.cuda, "driver", device, &location->id);
+    if (status != TIDE_OK)
+        return status;
+    if (self->device.cuda->mem_pool_set_access == NULL)
+        return tidei_device_lacks(&self->device, "cuMemPoolSetAccess");
+    return self->device.cuda->mem_pool_get_access != NULL ? TIDE_OK
+                                                          : tidei_device_lacks(&self->device, "cuMemPoolGetAccess");
 }
 
 static enum tide_status
 access_get(struct driver *self, CUmemLocation *location, enum tide_driver_access *out)
 {
     CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    enum tide_status status = tidei_device_error(
-        &self->device, self->device.cuda->mem_pool_get_access(&flags, self->pool, location), "cuMemPoolGetAccess");
+    CUresult result = self->device.cuda->mem_pool_get_access(&flags, self->pool, location);
 
-    *out = status == TIDE_OK ? (enum tide_driver_access)flags : TIDE_DRIVER_NO_ACCESS;
-    return status;
+    *out = result == CUDA_SUCCESS ? (enum tide_driver_access)flags : TIDE_DRIVER_NO_ACCESS;
+    return tidei_device_error(&self->device, result, "cuMemPoolGetAccess");
 }
 
 /* Report the reason: no link joins the two devices, or the driver's error. */
@@ -148,7 +145,8 @@ tide_driver_access_get(struct tide_resource *driver, int device, enum tide_drive
     if (out == NULL)
         return tide_error_set(TIDE_EINVAL, "driver: NULL in place of an address for the access");
     *out = TIDE_DRIVER_NO_ACCESS;
-    return access_begin(driver, device, &self, &location, &status) ? access_get(self, &location, out) : status;
+    status = access_begin(driver, device, &self, &location);
+    return status == TIDE_OK ? access_get(self, &location, out) : status;
 }
 
 enum tide_status
@@ -164,7 +162,8 @@ tide_driver_access_set(struct tide_resource *driver, int device, enum tide_drive
         *former = TIDE_DRIVER_NO_ACCESS;
     if (access != TIDE_DRIVER_NO_ACCESS && access != TIDE_DRIVER_READ && access != TIDE_DRIVER_READ_WRITE)
         return tide_error_set(TIDE_EINVAL, "driver: access %d is none of enum tide_driver_access", (int)access);
-    if (!access_begin(driver, device, &self, &wanted.location, &status))
+    status = access_begin(driver, device, &self, &wanted.location);
+    if (status != TIDE_OK)
         return status;
     wanted.flags = (CUmemAccess_flags)access;
     tidei_lock_acquire(&self->access_lock);
