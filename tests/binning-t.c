@@ -1,4 +1,4 @@
-/* Tests adaptors/binning/binning.c. */
+/* Tests adaptors/binning.c. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

@@ -74,7 +74,7 @@ kept_of_many(void)
     uint64_t most = 0;
 
     for (size_t i = 0; i < BLOCKS; i++) {
-        if (tidei_chunk_heap_allocate(&model.supply, BLOCK_BYTES(i), 256, 0, &pieces[i]) != TIDE_OK)
+        if (tidei_chunk_heap_allocate(&model.supply, BLOCK_BYTES(i), 256, 0, true, &pieces[i]) != TIDE_OK)
             abort();
     }
     for (size_t i = 0; i < BLOCKS; i++) {
@@ -93,19 +93,20 @@ test_bounds(void)
 {
     begin(24 * MIB);
     is_u64(kept_of_many(), 4, "a thread keeps 4 MiB, as long as no thread waits for another");
-    model.supply.crowd = 1;
+    model.supply.contention = 1;
     is_u64(kept_of_many(), 8, "twice that once threads have waited often");
-    model.supply.crowd = 2;
+    model.supply.contention = 2;
     is_u64(kept_of_many(), 16, "twice as much again stays when threads wait again");
-    model.supply.crowd = TIDEI_CHUNK_HEAP_CROWD_MOST;
+    model.supply.contention = TIDEI_CHUNK_HEAP_CONTENTION_MOST;
     is_u64(kept_of_many(), 24, "and so on, up to the bound of each thread");
     tidei_cache_gather(&model.cache);
-    ok(kept() == 0 && model.supply.crowd == 0, "a request that would fail takes all of it back, and the right to more");
+    ok(kept() == 0 && model.supply.contention == 0,
+       "a request that would fail takes all of it back, and the right to more");
     is_u64(kept_of_many(), 4, "then it is 4 MiB again");
     end();
 
     begin(1024 * MIB);
-    model.supply.crowd = TIDEI_CHUNK_HEAP_CROWD_MOST;
+    model.supply.contention = TIDEI_CHUNK_HEAP_CONTENTION_MOST;
     is_u64(kept_of_many(), 64, "all threads keep a quarter of what is reserved at most");
     end();
 }
@@ -150,12 +151,13 @@ test_crowd(void)
     model.supply.entered = TIDEI_CHUNK_HEAP_ENTERED - 1;
     model.supply.waited = TIDEI_CHUNK_HEAP_WAITED - 2;
     enter(true);
-    ok(model.supply.crowd == 0 && model.supply.entered == 0 && model.supply.waited == 0,
+    ok(model.supply.contention == 0 && model.supply.entered == 0 && model.supply.waited == 0,
        "less than one in eight is no crowd");
     model.supply.entered = TIDEI_CHUNK_HEAP_ENTERED - 1;
     model.supply.waited = TIDEI_CHUNK_HEAP_WAITED - 1;
     enter(true);
-    ok(model.supply.crowd == 1 && model.supply.entered == 0 && model.supply.waited == 0, "one in eight is a crowd");
+    ok(model.supply.contention == 1 && model.supply.entered == 0 && model.supply.waited == 0,
+       "one in eight is a crowd");
     end();
 }
 

@@ -1,4 +1,4 @@
-/* Tests adaptors/fixed/fixed.c: blocks that one thread frees and another takes, and frees by other threads. */
+/* Tests adaptors/fixed.c: blocks that one thread frees and another takes, and frees by other threads. */
 #include <pthread.h>
 #include <stdatomic.h>
 

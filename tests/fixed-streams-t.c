@@ -1,4 +1,4 @@
-/* Tests adaptors/fixed/fixed.c when the streams that its blocks were freed on no longer exist. */
+/* Tests adaptors/fixed.c when the streams that its blocks were freed on no longer exist. */
 #include <tidemark/tidemark.h>
 
 #include "gate.h"

@@ -1,4 +1,4 @@
-/* Tests adaptors/fixed/fixed.c, and src/tables/blocks.c through it. */
+/* Tests adaptors/fixed.c, and src/tables/blocks.c through it. */
 #include <pthread.h>
 
 #include <tidemark/tidemark.h>

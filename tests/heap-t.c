@@ -144,7 +144,7 @@ finish(struct live *live, uint32_t stream, bool fail)
         return;
     model_take(live, stream);
     if (contract_random(&model.seed) % 2 == 0)
-        tidei_piece_set_state(live->piece, TIDEI_PIECE_LIVE);
+        tidei_piece_set_word(live->piece, TIDEI_PIECE_LIVE);
 }
 
 static void
@@ -173,7 +173,7 @@ step_put(struct live *live)
 {
     uint32_t stream = 1 + (uint32_t)(contract_random(&model.seed) % STREAMS);
 
-    tidei_piece_set_state(live->piece, TIDEI_PIECE_MOVING);
+    tidei_piece_set_word(live->piece, TIDEI_PIECE_MOVING);
     tidei_heap_put(&model.heap, live->piece, number(stream));
     model_free(live, stream);
 }
@@ -183,17 +183,18 @@ step_chunk(void)
 {
     size_t chunk = contract_random(&model.seed) % CHUNKS;
     uint32_t stream = 1 + (uint32_t)(contract_random(&model.seed) % STREAMS);
-    struct tidei_heap_chunk taken;
+    struct tidei_span *taken;
 
     if (contract_random(&model.seed) % 2 == 0) {
-        if (!tidei_heap_chunk_take(&model.heap, contract_random(&model.seed) % 2 == 0, UINT64_MAX, &taken))
+        taken = tidei_heap_chunk_take(&model.heap, contract_random(&model.seed) % 2 == 0, UINT64_MAX);
+        if (taken == NULL)
             return;
         if (contract_random(&model.seed) % 4 == 0) {
-            tidei_heap_chunk_put_back(&model.heap, &taken);
+            tidei_heap_chunk_put_back(&model.heap, taken);
             return;
         }
-        model.there[chunk_of(taken.span->base)] = false;
-        tidei_heap_chunk_forget(&model.heap, &taken);
+        model.there[chunk_of(taken->base)] = false;
+        tidei_heap_chunk_forget(&model.heap, taken);
         return;
     }
     model.misplaced += tidei_heap_overlaps(&model.heap, BASE(chunk), CHUNK_BYTES) != model.there[chunk];
@@ -207,7 +208,7 @@ step_chunk(void)
 
 /* As tide_order behind TIDE_STREAM_ALL does. */
 static void
-step_settle(void)
+step_reassign(void)
 {
     uint32_t stream = 1 + (uint32_t)(contract_random(&model.seed) % STREAMS);
     uint64_t epoch = model.heap.streams.epoch++;
@@ -215,7 +216,7 @@ step_settle(void)
     model.now++;
     for (uint32_t i = 1; i <= STREAMS; i++)
         model_wait(i, stream);
-    tidei_heap_settle(&model.heap, epoch, number(stream));
+    tidei_heap_reassign(&model.heap, epoch, number(stream));
 }
 
 /* Free bytes and pieces as the model has them: how many runs of free granules there are, at least. */
@@ -245,7 +246,7 @@ heap_differs(void)
 static void
 check_model(void)
 {
-    struct tidei_heap_chunk taken;
+    struct tidei_span *taken;
     uint64_t differs = 0;
 
     model.seed = contract_seed(20261121);
@@ -261,7 +262,7 @@ check_model(void)
         if (what < 10)
             step_chunk();
         else if (what < 11)
-            step_settle();
+            step_reassign();
         else if (live->piece == NULL)
             step_take(live);
         else
@@ -279,10 +280,10 @@ check_model(void)
         if (model.live[i].piece != NULL)
             step_put(&model.live[i]);
     }
-    while (tidei_heap_chunk_take(&model.heap, true, UINT64_MAX, &taken)) {
-        model.there[chunk_of(taken.span->base)] = false;
-        differs += taken.piece->bytes != CHUNK_BYTES;
-        tidei_heap_chunk_forget(&model.heap, &taken);
+    while ((taken = tidei_heap_chunk_take(&model.heap, true, UINT64_MAX)) != NULL) {
+        model.there[chunk_of(taken->base)] = false;
+        differs += taken->first->bytes != CHUNK_BYTES;
+        tidei_heap_chunk_forget(&model.heap, taken);
     }
     for (size_t i = 0; i < CHUNKS; i++)
         differs += model.there[i];
@@ -363,7 +364,7 @@ static void
 check_chunks(void)
 {
     struct tidei_heap heap;
-    struct tidei_heap_chunk away[8];
+    struct tidei_span *away[8];
     size_t count = 0;
 
     if (tidei_heap_init(&heap, GRANULE, CHUNK_BYTES, UINT64_MAX) != TIDE_OK)
@@ -371,12 +372,12 @@ check_chunks(void)
     while ((count == 0 || heap.chunk_count < heap.chunk_capacity) && tidei_heap_reserve(&heap))
         tidei_heap_chunk_add(&heap, BASE(count++), CHUNK_BYTES, tidei_streams_number(&heap.streams, 0), false);
     for (size_t i = 0; i < 8; i++)
-        tidei_heap_chunk_take(&heap, false, UINT64_MAX, &away[i]);
+        away[i] = tidei_heap_chunk_take(&heap, false, UINT64_MAX);
     for (size_t i = 0; i < 8 && tidei_heap_reserve(&heap); i++)
         tidei_heap_chunk_add(&heap, BASE(count++), CHUNK_BYTES, tidei_streams_number(&heap.streams, 0), false);
     ok(heap.chunk_count + 8 <= heap.chunk_capacity, "there is room for chunks that are away");
     for (size_t i = 0; i < 8 && heap.chunk_count < heap.chunk_capacity; i++)
-        tidei_heap_chunk_put_back(&heap, &away[i]);
+        tidei_heap_chunk_put_back(&heap, away[i]);
     is_u64(heap.chunk_count, count, "and all may come back");
     tidei_heap_fini(&heap);
 }

@@ -231,12 +231,9 @@ TESTS += tests/stack-mistakes-t
 # Over a driver of its own in place of src/cuda/driver-load.c, so that it needs neither a GPU nor the library.
 check_PROGRAMS += tests/driver-t
 tests_driver_t_SOURCES = \
-	src/bases/cuda.c \
 	src/cuda/device-query.c \
 	src/cuda/device.c \
-	src/bases/driver/access.c \
 	src/bases/none.c \
-	src/bases/driver/options.c \
 	src/bases/driver/pool.c \
 	src/bases/driver/share.c \
 	src/cuda/driver-table.c \
@@ -433,8 +430,8 @@ TESTS += tests/lock-fork-t
 THREADED_TESTS += tests/lock-fork-t
 
 check_PROGRAMS += tests/heap-t
-tests_heap_t_SOURCES = tests/heap-t.c tests/contract.c src/suballoc/fit.c src/suballoc/freed-runs.c \
-	src/suballoc/heap.c src/suballoc/piece-map.c src/suballoc/slab.c src/suballoc/streams.c src/tables/map.c
+tests_heap_t_SOURCES = tests/heap-t.c tests/contract.c src/suballoc/fit.c src/suballoc/heap.c \
+	src/suballoc/piece-map.c src/suballoc/slab.c src/suballoc/streams.c src/tables/map.c
 tests_heap_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_heap_t_LDADD = libtidemark.la
 TESTS += tests/heap-t
