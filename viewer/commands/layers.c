@@ -178,7 +178,7 @@ layers_analyse(struct view *view, struct report *report, const void *own)
         report_spare(report, LAYERS_SPARE);
         for (size_t i = 0; i < view->layers.count; i++) {
             const struct trace_layer *layer = &view->layers.layers[i];
-            struct layers_row row = { .layer = layer, .depth = trace_layers_depth(&view->layers, i) };
+            struct layers_row row = { .layer = layer, .depth = layer->depth };
 
             row.log = layers_find(&summary, layer->layer_id);
             if (row.log != NULL && !row.log->asked)

@@ -13,7 +13,7 @@
 #include "viewer/commands/commands.h"
 #include "viewer/base/output.h"
 #include "viewer/cli/options.h"
-#include "viewer/read/trace-open.h"
+#include "viewer/read/trace.h"
 
 static const char *
 recover_state(enum tide_trace_state state)

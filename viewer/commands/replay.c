@@ -20,7 +20,7 @@
 #include "viewer/replay/output.h"
 #include "viewer/replay/run.h"
 #include "viewer/replay/stack-report.h"
-#include "viewer/read/trace-open.h"
+#include "viewer/read/trace.h"
 
 #define REPLAY_STACK "statistics | sim"
 

@@ -19,11 +19,6 @@ libviewer_la_SOURCES += \
 	viewer/read/trace-layers.c \
 	viewer/read/trace-layers.h \
 	viewer/read/trace-open.c \
-	viewer/read/trace-open.h \
-	viewer/read/trace-schema.c \
-	viewer/read/trace-schema.h \
-	viewer/read/trace-unknown.c \
-	viewer/read/trace-unknown.h \
 	viewer/read/trace.c \
 	viewer/read/trace.h \
 	viewer/read/turns.c \

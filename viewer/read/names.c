@@ -19,9 +19,11 @@
 /* The most bytes of all tag paths; a million tags of a real program take some hundred MiB. */
 #define NAMES_PATHS_BYTES ((size_t)2 << 30)
 
+/* Add a row of id, text, number and device to a list. */
 static int
-names_add(const struct trace *trace, struct name_list *list, sqlite3_stmt *row)
+names_add(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
+    struct name_list *list = context;
     const char *text = (const char *)sqlite3_column_text(row, 1);
     struct name name = {
         .id = sqlite3_column_int64(row, 0),
@@ -40,24 +42,6 @@ names_add(const struct trace *trace, struct name_list *list, sqlite3_stmt *row)
     }
     list->names[list->count++] = name;
     return COMMAND_FINE;
-}
-
-/* Fill a list with rows of id, text, number and device. */
-static int
-names_list(const struct trace *trace, struct name_list *list, const char *sql)
-{
-    sqlite3_stmt *statement = NULL;
-    int status = COMMAND_FINE;
-    int code = SQLITE_DONE;
-
-    if (sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL) != SQLITE_OK)
-        return trace_failed(trace);
-    while (status == COMMAND_FINE && (code = sqlite3_step(statement)) == SQLITE_ROW)
-        status = names_add(trace, list, statement);
-    if (status == COMMAND_FINE && code != SQLITE_DONE)
-        status = trace_failed(trace);
-    sqlite3_finalize(statement);
-    return status;
 }
 
 /* Collect a tag and its ancestors, innermost first. Returns their number, and the bytes of their path. */
@@ -139,7 +123,7 @@ names_callstacks(const struct trace *trace, struct name_list *list)
     static const char sql[] =
         "SELECT callstack_id, group_concat(text, ' < '), 0, NULL FROM (SELECT callstack_id,"
         " coalesce(nullif(function, ''), replace(path, rtrim(path, replace(path, '/', '')), '') ||"
-        " printf('+0x%x', address - base), printf('0x%x', address)) ||"
+        " printf('+0x%%x', address - base), printf('0x%%x', address)) ||"
         " iif(ifnull(file, '') = '', '', ' (' || file || iif(ifnull(line, 0) = 0, '', ':' || line) || ')') AS text"
         " FROM callstack JOIN frame USING (frame_id) LEFT JOIN module USING (module_id)"
         " ORDER BY callstack_id, position) GROUP BY callstack_id";
@@ -148,7 +132,13 @@ names_callstacks(const struct trace *trace, struct name_list *list)
         !trace_has(trace, "frame", "frame_id address module_id function file line") ||
         !trace_has(trace, "module", "module_id path base"))
         return COMMAND_FINE;
-    return names_list(trace, list, sql);
+    return trace_each(trace, names_add, list, sql);
+}
+
+int
+names_read_streams(const struct trace *trace, struct name_list *out)
+{
+    return trace_each(trace, names_add, out, "SELECT stream_id, '', handle, device FROM stream ORDER BY 1");
 }
 
 int
@@ -158,13 +148,15 @@ names_read(const struct trace *trace, const struct trace_layers *layers, struct 
 
     *out = (struct names){ .trace = trace, .layers = layers };
     if (trace_has(trace, "tag", "tag_id parent_tag_id name"))
-        status = names_list(trace, &out->tags, "SELECT tag_id, name, parent_tag_id, NULL FROM tag ORDER BY tag_id");
+        status = trace_each(trace, names_add, &out->tags,
+                            "SELECT tag_id, name, parent_tag_id, NULL FROM tag ORDER BY tag_id");
     if (status == COMMAND_FINE)
         status = names_make_paths(trace, &out->tags);
     if (status == COMMAND_FINE)
-        status = names_list(trace, &out->threads, "SELECT thread_id, name, os_tid, NULL FROM thread ORDER BY 1");
+        status =
+            trace_each(trace, names_add, &out->threads, "SELECT thread_id, name, os_tid, NULL FROM thread ORDER BY 1");
     if (status == COMMAND_FINE)
-        status = names_list(trace, &out->streams, "SELECT stream_id, '', handle, device FROM stream ORDER BY 1");
+        status = names_read_streams(trace, &out->streams);
     if (status == COMMAND_FINE)
         status = names_callstacks(trace, &out->callstacks);
     if (status != COMMAND_FINE)
@@ -172,7 +164,7 @@ names_read(const struct trace *trace, const struct trace_layers *layers, struct 
     return status;
 }
 
-static void
+void
 names_free_list(struct name_list *list)
 {
     for (size_t i = 0; i < list->count; i++)

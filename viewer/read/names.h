@@ -8,7 +8,7 @@
 
 #include "viewer/base/id-map.h"
 #include "viewer/read/trace-layers.h"
-#include "viewer/read/trace-open.h"
+#include "viewer/read/trace.h"
 
 /* One tag, thread, stream or call stack. */
 struct name {
@@ -41,6 +41,11 @@ struct names {
 int names_read(const struct trace *trace, const struct trace_layers *layers, struct names *out);
 
 void names_free(struct names *names);
+
+/* Read only the streams into `out`, which is zeroed. COMMAND_FINE, or another status. Call names_free_list in any case. */
+int names_read_streams(const struct trace *trace, struct name_list *out);
+
+void names_free_list(struct name_list *list);
 
 /* NULL if the list has no such id. */
 const struct name *names_find(const struct name_list *list, int64_t id);

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "viewer/read/trace-open.h"
+#include "viewer/read/trace.h"
 
 /* One row of `allocation`. The fields after `event` are 0 unless a unit needs them (SCAN_*). */
 struct scan_life {

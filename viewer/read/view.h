@@ -6,7 +6,7 @@
 #include "viewer/read/names.h"
 #include "viewer/read/scan.h"
 #include "viewer/read/trace-layers.h"
-#include "viewer/read/trace-open.h"
+#include "viewer/read/trace.h"
 
 struct view {
     const struct filter_options *options; /* borrows */

@@ -10,7 +10,7 @@
 #include "viewer/replay/input.h"
 #include "viewer/read/scan.h"
 #include "viewer/read/trace-layers.h"
-#include "viewer/read/trace-open.h"
+#include "viewer/read/trace.h"
 
 struct reader {
     const struct trace *trace;
