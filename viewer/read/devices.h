@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "viewer/read/trace-open.h"
+#include "viewer/read/trace.h"
 
 struct trace_device {
     int64_t ordinal;

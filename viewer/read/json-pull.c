@@ -328,20 +328,6 @@ json_pull_open(struct json_pull *pull, const char *path)
 }
 
 void
-json_pull_open_text(struct json_pull *pull, char *text)
-{
-    *pull = (struct json_pull){
-        .path = "", .line = 1, .buffer = (unsigned char *)text, .end = strlen(text), .at_end = true
-    };
-}
-
-uint64_t
-json_pull_offset(const struct json_pull *pull)
-{
-    return (uint64_t)gzoffset(pull->file);
-}
-
-void
 json_pull_close(struct json_pull *pull)
 {
     if (pull->file != NULL)
