@@ -22,24 +22,23 @@ struct csv {
     struct tidei_lives live; /* owns; numbers of allocations + 1, by pointer */
 };
 
-static enum replay_add
+static const char *
 csv_allocate(struct csv *csv, const struct rmm_row *row)
 {
     struct replay_input *input = csv->input;
-    uint32_t allocation;
-    enum replay_add added =
+    uint32_t allocation, earlier;
+    const char *error =
         replay_input_alloc(input, row->thread, row->stream, row->size, CSV_ALIGNMENT_SHIFT, &allocation);
-    uint32_t earlier;
 
-    if (added != REPLAY_ADD_FINE)
-        return added;
+    if (error != NULL)
+        return error;
     if (!tidei_lives_replace(&csv->live, row->pointer, 0, allocation + 1, &earlier))
-        return REPLAY_ADD_NO_MEMORY;
+        return "no memory for more events";
     input->replaced += earlier != 0;
-    return REPLAY_ADD_FINE;
+    return NULL;
 }
 
-static enum replay_add
+static const char *
 csv_free(struct csv *csv, const struct rmm_row *row)
 {
     struct replay_input *input = csv->input;
@@ -47,33 +46,27 @@ csv_free(struct csv *csv, const struct rmm_row *row)
 
     if (number == 0) {
         input->unknown_frees++;
-        return REPLAY_ADD_FINE;
+        return NULL;
     }
-    if (input->sizes[number - 1] != row->size)
-        input->size_differences++;
+    input->size_differences += input->sizes[number - 1] != row->size;
     return replay_input_free(input, row->thread, row->stream, CSV_ALIGNMENT_SHIFT, number - 1);
 }
 
 static int
 csv_row(struct csv *csv, const struct rmm_row *row)
 {
-    enum replay_add added = REPLAY_ADD_FINE;
+    const char *error = NULL;
 
     csv->input->recorded_events++;
-    switch (row->action) {
-    case RMM_ALLOCATE:
-        added = csv_allocate(csv, row);
-        break;
-    case RMM_FREE:
-        added = csv_free(csv, row);
-        break;
-    case RMM_FAILURE:
+    if (row->action == RMM_ALLOCATE)
+        error = csv_allocate(csv, row);
+    else if (row->action == RMM_FREE)
+        error = csv_free(csv, row);
+    else
         csv->input->recorded_failures++;
-        break;
-    }
-    if (added == REPLAY_ADD_FINE)
+    if (error == NULL)
         return COMMAND_FINE;
-    fprintf(stderr, "%s:%" PRIu64 ": %s\n", csv->file.path, csv->file.line, replay_add_text(added));
+    fprintf(stderr, "%s:%" PRIu64 ": %s\n", csv->file.path, csv->file.line, error);
     return COMMAND_WRONG;
 }
 

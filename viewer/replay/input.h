@@ -41,23 +41,14 @@ struct replay_input {
     bool incomplete;           /* a trace of a recording that is not complete */
 };
 
-/* The result of adding an event. The reader of the input adds the position to a message. */
-enum replay_add {
-    REPLAY_ADD_FINE,
-    REPLAY_ADD_NO_MEMORY,
-    REPLAY_ADD_TOO_MANY, /* allocations (2^32), threads (4096) or streams (2^32) */
-};
-
-/* Add an allocation; its number goes to *allocation. */
-enum replay_add replay_input_alloc(struct replay_input *input, uint64_t thread, uint64_t stream, uint64_t size,
-                                   unsigned alignment_shift, uint32_t *allocation);
-
-/* Add the free of an allocation; alignment_shift is as there. */
-enum replay_add replay_input_free(struct replay_input *input, uint64_t thread, uint64_t stream,
-                                  unsigned alignment_shift, uint32_t allocation);
-
-/* The text of an error; NULL for REPLAY_ADD_FINE. */
-const char *replay_add_text(enum replay_add added);
+/*
+ * Add an allocation, whose number goes to *allocation, or the free of an allocation, with the same alignment. NULL, or
+ * the text of an error, to which the reader of the input adds the position.
+ */
+const char *replay_input_alloc(struct replay_input *input, uint64_t thread, uint64_t stream, uint64_t size,
+                               unsigned alignment_shift, uint32_t *allocation);
+const char *replay_input_free(struct replay_input *input, uint64_t thread, uint64_t stream, unsigned alignment_shift,
+                              uint32_t allocation);
 
 /* Free all that `input` owns. */
 void replay_input_clear(struct replay_input *input);
