@@ -7,7 +7,6 @@
 
 #include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
-#include "viewer/read/devices.h"
 #include "viewer/base/output.h"
 #include "viewer/analysis/summary.h"
 #include "viewer/analysis/verdict.h"
@@ -48,27 +47,29 @@ summary_report_meta(struct view *view, struct report *report, const char *key)
 
 /* For people: the devices that a layer is on. */
 static void
-summary_report_used_devices(struct view *view, struct report *report, const struct trace_devices *devices)
+summary_report_used_devices(struct view *view, struct report *report, const struct name_list *devices)
 {
     bool known = trace_has(&view->trace, "layer", "device");
     struct output_figure total;
     char text[512];
+    int64_t found;
 
     for (size_t i = 0; known && i < devices->count; i++) {
-        const struct trace_device *device = &devices->list[i];
+        const struct name *device = &devices->names[i];
 
-        if (!trace_devices_is_used(&view->trace, device->ordinal))
+        if (trace_look_up(&view->trace, &found, "SELECT 1 FROM layer WHERE device = %lld LIMIT 1", device->id) !=
+            SQLITE_ROW)
             continue;
-        snprintf(text, sizeof(text), "%lld: %s%s%s", (long long)device->ordinal, device->name,
-                 device->total_bytes != 0 ? ", " : "",
-                 device->total_bytes != 0 ? output_size(&total, device->total_bytes) : "");
+        snprintf(text, sizeof(text), "%lld: %s%s%s", (long long)device->id, device->text,
+                 device->number != 0 ? ", " : "",
+                 device->number != 0 ? output_size(&total, (uint64_t)device->number) : "");
         report_field(report, NULL, "GPU", REPORT_TEXT, cell_text(text));
     }
 }
 
 /* For programs: all that the trace says the machine had. */
 static void
-summary_report_devices(struct report *report, const struct trace_devices *devices)
+summary_report_devices(struct report *report, const struct name_list *devices)
 {
     static const struct report_column columns[] = {
         { "device", NULL, REPORT_COUNT },
@@ -78,17 +79,16 @@ summary_report_devices(struct report *report, const struct trace_devices *device
 
     report_table(report, "devices", NULL, columns, sizeof(columns) / sizeof(columns[0]));
     for (size_t i = 0; i < devices->count; i++) {
-        const struct trace_device *device = &devices->list[i];
+        const struct name *device = &devices->names[i];
 
-        report_row(report, (struct report_cell[]){ cell_signed(device->ordinal), cell_text(device->name),
-                                                   device->total_bytes != 0 ? cell_unsigned(device->total_bytes)
-                                                                            : cell_none() });
+        report_row(report, (struct report_cell[]){ cell_signed(device->id), cell_text(device->text),
+                                                   device->number != 0 ? cell_unsigned(device->number) : cell_none() });
     }
 }
 
 static void
 summary_report_head(struct view *view, struct report *report, const struct summary *summary,
-                    const struct trace_devices *devices)
+                    const struct name_list *devices)
 {
     struct output_figure duration;
     char text[128];
@@ -369,7 +369,7 @@ summary_analyse(struct view *view, struct report *report, const void *own)
 {
     struct summary summary;
     struct verdict verdict;
-    struct trace_devices devices;
+    struct name_list devices = { 0 };
     bool has_devices;
     int status = summary_make(view, &summary);
 
@@ -381,7 +381,7 @@ summary_analyse(struct view *view, struct report *report, const void *own)
         summary_free(&summary);
         return status;
     }
-    has_devices = trace_devices_read(&view->trace, &devices);
+    has_devices = names_read_devices(&view->trace, &devices);
     summary_report_head(view, report, &summary, &devices);
     verdict_report_lines(report, &verdict);
     verdict_report_sentences(report, &verdict);
@@ -400,7 +400,7 @@ summary_analyse(struct view *view, struct report *report, const void *own)
     verdict_report_fields(report, &verdict);
     if (has_devices)
         summary_report_devices(report, &devices);
-    trace_devices_free(&devices);
+    names_free_list(&devices);
     summary_free(&summary);
     return COMMAND_FINE;
 }

@@ -1,7 +1,5 @@
 # A trace as a stream of events.
 libviewer_la_SOURCES += \
-	viewer/read/devices.c \
-	viewer/read/devices.h \
 	viewer/read/filter.c \
 	viewer/read/filter.h \
 	viewer/read/json-pull.c \

@@ -44,72 +44,50 @@ names_add(void *context, const struct trace *trace, sqlite3_stmt *row)
     return COMMAND_FINE;
 }
 
-/* Collect a tag and its ancestors, innermost first. Returns their number, and the bytes of their path. */
-static size_t
-names_chain(const struct name_list *tags, const struct name *tag, const struct name **chain, size_t *bytes)
-{
-    size_t depth = 0;
-
-    *bytes = 0;
-    for (; tag != NULL && depth < NAMES_TAG_DEPTH; tag = tag->number != 0 ? names_find(tags, tag->number) : NULL) {
-        *bytes += strlen(tag->text) + 1;
-        chain[depth++] = tag;
-    }
-    return depth;
-}
-
+/*
+ * Make the path of a tag: its name after those of its ancestors. Adds the bytes of the path to *total and makes none
+ * beyond the limit. NULL: no memory.
+ */
 static char *
-names_make_path(const struct name_list *tags, const struct name *tag)
+names_make_path(const struct name_list *tags, const struct name *tag, size_t *total)
 {
     const struct name *chain[NAMES_TAG_DEPTH];
-    size_t bytes;
-    size_t depth = names_chain(tags, tag, chain, &bytes);
-    char *path = malloc(bytes);
+    size_t depth = 0;
+    size_t bytes = 0;
+    char *path;
 
+    for (; tag != NULL && depth < NAMES_TAG_DEPTH; tag = tag->number != 0 ? names_find(tags, tag->number) : NULL) {
+        bytes += strlen(tag->text) + 1;
+        chain[depth++] = tag;
+    }
+    *total += bytes;
+    path = *total <= NAMES_PATHS_BYTES ? malloc(bytes) : NULL;
     for (char *end = path; path != NULL && depth > 0; depth--)
         end += sprintf(end, "%s%s", chain[depth - 1]->text, depth > 1 ? "/" : "");
     return path;
-}
-
-/* Whether the total size of all paths is within bounds: a small file can define very many long paths. */
-static bool
-names_paths_fit(const struct name_list *tags)
-{
-    const struct name *chain[NAMES_TAG_DEPTH];
-    size_t total = 0;
-    size_t bytes;
-
-    for (size_t i = 0; i < tags->count && total <= NAMES_PATHS_BYTES; i++) {
-        names_chain(tags, &tags->names[i], chain, &bytes);
-        total += bytes;
-    }
-    return total <= NAMES_PATHS_BYTES;
 }
 
 /* Turn the names of tags into paths; `number` is the parent. A parent may come after its children. */
 static int
 names_make_paths(const struct trace *trace, struct name_list *tags)
 {
-    char **paths;
+    char **paths = calloc(tags->count + 1, sizeof(*paths));
+    size_t total = 0;
+    size_t made = 0;
     bool failed;
 
-    if (!names_paths_fit(tags))
-        return trace_broken(trace, "longer names of tags than can be taken in");
-    paths = calloc(tags->count + 1, sizeof(*paths));
-    failed = paths == NULL;
-    for (size_t i = 0; i < tags->count && !failed; i++) {
-        paths[i] = names_make_path(tags, &tags->names[i]);
-        failed = paths[i] == NULL;
-    }
-    for (size_t i = 0; paths != NULL && i < tags->count; i++) {
-        if (!failed) {
-            free(tags->names[i].text);
+    while (paths != NULL && made < tags->count &&
+           (paths[made] = names_make_path(tags, &tags->names[made], &total)) != NULL)
+        made++;
+    failed = paths == NULL || made < tags->count;
+    for (size_t i = 0; i < made; i++) {
+        free(failed ? paths[i] : tags->names[i].text);
+        if (!failed)
             tags->names[i].text = paths[i];
-        } else {
-            free(paths[i]);
-        }
     }
     free(paths);
+    if (total > NAMES_PATHS_BYTES)
+        return trace_broken(trace, "longer names of tags than can be taken in");
     return failed ? trace_broken(trace, "no memory for its tags") : COMMAND_FINE;
 }
 
@@ -139,6 +117,22 @@ int
 names_read_streams(const struct trace *trace, struct name_list *out)
 {
     return trace_each(trace, names_add, out, "SELECT stream_id, '', handle, device FROM stream ORDER BY 1");
+}
+
+bool
+names_read_devices(const struct trace *trace, struct name_list *out)
+{
+    /* CASE, because json_type refuses an element that is a plain text. */
+    static const char sql[] = "SELECT json_extract(item.value, '$.device'), json_extract(item.value, '$.name'),"
+                              " max(ifnull(json_extract(item.value, '$.total_bytes'), 0), 0), NULL"
+                              " FROM meta, json_each(meta.value) AS item WHERE meta.key = 'devices'"
+                              " AND CASE item.type WHEN 'object' THEN json_type(item.value, '$.device') = 'integer'"
+                              " AND json_type(item.value, '$.name') = 'text' END";
+    int64_t count;
+
+    trace_look_up(trace, &count,
+                  "SELECT iif(json_valid(value), json_array_length(value), 0) FROM meta WHERE key = 'devices'");
+    return count > 0 && trace_each(trace, names_add, out, sql) == COMMAND_FINE;
 }
 
 int

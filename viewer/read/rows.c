@@ -10,18 +10,6 @@
 #include "viewer/base/progress.h"
 #include "viewer/read/rows.h"
 
-struct reading {
-    const struct trace *trace;
-    const struct reading_taker *taker;
-    unsigned needs;
-    struct progress progress;
-    uint64_t row;
-    uint64_t total;
-    int64_t previous_ns; /* when the row before began */
-    int status;          /* other than COMMAND_FINE: why no more rows are wanted */
-    bool disordered;     /* a row began before the one in front of it, and no more are wanted */
-};
-
 /* The first columns of the statement, which every reading has. */
 enum {
     READING_ID,
@@ -64,16 +52,23 @@ static const struct reading_column {
 
 #define READING_COLUMNS (sizeof(reading_columns) / sizeof(reading_columns[0]))
 
-static const struct tidei_column *
-reading_column(size_t i)
-{
-    return &tidei_tables[TIDEI_TABLE_allocation].columns[reading_columns[i].column];
-}
+struct reading {
+    const struct trace *trace;
+    const struct reading_taker *taker;
+    const struct reading_column *columns[READING_COLUMNS]; /* those of the statement */
+    int column_count;
+    struct progress progress;
+    uint64_t row;
+    uint64_t total;
+    int64_t previous_ns; /* when the row before began */
+    int status;          /* other than COMMAND_FINE: why no more rows are wanted */
+    bool disordered;     /* a row began before the one in front of it, and no more are wanted */
+};
 
-static bool
-reading_needs(const struct reading *reading, size_t i)
+static const struct tidei_column *
+reading_column(const struct reading *reading, int column)
 {
-    return i < READING_FIRST || (reading->needs & reading_columns[i].need) != 0;
+    return &tidei_tables[TIDEI_TABLE_allocation].columns[reading->columns[column]->column];
 }
 
 /* An integer of the row. SQLite lets a column hold any type; *broken is set if the value is not an integer. */
@@ -89,30 +84,14 @@ reading_integer(sqlite3_value **values, int column, int *broken)
 static void
 reading_others(const struct reading *reading, sqlite3_value **values, struct scan_life *life, int *broken)
 {
-    int column = READING_FIRST;
-
-    for (size_t i = READING_FIRST; i < READING_COLUMNS; i++) {
+    for (int i = READING_FIRST; i < reading->column_count; i++) {
         int64_t value = 0;
 
-        if (!reading_needs(reading, i))
-            continue;
-        if (reading_column(i)->type != TIDEI_COLUMN_INTEGER_OR_NULL ||
-            sqlite3_value_type(values[column]) != SQLITE_NULL)
-            value = reading_integer(values, column, broken);
-        memcpy((char *)life + reading_columns[i].offset, &value, sizeof(value));
-        column++;
+        if (reading_column(reading, i)->type != TIDEI_COLUMN_INTEGER_OR_NULL ||
+            sqlite3_value_type(values[i]) != SQLITE_NULL)
+            value = reading_integer(values, i, broken);
+        memcpy((char *)life + reading->columns[i]->offset, &value, sizeof(value));
     }
-}
-
-/* The name of a column of the statement. */
-static const char *
-reading_column_name(const struct reading *reading, int column)
-{
-    for (size_t i = 0; i < READING_COLUMNS; i++) {
-        if (reading_needs(reading, i) && column-- == 0)
-            return reading_column(i)->name;
-    }
-    return "";
 }
 
 /* 146 years to either side are no time that was recorded; nearer ones can be subtracted from each other. */
@@ -136,11 +115,11 @@ reading_life(const struct reading *reading, sqlite3_value **values, struct scan_
     life->free_ns = life->freed ? reading_integer(values, READING_FREE_NS, &broken) : 0;
     if (life->freed && life->free_ns < life->alloc_ns)
         life->free_ns = life->alloc_ns;
-    if (reading->needs & ~(unsigned)SCAN_LIVE)
+    if (reading->column_count > READING_FIRST)
         reading_others(reading, values, life, &broken);
     if (broken >= 0)
         return trace_broken(reading->trace, "allocation %lld: %s is no integer",
-                            sqlite3_value_int64(values[READING_ID]), reading_column_name(reading, broken));
+                            sqlite3_value_int64(values[READING_ID]), reading_column(reading, broken)->name);
     if (reading_is_no_time(life->alloc_ns) || reading_is_no_time(life->free_ns))
         return trace_broken(reading->trace, "allocation %" PRId64 ": its time is out of range", life->allocation_id);
     if (life->status == 0 && (int64_t)life->size < 0)
@@ -190,16 +169,15 @@ reading_rows(struct reading *reading, const char *sql)
     return reading->status;
 }
 
-/* The columns that are needed: "a, b". */
+/* The columns of the statement: "a, b". */
 static void
 reading_list(const struct reading *reading, char *out, size_t size)
 {
     size_t length = 0;
 
-    for (size_t i = 0; i < READING_COLUMNS; i++) {
-        if (reading_needs(reading, i))
-            length += (size_t)snprintf(out + length, size - length, "%s%s", i > 0 ? ", " : "", reading_column(i)->name);
-    }
+    for (int i = 0; i < reading->column_count; i++)
+        length +=
+            (size_t)snprintf(out + length, size - length, "%s%s", i > 0 ? ", " : "", reading_column(reading, i)->name);
 }
 
 /* Read in the order of ids, or sorted. LIMIT keeps SQLite from moving the function into the sorted subquery. */
@@ -243,10 +221,14 @@ reading_define(struct reading *reading, void (*row)(sqlite3_context *, int, sqli
 int
 reading_run(const struct trace *trace, unsigned needs, const struct reading_taker *taker)
 {
-    struct reading reading = { .trace = trace, .needs = needs, .taker = taker };
+    struct reading reading = { .trace = trace, .taker = taker };
     int64_t total = 0;
     int status = trace_integer(trace, "SELECT max(allocation_id) FROM allocation", &total);
 
+    for (size_t i = 0; i < READING_COLUMNS; i++) {
+        if (i < READING_FIRST || (needs & reading_columns[i].need) != 0)
+            reading.columns[reading.column_count++] = &reading_columns[i];
+    }
     reading.total = total > 0 ? (uint64_t)total : 0;
     if (status == COMMAND_FINE)
         status = reading_define(&reading, reading_row);

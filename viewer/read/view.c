@@ -13,25 +13,16 @@ view_open(struct view *view, const struct filter_options *options, const char *p
 {
     int status;
 
-    memset(view, 0, sizeof(*view));
-    view->options = options;
+    *view = (struct view){ .options = options };
     status = trace_open(path, &view->trace);
-    if (status != COMMAND_FINE)
-        return status;
-    status = trace_layers_read(&view->trace, &view->layers);
-    if (status != COMMAND_FINE)
-        goto close_trace;
-    status = names_read(&view->trace, &view->layers, &view->names);
-    if (status != COMMAND_FINE)
-        goto free_layers;
-    status = filter_make(&view->names, options, &view->filter);
     if (status == COMMAND_FINE)
-        return COMMAND_FINE;
-    names_free(&view->names);
-free_layers:
-    trace_layers_free(&view->layers);
-close_trace:
-    trace_close(&view->trace);
+        status = trace_layers_read(&view->trace, &view->layers);
+    if (status == COMMAND_FINE)
+        status = names_read(&view->trace, &view->layers, &view->names);
+    if (status == COMMAND_FINE)
+        status = filter_make(&view->names, options, &view->filter);
+    if (status != COMMAND_FINE)
+        view_close(view);
     return status;
 }
 
