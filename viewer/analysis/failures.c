@@ -8,7 +8,6 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/failures.h"
-#include "viewer/read/turns.h"
 
 const char *
 failures_word(enum failure_cause cause)

@@ -7,7 +7,6 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/fragment.h"
-#include "viewer/read/turns.h"
 
 static bool
 fragment_is_upper(const struct fragment *fragment, const struct scan_life *life)

@@ -6,7 +6,6 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/leaks.h"
-#include "viewer/read/turns.h"
 
 /* Count in the ends of steps that have passed since the group changed last: it had the same bytes at all of them. */
 static void

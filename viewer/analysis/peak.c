@@ -7,7 +7,6 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/peak.h"
-#include "viewer/read/turns.h"
 
 static int
 peak_no_memory(const struct peak *peak)

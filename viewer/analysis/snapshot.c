@@ -8,7 +8,6 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/read/samples.h"
 #include "viewer/analysis/snapshot.h"
-#include "viewer/read/turns.h"
 
 /* The first pass: the figures. */
 

@@ -9,7 +9,7 @@
 #include "viewer/check/check.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
-#include "viewer/read/turns.h"
+#include "viewer/read/view.h"
 
 /*
  * How many budgets read the trace together. Each keeps what is live by itself: of 64, one for each of some tags, one
@@ -218,7 +218,7 @@ baseline_drop(struct check_job *job)
 /* How each kind of budget is judged. What stands in `of` begins as zeros, and is dropped in any case. */
 static const struct check_kind {
     int (*start)(struct check_job *job);
-    int (*next)(void *analysis, struct scan_pass *pass); /* see viewer/read/turns.h */
+    int (*next)(void *analysis, struct scan_pass *pass); /* see viewer/read/view.h */
     int (*judge)(struct check_job *job);
     void (*drop)(struct check_job *job);
 } check_kinds[] = {

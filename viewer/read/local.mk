@@ -8,8 +8,6 @@ libviewer_la_SOURCES += \
 	viewer/read/names.h \
 	viewer/read/rmm-csv.c \
 	viewer/read/rmm-csv.h \
-	viewer/read/rows.c \
-	viewer/read/rows.h \
 	viewer/read/samples.c \
 	viewer/read/samples.h \
 	viewer/read/scan.c \
@@ -19,7 +17,5 @@ libviewer_la_SOURCES += \
 	viewer/read/trace-open.c \
 	viewer/read/trace.c \
 	viewer/read/trace.h \
-	viewer/read/turns.c \
-	viewer/read/turns.h \
 	viewer/read/view.c \
 	viewer/read/view.h

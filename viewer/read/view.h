@@ -1,4 +1,4 @@
-/* The input of an analysis: a trace with its layers, its names, and the filter. */
+/* The input of an analysis: a trace with its layers, its names, and the filter; and how analyses read it. */
 #ifndef VIEWER_READ_VIEW_H
 #define VIEWER_READ_VIEW_H
 
@@ -21,6 +21,26 @@ int view_open(struct view *view, const struct filter_options *options, const cha
 
 /* Run units over the allocations that pass the filter. */
 int view_scan(struct view *view, const struct scan_pass *passes, size_t pass_count);
+
+/*
+ * An analysis and its filter. `next` is called before each reading of the trace and sets pass->unit to the unit for
+ * that reading. It leaves pass->unit NULL when the analysis is done. COMMAND_FINE, or another status after a message.
+ */
+struct turns {
+    const struct filter *filter; /* borrows */
+    int (*next)(void *context, struct scan_pass *pass);
+    void *context;
+    bool done;
+};
+
+/*
+ * Run all analyses. The trace is read as often as the analysis with the most turns needs. COMMAND_FINE, or another
+ * status after a message.
+ */
+int turns_run(const struct trace *trace, struct turns *list, size_t count);
+
+/* Run one analysis with the filter of `view`. */
+int turns_run_one(struct view *view, int (*next)(void *context, struct scan_pass *pass), void *context);
 
 void view_close(struct view *view);
 

@@ -146,7 +146,7 @@ replay_read_trace(const char *path, int64_t layer_id, struct replay_input *input
     if (status == COMMAND_FINE)
         status = names_read_streams(&trace, &reader.streams);
     if (status == COMMAND_FINE)
-        status = scan_run(&trace, &pass, 1);
+        status = scan_run(&trace, NULL, &pass, 1);
     if (status == COMMAND_FINE)
         status = reader_unmatched(&reader);
     if (status == COMMAND_FINE)
