@@ -9,7 +9,6 @@
 
 #include "src/tables/lives.h"
 #include "viewer/base/exit-status.h"
-#include "viewer/base/progress.h"
 #include "viewer/replay/input.h"
 #include "viewer/read/rmm-csv.h"
 
@@ -73,12 +72,10 @@ csv_row(struct csv *csv, const struct rmm_row *row)
 static int
 csv_rows(struct csv *csv)
 {
-    struct progress progress;
     struct rmm_row row;
     enum rmm_found found;
     int status = COMMAND_FINE;
 
-    progress_begin(&progress, "reading");
     while (status == COMMAND_FINE && (found = rmm_csv_next(&csv->file, &row)) != RMM_END) {
         if (found == RMM_ROW) {
             status = csv_row(csv, &row);
@@ -86,10 +83,7 @@ csv_rows(struct csv *csv)
             fprintf(stderr, "%s\n", csv->file.message);
             status = COMMAND_WRONG;
         }
-        if (csv->file.line % 4096 == 0)
-            progress_update(&progress, rmm_csv_offset(&csv->file), csv->file.file_bytes);
     }
-    progress_end(&progress);
     return status;
 }
 
@@ -101,7 +95,7 @@ replay_read_csv(const char *path, struct replay_input *input)
 
     *input = (struct replay_input){ 0 };
     tidei_map_draw_key(&csv.live.by_address);
-    status = rmm_csv_open(&csv.file, path, false);
+    status = rmm_csv_open(&csv.file, path, false, "reading");
     if (status == COMMAND_FINE)
         status = csv_rows(&csv);
     rmm_csv_close(&csv.file);
