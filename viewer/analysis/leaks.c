@@ -183,7 +183,7 @@ leaks_make(struct view *view, enum groups_by by, const char *steps, const char *
     int status = leaks_begin(view, by, steps, suppressions, lives, out);
 
     if (status == COMMAND_FINE)
-        status = turns_run_one(view, leaks_next, out);
+        status = view_run_analysis(view, leaks_next, out);
     if (status != COMMAND_FINE)
         leaks_free(out);
     return status;

@@ -177,7 +177,7 @@ snapshot_make(struct view *view, const enum groups_by *by, size_t by_count, stru
     int status = snapshot_begin(view, by, by_count, out);
 
     if (status == COMMAND_FINE)
-        status = turns_run_one(view, snapshot_next, out);
+        status = view_run_analysis(view, snapshot_next, out);
     if (status != COMMAND_FINE)
         snapshot_free(out);
     return status;

@@ -258,7 +258,7 @@ static int
 check_judge_some(struct check *check, struct check_result *results, size_t count)
 {
     struct check_job *jobs = calloc(count, sizeof(*jobs));
-    struct turns turns[CHECK_TOGETHER];
+    struct view_analysis analyses[CHECK_TOGETHER];
     size_t opened = 0;
     int status = jobs != NULL ? COMMAND_FINE : trace_broken(check->trace, "no memory for its budgets");
 
@@ -266,12 +266,12 @@ check_judge_some(struct check *check, struct check_result *results, size_t count
         struct check_job *job = &jobs[opened];
 
         status = check_open(check, &results[opened], job);
-        turns[opened] = (struct turns){ .filter = &job->view.filter,
-                                        .next = check_kinds[results[opened].budget->kind].next,
-                                        .context = &job->of };
+        analyses[opened] = (struct view_analysis){ .filter = &job->view.filter,
+                                                   .next = check_kinds[results[opened].budget->kind].next,
+                                                   .context = &job->of };
     }
     if (status == COMMAND_FINE)
-        status = turns_run(check->trace, turns, opened);
+        status = view_run_analyses(check->trace, analyses, opened);
     for (size_t i = 0; i < opened; i++) {
         const struct check_kind *kind = &check_kinds[results[i].budget->kind];
 

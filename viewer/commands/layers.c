@@ -7,7 +7,6 @@
 
 #include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
-#include "viewer/read/samples.h"
 #include "viewer/analysis/summary.h"
 #include "viewer/read/view.h"
 
@@ -106,7 +105,7 @@ layers_read_samples(const struct view *view, struct layers_samples *list)
     while (code == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW) {
         const struct trace_layer *layer = trace_layers_find(&view->layers, sqlite3_column_int64(statement, 0));
 
-        if (layer != NULL && (view->options->layers.count == 0 || samples_counts(view, layer->layer_id)))
+        if (layer != NULL && (view->options->layers.count == 0 || view_covers(view, layer->layer_id)))
             list[layer - view->layers.layers] =
                 (struct layers_samples){ sqlite3_column_int64(statement, 1), sqlite3_column_int64(statement, 2) };
     }

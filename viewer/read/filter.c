@@ -141,36 +141,23 @@ filter_add_names(struct filter *filter, const struct names *names, const struct 
     return filter_no_such(names, kind->what, text, kind->suggests_names ? list : NULL);
 }
 
-/* Whether a layer is a log or has allocations. */
-static int
-filter_layer_records(const struct names *names, int64_t layer_id, bool *records)
-{
-    const struct trace_layer *layer = trace_layers_find(names->layers, layer_id);
-    int64_t found;
-    int code;
-
-    *records = layer != NULL && strcmp(layer->kind, "log") == 0;
-    if (*records)
-        return COMMAND_FINE;
-    code = trace_look_up(names->trace, &found, "SELECT 1 FROM allocation WHERE layer_id = %lld LIMIT 1", layer_id);
-    *records = code == SQLITE_ROW;
-    return code == SQLITE_ROW || code == SQLITE_DONE ? COMMAND_FINE : trace_failed(names->trace);
-}
-
+/* Add a layer, which must be a log or have allocations. */
 static int
 filter_layer(struct filter *filter, const struct names *names, const char *text)
 {
-    bool records = false;
+    const struct trace_layer *layer;
+    int code = SQLITE_ROW;
     uint64_t number;
-    int status = COMMAND_FINE;
+    int64_t found;
 
     if (!parse_count(text, &number) || number > INT64_MAX)
         return filter_no_such(names, "layer", text, NULL);
-    status = filter_layer_records(names, (int64_t)number, &records);
-    if (status != COMMAND_FINE)
-        return status;
-    return records ? filter_set_add(&filter->layers, (int64_t)number)
-                   : filter_no_such(names, "layer that records", text, NULL);
+    layer = trace_layers_find(names->layers, (int64_t)number);
+    if (layer == NULL || strcmp(layer->kind, "log") != 0)
+        code = trace_look_up(names->trace, &found, "SELECT 1 FROM allocation WHERE layer_id = %lld LIMIT 1", number);
+    if (code == SQLITE_ROW)
+        return filter_set_add(&filter->layers, (int64_t)number);
+    return code == SQLITE_DONE ? filter_no_such(names, "layer that records", text, NULL) : trace_failed(names->trace);
 }
 
 static int

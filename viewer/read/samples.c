@@ -25,18 +25,6 @@ struct samples_reader {
     size_t base_count;
 };
 
-bool
-samples_counts(const struct view *view, int64_t layer_id)
-{
-    for (size_t i = 0; i < view->layers.count; i++) {
-        int64_t above = view->layers.layers[i].layer_id;
-
-        if (filter_has_layer(&view->filter, above) && trace_layers_reaches(&view->layers, above, layer_id))
-            return true;
-    }
-    return false;
-}
-
 static bool
 samples_add(struct samples *samples, const struct sample *sample)
 {
@@ -63,7 +51,7 @@ samples_base(struct samples_reader *reader, int64_t layer_id)
     if (reader->base_count == SAMPLES_BASES)
         return NULL;
     bases[reader->base_count] =
-        (struct samples_base){ .layer_id = layer_id, .counts = samples_counts(reader->view, layer_id) };
+        (struct samples_base){ .layer_id = layer_id, .counts = view_covers(reader->view, layer_id) };
     return &bases[reader->base_count++];
 }
 

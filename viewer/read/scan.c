@@ -42,20 +42,18 @@ struct scan {
 /* The size of a life without the columns that only some units need. */
 #define SCAN_HEAD_BYTES offsetof(struct scan_life, tag_id)
 
-static int
+/* Make room for another slot in both arrays. */
+static bool
 scan_grow(struct scan *scan)
 {
-    size_t capacity = scan->capacity == 0 ? 1024 : 2 * scan->capacity;
-    char *lives = realloc(scan->lives, capacity * scan->life_bytes);
-    uint64_t *free_slots = lives != NULL ? realloc(scan->free_slots, capacity * sizeof(*free_slots)) : NULL;
+    size_t lives = scan->capacity;
+    size_t free_slots = scan->capacity;
 
-    if (lives != NULL)
-        scan->lives = lives;
-    if (free_slots == NULL)
-        return trace_broken(scan->trace, "no memory for %zu live allocations", capacity);
-    scan->free_slots = free_slots;
-    scan->capacity = capacity;
-    return COMMAND_FINE;
+    if (!tidei_grow_items(&scan->lives, scan->life_bytes, &lives, scan->slot_count, 1) ||
+        !tidei_grow(&scan->free_slots, &free_slots, scan->slot_count, 1))
+        return false;
+    scan->capacity = lives;
+    return true;
 }
 
 /* Copy the kept part of a life. Both lengths are compile-time constants: a call would cost more than the copy. */
@@ -74,8 +72,8 @@ scan_push(struct scan *scan, const struct scan_life *life)
 {
     uint64_t slot;
 
-    if (scan->free_count == 0 && scan->slot_count == scan->capacity && scan_grow(scan) != COMMAND_FINE)
-        return COMMAND_WRONG;
+    if (scan->free_count == 0 && scan->slot_count == scan->capacity && !scan_grow(scan))
+        return trace_broken(scan->trace, "no memory for %zu live allocations", scan->slot_count + 1);
     slot = scan->free_count > 0 ? scan->free_slots[--scan->free_count] : scan->slot_count++;
     scan_copy(scan, scan->lives + slot * scan->life_bytes, life);
     if (!due_queue_add(&scan->due, life->free_ns, slot))

@@ -368,26 +368,26 @@ trace_check_beside(const struct trace *trace)
     return status;
 }
 
-/* Whether it is worth to be opened: what can be seen from outside. */
+/* Check the file, recover what a recording has left beside it if it is `own`, and begin to read. */
 static int
-trace_check_file(const struct trace *trace)
+trace_begin(const char *path, bool own, struct trace *out)
 {
-    int status = trace_check_head(trace);
+    int status;
 
-    return status == COMMAND_FINE ? trace_check_beside(trace) : status;
+    *out = (struct trace){ .path = path };
+    status = trace_check_head(out);
+    if (status == COMMAND_FINE)
+        status = trace_check_beside(out);
+    if (status == COMMAND_FINE && own)
+        trace_prepare(out);
+    return status == COMMAND_FINE ? trace_connect_somehow(out) : status;
 }
 
 int
 trace_open(const char *path, struct trace *out)
 {
-    int status;
+    int status = trace_begin(path, true, out);
 
-    *out = (struct trace){ .path = path };
-    status = trace_check_file(out);
-    if (status != COMMAND_FINE)
-        return status;
-    trace_prepare(out);
-    status = trace_connect_somehow(out);
     if (status == COMMAND_FINE)
         status = schema_check_all(out);
     if (status == COMMAND_FINE)
@@ -402,12 +402,8 @@ trace_open(const char *path, struct trace *out)
 int
 trace_open_other(const char *path, struct trace *out)
 {
-    int status;
+    int status = trace_begin(path, false, out);
 
-    *out = (struct trace){ .path = path };
-    status = trace_check_file(out);
-    if (status == COMMAND_FINE)
-        status = trace_connect_somehow(out);
     if (status != COMMAND_FINE)
         trace_close(out);
     return status;

@@ -32,51 +32,47 @@ view_scan(struct view *view, const struct scan_pass *passes, size_t pass_count)
     return scan_run(&view->trace, &view->filter, passes, pass_count);
 }
 
-/* Ask each analysis for the unit of the next reading. parts[i] has the pass passes[i]. */
+/* Ask each analysis for its next unit. Those that are not done are the parts of the next reading. */
 static int
-turns_ask(struct turns *list, size_t count, struct scan_part *parts, struct scan_pass *passes, size_t *part_count)
+view_next_parts(struct view_analysis *list, size_t count, struct scan_part *parts, size_t *part_count)
 {
     int status = COMMAND_FINE;
 
     *part_count = 0;
     for (size_t i = 0; i < count && status == COMMAND_FINE; i++) {
-        struct scan_pass *pass = &passes[*part_count];
-
         if (list[i].done)
             continue;
-        *pass = (struct scan_pass){ NULL, list[i].context };
-        status = list[i].next(list[i].context, pass);
-        list[i].done = pass->unit == NULL;
+        list[i].pass = (struct scan_pass){ NULL, list[i].context };
+        status = list[i].next(list[i].context, &list[i].pass);
+        list[i].done = list[i].pass.unit == NULL;
         if (!list[i].done)
-            parts[(*part_count)++] = (struct scan_part){ list[i].filter, pass, 1 };
+            parts[(*part_count)++] = (struct scan_part){ list[i].filter, &list[i].pass, 1 };
     }
     return status;
 }
 
 int
-turns_run(const struct trace *trace, struct turns *list, size_t count)
+view_run_analyses(const struct trace *trace, struct view_analysis *list, size_t count)
 {
     struct scan_part *parts = calloc(count + 1, sizeof(*parts));
-    struct scan_pass *passes = calloc(count + 1, sizeof(*passes));
     size_t part_count = 1;
-    int status = parts != NULL && passes != NULL ? COMMAND_FINE : trace_broken(trace, "no memory");
+    int status = parts != NULL ? COMMAND_FINE : trace_broken(trace, "no memory");
 
     while (status == COMMAND_FINE && part_count > 0) {
-        status = turns_ask(list, count, parts, passes, &part_count);
+        status = view_next_parts(list, count, parts, &part_count);
         if (status == COMMAND_FINE && part_count > 0)
             status = scan_run_parts(trace, parts, part_count);
     }
     free(parts);
-    free(passes);
     return status;
 }
 
 int
-turns_run_one(struct view *view, int (*next)(void *context, struct scan_pass *pass), void *context)
+view_run_analysis(struct view *view, int (*next)(void *context, struct scan_pass *pass), void *context)
 {
-    struct turns turns = { .filter = &view->filter, .next = next, .context = context };
+    struct view_analysis analysis = { .filter = &view->filter, .next = next, .context = context };
 
-    return turns_run(&view->trace, &turns, 1);
+    return view_run_analyses(&view->trace, &analysis, 1);
 }
 
 void
@@ -86,6 +82,18 @@ view_close(struct view *view)
     names_free(&view->names);
     trace_layers_free(&view->layers);
     trace_close(&view->trace);
+}
+
+bool
+view_covers(const struct view *view, int64_t layer_id)
+{
+    for (size_t i = 0; i < view->layers.count; i++) {
+        int64_t above = view->layers.layers[i].layer_id;
+
+        if (filter_has_layer(&view->filter, above) && trace_layers_reaches(&view->layers, above, layer_id))
+            return true;
+    }
+    return false;
 }
 
 static void
@@ -145,13 +153,8 @@ view_limit(const struct view *view)
         if (strcmp(limit->kind, "limit") != 0)
             continue;
         snprintf(text, sizeof(text), "%.*s", (int)strcspn(limit->config, ","), limit->config);
-        for (size_t j = 0; parse_size(text, &bytes) && j < view->layers.count; j++) {
-            int64_t above = view->layers.layers[j].layer_id;
-
-            if (filter_has_layer(&view->filter, above) && trace_layers_reaches(&view->layers, above, limit->layer_id) &&
-                (lowest == 0 || bytes < lowest))
-                lowest = bytes;
-        }
+        if (parse_size(text, &bytes) && (lowest == 0 || bytes < lowest) && view_covers(view, limit->layer_id))
+            lowest = bytes;
     }
     return lowest;
 }

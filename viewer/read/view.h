@@ -26,23 +26,27 @@ int view_scan(struct view *view, const struct scan_pass *passes, size_t pass_cou
  * An analysis and its filter. `next` is called before each reading of the trace and sets pass->unit to the unit for
  * that reading. It leaves pass->unit NULL when the analysis is done. COMMAND_FINE, or another status after a message.
  */
-struct turns {
+struct view_analysis {
     const struct filter *filter; /* borrows */
     int (*next)(void *context, struct scan_pass *pass);
     void *context;
+    struct scan_pass pass; /* of the current reading */
     bool done;
 };
 
 /*
- * Run all analyses. The trace is read as often as the analysis with the most turns needs. COMMAND_FINE, or another
- * status after a message.
+ * Run analyses of one trace together, so that they share its readings: there are as many as the analysis with the most
+ * units needs. COMMAND_FINE, or another status after a message.
  */
-int turns_run(const struct trace *trace, struct turns *list, size_t count);
+int view_run_analyses(const struct trace *trace, struct view_analysis *list, size_t count);
 
 /* Run one analysis with the filter of `view`. */
-int turns_run_one(struct view *view, int (*next)(void *context, struct scan_pass *pass), void *context);
+int view_run_analysis(struct view *view, int (*next)(void *context, struct scan_pass *pass), void *context);
 
 void view_close(struct view *view);
+
+/* Whether a layer is one of the selected layers or below one. */
+bool view_covers(const struct view *view, int64_t layer_id);
 
 /* The lowest bound, in bytes, of the `limit` layers below the selected layers; 0: there is none. */
 uint64_t view_limit(const struct view *view);
