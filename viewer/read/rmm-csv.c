@@ -17,7 +17,7 @@
 #define CSV_HEADER       "Thread,Time,Action,Pointer,Size,Stream"
 #define CSV_BUFFER_BYTES (256 * 1024)
 
-/* More columns than these are not told apart. */
+/* Further columns are counted only. */
 #define CSV_COLUMNS_MAX 64
 
 static const char *const csv_names[RMM_COLUMNS] = { "Thread", "Time", "Action", "Pointer", "Size", "Stream" };
@@ -55,7 +55,7 @@ csv_field_broken(struct rmm_csv *csv, enum rmm_column column, const struct csv_f
                         csv_names[column], expected, seen);
 }
 
-/* More of the file, after what is in the buffer. */
+/* Append more of the file to the buffer. */
 static enum rmm_found
 csv_fill(struct rmm_csv *csv)
 {
@@ -115,7 +115,7 @@ csv_line(struct rmm_csv *csv, const char **text, size_t *length)
     return RMM_ROW;
 }
 
-/* The fields of a line: how many there are, of which the first CSV_COLUMNS_MAX are set. */
+/* Split a line into fields and return their number. Only the first CSV_COLUMNS_MAX are stored. */
 static int
 csv_split(const char *text, size_t length, struct csv_field *fields)
 {
@@ -134,7 +134,7 @@ csv_split(const char *text, size_t length, struct csv_field *fields)
     }
 }
 
-/* Blanks and quotes around a field mean nothing; RMM writes none, other programs that have written the file anew do. */
+/* Remove blanks and quotes around a field. RMM writes none, but a program that rewrites the file may. */
 static void
 csv_trim(struct csv_field *field)
 {
@@ -303,7 +303,7 @@ csv_header(struct rmm_csv *csv)
     }
     if (found != RMM_ROW)
         return found;
-    /* The byte order mark that some programs put in front. */
+    /* Skip the byte order mark that some programs write. */
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
         text += 3;
         length -= 3;

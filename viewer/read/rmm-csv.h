@@ -41,7 +41,7 @@ struct rmm_csv {
     size_t begin; /* begin to end: the bytes not yet parsed */
     size_t end;
     bool at_end;
-    bool blank; /* there was an empty line, which is an error unless only the end of the file follows; not if lenient */
+    bool blank; /* an empty line was read, an error if another line follows; never set if lenient */
     uint64_t line;
     uint64_t file_bytes; /* 0: unknown */
     struct progress progress;

@@ -20,18 +20,18 @@ struct scan {
     size_t pass_count;
     const struct filter *filter; /* NULL: everything */
     unsigned needs;
-    bool has_frees;         /* a unit takes them, or asks what is live */
-    struct scan_life *kept; /* owns; SCAN_LIVE: those that are never freed */
+    bool has_frees;         /* a unit has a `free` callback or needs SCAN_LIVE */
+    struct scan_life *kept; /* owns; for SCAN_LIVE: lives that are never freed */
     size_t kept_count;
     size_t kept_capacity;
-    char *lives;          /* owns; by slot: those that will be freed, `life_bytes` of each */
-    size_t life_bytes;    /* up to the last column that is needed: fewer lines of the cache are touched */
-    uint64_t *free_slots; /* owns; a stack of slots of `lives` that are not in use */
+    char *lives;          /* owns; by slot: lives that will be freed, `life_bytes` of each */
+    size_t life_bytes;    /* up to the last column that is needed, so that fewer cache lines are touched */
+    uint64_t *free_slots; /* owns; a stack of unused slots of `lives` */
     size_t capacity;      /* of both arrays */
     size_t slot_count;    /* slots of `lives` that were ever in use */
     size_t free_count;
     struct due_queue due;   /* slots */
-    struct scan_life freed; /* the one that is handed out */
+    struct scan_life freed; /* the life whose free is passed to the units */
     int64_t last_ns;
     uint64_t events;
 };
@@ -81,7 +81,7 @@ scan_push(struct scan *scan, const struct scan_life *life)
     return COMMAND_FINE;
 }
 
-/* The life in a slot; what was not needed of it stays as it is. */
+/* Load the life in a slot. Columns that no unit needs stay as they are in *out. */
 static inline void
 scan_load(const struct scan *scan, uint64_t slot, struct scan_life *out)
 {
@@ -103,7 +103,7 @@ scan_prefetch(const struct scan *scan)
     }
 }
 
-/* Hand out a free. */
+/* Pass a free to all units. */
 static int
 scan_free(struct scan *scan, uint64_t slot)
 {
@@ -121,7 +121,7 @@ scan_free(struct scan *scan, uint64_t slot)
     return status;
 }
 
-/* Hand out every free that is due before `ns`. */
+/* Pass every free that is due before `ns` to all units. */
 static int
 scan_free_before(struct scan *scan, int64_t ns)
 {
@@ -168,7 +168,7 @@ scan_alloc(struct scan *scan, struct scan_life *life)
     return status;
 }
 
-/* What scan_each_live calls. */
+/* The context of scan_each_due. */
 struct scan_each {
     const struct scan *scan;
     void (*each)(void *context, const struct scan_life *life);
@@ -268,7 +268,7 @@ scan_release(struct scan *scan)
     free(scan->kept);
 }
 
-/* The first columns of the statement, which every reading has. */
+/* The first columns of the statement, which every reading needs. */
 enum {
     READING_ID,
     READING_ALLOC_NS,
@@ -276,7 +276,7 @@ enum {
     READING_LAYER,
     READING_SIZE,
     READING_STATUS,
-    READING_FIRST, /* how many these are */
+    READING_FIRST, /* their number */
 };
 
 #define READING_COLUMN(need, name)                                                                                     \
@@ -284,7 +284,7 @@ enum {
         need, TIDEI_allocation_##name, offsetof(struct scan_life, name)                                                \
     }
 
-/* The columns of the statement: the first ones, and those of the others that are needed. */
+/* The columns of the statement: the first ones, and those of the others that a scan needs. */
 static const struct reading_column {
     unsigned need;
     unsigned column; /* of the table `allocation` */
@@ -340,7 +340,7 @@ reading_integer(sqlite3_value **values, int column, int *broken)
     return sqlite3_value_int64(values[column]);
 }
 
-/* The columns beyond the first. NULL, where the schema allows it, is 0. */
+/* Read the columns after the first ones. NULL, where the schema allows it, is 0. */
 static void
 reading_others(const struct reading *reading, sqlite3_value **values, struct scan_life *life, int *broken)
 {
@@ -354,7 +354,7 @@ reading_others(const struct reading *reading, sqlite3_value **values, struct sca
     }
 }
 
-/* 146 years to either side are no time that was recorded; nearer ones can be subtracted from each other. */
+/* A time more than 146 years from the start was not recorded. Nearer times can be subtracted without overflow. */
 static inline bool
 reading_is_no_time(int64_t ns)
 {

@@ -69,7 +69,7 @@ layers_add_edge(void *context, const struct trace *trace, sqlite3_stmt *row)
     return COMMAND_FINE;
 }
 
-/* Put the layers below `at` and then `at` itself in front of what stands in `order` from *first on. */
+/* Put the unvisited layers below `at`, then `at` itself, in front of `order`, which begins at *first. */
 static void
 layers_visit(struct trace_layers *layers, size_t at, size_t *order, size_t *first)
 {
@@ -100,7 +100,7 @@ layers_compare_edges(const void *a, const void *b)
     return one->from < other->from ? -1 : one->from > other->from;
 }
 
-/* A topological order, from the back: layers in a circle, which only a broken file has, come first of all. */
+/* Sort topologically, from the last layer to the first. Layers in a circle, as in a broken file, come first. */
 static void
 layers_sort(struct trace_layers *layers)
 {

@@ -106,7 +106,7 @@ schema_check_version(const struct trace *trace)
     return COMMAND_FINE;
 }
 
-/* The columns of a table that a trace must have: "a b". More is fine. */
+/* The columns that a table of a trace must have: "a b". */
 static void
 schema_required(const struct tidei_table *table, char *columns, size_t size)
 {
@@ -218,7 +218,7 @@ trace_prepare(struct trace *trace)
     if (tide_trace_recover(trace->path, &found) != TIDE_OK)
         fprintf(stderr, "%s: what was left beside it is not taken in: %s\n", trace->path, tide_error_text());
     else if (found.state != TIDE_TRACE_RECORDING)
-        tide_trace_resolve(trace->path, &frames); /* else its call stacks are addresses: no reason to say more */
+        tide_trace_resolve(trace->path, &frames); /* without a message: on failure, call stacks are addresses */
     if (found.state == TIDE_TRACE_RECOVERED)
         fprintf(stderr, "%s: taken over what process %" PRIu32 " had left: %" PRIu64 " record%s\n", trace->path,
                 found.pid, found.events, found.events == 1 ? "" : "s");
@@ -243,7 +243,7 @@ trace_check_head(const struct trace *trace)
     return COMMAND_FINE;
 }
 
-/* `path` as an SQLite URI with the flag that nobody writes the file. The caller frees it; NULL: no memory. */
+/* `path` as an SQLite URI that says that nobody writes the file. The caller frees it; NULL: no memory. */
 static char *
 trace_immutable_uri(const char *path)
 {
@@ -278,9 +278,9 @@ trace_harden(sqlite3 *db)
     sqlite3_exec(db, "PRAGMA cell_size_check = ON; PRAGMA query_only = ON", NULL, NULL, NULL);
 }
 
-/* Open and begin to read. An SQLite result code; the database, for its message, also where that is an error. */
+/* Open a database and begin to read. An SQLite result code. *out is set even on an error, for its message. */
 static int
-trace_connect(const char *path, int flags, sqlite3 **out)
+trace_try_connect(const char *path, int flags, sqlite3 **out)
 {
     int code = sqlite3_open_v2(path, out, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | flags, NULL);
 
@@ -290,22 +290,22 @@ trace_connect(const char *path, int flags, sqlite3 **out)
     code = sqlite3_exec(*out, "BEGIN", NULL, NULL, NULL);
     if (code != SQLITE_OK)
         return code;
-    /* The first statement that reads takes the lock, and is the first to notice what is wrong. */
+    /* BEGIN takes no lock. The first statement that reads does, and notices a damaged file. */
     return sqlite3_exec(*out, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
 }
 
 static int
-trace_connect_somehow(struct trace *trace)
+trace_connect(struct trace *trace)
 {
-    int code = trace_connect(trace->path, 0, &trace->db) & 0xff;
+    int code = trace_try_connect(trace->path, 0, &trace->db) & 0xff;
     char *uri;
 
-    /* A trace in WAL mode needs files beside it, which a read-only medium does not take. */
+    /* A trace in WAL mode needs files beside it, which SQLite cannot create on a read-only medium. */
     if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY) {
         uri = trace_immutable_uri(trace->path);
         if (uri != NULL) {
             sqlite3_close(trace->db);
-            code = trace_connect(uri, SQLITE_OPEN_URI, &trace->db) & 0xff;
+            code = trace_try_connect(uri, SQLITE_OPEN_URI, &trace->db) & 0xff;
             free(uri);
         }
     }
@@ -321,7 +321,7 @@ trace_read_state(struct trace *trace)
     if (status == COMMAND_FINE)
         status = trace_integer(trace, "SELECT sum(events) FROM loss", &trace->lost_events);
     trace->complete = complete == 1;
-    /* It may have come to its end since trace_prepare. */
+    /* The recording may have ended since trace_prepare. */
     trace->in_progress = trace->in_progress && !trace->complete;
     return status;
 }
@@ -368,7 +368,7 @@ trace_check_beside(const struct trace *trace)
     return status;
 }
 
-/* Check the file, recover what a recording has left beside it if it is `own`, and begin to read. */
+/* Check the file, recover it if it is a trace of our `own`, and begin to read. On failure the file is closed. */
 static int
 trace_begin(const char *path, bool own, struct trace *out)
 {
@@ -380,7 +380,11 @@ trace_begin(const char *path, bool own, struct trace *out)
         status = trace_check_beside(out);
     if (status == COMMAND_FINE && own)
         trace_prepare(out);
-    return status == COMMAND_FINE ? trace_connect_somehow(out) : status;
+    if (status == COMMAND_FINE)
+        status = trace_connect(out);
+    if (status != COMMAND_FINE)
+        trace_close(out);
+    return status;
 }
 
 int
@@ -402,11 +406,7 @@ trace_open(const char *path, struct trace *out)
 int
 trace_open_other(const char *path, struct trace *out)
 {
-    int status = trace_begin(path, false, out);
-
-    if (status != COMMAND_FINE)
-        trace_close(out);
-    return status;
+    return trace_begin(path, false, out);
 }
 
 void

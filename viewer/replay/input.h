@@ -33,12 +33,13 @@ struct replay_input {
     size_t thread_count;
     struct id_map stream_numbers; /* owns; by handle */
     struct id_map thread_numbers; /* owns; by recorded id */
-    uint64_t recorded_events;     /* all of the input, also those that are left out: */
+    uint64_t recorded_events;     /* all events of the input, including those that are not replayed: */
     uint64_t recorded_failures;   /* allocations that failed when they were recorded */
     uint64_t unknown_frees;       /* frees of pointers never seen */
     uint64_t replaced;            /* pointers allocated again while they were live; the earlier one stays live */
-    uint64_t size_differences; /* frees that name another size than their allocation; that of the allocation counts */
-    bool incomplete;           /* a trace of a recording that is not complete */
+    uint64_t
+        size_differences; /* frees with another size than their allocation; the replay uses that of the allocation */
+    bool incomplete;      /* a trace of a recording that is not complete */
 };
 
 /*

@@ -24,7 +24,7 @@ report_has(const struct replay_report *report, const struct tide_resource *resou
     return false;
 }
 
-/* Add all below `resource`, then `resource`: the reverse of the order that is wanted. */
+/* Add all layers below `resource`, then `resource` itself: the final order in reverse. */
 static bool
 report_visit(struct replay_report *report, struct tide_resource *resource)
 {
@@ -35,7 +35,7 @@ report_visit(struct replay_report *report, struct tide_resource *resource)
         return true;
     while (resource->ops->upstream_at(resource, below, &upstream) == TIDE_OK)
         below++;
-    /* What serves the rest first, then the bins from the largest down: in reverse they stand in their order. */
+    /* Upstream 0 serves what no bin serves. Bins come from the largest down, so that they end up in their order. */
     for (size_t i = 0; i < below; i++) {
         size_t index = i == 0 ? 0 : below - i;
 
@@ -106,7 +106,7 @@ replay_report_free(struct replay_report *report)
     *report = (struct replay_report){ 0 };
 }
 
-/* Calls that were made; 1 where there were none, to divide by. */
+/* The number of calls, at least 1: it is a divisor. */
 static double
 report_calls(const struct replay *replay)
 {
@@ -217,7 +217,7 @@ report_layer_row(struct table *table, const struct report_layer *layer)
     table_cell(table, 8, report_signed(&figure, count->total));
 }
 
-/* The columns of statistics layers stand last and are left out where the stack has none. */
+/* The columns of statistics layers come last, and are left out if the stack has no such layer. */
 static int
 report_layers(struct emit *out, const struct replay_report *report)
 {
@@ -238,7 +238,7 @@ report_layers(struct emit *out, const struct replay_report *report)
     return COMMAND_WRONG;
 }
 
-/* A line that is left out where the count is 0. */
+/* Print a line unless the count is 0. */
 static void
 report_line(struct emit *out, const char *label, uint64_t count, const char *words)
 {

@@ -8,7 +8,7 @@
 
 struct report_layer {
     struct tide_resource *resource; /* borrows */
-    char text[160];                 /* as in stack text: "limit(4GiB)"; cut where it is long */
+    char text[160];                 /* as in stack text: "limit(4GiB)"; truncated */
     bool has_used;
     bool has_reserved;
     bool has_statistics;
@@ -19,7 +19,7 @@ struct report_layer {
 
 struct replay_report {
     char *stack;                 /* owns; the stack text */
-    struct report_layer *layers; /* owns; from the top down, bins in front of what is below them */
+    struct report_layer *layers; /* owns; each layer before all layers below it */
     size_t count;
     size_t capacity;
 };

@@ -20,7 +20,7 @@
 #include "viewer/base/progress.h"
 #include "viewer/replay/run.h"
 
-/* Marks in place of pointers; no stack gives out either. */
+/* Values in place of pointers; no stack returns them. */
 #define REPLAY_NOTHING ((void *)UINTPTR_MAX)       /* not allocated yet, or freed */
 #define REPLAY_FAILED  ((void *)(UINTPTR_MAX - 1)) /* refused by the stack */
 
@@ -46,7 +46,7 @@ struct replay_shared {
 enum {
     TURN_NONE = 0,
     TURN_GIVEN = 1,
-    TURN_ASLEEP = 2, /* none, and its thread must be woken */
+    TURN_ASLEEP = 2, /* not given, and the thread must be woken */
     TURN_OVER = 3,
 };
 
@@ -80,16 +80,16 @@ turn_wait(struct replay_thread *thread)
         turn_pause();
     }
     for (;;) {
-        /* Acquire: pairs with the release in turn_set, so that what the giver wrote is seen. */
+        /* Acquire: pairs with the release in turn_set, so that the writes of the giving thread are seen. */
         state = atomic_load_explicit(&thread->turn, memory_order_acquire);
         if (state == TURN_OVER)
             return false;
         if (state == TURN_GIVEN) {
-            /* Relaxed: only the thread of this turn takes it, and the next giver comes after this one has given. */
+            /* Relaxed: nobody gives this turn again before this thread has given the turn to another. */
             atomic_store_explicit(&thread->turn, TURN_NONE, memory_order_relaxed);
             return true;
         }
-        /* Relaxed: it tells the giver to wake and carries no data; where it fails the loop reads again. */
+        /* Relaxed: the state asks the giver for a wake-up and carries no data. On failure the loop reads again. */
         if (state == TURN_ASLEEP || atomic_compare_exchange_strong_explicit(&thread->turn, &state, TURN_ASLEEP,
                                                                             memory_order_relaxed, memory_order_relaxed))
             syscall(SYS_futex, &thread->turn, FUTEX_WAIT_PRIVATE, TURN_ASLEEP, NULL, NULL, 0);
@@ -161,7 +161,7 @@ run_free(struct replay *replay, const struct replay_event *event)
     }
 }
 
-/* Run events from `position` up to `end` as long as they are of `thread`; the first that was not run. */
+/* Run the events of `thread` from `position` to `end`, up to the first of another thread. Returns where it stopped. */
 static size_t
 run_events(struct replay *replay, size_t position, size_t end, size_t thread)
 {
@@ -176,7 +176,7 @@ run_events(struct replay *replay, size_t position, size_t end, size_t thread)
     return position;
 }
 
-/* All events of `thread` from the shared position on, in slices. */
+/* Run the events of `thread` from the shared position on, in slices. */
 static void
 run_turn(struct replay_shared *shared, size_t thread)
 {
@@ -214,7 +214,7 @@ run_thread(void *context)
     return NULL;
 }
 
-/* Start the threads, give the first its turn, and wait for all. */
+/* Start the threads, give the thread of the first event its turn, and wait for all. */
 static int
 run_threads(struct replay_shared *shared)
 {
