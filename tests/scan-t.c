@@ -214,7 +214,7 @@ run_round(sqlite3 *db, const struct trace *trace, bool shuffled)
         lives[i].id = 1000 - lives[i].id;
     events = expect(lives, count, wanted);
     write_trace(db, lives, count);
-    if (scan_run(trace, passes, 2) != COMMAND_FINE)
+    if (scan_run(trace, NULL, passes, 2) != COMMAND_FINE)
         return false;
     if (first.last_ns != (events > 0 ? wanted[events - 1].ns : 0) || second.count != first.count || !first.counted ||
         !second.counted)
@@ -244,8 +244,7 @@ run_parts(sqlite3 *db, const struct trace *trace)
     int readings = 0;
 
     write_trace(db, lives, make_lives(lives));
-    if (scan_run_filtered(trace, &filter, &alone[0], 1) != COMMAND_FINE ||
-        scan_run(trace, &alone[1], 1) != COMMAND_FINE)
+    if (scan_run(trace, &filter, &alone[0], 1) != COMMAND_FINE || scan_run(trace, NULL, &alone[1], 1) != COMMAND_FINE)
         return false;
     sqlite3_trace_v2(db, SQLITE_TRACE_STMT, count_reading, &readings);
     if (scan_run_parts(trace, parts, 2) != COMMAND_FINE)

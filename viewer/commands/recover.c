@@ -8,6 +8,7 @@
 
 #include "viewer/base/output.h"
 #include "viewer/commands/commands.h"
+#include "viewer/read/trace.h"
 
 /* For people: one line. */
 static void
