@@ -71,16 +71,18 @@ test_threads(void)
         pthread_join(threads[i], NULL);
     tide_resource_release(stack);
     ok(trace_is_whole(path), "the trace of four threads is whole");
-    is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "calls", "it says that it has the calls");
-    is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE layer_id = 3"), wanted, "all events are there");
+    is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "calls",
+              "the trace's meta says that it has the calls");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE layer_id = 3"), wanted,
+           "the trace of four threads has all events");
     is_i64(sql_number(path, "SELECT count(*) FROM (SELECT allocation_id FROM driver_call GROUP BY 1"
                             " HAVING count(*) = 2 AND sum(is_free) = 1) JOIN allocation USING (allocation_id)"
                             " WHERE layer_id = 3"),
            wanted, "each allocation of the lower log has the call that made it, and the one that freed it");
     is_i64(sql_number(path, "SELECT count(*) FROM driver_call WHERE result = 0"
                             " AND function = iif(is_free, 'cuMemFreeAsync', 'cuMemAllocFromPoolAsync')"),
-           2 * wanted, "and there is no other");
-    is_i64(calls_apart(path), 0, "each within the interval of its event, on its thread");
+           2 * wanted, "the trace has no other driver calls");
+    is_i64(calls_apart(path), 0, "each call lies within the interval of its event, on the same thread");
     is_i64(sql_number(path, "SELECT value FROM meta WHERE key = 'late_records'"), 0, "no record came late");
 }
 
@@ -96,10 +98,10 @@ test_pinned(void)
     give(stack, take(stack, 4096), 4096);
     tide_resource_release(stack);
     is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "calls",
-              "a trace of pinned memory has the calls, too");
+              "the meta of a trace of pinned memory says that it has the calls");
     is_string(sql_text(path, "SELECT group_concat(function) FROM (SELECT function FROM driver_call"
                              " JOIN allocation USING (allocation_id) WHERE result = 0 ORDER BY start_ns)"),
-              "cuMemHostAlloc,cuMemFreeHost", "which are those of its kind");
+              "cuMemHostAlloc,cuMemFreeHost", "the calls of pinned memory are cuMemHostAlloc and cuMemFreeHost");
 }
 
 #define DOMAIN_TESTS 2
@@ -117,8 +119,8 @@ test_domain(void)
         give(stack, take(stack, 4096), 4096);
     unsetenv("FAKE_CUPTI_OTHER_DOMAIN");
     tide_resource_release(stack);
-    is_i64(sql_number(path, "SELECT count(*) FROM driver_call"), 20, "callbacks of other domains are no calls");
-    is_i64(calls_apart(path), 0, "and those that are lie in their events");
+    is_i64(sql_number(path, "SELECT count(*) FROM driver_call"), 20, "callbacks of other domains add no driver calls");
+    is_i64(calls_apart(path), 0, "with callbacks of other domains each call lies within its event");
 }
 
 #define ENDS_TESTS 5
@@ -142,11 +144,13 @@ test_ends(void)
         tide_resource_release(stacks[i]);
     }
     ok(all_of(trace_is_whole(quick), trace_is_whole(slow), trace_is_whole(soft)), "three stacks have whole traces");
-    is_i64(calls_apart(quick) + calls_apart(slow) + calls_apart(soft), 0, "with each call in its event");
+    is_i64(calls_apart(quick) + calls_apart(slow) + calls_apart(soft), 0,
+           "in the traces of three stacks each call lies within its event");
     if (strcmp(sql_text(quick, "SELECT value FROM meta WHERE key = 'clock'"), "tsc") == 0) {
-        ok(sql_number(quick, "%s", same) >= 160, "over layers that pass calls on an event ends with its call");
-        ok(sql_number(slow, "%s", same) <= 40, "over others it has its own end");
-        ok(sql_number(soft, "%s", same) <= 40, "and over a soft limit, whose function may take its time");
+        ok(sql_number(quick, "%s", same) >= 160, "over layers that only pass calls on, an event ends with its call");
+        ok(sql_number(slow, "%s", same) <= 40, "over other layers an event has an end of its own");
+        ok(sql_number(soft, "%s", same) <= 40,
+           "over a soft limit, whose function may take long, an event has an end of its own");
     } else {
         skip(3, "no time stamp counter");
     }
@@ -171,10 +175,11 @@ test_context(void)
     pthread_create(&thread, NULL, context_thread, stack);
     pthread_join(thread, NULL);
     tide_resource_release(stack);
-    ok(trace_is_whole(path), "a thread without a context allocates");
+    ok(trace_is_whole(path), "the trace of a thread without a context is whole");
     is_string(sql_text(path, "SELECT group_concat(function || iif(result = 0, '', ' fails')) FROM"
                              " (SELECT * FROM driver_call WHERE NOT is_free ORDER BY start_ns)"),
-              "cuMemAllocFromPoolAsync fails,cuMemAllocFromPoolAsync", "both calls of its event are there");
+              "cuMemAllocFromPoolAsync fails,cuMemAllocFromPoolAsync",
+              "the event has the failed call without a context and the one after it");
     is_i64(calls_apart(path), 0, "each call lies within its event");
 }
 

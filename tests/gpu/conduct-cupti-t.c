@@ -181,7 +181,7 @@ is_seen(const char *wanted)
 {
     CUPTI(cuptiActivityFlushAll)(1);
     pthread_mutex_lock(&seen_lock);
-    is_string(seen_text, wanted, wanted[0] != '\0' ? wanted : "nothing is recorded");
+    is_string(seen_text, wanted, wanted[0] != '\0' ? wanted : "CUPTI records nothing");
     forget_seen();
     pthread_mutex_unlock(&seen_lock);
 }
@@ -210,21 +210,21 @@ start(void)
     CUpti_SubscriberHandle subscriber, second;
     CUpti_CallbackId refused = 0;
 
-    ok(CUPTI(cuptiSubscribe)(&subscriber, ignore, NULL) == CUPTI_SUCCESS, "one tool subscribes");
+    ok(CUPTI(cuptiSubscribe)(&subscriber, ignore, NULL) == CUPTI_SUCCESS, "one CUPTI subscriber is accepted");
     is_i64(CUPTI(cuptiSubscribe)(&second, ignore, NULL), CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED,
-           "a second one is refused");
+           "a second CUPTI subscriber is refused");
     CUPTI(cuptiActivityRegisterTimestampCallback)(stamp);
     CUPTI(cuptiSetThreadIdType)(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
     CUPTI(cuptiActivityRegisterCallbacks)(buffer_requested, buffer_completed);
     ok(all_of(CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_MEMORY2) == CUPTI_SUCCESS,
               CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_MEMORY_POOL) == CUPTI_SUCCESS,
               CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_DRIVER) == CUPTI_SUCCESS),
-       "it has memory, pools and calls recorded");
+       "records of memory, pools and driver calls are enabled");
     for (CUpti_CallbackId number = 1; number < CUPTI_DRIVER_TRACE_CBID_SIZE; number++) {
         if (CUPTI(cuptiActivityEnableDriverApi)(number, 0) != CUPTI_SUCCESS)
             refused = number;
     }
-    is_i64(refused, 0, "each call can be left out");
+    is_i64(refused, 0, "each driver call can be left out of the records");
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
         CUPTI(cuptiActivityEnableDriverApi)(wanted[i], 1);
 }
@@ -365,8 +365,8 @@ main(void)
     test_memory();
     test_two_contexts();
     test_destroyed();
-    ok(!seen_apart, "every record is of its call, and within its time");
-    ok(!pthread_equal(seen_thread, pthread_self()), "buffers come back on a thread of CUPTI's own");
+    ok(!seen_apart, "every record has the correlation of its call, and a time within it");
+    ok(!pthread_equal(seen_thread, pthread_self()), "buffers are completed on a thread of CUPTI's own");
     MUST(cuMemPoolCreate, &pool,
          &(CUmemPoolProps){ .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                             .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } });

@@ -83,18 +83,22 @@ test_held(struct gpu_work *work, bool careless)
     }
     ok(all_of(gpu_allocates(pool, 2 * MIB, work->first, &block),
               gpu_hold_fill(&hold, work->first, block, HELD_WORDS, 1), gpu_frees(pool, block, 2 * MIB, work->first)),
-       "%s: a block is freed while a kernel is held that will write it", what);
-    ok(all_of(gpu_allocates(pool, 2 * MIB, work->second, &again), again == block), "%s: another stream gets it", what);
+       "%s: a block is freed while a kernel that will write to it is held", what);
+    ok(all_of(gpu_allocates(pool, 2 * MIB, work->second, &again), again == block),
+       "%s: another stream gets the freed block", what);
     gpu_fill(&work->kernels, work->second, again, HELD_WORDS, 2);
     if (careless)
-        ok(gpu.stream_synchronize(work->second) == CUDA_SUCCESS, "%s: and writes it at once", what);
+        ok(gpu.stream_synchronize(work->second) == CUDA_SUCCESS,
+           "%s: without order the other stream writes to it at once", what);
     else
-        ok(gpu.stream_query(work->second) == CUDA_ERROR_NOT_READY, "%s: and waits to write it", what);
+        ok(gpu.stream_query(work->second) == CUDA_ERROR_NOT_READY,
+           "%s: with order the other stream waits to write to it", what);
     gpu_hold_go(&hold);
     gpu.stream_synchronize(work->first);
     is_u64(gpu_count_wrong(&work->kernels, work->second, again, HELD_WORDS, 2), careless ? HELD_WORDS : 0,
-           careless ? "so that the late kernel is seen in every word" : "so that it has what it wrote");
-    ok(gpu_frees(pool, again, 2 * MIB, work->second), "%s: it is freed", what);
+           careless ? "without order the late kernel has overwritten every word"
+                    : "with order the late kernel has overwritten no word");
+    ok(gpu_frees(pool, again, 2 * MIB, work->second), "%s: the block is freed by the other stream", what);
     gpu.stream_synchronize(work->second);
 out:
     gpu_hold_close(&hold);
@@ -217,11 +221,12 @@ test_storm(struct gpu_work *work)
     if (!storm_open(&storm, work, false)) {
         skip(STORM_TESTS, "no pool, or no streams");
     } else {
-        is_u64(storm_wrong(&storm), 0, "eight streams fill and verify blocks that others free, and see none of theirs");
+        is_u64(storm_wrong(&storm), 0,
+               "eight streams fill and verify blocks that others free, and see no word of others");
         tide_pool_read(storm.pool, &figures);
         diag("%" PRIu64 " blocks taken over with %" PRIu64 " waits", figures.taken_over, figures.orders);
-        ok(figures.taken_over > 0, "streams got blocks of others");
-        is_u64(figures.used_bytes, 0, "and all are free again");
+        ok(figures.taken_over > 0, "in the storm of eight streams some blocks changed their stream");
+        is_u64(figures.used_bytes, 0, "after the storm of eight streams nothing is in use");
     }
     storm_close(&storm);
 }
@@ -241,7 +246,7 @@ test_planted(struct gpu_work *work)
     } else {
         for (int i = 0; i < PLANTED_ROUNDS && wrong == 0; i++)
             wrong = storm_wrong(&storm);
-        ok(all_of(wrong > 0, wrong != UINT64_MAX), "without order they see each other's words");
+        ok(all_of(wrong > 0, wrong != UINT64_MAX), "without order the eight streams see words of others");
     }
     for (int i = 0; i < STREAMS; i++)
         gpu.stream_synchronize(storm.streams[i]);

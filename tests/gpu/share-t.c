@@ -221,33 +221,33 @@ test_share(struct gpu_work *work, const char *cupti)
         child = import_start(sockets[1], imported, cupti);
     close(sockets[1]);
     ok(all_of(child > 0, stack != NULL, export_blocks(work, stack, blocks, sockets[0])),
-       "a process hands over its pool and three blocks");
+       "a process exports its pool and three blocks");
     ok(all_of(receive(sockets[0], &answer, sizeof(answer)), waitpid(child, &status, 0) == child, status == 0),
-       "another process answers, and ends well");
-    if (!ok(answer.imported, "it has imported the pool and the blocks"))
+       "the importing process answers, and exits with 0");
+    if (!ok(answer.imported, "the other process has imported the pool and the blocks"))
         diag("%s", answer.text);
-    is_u64(answer.wrong, 0, "its kernels have read what was written here");
-    is_u64(answer.used_bytes, BLOCK_BYTES, "its figures were those of the blocks");
-    is_i64(answer.plain, TIDE_EUNSUPPORTED, "it could not allocate from the pool");
-    ok(answer.bad != TIDE_OK, "and not import a pointer that is none");
+    is_u64(answer.wrong, 0, "kernels of the other process have read what was written here");
+    is_u64(answer.used_bytes, BLOCK_BYTES, "the other process's figures were those of the blocks");
+    is_i64(answer.plain, TIDE_EUNSUPPORTED, "the other process could not allocate from the imported pool");
+    ok(answer.bad != TIDE_OK, "the other process could not import an invalid pointer");
     diag("%s: %s", tide_status_name(answer.bad), answer.text);
-    ok(answer.freed, "it has given the blocks back");
+    ok(answer.freed, "the other process has freed the blocks");
     for (uint32_t i = 0; i < BLOCKS; i++)
         wrong += blocks[i] == NULL || gpu_count_wrong(&work->kernels, work->first, blocks[i],
                                                       (uint32_t)(share_bytes[i] / sizeof(uint32_t)), 110 + i) != 0;
-    is_u64(wrong, 0, "what its kernels added is there, in every block");
+    is_u64(wrong, 0, "every block holds what kernels of the other process added");
     for (uint32_t i = 0; i < BLOCKS; i++)
         freed = gpu_frees(stack, blocks[i], share_bytes[i], work->first) && freed;
-    ok(freed, "the blocks are freed");
+    ok(freed, "the exported blocks are freed");
     gpu.stream_synchronize(work->first);
     is_u64(gpu_figure(stack, TIDE_QUERY_BYTES_USED), 0, "the figures say that none of the blocks is left");
     tide_resource_release(stack);
-    ok(all_of(trace_is_whole(exported), trace_is_whole(imported)), "the traces of both are whole");
+    ok(all_of(trace_is_whole(exported), trace_is_whole(imported)), "the traces of both processes are whole");
     is_i64(sql_number(imported, "SELECT count(*) FROM allocation WHERE status = 0 AND free_ns IS NOT NULL"), BLOCKS,
-           "the importing one has the blocks, freed");
-    is_i64(sql_number(imported, "SELECT count(*) FROM failure"), 2, "and both failures");
+           "the importing process's trace has the blocks, with their frees");
+    is_i64(sql_number(imported, "SELECT count(*) FROM failure"), 2, "the importing process's trace has both failures");
     gpu_summary_is(exported, &here, 1, "the summary of the pool's own trace is right");
-    gpu_summary_is(imported, &there, 1, "and of the trace of the imported pool");
+    gpu_summary_is(imported, &there, 1, "the summary of the imported pool's trace is right");
     close(sockets[0]);
 }
 
@@ -265,26 +265,27 @@ test_bad(struct gpu_work *work)
     int fd = 99;
 
     ok(all_of(tide_driver_import(null, NULL, &imported) != TIDE_OK, imported == NULL),
-       "a descriptor that is no pool is refused");
-    has_words(tide_error_text(), "CUDA_ERROR_", "the text has the driver's error");
+       "the import of a descriptor that is no pool is refused");
+    has_words(tide_error_text(), "CUDA_ERROR_", "the refused import has the driver's error");
     diag("%s", tide_error_text());
     ok(all_of(tide_driver_import(-1, NULL, &imported) != TIDE_OK, imported == NULL),
        "the import of the descriptor -1 is refused");
     diag("%s", tide_error_text());
-    ok(all_of(tide_driver_export(plain, &fd) == TIDE_EINVAL, fd == -1), "a pool without a handle is not handed over");
+    ok(all_of(tide_driver_export(plain, &fd) == TIDE_EINVAL, fd == -1), "a pool without a handle is not exported");
     diag("%s", tide_error_text());
     gpu_allocates(plain, MIB, work->first, &block);
-    ok(tide_driver_pointer_export(plain, block, MIB, &pointer) != TIDE_OK, "nor is its memory");
+    ok(tide_driver_pointer_export(plain, block, MIB, &pointer) != TIDE_OK,
+       "memory of a pool without a handle is not exported");
     diag("%s", tide_error_text());
     gpu_frees(plain, block, MIB, work->first);
     tide_resource_release(plain);
     plain = gpu_stack("driver(handle=posix_fd)");
     ok(tide_driver_pointer_export(plain, &fd, sizeof(fd), &pointer) == TIDE_EPOINTER,
-       "memory of the host is no allocation of a pool that could be");
+       "the export of host memory is refused");
     diag("%s", tide_error_text());
-    ok(all_of(tide_driver_export(plain, &fd) == TIDE_OK, fd >= 0), "a pool with one is handed over");
+    ok(all_of(tide_driver_export(plain, &fd) == TIDE_OK, fd >= 0), "a pool with a handle is exported");
     ok(all_of(gpu_allocates(plain, MIB, work->first, &block), gpu_frees(plain, block, MIB, work->first)),
-       "and goes on to allocate and to free");
+       "an exported pool allocates and frees");
     close(fd);
     close(null);
     tide_resource_release(plain);
@@ -309,16 +310,16 @@ test_adaptors(struct gpu_work *work)
               tide_driver_pointer_export(driver, block, 4096, &pointer) == TIDE_OK,
               tide_driver_import(fd, NULL, &imported) == TIDE_OK,
               tide_fixed_create(imported, &options, &fixed) == TIDE_OK),
-       "a pool is imported by the process itself");
+       "a process imports a pool of its own");
     ok(all_of(tide_driver_pointer_import(fixed, &pointer, (tide_stream)work->first, &other) == TIDE_EUNSUPPORTED,
               other == NULL),
-       "a layer of blocks of its own takes no pointer");
+       "a layer with blocks of its own does not import a pointer");
     diag("%s", tide_error_text());
     ok(all_of(tide_deallocate(imported, block, 4096, TIDE_DEFAULT_ALIGNMENT, (tide_stream)work->first) == TIDE_EPOINTER,
               gpu_figure(imported, TIDE_QUERY_BYTES_USED) == 0),
-       "a block that was not imported is refused there, and no figure wraps");
+       "the imported pool refuses the free of a block that was not imported, and no figure wraps");
     diag("%s", tide_error_text());
-    ok(gpu_frees(driver, block, 4096, work->first), "and freed where it was allocated");
+    ok(gpu_frees(driver, block, 4096, work->first), "a block that was not imported is freed where it was allocated");
     tide_resource_release(fixed);
     tide_resource_release(imported);
     tide_resource_release(driver);
