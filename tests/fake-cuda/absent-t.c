@@ -83,11 +83,12 @@ test_cupti(const char *name, int (*scene)(void *), const char *words)
     snprintf(path, sizeof(path), "%s", scratch("%s.db", name));
     is_i64(in_child(scene, path), 0, "a program records without CUPTI");
     text = sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'");
-    ok(all_of(strncmp(text, "off: ", 5) == 0, strstr(text, words) != NULL), "the trace says that it is off, and why");
+    ok(all_of(strncmp(text, "off: ", 5) == 0, strstr(text, words) != NULL),
+       "the trace without CUPTI says that it is off, and why");
     diag("meta.cupti: %s", text);
     ok(all_of(trace_is_whole(path), sql_number(path, "SELECT count(*) FROM allocation") == 3),
-       "it is whole all the same");
-    is_i64(sql_number(path, "SELECT count(*) FROM driver_call"), 0, "only the driver's own times are not there");
+       "the trace without CUPTI is whole");
+    is_i64(sql_number(path, "SELECT count(*) FROM driver_call"), 0, "the trace without CUPTI has no driver calls");
 }
 
 /* What a driver that fails comes to. */

@@ -124,11 +124,11 @@ check_fork(void)
     while (!atomic_load(&is_there))
         usleep(1000);
     status = in_child(child_run, (void *)(uintptr_t)paths[1]);
-    is_i64(status, 0, "a child uses CUPTI that was forked off while a thread of its parent was about to");
+    is_i64(status, 0, "a child that was forked while a thread of its parent was about to use CUPTI uses it");
     atomic_store(&may_go, true);
     pthread_join(thread, NULL);
-    is_string(thread_text, "calls", "and so does the parent");
-    ok(all_of(trace_is_whole(paths[0]), trace_is_whole(paths[1])), "both have whole traces");
+    is_string(thread_text, "calls", "the parent uses CUPTI after the fork");
+    ok(all_of(trace_is_whole(paths[0]), trace_is_whole(paths[1])), "the traces of parent and child are whole");
     tide_resource_release(sim);
 }
 

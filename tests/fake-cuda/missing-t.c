@@ -207,8 +207,8 @@ test_missing(int row)
     if (rows[row].call == NULL) {
         skip(2, "nothing that is asked for needs it");
     } else {
-        is_i64(rows[row].call(base), TIDE_EUNSUPPORTED, "what needs it is refused");
-        has_words(tide_error_text(), rows[row].words, "the text says so");
+        is_i64(rows[row].call(base), TIDE_EUNSUPPORTED, "a call that needs the missing function is refused");
+        has_words(tide_error_text(), rows[row].words, "the refusal names the missing function");
     }
     tide_resource_release(base);
 }
