@@ -96,24 +96,26 @@ for name in gpt_train maskrcnn_infer multistream_sort; do
 
     "$tidemark" peak --by=size --limit=1 --json "$trace" >"$scratch/json"
     is "$(members "$scratch/json" peak_bytes peak_allocation_id at_count)" "$most $at $of " \
-        "$name: the peak, the allocation that made it and what was live"
+        "$name: the peak, its allocation and its number of live blocks"
     read -r bytes size count <<EOF
 $(top_size)
 EOF
     "$AWK" -v size="$size" '$3 != size' "$scratch/events" | "$AWK" -f "$scratch/peak.awk" >"$scratch/without"
     read -r without rest <"$scratch/without"
     is "$(members "$scratch/json" bytes count peak_without_bytes)" "$bytes $count $without " \
-        "$name: the size that has most of it, and the peak without it"
+        "$name: the size with the most bytes at the peak, and the peak without it"
 
     "$tidemark" fragmentation --json "$trace" >"$scratch/json"
     read -r rounded reserved free largest holes chunks <<EOF
 $("$AWK" -f "$scratch/map.awk" "$scratch/live")
 EOF
     is "$(members "$scratch/json" requested_bytes rounded_bytes reserved_bytes free_bytes largest_hole_bytes holes chunks)" \
-        "$most $rounded $reserved $free $largest $holes $chunks " "$name: rounded, pages, and the holes in them"
+        "$most $rounded $reserved $free $largest $holes $chunks " \
+        "$name: the rounded and reserved bytes at the peak, and the holes"
 
     "$tidemark" leaks --json "$trace" >"$scratch/json"
-    is "$(members "$scratch/json" live_bytes live_count)" "$left_bytes $left_count " "$name: what is left at the end"
+    is "$(members "$scratch/json" live_bytes live_count)" "$left_bytes $left_count " \
+        "$name: the bytes and blocks that are live at the end"
 
     limit=$((most / 2))
     "$tidemark" replay --stack "log($scratch/limit.db, overwrite=true) | limit($limit, alignment=1) | sim" "$data/$name.csv.gz" \
@@ -126,9 +128,9 @@ EOF
 done
 
 "$tidemark" diff --json "$scratch/multistream_sort.db" "$scratch/gpt_train.db" >"$scratch/json"
-is "$? $(members "$scratch/json" change)" '1 13283923141 ' 'the difference of two peaks'
+is "$? $(members "$scratch/json" change)" '1 13283923141 ' 'diff has the difference of two peaks'
 "$tidemark" check --max-peak=560877059 --no-leaks --max-allocations=35998 --max-failures=0 "$scratch/multistream_sort.db" \
     >"$scratch/out"
-is $? 0 'budgets that are just what a trace has are kept'
+is $? 0 'budgets that a trace just meets pass'
 
 done_testing

@@ -21,7 +21,7 @@ undescribed() {
 }
 
 plan 8
-ok 'there are commands' test "$(echo "$commands" | grep -c -x -e check -e top)" -eq 2
+ok 'README.md names commands' test "$(echo "$commands" | grep -c -x -e check -e top)" -eq 2
 page='' built='' listed='' short=''
 for command in $commands; do
     test -s "$top_srcdir/doc/tidemark-$command.1" || page="$page $command"
@@ -31,10 +31,11 @@ for command in $commands; do
     test "$command" = completion || echo "$table" | grep -q "^|[^|]*[ \`]$command\`" || short="$short $command"
 done
 is "$page" '' 'each command has its page'
-is "$built" '' 'which doc/local.mk installs'
+is "$built" '' 'doc/local.mk installs the page of each command'
 is "$listed" '' 'each command is in the list of tidemark(1)'
 is "$short" '' "each command is in README.md's table"
-ok 'there are formats' test "$(formats export | grep -c -x -e csv -e pprof)$(formats import | grep -c -x rmm)" = 21
+ok 'the command has formats' \
+    test "$(formats export | grep -c -x -e csv -e pprof)$(formats import | grep -c -x rmm)" = 21
 is "$(undescribed export)" '' 'each format of an export is described'
 is "$(undescribed import)" '' 'each format of an import is described'
 done_testing

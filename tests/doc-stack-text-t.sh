@@ -15,13 +15,13 @@ described() {
 
 stacks=$(grep -c . "$scratch/stacks")
 plan $((stacks * 2 + 2))
-ok 'there are stacks' test "$stacks" -gt 10
+ok 'doc/stack-text.md has stacks' test "$stacks" -gt 10
 while read -r stack; do
     first=$(described "$stack" 2>"$scratch/error")
-    ok "makes a stack: $stack" test -n "$first" || diag "$(cat "$scratch/error")"
-    is "$(described "$first" 2>/dev/null)" "$first" "makes it again: $first"
+    ok "the stack can be made: $stack" test -n "$first" || diag "$(cat "$scratch/error")"
+    is "$(described "$first" 2>/dev/null)" "$first" "the description makes the same stack: $first"
 done <"$scratch/stacks"
 
 wrong=$(TIDEMARK_STACK='statistics | limit(-4) | host' "$top_builddir/examples/wrap" 2>&1)
-ok 'the message of the example stands there' grep -qxF "$wrong" "$top_srcdir/doc/stack-text.md"
+ok 'doc/stack-text.md has the message of its example of a mistake' grep -qxF "$wrong" "$top_srcdir/doc/stack-text.md"
 done_testing

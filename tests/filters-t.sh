@@ -111,32 +111,36 @@ reserved() {
         tr '\n' ','
 }
 has_words "$(reserved --from=40 --to=120)" \
-    'reserved_bytes 200000,reserved_peak_bytes 300000,' 'samples count within the time'
-is "$(reserved --tag=a)$(reserved --min-size=1)$(reserved --thread=1)" '' 'and not at all for a tag, a size or a thread'
+    'reserved_bytes 200000,reserved_peak_bytes 300000,' 'filters of time apply to samples'
+is "$(reserved --tag=a)$(reserved --min-size=1)$(reserved --thread=1)" '' \
+    'with filters of tag, size or thread there are no reserved bytes'
 is "$("$tidemark" layers --format=csv "$trace" | grep -c ',900000$') $(
     "$tidemark" layers --format=csv --to=120 "$trace" | grep -c ',300000$') $(
-    "$tidemark" layers --format=csv --tag=a "$trace" | grep -c '00000$')" '1 1 0' 'nor do those of layers'
-is "$(reserved --layer=1 --layer=5)" "$(reserved)" 'the outermost logs named have what they have unnamed'
+    "$tidemark" layers --format=csv --tag=a "$trace" | grep -c '00000$')" '1 1 0' \
+        'with filters of tag, size or thread layers has no reserved bytes'
+is "$(reserved --layer=1 --layer=5)" "$(reserved)" \
+    'naming the outermost logs as layers gives the same reserved bytes as naming none'
 passed() {
     "$tidemark" layers --format=csv --only=layers "$@" "$trace" | sed -n 's/"//g;/^1,/p' | cut -d, -f 12,14
 }
-is "$(passed --layer=1)" "$(passed)" 'what is passed on is seen where the log below is not asked for'
-is "$(passed --tag=a) $(passed --to=100)" ', ,' 'and left out where some requests are'
+is "$(passed --layer=1)" "$(passed)" 'bytes passed on to the log below are counted although that log is not selected'
+is "$(passed --tag=a) $(passed --to=100)" ', ,' 'bytes passed on are left out with filters that select some requests'
 
 has_words "$("$tidemark" summary --tag=a --layer=1 "$trace")" 'of          layer 1 log, tag a' \
-    'summary says of what it is'
-has_words "$("$tidemark" layers --tag=a "$trace")" 'layer 1 log + layer 3 log + layer 5 log, tag a' 'so does layers'
+    'summary prints its filters'
+has_words "$("$tidemark" layers --tag=a "$trace")" 'layer 1 log + layer 3 log + layer 5 log, tag a' \
+    'layers prints its filters'
 for command in summary layers; do "$tidemark" $command --json "$trace"; done >"$scratch/out"
-is "$(grep -c '"of"' "$scratch/out")" 0 'without a filter nothing is said'
+is "$(grep -c '"of"' "$scratch/out")" 0 'without a filter the object has no description of filters'
 has_words "$("$tidemark" summary --min-size=1GiB "$trace")" 'The filters take no allocation.' \
-    'nothing that fits is told'
+    'summary says that the filters match no allocation'
 has_words "$("$tidemark" summary --to=100 --json "$trace")" 'live at the end of that time' \
-    'what is live then may be freed later'
+    'summary --to says that live blocks are live at the end of that time'
 has_words "$("$tidemark" summary --to=100 --json "$trace")" "$(grep -o '"duration_ns":[0-9]*' "$scratch/out")" \
-    'the duration is that of the recording'
+    'summary --to has the duration of the whole recording'
 "$tidemark" summary --layer=1 --layer=5 --layer=3 --json "$trace" | sed 's/"of":"[^"]*",//' >"$scratch/seen"
 "$tidemark" summary --json "$trace" >"$scratch/wanted"
-ok 'all layers named are the same as none' cmp "$scratch/seen" "$scratch/wanted"
+ok 'naming all layers is the same as naming none' cmp "$scratch/seen" "$scratch/wanted"
 
 # As the time begins a block of 3000 bytes stands in a chunk of 4096, and a chunk of 8192 that came later is free.
 "$top_builddir/tests/make-trace" "$trace" "
@@ -145,10 +149,10 @@ ok 'all layers named are the same as none' cmp "$scratch/seen" "$scratch/wanted"
         (3, 4, 'log', ''), (4, NULL, 'sim', '');
     INSERT INTO life VALUES (1, 3, 4096, 10, 90), (2, 1, 3000, 20, 80), (3, 3, 8192, 30, 90), (4, 77, 5, 31, 95);"
 has_words "$("$tidemark" summary --json --from=50 "$trace")" '"peak_ns":50,"peak_count":1,"reserved_peak_bytes":12288' \
-    'a peak may be what was there as the time began'
+    'the peak of a part of the time may be at its begin'
 has_words "$("$tidemark" summary --json --from=50 "$trace")" '"pools_bytes":9216,"base_bytes":0' \
-    'with all that was free in pools then'
+    'summary --from has the bytes that were free in pools at the begin'
 has_words "$("$tidemark" summary --json --layer=77 "$trace")" '"peak_bytes":5,"peak_ns":31,"peak_count":1' \
-    'a layer that is no log and has allocations can be named'
+    'a layer with allocations that is no log can be named'
 
 done_testing

@@ -9,7 +9,7 @@ reserved() {
         "$top_srcdir/tests/data/$1.csv.gz" | tr ',{}' '\n\n\n' | sed -n 's/^"peak"://p' | head -n 1)
     echo "# $1: $reserved_peak bytes reserved, $2 live at the peak"
     [ "${reserved_peak:-0}" -ge "$2" ] && [ $((reserved_peak * 100)) -le $(($2 * $3)) ]
-    is $? 0 "$1: at most $3 percent of what is live at the peak is reserved"
+    is $? 0 "$1: at most $3 percent of the peak live bytes are reserved"
 }
 
 plan 3
