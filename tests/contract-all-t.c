@@ -296,7 +296,7 @@ sweep(struct scene *scene, uint64_t seed)
         if (blocks[place] != NULL) {
             status = tide_deallocate(scene->resource, blocks[place], sizes[place], 64, 0);
             if (status != TIDE_OK && tide_deallocate(scene->resource, blocks[place], sizes[place], 64, 0) != TIDE_OK)
-                wrong = "what upstream did not take back cannot be freed";
+                wrong = "a block whose free has failed cannot be freed again";
             blocks[place] = NULL;
             continue;
         }
@@ -304,17 +304,17 @@ sweep(struct scene *scene, uint64_t seed)
         blocks[place] = scene;
         status = tide_allocate(scene->resource, sizes[place], 64, 0, &blocks[place]);
         if ((status == TIDE_OK) != (blocks[place] != NULL))
-            wrong = "a failure comes with an address";
+            wrong = "a failed request has an address";
         else if (status != TIDE_OK && !scene->kind->keeps && used(scene->resource) != before)
-            wrong = "a failure has changed what is used";
+            wrong = "a failed request has changed the bytes used";
     }
     for (size_t i = 0; i < 8; i++) {
         if (blocks[i] != NULL && tide_deallocate(scene->resource, blocks[i], sizes[i], 64, 0) != TIDE_OK &&
             tide_deallocate(scene->resource, blocks[i], sizes[i], 64, 0) != TIDE_OK)
-            wrong = "what upstream did not take back cannot be freed";
+            wrong = "a block whose free has failed cannot be freed again";
     }
     if ((used(scene->resource) != 0 && !scene->kind->keeps) || counts_some(scene->resource))
-        wrong = "something is used where all is freed";
+        wrong = "bytes are in use after all frees";
     return wrong;
 }
 
@@ -344,8 +344,8 @@ check_failures(const struct kind *kind)
         wrong = now != NULL ? now : wrong;
         whole = scene_close(&scene) && whole;
     }
-    ok(wrong == NULL, "%s: whichever call of upstream fails, %s", kind->name, wrong != NULL ? wrong : "all goes on");
-    ok(whole, "%s: and nothing is lost", kind->name);
+    ok(wrong == NULL, "%s: whichever call of upstream fails, %s", kind->name, wrong != NULL ? wrong : "nothing breaks");
+    ok(whole, "%s: no memory is lost when calls of upstream fail", kind->name);
 }
 
 struct worker {
@@ -399,8 +399,8 @@ check_delays(const struct kind *kind)
         pthread_join(workers[i].thread, NULL);
         failures += workers[i].failures;
     }
-    ok(failures == 0, "%s: threads get along with an upstream that takes its time", kind->name);
-    ok(scene_close(&scene), "%s: and with addresses that come back at once", kind->name);
+    ok(failures == 0, "%s: threads succeed over a slow upstream", kind->name);
+    ok(scene_close(&scene), "%s: threads succeed over an upstream that reuses addresses at once", kind->name);
 }
 
 #define CHOSEN_TESTS 2
@@ -436,7 +436,7 @@ check_chosen(const struct kind *kind)
     for (size_t i = 6; i-- > 0;)
         right = tide_deallocate(scene.resource, blocks[i], LARGEST, 256, 0) == TIDE_OK && right;
     ok(right, "%s: it takes the addresses that upstream gives", kind->name);
-    ok(scene_close(&scene), "%s: and gives back those", kind->name);
+    ok(scene_close(&scene), "%s: it gives back the addresses that upstream gave", kind->name);
 }
 
 int

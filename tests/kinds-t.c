@@ -197,7 +197,7 @@ check_kind(const struct tidei_kind *kind, const char *documentation, const char 
             whole = false;
         }
     }
-    ok(whole, "with all arguments of %s and their defaults", name);
+    ok(whole, "the section of %s in doc/stack-text.md has all arguments and their defaults", name);
     ok(cut(readme, "\n\n", section, sizeof(section), "| layer | |") && has(section, "`%s`", name),
        "README.md has %s in its table of layers", name);
     snprintf(path, sizeof(path), "include/tidemark/%s.h", name);
@@ -206,7 +206,7 @@ check_kind(const struct tidei_kind *kind, const char *documentation, const char 
     ok(has(header, "tide_%s_create(", name) || (kind->is_base && has(base, "tide_%s_create(", name)),
        "include/tidemark/%s.h declares tide_%s_create", name, name);
     ok(refuses_none(kind), "%s takes TIDE_NONE only where its text takes 0 for nothing", name);
-    ok(has_test(name), "a test has %s in its name, or one in tests/gpu has it in its text", name);
+    ok(has_test(name), "%s has a test named after it, or a test in tests/gpu with it in a stack text", name);
     free(base);
     free(header);
 }

@@ -133,10 +133,12 @@ check_layer(struct tide_resource *layer, struct below *below, const char *name)
         abort();
     count = fill(layer, pointers, 64);
     calls = below->calls;
-    ok(all_of(count > 0, count < 64), "%s: there is room for %u more blocks", name, count);
+    ok(all_of(count > 0, count < 64), "%s: without host memory for its tables there is room for %u more blocks", name,
+       count);
     no_room = true;
-    ok(all_of(tide_allocate(layer, BLOCK, 256, 0, &one) == TIDE_ENOMEM, one == NULL), "%s: the next is refused", name);
-    ok(below->calls == calls, "%s: and upstream not asked for it", name);
+    ok(all_of(tide_allocate(layer, BLOCK, 256, 0, &one) == TIDE_ENOMEM, one == NULL),
+       "%s: without room the next request is refused", name);
+    ok(below->calls == calls, "%s: without room a request does not reach upstream", name);
     no_room = false;
     if (strcmp(name, "monotonic") == 0)
         tide_monotonic_reset(layer, 0);
@@ -144,15 +146,15 @@ check_layer(struct tide_resource *layer, struct below *below, const char *name)
         tide_deallocate(layer, pointers[count - 1], BLOCK, 256, 0);
     no_room = below->refuses = true;
     tide_trim(layer, 0);
-    ok(reserved_bytes(layer) == below->live_bytes, "%s: what upstream did not take back is still here, %u taken later",
-       name, below->taken);
+    ok(reserved_bytes(layer) == below->live_bytes,
+       "%s: what upstream did not take back is still reserved, %u blocks later", name, below->taken);
     no_room = below->refuses = false;
     below->taken = 0;
     take_meanwhile(below);
-    ok(below->taken == 3, "%s: it goes on where there is room again", name);
-    ok(reserved_bytes(layer) == below->live_bytes, "%s: with all that it has", name);
+    ok(below->taken == 3, "%s: requests succeed once there is room again", name);
+    ok(reserved_bytes(layer) == below->live_bytes, "%s: the reserved bytes are all that upstream has allocated", name);
     tide_resource_release(layer);
-    ok(below->live_bytes == 0, "%s: at the end everything has gone back", name);
+    ok(below->live_bytes == 0, "%s: at the end everything has gone back to upstream", name);
 }
 
 /* A layer that has room for one more block. */
@@ -189,11 +191,11 @@ check_way(struct tide_resource *(*make)(struct tide_resource *base), const char 
 
     below.calls = 0;
     no_room = below.nests = true;
-    ok(tide_allocate(layer, BLOCK, 256, 0, &one) == TIDE_OK, "%s: the last room is for a block on its way", name);
+    ok(tide_allocate(layer, BLOCK, 256, 0, &one) == TIDE_OK, "%s: a request takes the last room", name);
     no_room = false;
-    ok(below.nested_status == TIDE_ENOMEM, "%s: which nobody else gets meanwhile", name);
-    ok(below.calls == 1, "%s: nor asks upstream for", name);
-    ok(reserved_bytes(layer) == below.live_bytes, "%s: so that the layer has all that it was given", name);
+    ok(below.nested_status == TIDE_ENOMEM, "%s: no other request gets that room while upstream is called", name);
+    ok(below.calls == 1, "%s: the other request does not reach upstream", name);
+    ok(reserved_bytes(layer) == below.live_bytes, "%s: the reserved bytes are all that upstream gave", name);
     tide_resource_release(layer);
     tide_resource_release(base);
 }

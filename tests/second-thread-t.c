@@ -164,7 +164,7 @@ check_below(const struct base_maker *below)
         tide_resource_release(round.statistics);
     }
     pthread_barrier_destroy(&begin);
-    is_u64(differ, 0, "all figures are exact at whatever moment a second thread comes");
+    is_u64(differ, 0, "all figures are exact whenever a second thread comes");
     is_u64(wrong, 0, "no deallocation fails, and the limit is never passed");
 }
 

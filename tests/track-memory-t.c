@@ -96,7 +96,7 @@ check_memory(void)
         skip(MEMORY_TESTS, "a sanitizer ends a process without memory");
     else
         is_i64(in_child(memory_run, table), 0,
-               "without host memory the table refuses what it has no place for, no more");
+               "without host memory the table refuses blocks that it has no place for, and no others");
     tidei_track_table_destroy(table);
 }
 
@@ -189,7 +189,8 @@ check_lost(void)
     if (SANITIZED)
         skip(LOST_TESTS, "a sanitizer ends a process without memory");
     else
-        is_i64(in_child(lost_run, &refuser), 0, "a block that upstream does not take back, and is lost, is told");
+        is_i64(in_child(lost_run, &refuser), 0,
+               "a block that upstream does not take back, and that the table has no place for, is reported");
     tide_resource_release(refuser.track);
     tide_resource_release(&refuser.base);
 }
