@@ -98,7 +98,7 @@ main(void)
     plan(4);
     alarm(60);
     set_hooks();
-    is_u64(tidei_fork_generation(), 0, "the first process is no child");
+    is_u64(tidei_fork_generation(), 0, "the first process is no forked child");
     child = fork();
     if (child == 0) {
         if (strcmp(ran, expected(in_order, 'c', in_child)) != 0)
@@ -112,8 +112,9 @@ main(void)
             _exit(tidei_fork_generation() == 2 ? 0 : 3);
         _exit(status_of(child));
     }
-    is_i64(status_of(child), 0, "in the child hooks run in the reverse order, and so in a child of the child");
-    is_string(ran, expected(in_order, 'u', reverse), "in the parent they run in the order of the places, and back");
-    is_u64(tidei_fork_generation(), 0, "the parent stays what it was");
+    is_i64(status_of(child), 0, "in a child, and in a child of the child, hooks run in the reverse order");
+    is_string(ran, expected(in_order, 'u', reverse),
+              "in the parent hooks run in the order of their places before fork, and in reverse after it");
+    is_u64(tidei_fork_generation(), 0, "fork leaves the parent's generation unchanged");
     return done();
 }

@@ -270,8 +270,8 @@ check_model(void)
             differs += heap_differs();
     }
     is_u64(model.overlaps, 0, "no two pieces overlap");
-    is_u64(model.misplaced, 0, "each lies in a chunk, with the bytes and at the alignment that was asked for");
-    is_u64(model.early, 0, "no stream has memory before it waits for who had it");
+    is_u64(model.misplaced, 0, "each piece lies in a chunk, with the requested size and alignment");
+    is_u64(model.early, 0, "no stream gets memory before it waits for the streams that had it");
     is_u64(differs, 0, "the figures are those of the model");
     diag("%" PRIu64 " waits in %d steps, %" PRIu64 " that an exact memory would spare", model.waits, STEPS,
          model.needless);
@@ -288,7 +288,7 @@ check_model(void)
         differs += model.there[i];
     is_u64(differs, 0, "what is freed merges until each chunk is whole again");
     ok(all_of(model.heap.free_count == 0, model.heap.out_bytes == 0, model.heap.region_bytes == 0),
-       "and nothing is left");
+       "after merging nothing is left in use");
     tidei_heap_fini(&model.heap);
 }
 
@@ -330,12 +330,12 @@ check_tree(void)
         there[which] = !there[which];
         wrong += tree_wrong(&tree, pieces, there, 300, 1 + contract_random(&seed) % (UINT64_C(1) << seed % 47));
     }
-    is_u64(wrong, 0, "the tree finds the smallest piece that fits, and the largest");
+    is_u64(wrong, 0, "the tree finds the smallest piece that fits, and the largest piece");
     for (size_t i = 0; i < 300; i++) {
         if (there[i])
             tidei_tree_remove(&tree, &pieces[i], 8);
     }
-    is_u64(tree.octaves, 0, "and is empty where nothing is in it");
+    is_u64(tree.octaves, 0, "the tree is empty once all pieces are taken out");
 }
 
 #define CLASS_TESTS 2
@@ -352,8 +352,9 @@ check_classes(void)
         wrong += tidei_class_of(up) < tidei_class_of(granules) || tidei_class_of(up) > tidei_class_of(granules) + 1;
         wrong += tidei_class_round_up(up) != up || (up > 1 && tidei_class_of(up) == tidei_class_of(up - 1));
     }
-    is_u64(wrong, 0, "a size is rounded up by a sixteenth at most, to where its class begins");
-    ok(tidei_class_of((UINT64_C(1) << TIDEI_FIT_OCTAVES) - 1) == TIDEI_FIT_CLASSES - 1, "the largest has a class");
+    is_u64(wrong, 0, "a size is rounded up by at most a sixteenth, to the begin of its class");
+    ok(tidei_class_of((UINT64_C(1) << TIDEI_FIT_OCTAVES) - 1) == TIDEI_FIT_CLASSES - 1,
+       "the largest size has the last class");
 }
 
 #define CHUNK_TESTS 2
@@ -374,10 +375,10 @@ check_chunks(void)
         tidei_heap_chunk_take(&heap, false, UINT64_MAX, &away[i]);
     for (size_t i = 0; i < 8 && tidei_heap_reserve(&heap); i++)
         tidei_heap_chunk_add(&heap, BASE(count++), CHUNK_BYTES, tidei_streams_number(&heap.streams, 0), false);
-    ok(heap.chunk_count + 8 <= heap.chunk_capacity, "there is room for chunks that are away");
+    ok(heap.chunk_count + 8 <= heap.chunk_capacity, "the chunk table has room for chunks that are on their way");
     for (size_t i = 0; i < 8 && heap.chunk_count < heap.chunk_capacity; i++)
         tidei_heap_chunk_put_back(&heap, &away[i]);
-    is_u64(heap.chunk_count, count, "and all may come back");
+    is_u64(heap.chunk_count, count, "chunks on their way are all put back");
     tidei_heap_fini(&heap);
 }
 

@@ -133,20 +133,23 @@ check_fork(void)
     struct guarded guarded;
 
     guarded_init(&guarded);
-    is_i64(fork_over(&guarded, true), 0, "a child of fork() finds a new lock new");
+    is_i64(fork_over(&guarded, true), 0, "a child of fork() finds a new lock unowned");
     count(&guarded);
-    is_i64(fork_over(&guarded, true), 0, "and so one that the thread which forked owns");
+    is_i64(fork_over(&guarded, true), 0, "a child of fork() finds a lock unowned that the forking thread owns");
     count(&guarded);
-    ok(owner_of(&guarded) == tidei_thread->number && guarded.lock.held == 0, "which that thread goes on to own");
+    ok(owner_of(&guarded) == tidei_thread->number && guarded.lock.held == 0,
+       "the forking thread keeps the lock in the parent");
     elsewhere(run_count, &guarded);
-    is_i64(fork_over(&guarded, true), 0, "a lock that is shared is new in the child, too");
+    is_i64(fork_over(&guarded, true), 0, "a child of fork() finds a shared lock unowned");
     count(&guarded);
-    ok(owner_of(&guarded) == TIDEI_LOCK_SHARED && guarded.first == 4, "and stays shared in the parent");
+    ok(owner_of(&guarded) == TIDEI_LOCK_SHARED && guarded.first == 4, "a shared lock stays shared in the parent");
     tidei_lock_fini(&guarded.lock);
-    is_i64(fork_beside_holder(true), 0, "fork() waits for a holder");
-    is_i64(fork_beside_holder(false), 0, "and for an owner that is inside, and takes an older lock there");
-    is_i64(fork_beside_owner(), FORKS, "child and parent find whole what an owner changes all the time");
-    is_i64(fork_beside_look(), 0, "also where the owner was about to look");
+    is_i64(fork_beside_holder(true), 0, "fork() waits for the holder of a lock");
+    is_i64(fork_beside_holder(false), 0,
+           "fork() waits for an owner that holds the lock and takes an older lock meanwhile");
+    is_i64(fork_beside_owner(), FORKS,
+           "child and parent find data consistent that the lock's owner changes all the time");
+    is_i64(fork_beside_look(), 0, "fork() is safe while the owner is about to check its ownership");
 }
 
 /* Has the kernel refuse membarrier from now on; false where it has no such filters. */
@@ -210,7 +213,7 @@ check_refused(void)
     if (WIFEXITED(status) && WEXITSTATUS(status) == REFUSED_NO_FILTER)
         skip(REFUSED_TESTS, "no system call filters here");
     else
-        is_i64(status, 0, "where the kernel refuses membarrier from now on, locks are shared");
+        is_i64(status, 0, "if the kernel refuses membarrier from now on, locks are shared");
 }
 
 #define MANY_TESTS 1
@@ -230,7 +233,7 @@ check_many(void)
     child = fork();
     if (child == 0)
         _exit(0);
-    is_i64(status_of(child), 0, "fork() does not wait for a lock that is gone");
+    is_i64(status_of(child), 0, "fork() does not wait for a destroyed lock");
 }
 
 int

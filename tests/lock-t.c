@@ -16,19 +16,19 @@ check_bias(void)
     struct guarded guarded;
 
     guarded_init(&guarded);
-    ok(owner_of(&guarded) == TIDEI_LOCK_NEW, "nobody owns a new lock");
+    ok(owner_of(&guarded) == TIDEI_LOCK_NEW, "a new lock has no owner");
     count(&guarded);
     count(&guarded);
-    ok(owner_of(&guarded) == tidei_thread->number, "the first thread that takes it owns it");
+    ok(owner_of(&guarded) == tidei_thread->number, "the first thread that takes a lock owns it");
     tidei_lock_acquire(&guarded.lock);
-    ok(guarded.lock.busy == 1 && guarded.lock.held == 0, "and comes in through the plain word");
+    ok(guarded.lock.busy == 1 && guarded.lock.held == 0, "the owner takes the lock through a plain word");
     tidei_lock_release(&guarded.lock);
     elsewhere(run_count, &guarded);
-    ok(owner_of(&guarded) == TIDEI_LOCK_SHARED, "a second thread ends that");
+    ok(owner_of(&guarded) == TIDEI_LOCK_SHARED, "a second thread makes the lock shared");
     tidei_lock_acquire(&guarded.lock);
-    ok(guarded.lock.busy == 0 && guarded.lock.held == 1, "then the first comes in the common way, too");
+    ok(guarded.lock.busy == 0 && guarded.lock.held == 1, "after that the first thread takes the lock as a shared one");
     tidei_lock_release(&guarded.lock);
-    is_u64(guarded.first, 3, "all three have counted");
+    is_u64(guarded.first, 3, "the lock has protected all three additions");
     tidei_lock_fini(&guarded.lock);
 }
 
@@ -165,10 +165,12 @@ duels_lost(void)
 static void
 check_exclusion(void)
 {
-    is_u64(add_in_rounds(1, STEPS, false), 0, "eight threads add up, one at a time");
-    is_u64(add_in_rounds(ROUNDS, 400, false), 0, "also where seven end the bias of the eighth, at any moment");
-    is_u64(duels_lost(), 0, "also where one ends it while the owner goes in and out");
-    is_u64(add_in_rounds(ROUNDS, 400, true), 0, "also where they go on without the lock");
+    is_u64(add_in_rounds(1, STEPS, false), 0, "eight threads add up under the lock, one at a time");
+    is_u64(add_in_rounds(ROUNDS, 400, false), 0,
+           "eight threads add up while seven end the ownership of the eighth, at any moment");
+    is_u64(duels_lost(), 0,
+           "two threads add up while one ends the ownership of the other, which takes and releases the lock");
+    is_u64(add_in_rounds(ROUNDS, 400, true), 0, "eight threads add up while the lock's users go on without it");
 }
 
 #define WAITING_TESTS 1
@@ -182,7 +184,8 @@ check_waiting(bool shared)
 
     tidei_lock_acquire(&pair.newer.lock);
     is_u64(pair.newer.first - pair.newer.second, 0,
-           shared ? "who waits for long comes after the holder" : "and after an owner");
+           shared ? "a thread that waits for long comes after the holder of a shared lock"
+                  : "a thread that waits for long comes after the owner of a lock");
     tidei_lock_release(&pair.newer.lock);
     pair_end(&pair, thread);
 }
@@ -239,15 +242,16 @@ check_owner_looks(void)
     sem_wait(&owner_stop.reached);
     pthread_create(&other, NULL, run_count_stopped, &guarded);
     sem_wait(&other_stop.reached);
-    ok(guarded.lock.busy == 1 && guarded.lock.held == 1, "the owner is about to look, the other behind its barrier");
+    ok(guarded.lock.busy == 1 && guarded.lock.held == 1,
+       "the owner is about to check its ownership, and another thread is behind its barrier");
     sem_post(&owner_stop.go);
     while (guarded.lock.busy != 0)
         usleep(100);
-    ok(guarded.first == 1, "the owner sees that it is none any more, and steps back");
+    ok(guarded.first == 1, "the owner sees that it is owner no more, and steps back");
     sem_post(&other_stop.go);
     pthread_join(owner, NULL);
     pthread_join(other, NULL);
-    is_u64(guarded.first, 3, "both come in, one after the other");
+    is_u64(guarded.first, 3, "both threads take the lock, one after the other");
     tidei_lock_fini(&guarded.lock);
 }
 
@@ -268,16 +272,17 @@ check_owner_inside(void)
     sem_wait(&other_stop.reached);
     pthread_create(&third, NULL, run_look, &look);
     usleep(20000);
-    ok(!look.done, "nobody takes a lock for shared before its bias has ended");
+    ok(!look.done, "the lock is not shared for a third thread before the ownership has ended");
     sem_post(&other_stop.go);
     usleep(20000);
-    ok(!look.done && owner_of(&guarded) == TIDEI_LOCK_REVOKING, "which it has not while the owner is inside");
+    ok(!look.done && owner_of(&guarded) == TIDEI_LOCK_REVOKING,
+       "the ownership does not end while the owner holds the lock");
     sem_post(&owner_stop.go);
     pthread_join(owner, NULL);
     pthread_join(other, NULL);
     pthread_join(third, NULL);
-    ok(guarded.first == 3 && guarded.second == 3, "then all have counted");
-    ok(!look.alone && look.seen == 1, "and who does without the lock sees what the owner wrote");
+    ok(guarded.first == 3 && guarded.second == 3, "the lock has protected the additions of all three threads");
+    ok(!look.alone && look.seen == 1, "a thread that goes on without the lock sees what the owner wrote");
     tidei_lock_fini(&guarded.lock);
 }
 

@@ -51,18 +51,18 @@ check_error(void)
     bool empty = false;
     char text[600];
 
-    is_string(tide_error_text(), "", "before the first failure there is no text");
+    is_string(tide_error_text(), "", "the error text is empty before the first failure");
     ok(tide_error_set(TIDE_ELIMIT, "here: %d of %s", 3, "4") == TIDE_ELIMIT, "setting an error returns its status");
     is_string(tide_error_text(), "here: 3 of 4", "the text is formatted");
     tide_error_set(TIDE_ELIMIT, "there: %s", tide_error_text());
-    is_string(tide_error_text(), "there: here: 3 of 4", "the text before may be part of the new one");
+    is_string(tide_error_text(), "there: here: 3 of 4", "the earlier error text may be part of the new one");
     tidei_error_driver_set(700);
-    is_i64(tide_error_driver(), 700, "the driver's result is kept");
+    is_i64(tide_error_driver(), 700, "the driver's result is kept with the error");
     pthread_create(&thread, NULL, fail_elsewhere, &empty);
     pthread_join(thread, NULL);
-    ok(empty, "another thread begins with no error");
+    ok(empty, "another thread begins without an error");
     ok(all_of(strcmp(tide_error_text(), "there: here: 3 of 4") == 0, tide_error_driver() == 700),
-       "another thread's error leaves this one's");
+       "another thread's error leaves this thread's");
     memset(text, 'a', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
     tide_error_set(TIDE_EINVAL, "%s", text);
@@ -77,12 +77,12 @@ check_error_copy(void)
 
     memset(text, 'x', sizeof(text));
     tide_error_set(TIDE_ELIMIT, "12345678");
-    is_u64(tide_error_copy(text, 9), 8, "the copy of an error text says its length");
+    is_u64(tide_error_copy(text, 9), 8, "the copy of an error text returns its length");
     is_string(text, "12345678", "the copy is the error text");
-    is_u64(tide_error_copy(text, 8), 8, "the length is the same where the last byte does not fit");
-    is_string(text, "1234567", "the copy is cut there, and ends in a NUL");
-    ok(text[9] == 'x', "nothing is written past the capacity");
-    is_u64(tide_error_copy(NULL, 0), 8, "a capacity of 0 asks for the length alone");
+    is_u64(tide_error_copy(text, 8), 8, "the returned length is the same if the last byte does not fit");
+    is_string(text, "1234567", "a copy that does not fit is cut, and ends in a NUL");
+    ok(text[9] == 'x', "a copy writes nothing past the capacity");
+    is_u64(tide_error_copy(NULL, 0), 8, "a capacity of 0 returns the length alone");
 }
 
 static void *
@@ -120,7 +120,7 @@ check_sink_threads(void)
     for (int i = 0; i < TALKERS; i++)
         pthread_join(threads[i], NULL);
     tide_message_sink_set(NULL, NULL);
-    is_u64(listeners[0].heard_when_gone + listeners[1].heard_when_gone, 0, "a sink that was taken away is not called");
+    is_u64(listeners[0].heard_when_gone + listeners[1].heard_when_gone, 0, "a sink that was removed is not called");
     is_u64(listeners[0].heard + listeners[1].heard, TALKERS * MESSAGES, "every message reached one of the sinks");
 }
 
@@ -161,7 +161,7 @@ check_sink_waits(void)
     while (!atomic_load(&slow.entered))
         usleep(100);
     tide_message_sink_set(NULL, NULL);
-    ok(atomic_load(&slow.left), "taking a sink away waits for the call that is under way");
+    ok(atomic_load(&slow.left), "removing a sink waits for a call in progress");
     pthread_join(thread, NULL);
 }
 
@@ -224,7 +224,7 @@ check_fork(void)
     atomic_store_explicit(&stop, true, memory_order_relaxed); /* only a flag */
     pthread_join(thread, NULL);
     tide_message_sink_set(NULL, NULL);
-    is_i64(good, 20, "a forked child can set the sink while a thread of its parent talks");
+    is_i64(good, 20, "a forked child can set the sink while a thread of its parent sends messages");
 }
 
 int

@@ -117,9 +117,9 @@ test_sizes(void)
     static const struct {
         unsigned shift;
         const char *sentence;
-    } sizes[] = { { 8, "blocks of 256 B side by side are found, and none that is not there" },
-                  { 16, "so are blocks of 64 KiB" },
-                  { 28, "so are blocks of 256 MiB" } };
+    } sizes[] = { { 8, "adjacent blocks of 256 B are found, and no other address is" },
+                  { 16, "adjacent blocks of 64 KiB are found, and no other address is" },
+                  { 28, "adjacent blocks of 256 MiB are found, and no other address is" } };
 
     for (size_t size = 0; size < sizeof(sizes) / sizeof(sizes[0]); size++) {
         for (size_t i = 0; i < PIECES; i++)
@@ -176,7 +176,7 @@ test_chains(void)
     }
     for (size_t i = count; i < PIECES; i++)
         model.addresses[i] = (i + 1) << 40 | 1;
-    is_u64(wander(count), 0, "hundreds that belong into the last bucket are found, and none that is not there");
+    is_u64(wander(count), 0, "hundreds of addresses of the last bucket are found, and no other address is");
 }
 
 struct reader {
@@ -221,7 +221,7 @@ test_reader(void)
     atomic_store(&reader.stop, true);
     pthread_join(thread, NULL);
     diag("%" PRIu64 " looks", reader.looks);
-    is_u64(reader.missed, 0, "what stays is found by another thread all the while, also as the table grows");
+    is_u64(reader.missed, 0, "another thread finds the addresses that stay all the while, also as the table grows");
     end();
 }
 

@@ -197,7 +197,7 @@ check_stack(const char *text, uint64_t seed)
     for (size_t i = 0; i < THREADS; i++)
         workers[i].stamp = (uint64_t)(i + 1) << 60;
     used = run_round(workers, seed);
-    ok(figure(TIDE_QUERY_BYTES_USED) == (uint64_t)used, "%s: what is used is what the threads have", text);
+    ok(figure(TIDE_QUERY_BYTES_USED) == (uint64_t)used, "%s: the bytes used are those of the threads' blocks", text);
     for (size_t i = 0; i < THREADS; i++) {
         for (size_t j = 0; j < OWN; j++) {
             if (workers[i].own[j].pointer != NULL)
@@ -211,11 +211,11 @@ check_stack(const char *text, uint64_t seed)
     tide_trim(pool, 0);
     ok(all_of(figure(TIDE_QUERY_BYTES_USED) == 0, figure(TIDE_QUERY_BYTES_RESERVED) == 0,
               figure(TIDE_QUERY_FREE_BLOCKS) == 0),
-       "%s: when all is freed all goes back", text);
+       "%s: after all frees the pool gives everything back", text);
     for (base = pool; base->upstream != NULL; base = base->upstream)
         ;
     tide_query(base, TIDE_QUERY_BYTES_USED, &host);
-    ok(host == 0, "%s: to the last byte", text);
+    ok(host == 0, "%s: the base has every byte back", text);
     tide_resource_release(pool);
 }
 
@@ -229,8 +229,8 @@ main(void)
         pthread_mutex_init(&shelves[i].lock, NULL);
     for (size_t i = 0; i < ROUNDS; i++)
         check_stack(stacks[i], seed + 1000 * i);
-    is_u64(overwritten, 0, "no block is written by who has another one");
+    is_u64(overwritten, 0, "no thread's block is overwritten by another");
     is_u64(failures, 0, "no call of any thread fails");
-    is_u64(odd_figures, 0, "the figures of each moment fit together");
+    is_u64(odd_figures, 0, "the figures of one moment are consistent");
     return done();
 }

@@ -126,10 +126,10 @@ check_sum(void)
     }
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    ok(!torn, "nobody is seen inside");
-    ok(!backwards, "nothing that was summed up is undone");
+    ok(!torn, "a sum never sees a thread inside of a step");
+    ok(!backwards, "a sum never decreases");
     is_u64(object_sum(&object, &torn), (uint64_t)THREADS * STEPS, "every step counts once");
-    is_u64(object.leave_calls, THREADS, "each thread has left");
+    is_u64(object.leave_calls, THREADS, "each thread's part is left when the thread ends");
     ok(object_parts(&object) <= THREADS, "there are no more parts than threads");
     tidei_slots_fini(&object.parts);
 }
@@ -155,8 +155,8 @@ check_reuse(void)
         pthread_create(&thread, NULL, run_step, &object);
         pthread_join(thread, NULL);
     }
-    is_u64(object_parts(&object), 1, "threads that come one after the other have the same part");
-    is_u64(object_sum(&object, &torn), 100, "and what they left in it stays");
+    is_u64(object_parts(&object), 1, "threads that run one after the other use the same part");
+    is_u64(object_sum(&object, &torn), 100, "the part keeps the sum of ended threads");
     tidei_slots_fini(&object.parts);
 }
 
@@ -183,8 +183,8 @@ check_many(void)
             tidei_slots_fini(&objects[i].parts);
         }
     }
-    is_u64(wrong, 0, "each of many objects has its own part of a thread, also where another was before");
-    ok(!torn, "and nobody is inside");
+    is_u64(wrong, 0, "each of many objects has its own part for a thread, also at the address of an earlier object");
+    ok(!torn, "a sum over many objects never sees a thread inside of a step");
 }
 
 static void *
@@ -241,7 +241,7 @@ check_fork(void)
     atomic_store_explicit(&object.stop, true, memory_order_relaxed); /* relaxed: the same */
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    is_i64(wrong, 0, "a child has all parts whole, and those of the threads that it has not are left");
+    is_i64(wrong, 0, "a child has all parts consistent, and the parts of threads that it does not have are left");
     tidei_slots_fini(&object.parts);
 }
 
@@ -289,7 +289,8 @@ check_place(void)
         pthread_join(thread, NULL);
         tidei_slots_fini(&object.parts);
     }
-    is_i64(wrong, 0, "a child leaves the part of a thread that it has not, also where one of its own was before");
+    is_i64(wrong, 0,
+           "a child leaves the part of a thread that it does not have, also at the address of an earlier object");
 }
 
 int

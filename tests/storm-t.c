@@ -429,12 +429,12 @@ check_storm(const char *name, struct tide_resource *resource, struct timeline *t
         diag("%" PRIu64 " failures, %" PRIu64 " odd figures", storm.failures, storm.odd_figures);
     diag("%s: %" PRIu64 " orders, %" PRIu64 " refusals of upstream, %" PRIu64 " of it", name, timeline->orders,
          timeline->refusals, storm.refused);
-    is_u64(timeline->early, 0, "no stream gets memory before it waits for all that used it");
-    is_u64(timeline->overlaps, 0, "no memory is two blocks'");
-    is_u64(timeline->returned_early, 0, "none goes back before all that used it is waited for");
-    ok(all_of(storm.failures == 0, storm.odd_figures == 0), "%s: nothing fails, and the figures of each moment fit",
-       name);
-    ok(timeline->reserved_bytes == 0, "%s: when all is freed all goes back", name);
+    is_u64(timeline->early, 0, "no stream gets memory before it waits for all streams that used it");
+    is_u64(timeline->overlaps, 0, "no two blocks share memory");
+    is_u64(timeline->returned_early, 0, "no memory goes back before all streams that used it are waited for");
+    ok(all_of(storm.failures == 0, storm.odd_figures == 0),
+       "%s: no call fails, and the figures of one moment are consistent", name);
+    ok(timeline->reserved_bytes == 0, "%s: after all frees everything goes back", name);
     tide_resource_release(resource);
     tide_resource_release(&timeline->base);
 }
