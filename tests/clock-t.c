@@ -60,8 +60,8 @@ test_one_nanosecond(uint64_t *random)
             out_of_order += tidei_timeline_ns(&next, last.ticks) < ns[63];
         }
     }
-    is_u64(changed, 0, "a tick has the same nanosecond in whichever filling it is written");
-    is_u64(out_of_order, 0, "and later ticks no earlier one");
+    is_u64(changed, 0, "a tick has the same nanosecond whichever buffer it is written with");
+    is_u64(out_of_order, 0, "a later tick never has an earlier nanosecond");
 }
 
 static void
@@ -80,7 +80,7 @@ test_a_day(uint64_t *random)
         worst = (seen > due ? seen - due : due - seen) > worst ? (seen > due ? seen - due : due - seen) : worst;
     }
     diag("at the worst %" PRIu64 " ns off", worst);
-    ok(worst < 1000, "over a day with a reading every half second, time is right to a microsecond");
+    ok(worst < 1000, "over a day with a reading every half second, times are right to a microsecond");
 }
 
 static void
@@ -102,7 +102,7 @@ test_this_machine(void)
     ok(all_of(second.ticks > first.ticks, line.ns_per_tick > 0.1, line.ns_per_tick < 10), "a tick is %.4f ns here",
        line.ns_per_tick);
     off = (int64_t)(tidei_clock_ns(&line, second.ticks) - second.ns);
-    ok(all_of(off >= -1, off <= 1), "a line goes through its readings");
+    ok(all_of(off >= -1, off <= 1), "a line goes through its two readings");
 }
 
 int

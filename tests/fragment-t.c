@@ -153,8 +153,8 @@ main(void)
         at_peak = check_trace(seed + i, false) && at_peak;
         at_times = check_trace(seed + i, true) && at_times;
     }
-    ok(at_peak, "the figures at the peak, at the most reserved and over time are those of a map of every unit");
-    ok(at_times, "so are those at any time, for any request");
+    ok(at_peak, "the figures at the peak, at the most reserved bytes and over time are those of a map of every unit");
+    ok(at_times, "the figures at any time, for any request, are those of a map of every unit");
     unlink(TRACE);
     return done();
 }

@@ -156,7 +156,7 @@ test_recorder(const char *label)
             bad++;
         }
     }
-    ok(all_of(bad == 0, hits > 0), "killed at %s, %u times: all is there, once", label, hits);
+    ok(all_of(bad == 0, hits > 0), "killed at %s, %u times: every event is in the trace once", label, hits);
 }
 
 /* While the files are made there is nothing to be had, and nothing in the way of who comes next. */
@@ -174,7 +174,7 @@ test_creation(const char *label)
     status = in_child(record, &child);
     good &= WIFEXITED(status) && WEXITSTATUS(status) == 0;
     good &= holds_all(child.path);
-    ok(good, "killed at %s: the next one makes its trace there", label);
+    ok(good, "killed at %s: the next recording makes its trace at the same path", label);
     if (!good)
         diag("status 0x%x, recovery: %s", status, tide_error_text());
 }
@@ -207,7 +207,7 @@ test_recovery(const char *label)
             bad++;
         }
     }
-    ok(all_of(bad == 0, hits > 0), "recovery killed at %s, %u times: all is there, once", label, hits);
+    ok(all_of(bad == 0, hits > 0), "recovery killed at %s, %u times: every event is in the trace once", label, hits);
 }
 
 int

@@ -252,9 +252,9 @@ main(void)
         good_steps = check_trace(seed + i, false, true) && good_steps;
     }
     ok(good, "what each tag has live at the end, and how it grew, are those of brute force");
-    ok(good_suppressed, "and without what is suppressed");
+    ok(good_suppressed, "without suppressed tags the live bytes and growth are those of brute force");
     ok(good_steps, "the ends of steps are the lows of the whole series");
-    ok(rhythms > 0, "some traces had a rhythm (%d)", rhythms);
+    ok(rhythms > 0, "some of the random traces had a rhythm (%d)", rhythms);
     unlink(TRACE);
     unlink(SUPPRESSIONS);
     return done();

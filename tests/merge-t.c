@@ -89,18 +89,19 @@ test_waits(void)
     for (int i = 0; i < 600 && sql_number(path, "SELECT count(*) FROM allocation WHERE size = 10") == 0; i++)
         usleep(100000);
     is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE size = 10"), 1,
-           "what came before it is in the file");
+           "a record from before the unfinished one is in the file");
     pthread_create(&flush, NULL, flush_work, stack);
     for (int i = 0; i < 4; i++) {
         usleep(100000);
         seen += sql_number(path, "SELECT count(*) FROM allocation WHERE size >= 100");
     }
-    is_i64(seen, 0, "what came after a record that is being written is not, before that is");
+    is_i64(seen, 0, "records from after an unfinished one are not in the file");
     point_release();
     pthread_join(thread, NULL);
     pthread_join(flush, NULL);
     tide_log_flush(stack);
-    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 52, "once it is done all of it is");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 52,
+           "all records are in the file once the unfinished one is done");
     thread = sleep_at("producer.before-publish", &(struct sleeper){ .stack = stack, .bytes = 2 });
     take(stack, 20);
     usleep(20000);
@@ -109,9 +110,9 @@ test_waits(void)
     tide_resource_release(stack);
     ok(sql_number(path, "SELECT allocation_id FROM allocation WHERE size = 2") <
            sql_number(path, "SELECT allocation_id FROM allocation WHERE size = 20"),
-       "one whose time was taken before another's stands before it, although it was published later");
-    is_i64(late_records(path), 0, "no record was late");
-    ok(trace_is_whole(path), "the trace is whole");
+       "a record whose time was taken first comes first, although it was published later");
+    is_i64(late_records(path), 0, "a record that was waited for is not late");
+    ok(trace_is_whole(path), "the trace with an unfinished record is whole");
     atomic_store(&tidei_test_patience_ns, 0);
 }
 
@@ -128,16 +129,18 @@ test_patience(void)
     take(stack, 10);
     thread = sleep_at("producer.before-publish", &sleeper);
     take(stack, 20);
-    is_i64(tide_log_flush(stack), TIDE_OK, "others go on while a thread is stopped for longer than it is waited for");
-    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 2, "and their events are in the file");
+    is_i64(tide_log_flush(stack), TIDE_OK,
+           "a flush succeeds while a thread is stopped for longer than the merge waits");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 2,
+           "the other threads' events are in the file while the thread is stopped");
     point_release();
     pthread_join(thread, NULL);
     take(stack, 30);
     tide_resource_release(stack);
-    is_i64(late_records(path), 1, "the late record is counted");
+    is_i64(late_records(path), 1, "the record of the stopped thread is counted as late");
     is_string(sql_text(path, "SELECT group_concat(size) FROM (SELECT size FROM allocation ORDER BY allocation_id)"),
-              "10,20,1,30", "and stands where it was found, so that ids and times still grow together");
-    ok(trace_is_whole(path), "the trace is whole");
+              "10,20,1,30", "a late record comes where it was found, and ids and times still grow together");
+    ok(trace_is_whole(path), "the trace with a late record is whole");
     atomic_store(&tidei_test_patience_ns, 0);
 }
 
@@ -249,11 +252,11 @@ test_late_free(void)
     pthread_join(thread, NULL);
     tide_log_flush(log);
     is_string(sql_text(path, "SELECT group_concat(size || ':' || (free_ns IS NULL), ' ') FROM allocation"),
-              "1:0 2:0 3:0 4:0 5:1", "a free that comes late ends the life that was there when it began");
+              "1:0 2:0 3:0 4:0 5:1", "a late free ends the allocation that was live when it began");
     give(log, pointer, 5);
     tide_resource_release(log);
-    is_i64(late_records(path), 1, "it is counted as late");
-    ok(trace_is_whole(path), "and nothing else is odd");
+    is_i64(late_records(path), 1, "a late free is counted");
+    ok(trace_is_whole(path), "the trace with a late free is whole");
     atomic_store(&tidei_test_patience_ns, 0);
 }
 
@@ -287,8 +290,8 @@ test_newcomers(void)
     tide_resource_release(stack);
     is_string(sql_text(path, "SELECT group_concat(size, '') FROM (SELECT size FROM allocation ORDER BY allocation_id)"),
               "31212121212121212121212121212121212121212",
-              "a thread whose ring comes while the merge looks is in order");
-    is_i64(late_records(path), 0, "no record was late");
+              "records of a ring that is added while the merge looks are in order");
+    is_i64(late_records(path), 0, "no record of a ring that is added while the merge looks is late");
 }
 
 /* Random runs. */
@@ -502,12 +505,13 @@ random_run(const char *name, struct tide_log_options options, size_t one_size, u
     if (late != 0)
         diag("%" PRId64 " late records: this machine stops threads for long", late);
     if (one_size == 0) {
-        ok(random_check(path, run), "%s: every life is the one that its threads noted, in their order", sentence);
-        ok(late != 0 || random_check_frees(path, run), "frees are in their threads' order, too");
+        ok(random_check(path, run), "%s: every allocation has the threads that made and freed it, in their order",
+           sentence);
+        ok(late != 0 || random_check_frees(path, run), "frees are in the order of their threads' calls");
     } else {
-        ok(random_check_counts(path, run), "%s: each thread has the calls that it noted", sentence);
+        ok(random_check_counts(path, run), "%s: each thread has as many allocations and frees as it made", sentence);
     }
-    ok(trace_is_whole(path), "the trace is whole");
+    ok(trace_is_whole(path), "the trace of the random run is whole");
     free(run->alloc_thread);
     free(run->free_thread);
     free(run->alloc_call);
@@ -579,10 +583,10 @@ test_one_tick(uint64_t slice)
     is_string(sql_text(path, "SELECT group_concat(size || ':' || (free_ns IS NULL), ' ') FROM (SELECT * FROM allocation"
                              " ORDER BY size)"),
               "1:0 2:0 3:1",
-              slice != 0 ? "so they are where a slice takes one record"
-                         : "three lives of one address in one tick are told apart");
+              slice != 0 ? "three allocations of one address in one tick are told apart if a slice has one record"
+                         : "three allocations of one address in one tick are told apart");
     tide_resource_release(relay.log);
-    ok(trace_is_whole(path), "and the trace is whole");
+    ok(trace_is_whole(path), "the trace of one tick is whole");
     atomic_store(&tidei_test_slice, 0);
 }
 
@@ -619,15 +623,15 @@ coarse_run(uint64_t seed)
     }
     for (unsigned i = 0; i < RANDOM_THREADS; i++)
         pthread_join(ids[i], NULL);
-    is_i64(tide_log_flush(log), TIDE_OK, "a flush with a coarse clock");
+    is_i64(tide_log_flush(log), TIDE_OK, "a flush with a coarse clock succeeds");
     is_i64(sql_number(path, "SELECT count(*) FROM allocation"), (int64_t)calls * RANDOM_THREADS,
-           "has every event of the very tick");
+           "a flush with a coarse clock writes every event of its own tick");
     tide_resource_release(log);
     diag("%" PRId64 " ticks for %u allocations", sql_number(path, "SELECT count(DISTINCT alloc_ns) FROM allocation"),
          calls * RANDOM_THREADS);
     /* Within a tick, an address that goes through several hands can be told apart by sizes only where it was free. */
     is_i64(sql_number(path, "SELECT (SELECT count(free_ns) FROM allocation) + (SELECT count(*) FROM unmatched_free)"),
-           (int64_t)calls * RANDOM_THREADS - RANDOM_SLOTS, "every free is there once");
+           (int64_t)calls * RANDOM_THREADS - RANDOM_SLOTS, "with a coarse clock every free is in the trace once");
     atomic_store(&tidei_test_clock, NULL);
     free(run->alloc_thread);
     free(run->free_thread);

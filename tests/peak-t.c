@@ -371,7 +371,7 @@ main(void)
         at_times = check_trace(seed + i, true) && at_times;
     }
     ok(at_peak, "the peak, its groups, the peak without each, distinct peaks and plateaus are those of brute force");
-    ok(at_times, "so is what is live at any time");
+    ok(at_times, "what is live at any time is that of brute force");
     ok(check_thinning(seed), "thinning out the totals changes no answer, and bounds them by the groups");
     ok(check_levels(seed), "levels near the peak are kept while it rises, up to a bound");
     unlink(TRACE);

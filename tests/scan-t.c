@@ -277,8 +277,8 @@ main(void)
         parts = parts && run_parts(trace.db, &trace);
     }
     ok(ordered, "events come in time order, and at one nanosecond allocations before frees");
-    ok(shuffled, "a trace whose rows are out of order gives its events in time order, too");
-    ok(parts, "analyses of different filters share a reading, and each sees what it would see alone");
+    ok(shuffled, "a trace whose rows are out of order gives its events in time order");
+    ok(parts, "analyses with different filters share one pass, and each sees its own events");
     sqlite3_close(trace.db);
     return done();
 }

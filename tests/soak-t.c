@@ -213,11 +213,11 @@ main(void)
          (double)info.st_size / (double)pairs);
     check_memory(&soak);
     ok(peak_of(path, &rows, &frees) == (int64_t)(THREADS * (BIG + (LAPS - 1) * 1000) + THREADS * (THREADS - 1) / 2),
-       "the peak is right to the byte");
-    is_i64(rows, pairs, "every allocation is there");
-    is_i64(frees, pairs, "every free is there");
+       "the peak is exact to the byte");
+    is_i64(rows, pairs, "the trace of the soak has every allocation");
+    is_i64(frees, pairs, "the trace of the soak has every free");
     is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free") + sql_number(path, "SELECT count(*) FROM loss"), 0,
-           "nothing is left over or lost");
-    is_string(sql_text(path, "PRAGMA integrity_check"), "ok", "the file is in order");
+           "no free is without an allocation, and nothing is lost");
+    is_string(sql_text(path, "PRAGMA integrity_check"), "ok", "the database passes SQLite's integrity check");
     return done();
 }

@@ -143,7 +143,7 @@ main(void)
         parts = check_trace(seed + i, true) && parts;
     }
     ok(whole, "what was live, reserved and failed in each column is that of brute force");
-    ok(parts, "so it is in a part of the time");
+    ok(parts, "in a part of the time each column is that of brute force");
     unlink(TRACE);
     return done();
 }
