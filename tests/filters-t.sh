@@ -86,7 +86,7 @@ compare() {
     done | tr '\n' ',')" "$(echo "$total" | cut -d, -f 4,6-),$calls," "$sentence: the total"
 }
 
-plan 55
+plan 58
 
 all=1,3,5 outer=1,5 end=9999
 compare 'no filter' 0 $end 1 $all $outer $all
@@ -96,6 +96,8 @@ compare 'a thread' 0 $end 'alloc_thread_id = 2' $all $outer $all --thread=second
 compare 'a stream' 0 $end 'alloc_stream_id = 2' $all $outer $all --stream=2
 compare 'a device' 0 $end 'alloc_stream_id = 3' $all $outer $all --device=1
 compare 'a size' 0 $end 'size >= 2500' $all $outer $all --min-size=2500
+largest=$("$tidemark" query --csv "$trace" 'SELECT max(size) FROM allocation WHERE status = 0' | sed 1d)
+compare 'the largest size' 0 $end "size >= $largest" $all $outer $all --min-size="$largest"
 compare 'call stacks' 0 $end 'callstack_id = 1' $all $outer $all --callstack=hot
 compare 'a time' 40 110 1 $all $outer $all --from=40 --to=110
 compare 'the outermost log' 0 $end 1 1 1 1,3 --layer=1

@@ -97,8 +97,8 @@ test_sizes(void)
 }
 
 /*
- * The table yields the allocations of an address in the order in which they were added, with one exception: if the first
- * was in the last entry of the table and the second in entry 0, they change places when the table grows.
+ * The table yields the allocations of an address in the order in which they were added, with one exception: if the
+ * first was in the last entry of the table and the second in entry 0, they change places when the table grows.
  */
 static void
 test_free_between(void)
