@@ -11,11 +11,11 @@
 #define GPU_PAIRS(threads) ((threads) <= 4 ? 4096U / (threads) : 1024U)
 #define GPU_BYTES          4096
 
-/* What a process enables in CUPTI, besides what its stacks enable. */
+/* What a process enables in CUPTI, apart from what its stacks enable. */
 enum gpu_cupti {
     GPU_CUPTI_NOTHING,
-    GPU_CUPTI_CALLBACKS, /* around the two functions, which do nothing */
-    GPU_CUPTI_MEMORY2    /* its records, which nobody reads */
+    GPU_CUPTI_CALLBACKS, /* callbacks of the two functions, which do nothing */
+    GPU_CUPTI_MEMORY2    /* MEMORY2 records, which nobody reads */
 };
 
 /*
@@ -29,9 +29,9 @@ struct gpu_config {
     const char *process;
     const char *stack; /* stack text, with %s in place of the trace; NULL: the driver's pool with nothing of ours */
     enum gpu_cupti cupti;
-    bool for_round;     /* opened for each of its rounds, and closed behind it */
-    const char *beside; /* the name of the one it is compared with; NULL: none */
-    const char *word;   /* for `beside`, in the table */
+    bool for_round;     /* opened for each of its rounds, and closed after it */
+    const char *beside; /* the name of the configuration that it is compared with; NULL: none */
+    const char *word;   /* the word for `beside` in the table */
     double most_ratio;  /* on one thread: no more than this times the other; 0: no bar */
     double most_more;   /* on one thread: no more than this many ns over the other; 0: no bar */
 };
@@ -39,7 +39,7 @@ struct gpu_config {
 extern const struct gpu_config gpu_configs[];
 extern const unsigned gpu_config_count;
 
-/* The process of this name measures nothing: its only line names the GPU. */
+/* The name of a process that measures nothing: it only prints the name of the GPU. */
 #define GPU_MACHINE "machine"
 
 /*
@@ -54,7 +54,7 @@ int gpu_child(const char *process, unsigned threads);
 const char *gpu_cupti_start(enum gpu_cupti what);
 void gpu_cupti_stop(void);
 
-/* The bytes of records received; *fresh: how often a new buffer had to be allocated for them. */
+/* The bytes of records received. *fresh is how often a new buffer had to be allocated for them. */
 unsigned long long gpu_cupti_finish(unsigned *fresh);
 
 #endif

@@ -28,7 +28,7 @@ struct layers_thread {
 };
 
 static struct layers_thread layers_threads[LAYERS_THREADS];
-static unsigned layers_pairs; /* of the layer that is measured */
+static unsigned layers_pairs; /* of the measured layer */
 
 static double
 floor_round(void *context, unsigned thread)
@@ -63,7 +63,7 @@ layers_random(uint64_t *seed)
     return *seed >> 33;
 }
 
-/* Replaces blocks at random; they stay live from round to round. A limit that is full refuses some. */
+/* Replace random blocks, which stay live from round to round. A full limit refuses some. */
 static double
 live_round(void *context, unsigned thread)
 {

@@ -12,7 +12,7 @@
 
 typedef enum tide_status (*work)(struct tide_resource *memory);
 
-/* Code under test: goes through its rows with one buffer that it uses again. */
+/* Code under test: processes its rows with one buffer that it reuses. */
 static enum tide_status
 thrifty(struct tide_resource *memory)
 {
@@ -46,7 +46,7 @@ greedy(struct tide_resource *memory)
     return status;
 }
 
-/* Run `function` within `budget_bytes`: what it returned, and the figures that it left. */
+/* Run `function` within `budget_bytes`. Returns its status and the figures at its end. */
 static enum tide_status
 run_within(uint64_t budget_bytes, work function, struct tide_statistics_figures *figures)
 {

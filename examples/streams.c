@@ -24,7 +24,7 @@
 
 static struct cuda_calls cuda;
 
-/* `maker` writes a buffer, `reader` reads it; it is allocated on the one and freed on the other. */
+/* `maker` writes a buffer and `reader` reads it. It is allocated on the one and freed on the other. */
 static enum tide_status
 hand_over(struct tide_resource *memory, void *maker, void *reader, uint32_t *seen)
 {
@@ -36,18 +36,18 @@ hand_over(struct tide_resource *memory, void *maker, void *reader, uint32_t *see
         return status;
     cuda.memset_async((uint64_t)(uintptr_t)buffer, 7, WORDS, maker);
 
-    /* The reader may begin when the maker has come so far: allocated, and written. */
+    /* The reader waits until the buffer is allocated and written. */
     status = tide_order(memory, (tide_stream)(uintptr_t)maker, (tide_stream)(uintptr_t)reader);
     cuda.copy_to_host_async(seen, (uint64_t)(uintptr_t)buffer, BYTES, reader);
 
-    /* The reader is the last to use it, and behind the maker by now: no order is owed. */
+    /* The reader is the last user, and already ordered behind the maker: no further order is needed. */
     if (status == TIDE_OK)
         return tide_deallocate(memory, buffer, BYTES, TIDE_DEFAULT_ALIGNMENT, (tide_stream)(uintptr_t)reader);
     (void)tide_deallocate(memory, buffer, BYTES, TIDE_DEFAULT_ALIGNMENT, (tide_stream)(uintptr_t)maker);
     return status;
 }
 
-/* Here the maker frees, while the reader may still be at work: it has to wait for the reader first. */
+/* The maker frees the buffer while the reader may still use it: the maker has to wait for the reader first. */
 static enum tide_status
 lend(struct tide_resource *memory, void *maker, void *reader, uint32_t *seen)
 {
@@ -88,7 +88,7 @@ run(struct tide_resource *memory, uint32_t *seen)
     else
         fprintf(stderr, "streams: %s\n", tide_error_text());
 
-    /* Where streams go while the stack goes on, no layer may name them again. */
+    /* Before streams are destroyed while the stack lives on, make sure that no layer names them again. */
     tide_order(memory, TIDE_STREAM_ALL, 0);
     cuda.stream_destroy(maker);
     cuda.stream_destroy(reader);
@@ -107,7 +107,7 @@ main(void)
     if (!cuda_calls_open(&cuda)) {
         printf("streams: no GPU on this machine\n");
         free(seen);
-        return 77; /* what test harnesses take for skipped */
+        return 77; /* test harnesses take 77 as skipped */
     }
     if (tide_stack_from_environment("statistics | driver(release_threshold=all)", &memory) == TIDE_OK) {
         result = run(memory, seen);
