@@ -28,7 +28,7 @@ over(struct tide_resource *upstream, uint64_t alignment_bytes, uint64_t above_by
     return aligned;
 }
 
-/* What lies above 256 bytes by itself is no proof: the upstream gives out addresses that are multiples of 256 alone. */
+/* Upstream gives out odd multiples of 256 only, so that an address with a larger alignment is no accident. */
 #define ODD(multiple) ((void *)(UINT64_C(0x200000000000) + 256 * (multiple)))
 
 #define ALIGN_TESTS 14
@@ -128,7 +128,7 @@ check_failures(void)
     tide_resource_release(aligned);
 }
 
-static struct tide_resource *between; /* frees and allocates between the halves of another's free */
+static struct tide_resource *between; /* its upstream allocates again in the middle of a free */
 static void *between_pointer;
 
 static void
@@ -142,7 +142,7 @@ take_between(void *context)
 
 #define REUSE_TESTS 2
 
-/* The address comes back, to another, before upstream has returned from the free. */
+/* Upstream gives an address out again before its free has returned. */
 static void
 check_reuse(void)
 {

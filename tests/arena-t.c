@@ -15,7 +15,7 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* An arena over `upstream`, whose reference it takes. */
+/* An arena over `upstream`. Takes over the reference. */
 static struct tide_resource *
 over(struct tide_resource *upstream, uint64_t size_bytes)
 {
@@ -80,7 +80,7 @@ check_contract(void)
     }
 }
 
-/* What another thread does for a test. */
+/* What another thread does for a test, and the result. */
 struct errand {
     struct tide_resource *arena;
     void *pointer;
@@ -128,7 +128,7 @@ check_threads(void)
     elsewhere(run_take, &errand);
     again = try_take(arena, 4096);
     ok(again - mine == 4096 || mine - again == 4096, "blocks of one thread lie beside each other");
-    if (sysconf(_SC_NPROCESSORS_ONLN) < 2) /* then all threads share one */
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2) /* then all threads share one arena */
         skip(1, "one processor");
     else
         ok(llabs((char *)errand.pointer - mine) >= (long long)MIB,
@@ -188,7 +188,7 @@ check_bounds(void)
 
     arena = over(tide_resource_retain(&upstream->base), 64 * MIB);
     errand.arena = arena;
-    try_give(arena, try_take(arena, 4096), 4096); /* so that the other thread has not this one's arena */
+    try_give(arena, try_take(arena, 4096), 4096); /* so that the other thread gets another arena than this one */
     elsewhere(run_take, &errand);
     while (try_take(arena, 64 * KIB) != NULL)
         count++;

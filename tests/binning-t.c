@@ -25,7 +25,7 @@ give(struct tide_resource *resource, void *pointer, size_t bytes)
     return tide_deallocate(resource, pointer, bytes, TIDE_DEFAULT_ALIGNMENT, 0);
 }
 
-/* As tide_binning_create, with bins alone. */
+/* Like tide_binning_create, with only bins. */
 static enum tide_status
 create(struct tide_resource *upstream, const struct tide_upstream *bins, size_t bin_count, struct tide_resource **out)
 {
@@ -34,7 +34,7 @@ create(struct tide_resource *upstream, const struct tide_upstream *bins, size_t 
     return tide_binning_create(upstream, &options, out);
 }
 
-/* As tide_binning_create, with a range alone. */
+/* Like tide_binning_create, with only a range. */
 static enum tide_status
 create_range(struct tide_resource *upstream, uint64_t smallest, uint64_t largest, struct tide_resource **out)
 {
@@ -46,7 +46,7 @@ create_range(struct tide_resource *upstream, uint64_t smallest, uint64_t largest
 
 #define MOST_BINS 20
 
-/* Bins that count for themselves, and what follows them, which is the last. */
+/* A binning layer over upstreams that count their calls; the last upstream is the one for larger requests. */
 struct scene {
     struct upstream *upstreams[MOST_BINS + 1];
     uint64_t limits[MOST_BINS + 1];
@@ -54,7 +54,7 @@ struct scene {
     struct tide_resource *binning;
 };
 
-/* The bins are handed over in an order that is none by size: in steps of seven, or backwards where that misses some. */
+/* Pass the bins in an order other than by size: in steps of seven, or backwards if the steps would miss some. */
 static void
 scene_open(struct scene *scene, const uint64_t *limits, size_t bin_count)
 {
@@ -83,7 +83,10 @@ scene_close(struct scene *scene)
         tide_resource_release(&scene->upstreams[i]->base);
 }
 
-/* Which of them serves `bytes`: exactly one is called, once to allocate and once to deallocate; else -1. */
+/*
+ * The index of the upstream that serves `bytes`, by one allocation and one deallocation; -1 if not exactly one is
+ * called.
+ */
 static int
 scene_serves(struct scene *scene, uint64_t bytes)
 {
@@ -147,7 +150,7 @@ check_routes(void)
 
 #define SEARCH_TESTS 1
 
-/* From no bin to twenty, every size around every limit, against the first limit that fits. */
+/* Compare each size around each limit, for 0 to 20 bins, with the first limit that fits. */
 static void
 check_search(void)
 {
@@ -221,7 +224,7 @@ check_shape(void)
     ok(destroyed[0], "a refused creation keeps no reference");
 }
 
-/* Bins of one's own beside a range. */
+/* Bins given beside a range. */
 static void
 check_range_beside(struct tide_resource *base)
 {
@@ -295,11 +298,11 @@ check_range(void)
 
 #define ADD_TESTS 16
 
-/* Bins are added while blocks of their sizes are out. */
+/* Bins are added while blocks of their sizes are allocated. */
 static void
 check_add(void)
 {
-    struct upstream *upstreams[4]; /* what follows, and bins of 4096 (from the beginning), 1000 and 100 */
+    struct upstream *upstreams[4]; /* the one for larger requests, and bins of 4096 (from the start), 1000 and 100 */
     struct tide_upstream bins[] = { { NULL, 4096 } }, edge;
     struct tide_resource *binning;
     void *blocks[6], *nothing[3];
@@ -371,7 +374,7 @@ check_add(void)
 struct added {
     struct tide_resource *binning;
     uint64_t seed, wrong;
-    _Atomic bool *all; /* bins are added; relaxed: tells nothing else */
+    _Atomic bool *all; /* set when all bins have been added; relaxed: it orders nothing else */
     pthread_t thread;
 };
 
@@ -382,7 +385,7 @@ added_run(void *context)
     void *pointers[32] = { 0 };
     size_t sizes[32];
 
-    /* As long as bins are added, and some time longer. */
+    /* Until all bins have been added, and some time longer. */
     for (int i = 0; i < 5000; i += atomic_load_explicit(added->all, memory_order_relaxed)) {
         unsigned slot = (unsigned)(contract_random(&added->seed) % 32);
 
@@ -401,7 +404,7 @@ added_run(void *context)
 
 #define ADD_THREADS_TESTS 4
 
-/* Two threads add bins while others allocate; each of them knows its addresses, and so does what follows. */
+/* Two threads add bins while others allocate. Each upstream knows its own addresses. */
 static void
 check_add_beside_threads(void)
 {
@@ -443,7 +446,7 @@ check_add_beside_threads(void)
     tide_resource_release(base);
 }
 
-/* What the text makes, described again. */
+/* The description of the stack that the text makes. */
 static const char *
 described(const char *text)
 {
@@ -480,7 +483,7 @@ check_text(void)
     has_words(described("binning(300..1KiB) | sim"), "powers of two", "a range of no powers of two is refused");
 }
 
-/* Bins that keep no blocks, since what they keep stays in use below. */
+/* A stack whose bins keep no blocks: kept blocks would count as used below. */
 static struct tide_resource *
 contract_create(void *context)
 {
@@ -500,7 +503,7 @@ contract_create(void *context)
 
 #define BASE_TESTS 3
 
-/* Blocks that are kept are in use for what is below, and only for it. */
+/* Blocks that bins keep count as used below the layer, and only there. */
 static void
 check_base(const struct base_maker *maker)
 {
@@ -550,7 +553,7 @@ check_order(void)
 }
 
 static const struct {
-    const char *text, *wanted; /* NULL: it is made */
+    const char *text, *wanted; /* `wanted` NULL: the stack is made */
 } served[] = {
     { "binning(256KiB={fixed(256KiB)}) | sim", NULL },
     { "binning(256KiB={fixed(128KiB)}) | sim",
@@ -573,7 +576,7 @@ static const struct {
 #define SERVED_COUNT ((int)(sizeof(served) / sizeof(served[0])))
 #define SERVED_TESTS (SERVED_COUNT + 3)
 
-/* A bin that cannot serve what it is sent is refused when it is made. */
+/* A bin that cannot serve the sizes sent to it is refused at creation. */
 static void
 check_served(void)
 {

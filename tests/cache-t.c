@@ -11,7 +11,7 @@
 #define MIB    (UINT64_C(1) << 20)
 #define HELD   (256 * MIB)
 #define BLOCKS 1024
-/* Sixteen classes up to 128 KiB, 98 MiB in all. */
+/* Sixteen sizes up to 128 KiB, 98 MiB in all. */
 #define BLOCK_BYTES(i) (((i) % 16 + 17) * 4096)
 
 static struct {
@@ -66,7 +66,7 @@ kept(void)
     return sums.bytes;
 }
 
-/* The most that this thread keeps while it frees 98 MiB of blocks; in MiB, rounded up. */
+/* The most that this thread's cache keeps while it frees 98 MiB of blocks, in MiB, rounded up. */
 static uint64_t
 kept_of_many(void)
 {
@@ -120,7 +120,7 @@ run_enter(void *context)
     return NULL;
 }
 
-/* A thread enters; it finds the lock held, or not. */
+/* A thread takes the lock; `held`: it had to wait. */
 static void
 enter(bool held)
 {

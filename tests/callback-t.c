@@ -7,11 +7,11 @@
 #include "tap.h"
 #include "upstream.h"
 
-/* The functions of an application: over a base, with what they are to answer in its place. */
+/* An application's functions over a base, with answers that the test may set instead. */
 struct application {
     struct tide_resource *base;
     enum tide_status status;
-    void *answer; /* what allocate says, and no other memory */
+    void *answer; /* what allocate returns instead of memory */
     void *freed;
     tide_stream earlier, later;
     int destroyed;
@@ -23,7 +23,7 @@ application_allocate(void *context, size_t bytes, size_t alignment, tide_stream 
     struct application *application = context;
 
     if (application->status != TIDE_OK) {
-        *out = application; /* which nobody may see */
+        *out = application; /* a value that the caller must not see */
         return tide_error_set(application->status, "application: no more");
     }
     if (application->answer != NULL) {

@@ -28,7 +28,7 @@ add(uint64_t start)
     return tidei_call_capture_add(tidei_call_capture(tidei_thread), &call);
 }
 
-/* The starts of the calls that the innermost wait takes, as text. */
+/* The start times of the calls that the innermost waiting log gets, as text. */
 static const char *
 taken(void)
 {
@@ -131,7 +131,7 @@ test_deep(void)
     tidei_call_capture_disarm(slot);
 }
 
-/* An event that began at `begin`, as a log records it. */
+/* Record an event that began at `begin`, as a log does. */
 static const struct tidei_record *
 event(uint64_t begin)
 {
@@ -142,7 +142,7 @@ event(uint64_t begin)
     return &records[head % RING_RECORDS];
 }
 
-/* What the callbacks do for an event's first call, once it is as short as fits. Returns when the event began. */
+/* Do what the callbacks do for an event's first call, until it is short enough. Returns when the event began. */
 static uint64_t
 first_call(struct tidei_call_capture *slot)
 {

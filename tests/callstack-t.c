@@ -22,12 +22,12 @@
 #define STACKS    200
 #define COROUTINE 65536
 
-/* One call stack that is taken at the end of a chain. */
+/* One call stack, taken at the end of a chain. */
 struct taken {
     unsigned depth;
     enum tide_unwind unwind;
     uint32_t id;
-    uint64_t leaf_returns; /* the address that the function which takes it returns to */
+    uint64_t leaf_returns; /* the address to which the function that takes it returns */
     struct tidei_walk walk;
 };
 
@@ -43,7 +43,7 @@ take(struct chain *chain)
 
 typedef void (*run_function)(struct chain *chain);
 
-/* Run a chain with `take` at its end. The call stack, which stays. */
+/* Run a chain with `take` at its end. Returns the call stack, which stays valid. */
 static NOINLINE const struct tidei_callstack *
 run(run_function function, unsigned calls, unsigned depth, enum tide_unwind unwind, struct chain *chain,
     struct taken *taken)
@@ -54,7 +54,7 @@ run(run_function function, unsigned calls, unsigned depth, enum tide_unwind unwi
     return tidei_callstack_get(taken->id);
 }
 
-/* Frame 0 lies in take, frame 1 is where that returns to, then come the chain's own. */
+/* Whether frame 0 lies in `take`, frame 1 is its return address, and the frames of the chain follow. */
 static bool
 leads_through(const struct tidei_callstack *stack, const struct chain *chain, const struct taken *taken)
 {
@@ -81,7 +81,7 @@ check_one(run_function function, const char *what)
 
     ok(all_of(leads_through(stack, &chain, &taken), stack->count >= chain.count + 3),
        "%s: a call stack leads to the outermost function", what);
-    for (volatile int i = 0; i < 3; i++) { /* volatile: one call of it in the code */
+    for (volatile int i = 0; i < 3; i++) { /* volatile: the code has one call of it */
         run(function, 5, 64, i == 0 ? TIDE_UNWIND_DWARF : TIDE_UNWIND_AUTO, &chain, &taken);
         ids[i] = taken.id;
     }
@@ -126,7 +126,7 @@ check_learning(void)
     ok(taken.walk.stopped, "code without frame pointers stops the walk, so that the unwinder goes on");
 }
 
-/* How often the unwinder walks while a call stack is taken from one place `times` times. */
+/* How often the unwinder runs while a call stack is taken from one place `times` times. */
 static unsigned
 unwinds_of(run_function function, unsigned depth, unsigned times)
 {
@@ -158,7 +158,7 @@ check_no_tables(void)
            "of 100 stacks with tables and frame pointers the unwinder walks only the first");
 }
 
-/* What a frame pointer may be in code that keeps none. */
+/* Values that the frame pointer register may have in code without frame pointers. */
 static void
 check_junk(void)
 {
@@ -222,7 +222,7 @@ check_coroutine(void)
     is_u64(coroutine_taken.id, 0, "a walk by frame pointers alone finds no call stack in a coroutine");
 }
 
-/* Different call stacks from several threads, the same in each. */
+/* A thread that takes call stacks; all threads take the same ones. */
 struct worker {
     pthread_t thread;
     uint32_t ids[STACKS];
@@ -285,7 +285,7 @@ check_numbers(void)
        "a depth over the maximum and an unknown unwinder are refused");
 }
 
-/* From one place, so that it is one call stack, but for the depth. */
+/* Take a call stack from one place, so that only the depth makes a difference. */
 static NOINLINE uint32_t
 take_here(unsigned depth)
 {
@@ -296,7 +296,7 @@ take_here(unsigned depth)
     return taken.id;
 }
 
-/* The child of a fork has the numbers of before, and new ones. */
+/* A forked child keeps the ids from before, and gives new ones. */
 static void
 check_fork(void)
 {

@@ -16,14 +16,14 @@ true_ns(uint64_t ticks)
     return (uint64_t)(seconds * 1e9 + 2000.0 * sin(seconds / 600.0) + 30.0 * seconds);
 }
 
-/* One reading of both clocks, a little wrong. */
+/* A reading of both clocks with a small error. */
 static struct tidei_clock_sample
 reading(uint64_t ticks, uint64_t *random)
 {
     return (struct tidei_clock_sample){ .ticks = ticks, .ns = true_ns(ticks) + next_random(random) % 101 };
 }
 
-/* The lines of a writer that ends a filling at each reading. */
+/* Add the line between two readings, as the writer does when it swaps the buffers. */
 static void
 go_on(struct tidei_timeline *timeline, struct tidei_clock_sample *last, struct tidei_clock_sample now)
 {
@@ -48,7 +48,7 @@ test_one_nanosecond(uint64_t *random)
             ns[i] = tidei_timeline_ns(&timeline, ticks[i]);
             out_of_order += i > 0 && ns[i] < ns[i - 1];
         }
-        /* A record of that time that is written with the next filling, or the one after. */
+        /* The records of this time may be written with one of the next two buffers. */
         for (int later = 0; later < 2; later++) {
             struct tidei_timeline next = timeline;
             struct tidei_clock_sample then = last;
