@@ -19,7 +19,7 @@
 #define LARGEST     (4 * KIB)
 #define THREADS     4
 #define STEPS       150
-#define CALLS_MOST  12 /* of upstream, each of which fails once */
+#define CALLS_MOST  12 /* the number of upstream calls of which each fails once */
 #define SWEEP_STEPS 24
 
 typedef enum tide_status (*maker)(struct tide_resource *upstream, struct tide_resource **out);
@@ -46,7 +46,7 @@ make_binning(struct tide_resource *upstream, struct tide_resource **out)
     return tide_binning_create(upstream, &options, out);
 }
 
-/* The functions of an application, over `upstream` as their context. */
+/* An application's functions over `upstream`, which is their context. */
 static enum tide_status
 call_allocate(void *context, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
@@ -75,7 +75,7 @@ make_callback(struct tide_resource *upstream, struct tide_resource **out)
     return tide_callback_create(&options, out);
 }
 
-/* The first takes little, and ends in the second. */
+/* A fallback whose first resource takes little and ends in the second. */
 static enum tide_status
 make_fallback(struct tide_resource *upstream, struct tide_resource **out)
 {
@@ -167,10 +167,10 @@ static const struct kind {
     const char *name;
     maker make; /* NULL: with its defaults */
     const struct tidei_kind *made_of;
-    bool keeps;       /* blocks of upstream, after they are freed */
+    bool keeps;       /* keeps freed blocks of upstream */
     bool counts_kept; /* as in tests/contract.h */
-    bool forgets;     /* single blocks: what is freed twice is not noticed */
-    bool memory;      /* needs some behind the addresses */
+    bool forgets;     /* keeps no single blocks, so that a second free is not noticed */
+    bool memory;      /* needs memory behind the addresses */
 } kinds[] = {
     { .name = "aligned", .make = make_aligned },
     { .name = "arena", .make = make_arena, .keeps = true },
@@ -191,7 +191,7 @@ static const struct kind {
 
 #define KINDS_MOST 64
 
-/* Those above, and each adaptor that is not among them, so that none is forgotten. */
+/* The kinds above and every other adaptor, so that none is forgotten. */
 static struct kind all[KINDS_MOST];
 static size_t all_count;
 
@@ -235,7 +235,7 @@ scene_open(const struct kind *kind)
     return scene;
 }
 
-/* Whether all went back just as it was given. */
+/* Release the stack. Returns whether upstream got everything back as it gave it. */
 static bool
 scene_close(struct scene *scene)
 {
@@ -267,7 +267,7 @@ used(struct tide_resource *resource)
     return tide_query(resource, TIDE_QUERY_BYTES_USED, &bytes) == TIDE_OK ? bytes : 0;
 }
 
-/* Whether a layer that counts what passes has something left. */
+/* Whether a layer that counts its requests has some outstanding. */
 static bool
 counts_some(struct tide_resource *resource)
 {
@@ -280,7 +280,7 @@ counts_some(struct tide_resource *resource)
            (statistics.bytes.current != 0 || statistics.count.current != 0);
 }
 
-/* Random requests, one failure among the calls of upstream; what is wrong with it, or NULL. */
+/* Random requests, with one failure among the calls of upstream. Returns what is wrong, or NULL. */
 static const char *
 sweep(struct scene *scene, uint64_t seed)
 {
@@ -381,7 +381,7 @@ worker_run(void *context)
 
 #define DELAY_TESTS 2
 
-/* Calls of upstream overlap, and an address comes back at once. */
+/* Calls of upstream overlap, and freed addresses come back at once. */
 static void
 check_delays(const struct kind *kind)
 {
@@ -405,7 +405,7 @@ check_delays(const struct kind *kind)
 
 #define CHOSEN_TESTS 2
 
-/* The lowest and the highest addresses, and neighbours. */
+/* Upstream gives out the lowest and the highest addresses, and adjacent ones. */
 static void
 check_chosen(const struct kind *kind)
 {

@@ -103,7 +103,7 @@ ledger_fail(struct ledger *ledger)
     pthread_mutex_unlock(&ledger->lock);
 }
 
-/* The ledger forgets a block before it is given back: its address may come back at once on another thread. */
+/* Free a block. The ledger removes it first: another thread may be given its address at once. */
 static void
 worker_free(struct worker *worker, struct block *block, tide_stream stream)
 {
@@ -176,7 +176,7 @@ check_zero_bytes(const struct contract *contract, struct tide_resource *resource
        contract->name);
 }
 
-/* As a layer above hears it: tide_allocate would clear the pointer itself. */
+/* Whether a request is refused, as a layer above sees it: tide_allocate would clear the pointer itself. */
 static bool
 is_refused(struct tide_resource *resource, size_t bytes, size_t alignment)
 {
@@ -185,7 +185,7 @@ is_refused(struct tide_resource *resource, size_t bytes, size_t alignment)
     return resource->ops->allocate(resource, bytes, alignment, 0, &pointer) != TIDE_OK && pointer == NULL;
 }
 
-/* Beside a block that is out, so that what takes chunks has one. */
+/* A block stays allocated meanwhile, so that a layer with chunks has one. */
 static void
 check_refusals(const struct contract *contract, struct tide_resource *resource)
 {

@@ -64,7 +64,7 @@ limit_over(struct tide_resource *upstream, uint64_t bytes, uint64_t count)
 
 struct model {
     struct tide_statistics_figures levels[DEPTH];
-    int depth; /* of the innermost */
+    int depth; /* the index of the innermost level */
     int64_t used_bytes, used_count;
 };
 
@@ -118,7 +118,7 @@ same(const struct tide_statistics_figures *a, const struct tide_statistics_figur
            a->count.current == b->count.current && a->count.peak == b->count.peak && a->count.total == b->count.total;
 }
 
-/* A size of many kinds: nothing, small, up to half of the bound. */
+/* A size: 0, small, or up to half of the limit. */
 static size_t
 serial_size(struct serial *serial)
 {
@@ -184,7 +184,7 @@ serial_look(struct serial *serial)
                      limit_used_count(serial->limit) != (uint64_t)serial->model.used_count;
 }
 
-/* Some steps in a row, so that a thread comes to hold something in reserve; then maybe another thread's turn. */
+/* Make some steps in a row, so that the thread gets a reserve; then maybe another thread has its turn. */
 static void
 serial_turn(struct serial *serial)
 {
@@ -209,7 +209,7 @@ static void *
 serial_run(void *context)
 {
     struct serial *serial = context;
-    /* Threads end early and late, so that others take over what they held in reserve. */
+    /* Threads end at different times, so that others take over their reserves. */
     int turns;
     bool more = true;
 
@@ -280,7 +280,7 @@ check_serial(void)
 struct crowd {
     struct tide_resource *top; /* statistics | limit | upstream, or statistics | upstream */
     struct upstream *upstream;
-    pthread_mutex_t lock; /* around the two that follow: what the callers know that they hold */
+    pthread_mutex_t lock; /* guards the two fields below: what the callers know that they hold */
     int64_t held_bytes, held_peak;
     _Atomic bool stop;
 };
@@ -295,7 +295,7 @@ struct worker {
     size_t sizes[8]; /* 0: not live */
 };
 
-/* A caller holds a block from after its allocation until before its deallocation. */
+/* A caller holds a block from after its allocation to before its deallocation. */
 static void
 crowd_holds(struct crowd *crowd, int64_t bytes)
 {
@@ -335,7 +335,7 @@ worker_run(void *context)
     return NULL;
 }
 
-/* Reads all the while: no set may be impossible in itself. */
+/* Reads the figures all the while: none of them may contradict another. */
 static void *
 reader_run(void *context)
 {
@@ -357,7 +357,7 @@ reader_run(void *context)
     return NULL;
 }
 
-/* Sixteen workers and a reader over what is there; what they did in all goes into *sum. */
+/* Run sixteen workers and a reader. The sum of the workers' calls goes into *sum. */
 static uint64_t
 crowd_run(struct crowd *crowd, int steps, struct worker *sum)
 {
@@ -446,7 +446,7 @@ struct filler {
     uint64_t taken;
 };
 
-/* Come to hold much in reserve, then fill up with ever smaller blocks until not a byte is left. Over sim, and kept. */
+/* Get a large reserve, then allocate ever smaller blocks until no byte is left. Runs over sim, and frees nothing. */
 static void *
 filler_run(void *context)
 {
@@ -472,7 +472,7 @@ filler_run(void *context)
     return NULL;
 }
 
-/* Come to hold something in reserve, and be idle. */
+/* Get a reserve, and stay idle. */
 static void *
 idler_run(void *context)
 {
@@ -549,7 +549,7 @@ check_last_byte(void)
     tide_resource_release(base);
 }
 
-/* --- In the windows. --- */
+/* --- At the points between two steps. --- */
 
 static void *
 run_take(void *context)
@@ -561,7 +561,7 @@ run_take(void *context)
 
 #define WINDOW_TESTS 5
 
-/* A thread is held while its request waits, and while it has called in all leases. */
+/* A thread is stopped while its request waits, and while it has recalled all leases. */
 static void
 check_windows(void)
 {

@@ -35,7 +35,7 @@ put(enum tidei_record_kind kind, uint64_t end, uint64_t address)
     return record;
 }
 
-/* A call behind the event before. */
+/* Put a driver call behind the event that was put last. */
 static void
 put_part(uint64_t start, uint64_t end, uint8_t function, int32_t result)
 {
@@ -126,7 +126,7 @@ row_count(const struct tidei_device_events *devices)
 
 #define NAME_TESTS 1
 
-/* The view StringIds has the functions by the same numbers. */
+/* The view StringIds has the functions under the same numbers. */
 static void
 test_names(void)
 {
@@ -167,7 +167,7 @@ test_devices(void)
     struct tidei_call call;
     size_t count;
 
-    /* A call past all logs, told by two contexts, one of them late. */
+    /* A call outside of all logs, which two contexts report, one of them late. */
     tidei_device_events_add_thread(devices, 3, 4711);
     events[0] = event_of(105, 1, 0x1000, 1);
     tidei_device_events_add_events(devices, events, 1);
@@ -189,7 +189,7 @@ test_devices(void)
     tidei_device_events_written(devices);
     is_u64(row_count(devices), 0, "rows that were written are dropped");
 
-    /* The call of a log comes twice: from CUPTI at once, and with its event, which may take time. */
+    /* The call of a log is reported twice: by CUPTI at once, and with its event, which may come later. */
     events[0] = event_of(245, 2, 0x2000, 1);
     events[1] = event_of(246, 3, 0x2000, 1);
     events[2] = event_of(247, 0, 0x2000, 1);
@@ -216,7 +216,7 @@ test_devices(void)
     tidei_device_events_outside(devices, &count);
     is_u64(count, 0, "a call that a log has recorded has no row of its own");
 
-    /* A log that had to drop its event never tells. */
+    /* A log that dropped its event never reports the call. */
     events[0] = event_of(600, 4, 0x3000, 1);
     tidei_device_events_add_events(devices, events, 1);
     call = call_of(610, 4, true);
@@ -231,7 +231,10 @@ test_devices(void)
     is_u64(row_count(devices), 1, "at the end of the trace device events wait no more");
     tidei_device_events_written(devices);
 
-    /* Calls that nobody follows have no number of their own: their events have that of one before or after. */
+    /*
+     * Calls that are not recorded have no correlation number of their own: their events have that of an earlier or
+     * later call.
+     */
     call = call_of(910, 6, false);
     tidei_device_events_add_calls(devices, &timeline, &call, 1);
     for (unsigned i = 0; i < 4; i++) {

@@ -14,7 +14,7 @@
 #define STATIC_TLS_MOST 64
 #define PAIRS           1000
 
-/* What the test calls of the library. */
+/* The functions of the library that the test calls. */
 static struct {
     enum tide_status (*create)(const char *text, struct tide_resource **out);
     enum tide_status (*allocate)(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream,
@@ -54,7 +54,7 @@ find(void *handle)
            library.release != NULL && library.error_text != NULL;
 }
 
-/* How many pairs of an allocation and its free have succeeded. */
+/* Allocate and free in pairs. Returns how many pairs succeeded. */
 static uint64_t
 run_pairs(void)
 {
@@ -69,7 +69,7 @@ run_pairs(void)
     return done;
 }
 
-/* A thread that is there before the library is: it waits for the stack. */
+/* A thread that starts before the library is loaded, and waits for the stack. */
 static void *
 run_thread(void *context)
 {

@@ -20,7 +20,7 @@ extern const struct tidei_kind tidei_driver_kind;
 static struct tidei_driver fake_driver;
 static bool fake_usable = true;
 
-/* In place of src/cuda/driver-load.c. */
+/* Replaces src/cuda/driver-load.c. */
 enum tide_status
 tidei_driver_get(const char *subject, const struct tidei_driver **out)
 {
@@ -357,7 +357,7 @@ test_describe(void)
     describes(&shared, "release_threshold=0, default=true");
 }
 
-/* Values as the parser hands them over, in the order of the table. */
+/* The values are in the order of the argument table, as the parser passes them. */
 static void
 test_kind(void)
 {

@@ -14,7 +14,7 @@
 #define STEPS   4000
 #define LIVE    16
 
-/* A fallback over two resources, whose references it takes over. */
+/* A fallback over two resources. Takes over the references. */
 static struct tide_resource *
 over(struct tide_resource *first, struct tide_resource *second, bool any)
 {
@@ -230,7 +230,7 @@ take_between(void *context)
 
 #define REUSE_TESTS 2
 
-/* The address comes back before the second has returned from its free. */
+/* The second resource gives an address out again before its free has returned. */
 static void
 check_reuse(void)
 {

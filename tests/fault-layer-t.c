@@ -13,7 +13,7 @@
 #define THREADS 4
 #define STEPS   5000
 
-/* A fault over a new upstream, which is in *upstream without a reference where that is not NULL. */
+/* A fault layer over a new upstream. If `upstream` is not NULL, *upstream borrows the upstream. */
 static struct tide_resource *
 make(struct tide_fault_options options, struct upstream **upstream)
 {
@@ -29,7 +29,7 @@ make(struct tide_fault_options options, struct upstream **upstream)
     return fault;
 }
 
-/* Ask for `bytes` and give them back at once. */
+/* Allocate and free `bytes`. */
 static enum tide_status
 ask(struct tide_resource *fault, size_t bytes)
 {
@@ -41,7 +41,7 @@ ask(struct tide_resource *fault, size_t bytes)
     return pointer == NULL ? status : TIDE_OK;
 }
 
-/* Which of `count` requests of `bytes` fail: "..x" where the third does. */
+/* Which of `count` requests of `bytes` fail: "..x" if only the third does. */
 static const char *
 pattern(struct tide_resource *fault, size_t bytes, size_t count)
 {
@@ -124,7 +124,7 @@ check_chance(void)
     for (int i = 0; i < 9900; i++)
         ask(fault, 1);
     tide_fault_read(fault, &counts);
-    /* the deviation of 10000 choices is 43; the seed is fixed, so that this does not fail by chance */
+    /* the standard deviation of 10000 choices is 43; the seed is fixed, so that the test cannot fail by chance */
     ok(all_of(counts.planted > 2300, counts.planted < 2700),
        "a probability of 1/4 fails about a quarter of 10000 requests");
     diag("%" PRIu64 " of %" PRIu64, counts.planted, counts.counted);

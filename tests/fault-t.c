@@ -24,7 +24,7 @@
 
 #define STACK "log(%s, ring=64KiB, backlog=2MiB, overwrite=true) | sim"
 
-/* A program that goes on and on. */
+/* A program that allocates and frees all the time. */
 struct load {
     struct tide_resource *stack;
     _Atomic bool stop;
@@ -54,7 +54,7 @@ load_begin(struct load *load, struct tide_resource *stack)
         pthread_create(&load->threads[i], NULL, load_work, load);
 }
 
-/* Let `pairs` more go by. */
+/* Wait for `pairs` more pairs. */
 static void
 load_for(struct load *load, uint64_t pairs)
 {
@@ -64,7 +64,7 @@ load_for(struct load *load, uint64_t pairs)
         usleep(500);
 }
 
-/* Until the sink has heard of an error; one that never does fails the test after a while. */
+/* Wait until the sink gets an error; fails the test if none comes for long. */
 static void
 load_until_heard(const struct heard *heard)
 {
@@ -72,7 +72,7 @@ load_until_heard(const struct heard *heard)
         usleep(1000);
 }
 
-/* Returns the pairs that it has made. */
+/* Stop the load. Returns how many pairs it made. */
 static int64_t
 load_end(struct load *load)
 {
@@ -88,7 +88,7 @@ meta_number(const char *path, const char *key)
     return sql_number(path, "SELECT value FROM meta WHERE key = '%s'", key);
 }
 
-/* The calls that the trace has or counts as lost. */
+/* Whether the trace has all calls, or counts them as lost. */
 static bool
 accounts_for(const char *path, int64_t pairs)
 {
@@ -103,7 +103,7 @@ accounts_for(const char *path, int64_t pairs)
     return allocs == pairs && frees == pairs;
 }
 
-/* The trace says that it is incomplete and why, and is sound all the same. */
+/* Whether the trace says that it is incomplete and why, and is sound. */
 static bool
 says_why(const char *path, const char *words)
 {
@@ -122,7 +122,7 @@ heard_once(const struct heard *heard, const char *words)
     return heard->errors == 1 && strstr(heard->text, words) != NULL;
 }
 
-/* SQLite fails at one write, at any. */
+/* SQLite fails at one write, for each write in turn. */
 static void
 test_one_write(int code, const char *words)
 {
@@ -200,7 +200,7 @@ test_all_writes(void)
     hear(NULL);
 }
 
-/* While the trace is made. */
+/* A write fails while the trace is created. */
 static void
 test_creation(void)
 {
@@ -230,7 +230,7 @@ test_creation(void)
     ok(all_of(bad == 0, failures > 0), "a trace whose creation fails returns an error, and leaves no file behind");
 }
 
-/* The folder, or the trace, is gone. */
+/* The folder, or the trace, is removed. */
 static void
 test_removed(const char *name, void (*remove_it)(const char *folder))
 {
@@ -276,7 +276,7 @@ remove_trace(const char *folder)
     unlink(scratch("gone/t.db"));
 }
 
-/* A reader holds one read transaction from before the first event to after the end. */
+/* A reader holds one read transaction from before the first event until after the end. */
 static void
 test_reader(void)
 {
@@ -328,7 +328,7 @@ release_write_lock(sqlite3 *holder)
     sqlite3_close(holder);
 }
 
-/* Another connection holds the write lock for some time, and for too long. */
+/* Another connection holds the write lock for a while, and for too long. */
 static void
 test_write_lock(void)
 {
@@ -368,7 +368,7 @@ test_write_lock(void)
     hear(NULL);
 }
 
-/* In a process of its own: files may not grow beyond a few MiB. */
+/* In a child: files may not grow beyond a few MiB. */
 static int
 size_limit_child(void *path)
 {
@@ -418,7 +418,7 @@ test_size_limit(void)
        "the trace counts the events lost at the file size limit");
 }
 
-/* In a process of its own, with a small file system of its own. */
+/* In a child: mount a small file system. */
 static bool
 mount_small(const char *folder)
 {
@@ -459,7 +459,7 @@ full_child(void *argument)
     return 0;
 }
 
-/* Room comes back before the end. */
+/* There is room again before the end. */
 static int
 full_for_a_while_child(void *argument)
 {
@@ -493,7 +493,7 @@ ringless_work(void *stack)
     return NULL;
 }
 
-/* No room for one more ring. */
+/* There is no room for one more ring. */
 static int
 ringless_child(void *argument)
 {

@@ -27,7 +27,7 @@ figure(struct tide_resource *fixed, enum tide_query what)
     return tide_query(fixed, what, &out) == TIDE_OK ? out : UINT64_MAX;
 }
 
-/* What another thread is to do, and what came of it. */
+/* What another thread is to do, and the result. */
 struct task {
     struct tide_resource *fixed;
     tide_stream stream;
@@ -56,7 +56,7 @@ give_all(void *context)
     return NULL;
 }
 
-/* In a thread of its own, which comes and goes. */
+/* Run the function on a new thread. */
 static void
 elsewhere(void *(*function)(void *), struct task *task)
 {
@@ -121,8 +121,8 @@ take_two(void *context)
 }
 
 /*
- * The same stream elsewhere comes before another one here, or there. Four times, as threads come to one table after the
- * other, of which this one's is one.
+ * A block of the same stream in another shard is preferred to one of another stream, here or there. Four times, since
+ * threads get the shards in turn, and one of them is this thread's.
  */
 static void
 check_streams(void)
@@ -187,7 +187,7 @@ struct sharer {
     pthread_t thread;
     struct tide_resource *fixed;
     tide_stream stream;
-    _Atomic(void *) *mailbox; /* blocks are left there for others to free */
+    _Atomic(void *) *mailbox; /* blocks left for others to free */
     unsigned refused;
     unsigned wrong;
 };
@@ -211,7 +211,9 @@ sharer_run(void *context)
     return NULL;
 }
 
-/* As many blocks as there can be out at once: none is refused, as idle ones are found or given back. */
+/*
+ * Exactly as many blocks as can be allocated at once: no request is refused, since idle blocks are found or given back.
+ */
 static void
 check_shared(void)
 {

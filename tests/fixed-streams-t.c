@@ -92,7 +92,7 @@ check_no_end(void)
 
 #define ORDER_TESTS 9
 
-/* The application says that streams may go. */
+/* The application tells the layer that streams will be destroyed. */
 static void
 check_order(void)
 {
@@ -132,7 +132,7 @@ check_order(void)
 
 #define PRESSURE_TESTS 6
 
-/* Blocks that no stream can take over have to go back where their stream is gone. */
+/* Blocks that no stream can take over have to go back to upstream, although their stream was destroyed. */
 static void
 check_pressure(void)
 {
@@ -175,7 +175,7 @@ visit_give(void *context)
 
 #define MEANWHILE_TESTS 4
 
-/* What is freed while streams are waited for may be in use by work that came after that began. */
+/* A block freed while streams are waited for may be used by work that came after the wait began. */
 static void
 check_meanwhile(void)
 {

@@ -155,7 +155,7 @@ struct model_block {
     void *pointer;
     bool out;
     size_t bytes;
-    tide_stream stream; /* while idle: freed on */
+    tide_stream stream; /* of an idle block: freed on it */
 };
 
 struct model {
@@ -177,7 +177,7 @@ model_find(const struct model *model, const void *pointer)
     return i;
 }
 
-/* Which block comes is up to the layer, but it comes from where it should. */
+/* The layer may choose any block that the model allows. */
 static void
 model_take(struct model *model)
 {
@@ -234,7 +234,7 @@ check_model(void)
     model.fixed = over(&model.upstream->base, 0);
     model.seed = contract_seed(4711);
     for (int i = 0; i < 40000; i++) {
-        /* Phases of growing and of shrinking, so that all is out at times, and all idle at others. */
+        /* Phases of growing and of shrinking, so that at times all blocks are in use, and at times all are idle. */
         if (model.count == 0 || contract_random(&model.seed) % 4 < (i / 500 % 2 == 0 ? 3 : 1))
             model_take(&model);
         else
@@ -321,11 +321,11 @@ visit_take(void *context)
 static struct {
     struct tide_resource *fixed;
     struct gate *gate;
-    void *out;   /* on stream 1 */
-    void *taken; /* by the other thread */
+    void *out;   /* allocated on stream 1 */
+    void *taken; /* allocated by the other thread */
 } scene;
 
-/* The room that was made is gone, and another block idle. */
+/* The room that was made is taken, and another block is idle. */
 static void
 visit_take_and_give(void *context)
 {
@@ -369,7 +369,10 @@ check_bad_upstream(void)
 
 #define LATE_TESTS 3
 
-/* Between a block's way back to upstream and the next question another thread takes the room, and frees another one. */
+/*
+ * After a block went back to upstream and before upstream is asked again, another thread takes the room and frees a
+ * block.
+ */
 static void
 check_late(void)
 {
@@ -393,7 +396,7 @@ check_late(void)
 
 #define PRESSURE_TESTS 12
 
-/* A block that no other stream can be made to wait for cannot be reused there, but it can go back to upstream. */
+/* A block whose stream cannot be ordered cannot be reused on another stream, but it can go back to upstream. */
 static void
 check_pressure(void)
 {
@@ -423,7 +426,7 @@ check_pressure(void)
     ok(all_of(take(fixed, 1, 1) == NULL, take(fixed, 1, 2) == NULL), "without idle blocks the failure is upstream's");
     give(fixed, pointer, 1, 1);
 
-    /* While the block is on its way back to upstream, another thread asks for one on a third stream. */
+    /* While the block is on its way to upstream, another thread allocates on a third stream. */
     upstream->capacity_bytes = 2 * BLOCK;
     gate->before_deallocate = visit_take;
     upstream->fail_allocate = 1;
@@ -438,7 +441,7 @@ check_pressure(void)
 struct worker {
     pthread_t thread;
     struct tide_resource *fixed;
-    bool writes; /* into the blocks, which are host memory */
+    bool writes; /* writes into the blocks, which are host memory */
     uint64_t seed;
     uint64_t failures, overwritten;
     unsigned char *pointers[4];
@@ -456,7 +459,7 @@ worker_give(struct worker *worker, unsigned slot)
     worker->pointers[slot] = NULL;
 }
 
-/* Holds up to four blocks, each with a mark of its own in it. */
+/* Holds up to four blocks, each filled with its own mark. */
 static void *
 worker_run(void *context)
 {
@@ -501,7 +504,7 @@ run_workers(struct tide_resource *fixed, bool writes, uint64_t *failures, uint64
 
 #define THREADS_TESTS 3
 
-/* There is room for exactly what the threads may hold, so that no request may ever fail. */
+/* Room for exactly what the threads hold, so that no request may fail. */
 static void
 check_threads(const struct base_maker *base)
 {
@@ -518,7 +521,7 @@ check_threads(const struct base_maker *base)
 
 #define PRESSED_THREADS_TESTS 3
 
-/* The same where no stream can be ordered after another, so that blocks go back and forth all the time. */
+/* Like check_threads, but no stream can be ordered, so that blocks go to upstream and back all the time. */
 static void
 check_pressed_threads(void)
 {

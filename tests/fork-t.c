@@ -55,7 +55,7 @@ set_hooks(void)
     tidei_fork_hook_set(TIDEI_FORK_RECOVERY, &hook_TIDEI_FORK_LOCKS); /* it stays the first one */
 }
 
-/* The text that is expected of `what` and places, as in "abc". */
+/* The expected text for the hooks `what` at the places, such as "abc". */
 static const char *
 expected(const char *places, char what, const char *behind)
 {
@@ -105,7 +105,7 @@ main(void)
             _exit(1);
         if (tidei_fork_generation() != 1)
             _exit(2);
-        /* The table is free again. */
+        /* The hook table is empty again. */
         tidei_fork_hook_set(TIDEI_FORK_SLOTS, &hook_barrier);
         child = fork();
         if (child == 0)

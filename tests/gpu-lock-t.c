@@ -12,7 +12,7 @@
 
 static char path[] = "gpu-lock-t-XXXXXX";
 
-/* A process that has the device, shared or alone, until it is killed; it has it when this returns. */
+/* Start a process that has the device, shared or alone, until it is killed. It has the device when this returns. */
 static pid_t
 holder(bool alone)
 {
@@ -42,7 +42,7 @@ end(pid_t child)
     waitpid(child, NULL, 0);
 }
 
-/* Whether somebody would get the lock now. */
+/* Whether a process could take the lock now. */
 static bool
 is_free(int how)
 {

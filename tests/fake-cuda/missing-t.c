@@ -33,7 +33,7 @@ tidei_driver_usable(void)
     return true;
 }
 
-/* Without cuGetProcAddress, too, as drivers of 11.2 are: these have all of the library's symbols, or not. */
+/* Finds no cuGetProcAddress either, like drivers of 11.2, which export all symbols or lack them. */
 static void *
 find_but(void *missing, const char *symbol)
 {
@@ -159,7 +159,7 @@ try_name(struct tide_resource *driver)
     return tide_device_name(0, name, sizeof(name));
 }
 
-/* Without `symbol` the call comes to TIDE_EUNSUPPORTED, and says the words; `base` is what works on. */
+/* Without `symbol`, the call returns TIDE_EUNSUPPORTED with these words; `base` still works. */
 static const struct {
     const char *symbol;
     enum tide_status (*call)(struct tide_resource *driver);

@@ -15,7 +15,7 @@
 
 #define WORDS ((uint32_t)(MIB / sizeof(uint32_t)))
 
-/* Stack texts that are refused, and what the message has to say. */
+/* Stack texts that are refused, and words of the error. */
 static const struct {
     const char *text;
     const char *words;
@@ -58,7 +58,7 @@ test_stacks(void)
     }
 }
 
-/* The status that a free comes to, which must not be TIDE_OK and has to name the driver's error. */
+/* Whether a free is refused with the driver's error. */
 static bool
 free_refused(struct tide_resource *stack, void *pointer, CUstream stream)
 {
@@ -70,7 +70,7 @@ free_refused(struct tide_resource *stack, void *pointer, CUstream stream)
 
 #define FREE_TESTS 7
 
-/* Over each base: an address of nobody, one inside of a block, a block twice. The block itself is unharmed. */
+/* Over each base: free an unknown address, an address inside of a block, and a block twice. The block is unharmed. */
 static void
 test_frees(struct gpu_work *work, const char *base)
 {
@@ -105,7 +105,7 @@ test_frees(struct gpu_work *work, const char *base)
 
 #define DESTROYED_TESTS 4
 
-/* The context that is current has been destroyed: there the device's own serves. */
+/* The current context has been destroyed: allocations come from the primary context. */
 static void
 test_destroyed(const char *base)
 {
@@ -121,7 +121,7 @@ test_destroyed(const char *base)
         return;
     }
     gpu.context_create(&own, 0, 0);
-    /* Twice on the thread's stack, it stays current when it is destroyed. */
+    /* It is twice on the thread's stack, so that it stays current when it is destroyed. */
     gpu.context_push(own);
     ok(gpu.context_destroy(own) == CUDA_SUCCESS, "%s: the application destroys its current context", base);
     status = tide_allocate(stack, MIB, TIDE_DEFAULT_ALIGNMENT, 0, &block);
@@ -139,7 +139,10 @@ test_destroyed(const char *base)
 
 #define RESET_TESTS 4
 
-/* The application resets the device under a stack that holds its primary context: whatever it gets, nothing breaks. */
+/*
+ * The application resets the device under a stack that holds its primary context: calls succeed or fail, and nothing
+ * breaks.
+ */
 static void
 test_reset(void)
 {
@@ -165,7 +168,7 @@ test_reset(void)
     ok(trace_is_sound(trace), "the trace after the reset is sound");
 }
 
-/* What is no handle of a pool. */
+/* Invalid fabric handles. */
 static void
 test_no_fabric(void)
 {
@@ -181,7 +184,7 @@ test_no_fabric(void)
 
 #define PERMISSION_TESTS 3
 
-/* Few machines have a fabric, and there it takes a permission: CUDA_ERROR_NOT_PERMITTED elsewhere. */
+/* Few machines have a fabric, and it needs a permission: elsewhere the driver returns CUDA_ERROR_NOT_PERMITTED. */
 static void
 test_permission(void)
 {

@@ -12,7 +12,7 @@
 
 #define KIND_TESTS 14
 
-/* What the three kinds have in common; `call` is what the driver's function to allocate is called. */
+/* What the three bases have in common. `call` is the name of the driver's function that allocates. */
 static void
 test_kind(const char *name, const char *call, bool host_access)
 {
@@ -48,7 +48,10 @@ test_kind(const char *name, const char *call, bool host_access)
 
 #define DEVICE_TESTS 4
 
-/* cuMemAlloc lies where the current context does; what another device's thread asks for lies where it should. */
+/*
+ * cuMemAlloc allocates in the current context: a thread with another device's context still gets memory of the base's
+ * device.
+ */
 static void
 test_device(void)
 {
@@ -78,7 +81,7 @@ test_device(void)
     tide_resource_release(base);
 }
 
-/* Each text makes a stack that describes itself so; NULL: as it stands. */
+/* Stack texts, and how their stacks describe themselves; NULL: like the text. */
 static const struct {
     const char *text;
     const char *described;
@@ -111,7 +114,7 @@ test_good(void)
     }
 }
 
-/* Each text is refused with these words; the column is the argument's. */
+/* Stack texts that are refused, and words of the error; the column is that of the argument. */
 static const struct {
     const char *text;
     enum tide_status status;
@@ -160,7 +163,7 @@ test_bad(void)
 
 #define OPTIONS_TESTS 9
 
-/* What stack text cannot say. */
+/* Options that stack text cannot express. */
 static void
 test_options(void)
 {
@@ -251,7 +254,7 @@ test_fallback(void)
 
 #define KEPT_TESTS 4
 
-/* The default pool is everybody's: it comes back as it was. */
+/* The default pool is shared with the application: it is restored. */
 static void
 test_kept(void)
 {

@@ -10,7 +10,7 @@
 
 #define COMMON_TESTS 6
 
-/* What holds for all three. No context is current on this thread. */
+/* What all three bases have in common. No context is current on this thread. */
 static void
 test_common(const char *text)
 {
@@ -40,7 +40,7 @@ test_common(const char *text)
 
 #define FOREIGN_TESTS 5
 
-/* The driver would free all of these; each base knows what it has given out. */
+/* The driver would free all of these blocks; each base frees only its own. */
 static void
 test_foreign(const char *text, const char *other_text)
 {
@@ -71,7 +71,7 @@ test_foreign(const char *text, const char *other_text)
 
 #define RESET_TESTS 3
 
-/* Memory that went with its context is not known by an address that the driver gives out again. */
+/* A block that was destroyed with its context is not confused with a later one at the same address. */
 static void
 test_reset(const char *text)
 {
@@ -97,7 +97,7 @@ test_reset(const char *text)
 
 #define BOTH_TESTS 4
 
-/* The host writes, a kernel adds, the host reads. */
+/* The host writes, a kernel adds, and the host reads. */
 static void
 test_host(struct gpu_work *work, const char *text)
 {
