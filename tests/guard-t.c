@@ -126,7 +126,7 @@ check_freed(void)
 
 #define TELL_TESTS 3
 
-/* Without a function it is the message sink that is told. */
+/* Without a damage function, damage goes to the message sink. */
 static void
 check_told(void)
 {

@@ -47,7 +47,7 @@ check_often(void *context)
 
 #define THREAD_TESTS 3
 
-/* Others look at all blocks while threads free them. */
+/* Other threads check all blocks while threads free them. */
 static void
 check_threads(void)
 {
@@ -70,7 +70,7 @@ check_threads(void)
     is_u64(figure(base, TIDE_QUERY_BYTES_USED), 0, "after the threads base has all memory back");
     tide_resource_release(base);
 
-    /* Room for what is out at a time, and nothing more. */
+    /* Room for exactly the blocks that are allocated at once. */
     guard = over(base_host(THREADS * (LARGEST + 2 * 64)), 64, 20000);
     wrong = 0;
     for (size_t i = 0; i < THREADS; i++)
@@ -100,7 +100,7 @@ free_pinned(void *context)
     return (void *)status;
 }
 
-/* While this is told of the block, another thread tries to free it. */
+/* While the block's damage is being reported, another thread tries to free the block. */
 static void
 see_pinned(void *context, const struct tide_guard_damage *damage)
 {
@@ -139,7 +139,7 @@ check_pins(void)
 
 static unsigned char *late_block;
 
-/* As a thread that allocates while the device is waited for, and whose canaries are not there yet. */
+/* Like a thread that allocates while a check waits for the device, and whose canaries are not written yet. */
 static void
 take_late(void *context)
 {
@@ -192,7 +192,7 @@ take_on_the_way(void *context)
     return block;
 }
 
-/* Another thread is refused by upstream, and may not say so before this block has arrived. */
+/* Another thread, refused by upstream, may not report that before this block has arrived. */
 static void
 see_on_the_way(void *context)
 {
@@ -207,7 +207,7 @@ see_on_the_way(void *context)
 static void *way_block;
 static uint64_t way_used;
 
-/* The call of an allocation that wants the room: what is freed meanwhile goes back at once. */
+/* An allocation that wants the room: blocks that are freed meanwhile go back at once. */
 static void
 free_on_the_way(void *context)
 {

@@ -19,7 +19,7 @@ struct live {
     uint64_t bytes;
 };
 
-/* Of each granule: who has it, and when it was freed, on which stream. */
+/* The state of each granule: its owner, and when and on which stream it was freed. */
 struct granule {
     uint16_t owner; /* index in `live`, plus 1; 0: free */
     uint8_t stream;
@@ -31,7 +31,8 @@ static struct {
     bool there[CHUNKS];
     struct granule granules[CHUNKS][CHUNK_BYTES / GRANULE];
     struct live live[LIVE_MOST];
-    uint32_t clock[STREAMS + 1][STREAMS + 1]; /* what the first has waited for of the second, directly or not */
+    uint32_t clock[STREAMS + 1]
+                  [STREAMS + 1]; /* up to when the first stream has waited for the second, directly or not */
     uint32_t now;
     uint64_t seed;
     uint64_t overlaps, early, needless, misplaced, waits;
@@ -55,7 +56,7 @@ granules_of(const struct live *live)
     return &model.granules[chunk][(live->address - BASE(chunk)) / GRANULE];
 }
 
-/* The streams of the application begin at 1. */
+/* The application's streams begin at 1. */
 static uint32_t
 number(uint32_t stream)
 {
@@ -68,7 +69,7 @@ stream_of(uint32_t number)
     return (uint32_t)model.heap.streams.streams[number]->handle;
 }
 
-/* `later` waits for `earlier`, and so for what that has waited for. */
+/* `later` waits for `earlier`, and so for everything that `earlier` has waited for. */
 static void
 model_wait(uint32_t earlier, uint32_t later)
 {
@@ -106,9 +107,7 @@ model_free(struct live *live, uint32_t stream)
     live->piece = NULL;
 }
 
-/*
- * A wait is needed where a granule was freed on that stream since; stretches that merge are as late as the later one.
- */
+/* Whether a wait is needed: a granule was freed on that stream since the last wait. Merged runs have the later time. */
 static bool
 model_needs(const struct live *live, uint32_t earlier, uint32_t later)
 {
@@ -121,7 +120,7 @@ model_needs(const struct live *live, uint32_t earlier, uint32_t later)
     return false;
 }
 
-/* Finish a piece, or give it back in the middle of it now and then. */
+/* Finish a piece; now and then give it back halfway. */
 static void
 finish(struct live *live, uint32_t stream, bool fail)
 {
@@ -205,7 +204,7 @@ step_chunk(void)
         model.granules[chunk][i] = (struct granule){ .stream = (uint8_t)stream, .freed = model.now };
 }
 
-/* As tide_order behind TIDE_STREAM_ALL does. */
+/* Do what tide_order behind TIDE_STREAM_ALL does. */
 static void
 step_settle(void)
 {
@@ -218,7 +217,7 @@ step_settle(void)
     tidei_heap_settle(&model.heap, epoch, number(stream));
 }
 
-/* Free bytes and pieces as the model has them: how many runs of free granules there are, at least. */
+/* Compare free bytes and pieces with the model: there are at least as many runs of free granules. */
 static uint64_t
 heap_differs(void)
 {
@@ -359,7 +358,7 @@ check_classes(void)
 
 #define CHUNK_TESTS 2
 
-/* Others come while some are with upstream, which may refuse them. */
+/* Chunks are added while others are on their way to upstream, which may refuse them. */
 static void
 check_chunks(void)
 {

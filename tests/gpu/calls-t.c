@@ -26,7 +26,7 @@ set_context(void)
         abort();
 }
 
-/* Calls that do not lie within their event, on its thread, to a microsecond. */
+/* The number of calls that do not lie within their event, on the same thread, to a microsecond. */
 static int64_t
 calls_apart(const char *path)
 {
@@ -56,7 +56,7 @@ calls_thread(void *stack)
 
 #define THREAD_TESTS 7
 
-/* Four threads through two logs. */
+/* Four threads allocate through two logs. */
 static void
 test_threads(void)
 {
@@ -88,7 +88,7 @@ test_threads(void)
 
 #define PINNED_TESTS 2
 
-/* Memory that lies on no device. */
+/* Memory that is on no device. */
 static void
 test_pinned(void)
 {
@@ -106,7 +106,7 @@ test_pinned(void)
 
 #define DOMAIN_TESTS 2
 
-/* Callbacks of another domain, whose numbers mean something else. */
+/* Callbacks of another domain, in which the numbers mean other functions. */
 static void
 test_domain(void)
 {
@@ -125,12 +125,12 @@ test_domain(void)
 
 #define ENDS_TESTS 5
 
-/* A stack of layers that pass calls on, and two with a layer that may do anything. */
+/* A stack of layers that only pass calls on, and two with a layer that may take its time. */
 static void
 test_ends(void)
 {
     const char *quick = scratch("quick.db"), *slow = scratch("slow.db"), *soft = scratch("soft.db");
-    /* To what three roundings may differ by. */
+    /* The times may differ by three roundings. */
     const char *same = "SELECT count(*) FROM allocation AS a JOIN driver_call AS c USING (allocation_id)"
                        " WHERE abs(iif(is_free, free_ns + free_duration_ns, alloc_ns) - start_ns - duration_ns) <= 3";
     struct tide_resource *stacks[3] = { stack_of("log(%s) | statistics | limit(1GiB) | driver", quick),
@@ -161,7 +161,7 @@ test_ends(void)
 static void *
 context_thread(void *stack)
 {
-    give(stack, take(stack, 4096), 4096); /* of a thread that has no context */
+    give(stack, take(stack, 4096), 4096); /* on a thread without a context */
     return NULL;
 }
 
@@ -184,9 +184,9 @@ test_context(void)
 }
 
 /*
- * Each row of the table below is an option of a log, or what is below or happens, with three values. The 27 runs have
- * every pair of values of any two rows: their numbers in base 3 are combined by vectors of which no two are multiples
- * of each other (an orthogonal array of strength 2: Rao 1947).
+ * Each row of the table below is an option of a log, or of what runs below or beside it, with three values. The 27 runs
+ * contain every pair of values of any two rows: their numbers in base 3 are combined by vectors of which no two are
+ * multiples of each other (an orthogonal array of strength 2: Rao 1947).
  */
 enum { CUPTI, SAMPLES, OVERFLOW, STACKS, CLOCK, LAYERS, WORK, FACTORS };
 static const unsigned factor_vectors[FACTORS][3] = { { 1, 0, 0 }, { 0, 1, 0 }, { 0, 0, 1 }, { 1, 1, 0 },
@@ -206,7 +206,7 @@ struct run {
     unsigned value[FACTORS];
     const char *path;
     struct tide_resource *stack;
-    unsigned events; /* allocations that succeed with an address, of any one log */
+    unsigned events; /* successful allocations with an address, of each log */
 };
 
 #define RUN_PAIRS 40
@@ -248,7 +248,7 @@ run_work(struct run *run)
     }
 }
 
-/* One figure of a run; false, with what it is, where that is another one. */
+/* Check one figure of a run. False, with a diag, if it differs. */
 static bool
 run_has(const struct run *run, const char *what, int64_t wanted, const char *query)
 {

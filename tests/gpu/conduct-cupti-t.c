@@ -17,7 +17,7 @@
 #define MIB          ((size_t)1 << 20)
 #define BUFFER_BYTES ((size_t)64 << 10)
 
-/* CUPTI's functions by their names, as CU(). */
+/* CUPTI's functions by name, like CU(). */
 #define CUPTI(function) ((__typeof__(&(function)))cupti_symbol(#function))
 
 static void *cupti_library;
@@ -45,13 +45,13 @@ cupti_open(void)
     return cupti_library != NULL;
 }
 
-/* What came since the last flush, as text. Under seen_lock: CUPTI hands records over on a thread of its own. */
+/* The records since the last flush, as text. Guarded by seen_lock: CUPTI delivers records on a thread of its own. */
 static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;
 static char seen_text[2048];
-static uint64_t seen_pool; /* the address of the pool that was created last; others are passed over */
+static uint64_t seen_pool; /* the address of the latest pool; records of others are ignored */
 static uint32_t seen_correlation;
-static uint64_t seen_first_ns, seen_last_ns; /* of records within the call */
-static bool seen_apart;                      /* a record is not of the call, or not within its time */
+static uint64_t seen_first_ns, seen_last_ns; /* the first and last time of the records of a call */
+static bool seen_apart;                      /* a record does not belong to the call, or has a time outside of it */
 static pthread_t seen_thread;
 
 static void __attribute__((format(printf, 1, 2))) seen(const char *format, ...)
@@ -195,7 +195,7 @@ ignore(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId number, con
     (void)data;
 }
 
-/* The calls of memory alone are recorded: all are switched on, and all others off again. */
+/* Record only the driver's memory calls: all calls are switched on, and the others off again. */
 static void
 start(void)
 {
@@ -232,7 +232,7 @@ start(void)
 static CUmemoryPool pool;
 static CUstream stream;
 
-/* The device's default pool would else be made by the way. */
+/* Make the device's default pool first, which would otherwise be made during the test. */
 static void
 make_default_pool(void)
 {
@@ -302,7 +302,7 @@ test_memory(void)
     is_seen("allocated 5000 pinned; cuMemHostAlloc = 0; released 5000 pinned; cuMemFreeHost = 0");
 }
 
-/* A reader of these records has to tell the two apart by their context alone. */
+/* Only the context tells the records of the two contexts apart. */
 static void
 test_two_contexts(void)
 {
@@ -317,7 +317,7 @@ test_two_contexts(void)
     MUST(cuCtxDestroy, second);
 }
 
-/* What is left of a pool that was destroyed is freed unheard. */
+/* Blocks left of a destroyed pool are freed without a record. */
 static void
 test_destroyed(void)
 {

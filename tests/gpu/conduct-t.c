@@ -38,7 +38,7 @@ taken(CUmemoryPool pool, size_t bytes, CUstream stream)
     return address;
 }
 
-/* In bytes. */
+/* Returns a pool's figure, in bytes. */
 static cuuint64_t
 figure(CUmemoryPool pool, CUmemPool_attribute attribute)
 {
@@ -203,7 +203,7 @@ test_pointers(void)
 
 static atomic_int held;
 
-/* 5 s are the longest that it waits, so that a test that fails hangs nothing. */
+/* Hold the stream, at most for 5 s, so that a failing test does not hang. */
 static void CUDA_CB
 hold(void *unused)
 {
@@ -214,13 +214,13 @@ hold(void *unused)
         nanosleep(&pause, NULL);
 }
 
-/* A block is freed on a stream that is held; which one does another stream get? */
+/* A block is freed on a stream that is held: which block does another stream get? */
 struct reuse {
     const char *sentence;
     int follow, opportunistic, internal; /* the pool's policies */
-    bool event;                          /* the other stream waits for an event behind the free */
-    bool done;                           /* the first stream has come past it */
-    bool full;                           /* the pool has no room for a second one */
+    bool event;                          /* the other stream waits for an event after the free */
+    bool done;                           /* the first stream has passed the free */
+    bool full;                           /* the pool has no room for another block */
     enum { SAME, ANOTHER, NONE } wanted;
 };
 
@@ -350,7 +350,7 @@ test_capture(void)
     MUST(cuMemPoolDestroy, pool);
 }
 
-/* A second stream joins a capture by an event, and has to be waited for by another. */
+/* A second stream joins a capture through an event, and another event has to wait for it. */
 static void
 test_capture_of_two(void)
 {
@@ -382,7 +382,7 @@ test_capture_of_two(void)
     MUST(cuEventDestroy, event);
 }
 
-/* A pool is handed over before its pointers are. */
+/* A pool has to be exported before its pointers. */
 static void
 test_export(void)
 {
@@ -436,7 +436,7 @@ main(void)
     reason = gpu_open();
     if (reason != NULL)
         skip_all(reason);
-    /* Which makes the driver wait where it does not by itself. */
+    /* Compute-sanitizer makes the driver wait at other places. */
     gpu_skip_sanitized("no test of ours, but of the driver, which conducts itself otherwise under compute-sanitizer");
     plan(66 + 2 * (int)REUSES);
     gpu_diag();

@@ -1,6 +1,6 @@
 /*
- * Tests what CUPTI adds to a trace beside the calls of its stack: all memory of the process; and the trace without
- * CUPTI.
+ * Tests what CUPTI adds to a trace beside the calls of its stack: all memory of the process. Tests the trace without
+ * CUPTI, too.
  */
 #include "tests/gpu/gpu.h"
 
@@ -23,14 +23,17 @@
 
 #include <cupti.h>
 
-#define OUTSIDE 12345 /* bytes of what passes the stack by */
+#define OUTSIDE 12345 /* bytes of the allocations outside of the stack */
 
-/* The scenarios run in processes of their own: CUPTI has one subscriber, and a child of one that used CUDA has none. */
+/*
+ * The scenes run in processes of their own: CUPTI accepts one subscriber, and works in no child of a process that used
+ * CUDA.
+ */
 static struct {
     bool fake;
 } test;
 
-/* ThreadSanitizer does not follow children; it has the scenario that comes first in its own process. */
+/* ThreadSanitizer does not follow children: it runs only the first scene, in this process. */
 static int
 run(int (*scene)(void *), const char *path)
 {
@@ -230,7 +233,7 @@ scene_kill(void *path)
     return 1;
 }
 
-/* At once, with and without CUPTI. */
+/* A program that is killed at once, with and without CUPTI. */
 static int
 scene_kill_soon(void *path)
 {
@@ -268,7 +271,7 @@ exit_thread(void *unused)
     for (;;) {
         void *pointer;
 
-        /* The driver may have ended, too. */
+        /* The driver may have shut down by now. */
         if (tide_allocate(exit_stack, 4096, 256, 0, &pointer) == TIDE_OK)
             tide_deallocate(exit_stack, pointer, 4096, 256, 0);
         atomic_fetch_add(&exit_pairs, 1);
@@ -286,7 +289,7 @@ exit_wait(void)
         usleep(100);
 }
 
-/* A thread goes on while the process exits: exit_wait runs after all that was registered later has. */
+/* A thread goes on while the process exits: exit_wait runs after all handlers that were registered later. */
 static int
 scene_exit_threads(void *path)
 {
@@ -364,7 +367,7 @@ test_ends(void)
               "a trace of calls alone has no missing part when the process exits beside a thread");
 }
 
-/* A pool that comes back to the process that made it: the real CUPTI 13.0 crashes where the pointer is freed. */
+/* A process imports its own pool: the real CUPTI 13.0 crashes when the pointer is freed. */
 static int
 scene_import(void *path)
 {
@@ -419,7 +422,7 @@ test_import(void)
               "calls: no memory: ", "a later trace of the process has the calls alone");
 }
 
-/* Another tool of the process comes first. */
+/* The callback of another tool in the process, which subscribed first. */
 static void
 other_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
 {
@@ -451,7 +454,7 @@ scene_other(void *path)
     return 0;
 }
 
-/* Two traces at once; the second one wants more, and is longer there. */
+/* Two traces at once. The second one records more, and for longer. */
 static int
 scene_two(void *path)
 {

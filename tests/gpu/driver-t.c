@@ -57,7 +57,10 @@ frees(struct tide_resource *resource, void *pointer, size_t bytes, tide_stream s
     return status == TIDE_OK;
 }
 
-/* Before this process has a driver: in a child that ends with memory still out, released after the driver has gone. */
+/*
+ * What a child does before this process has loaded the driver: it exits with memory allocated, which is released after
+ * the driver has shut down.
+ */
 static struct {
     struct tide_resource *driver;
     void *pointer;
@@ -182,7 +185,7 @@ test_allocate(void)
     tide_resource_release(driver);
 }
 
-/* How much of it is given out in blocks of `bytes`; it all goes back. */
+/* The bytes that can be allocated in blocks of `bytes`. All of them are freed again. */
 static size_t
 fill_up(struct tide_resource *driver, size_t bytes, enum tide_status *last)
 {
@@ -333,7 +336,7 @@ test_threads(void)
     tide_resource_release(driver);
 }
 
-/* What one scene of test_order works with; all of it in the context that is current. */
+/* The streams and memory of one scene of test_order, in the current context. */
 struct scene {
     struct gpu_hold hold;
     struct tide_resource *driver;
@@ -389,7 +392,7 @@ scene_saw(const struct scene *scene, uint32_t value)
 
 #define ORDER_TESTS 6
 
-/* The reader runs while the writer is held: without order it sees the old words, with it only the new ones. */
+/* The reader runs while the writer is held: without order it reads the old words, with order the new ones. */
 static void
 order_streams(struct tide_resource *driver, const char *whose)
 {
@@ -418,7 +421,7 @@ order_streams(struct tide_resource *driver, const char *whose)
     scene_close(&scene);
 }
 
-/* The memory lies where it was asked for, and kernels of the current context can write it. */
+/* The memory is on the driver's device, and kernels of the current context can write to it. */
 static void
 test_own_context(void)
 {
@@ -533,7 +536,7 @@ smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* No test: what a pair costs beside the driver's own calls, for the reader of the output. The best of five runs. */
+/* No test: prints the cost of a pair beside the driver's own calls, as the best of five runs. */
 static void
 measure(void)
 {
@@ -585,7 +588,7 @@ main(void)
     bool late;
 
     gpu_lock(true);
-    /* Before this process has started the driver, which no child of it may use then. */
+    /* Fork before this process has started the driver, since the child may not use it afterwards. */
     late = in_child(child_exits) == 0;
     reason = gpu_open();
     if (reason != NULL)

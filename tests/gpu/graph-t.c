@@ -10,7 +10,7 @@
 
 #define WORDS ((uint32_t)(MIB / sizeof(uint32_t)))
 
-/* What the summary says of one allocation of 1 MiB, freed. */
+/* The summary of a single allocation of 1 MiB, freed. */
 static const struct gpu_summary once = { .allocations = 1, .frees = 1, .total_bytes = MIB, .peak_bytes = MIB };
 
 /* A graph of one captured stream, and what its kernels work with. */
@@ -59,7 +59,7 @@ captured_work(struct captured *captured, struct gpu_work *work, void *block)
                CUDA_SUCCESS;
 }
 
-/* False, with a diag, where the capture comes to nothing. `free_within`: the block is freed by the graph itself. */
+/* Capture a stream. False, with a diag, if that fails. `free_within`: the graph itself frees the block. */
 static bool
 captured_capture(struct captured *captured, struct gpu_work *work, struct tide_resource *stack, bool free_within,
                  void **block)
@@ -115,7 +115,7 @@ test_capture(struct gpu_work *work)
 
 #define LATER_TESTS 7
 
-/* What a graph allocates and does not free stays after the launch, and is freed through the stack. */
+/* A block that a graph allocates and does not free stays allocated after the launch, and is freed through the stack. */
 static void
 test_free_later(struct gpu_work *work)
 {
@@ -146,7 +146,7 @@ test_free_later(struct gpu_work *work)
 
 #define REFUSED_TESTS 4
 
-/* Memory from before the capture cannot be freed within: the driver says so, and nothing is lost. */
+/* A capture cannot free memory from before it: the driver refuses, and nothing is lost. */
 static void
 test_refused(struct gpu_work *work)
 {

@@ -34,7 +34,7 @@ guard_over(const char *text)
 
 #define GUARD_TESTS 11
 
-/* Kernels write to a block, past its end, and into it once it is freed. */
+/* Kernels write to a block, past its end, and into it after it was freed. */
 static void
 test_guard(struct gpu_work *work, const char *text)
 {
@@ -77,7 +77,7 @@ test_guard(struct gpu_work *work, const char *text)
 
 #define CAPTURE_TESTS 5
 
-/* Nothing of a captured stream can be waited for. */
+/* The guard cannot wait for a stream during its capture. */
 static void
 test_capture(struct gpu_work *work)
 {

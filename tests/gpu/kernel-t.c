@@ -17,7 +17,7 @@
 
 static const size_t block_bytes[BLOCKS] = { 4, 4096, 256 * 1024 + 4, MIB, 3 * MIB + 12, 64 * MIB };
 
-/* All blocks are out at once, each with words of its own, so that blocks that overlap show. */
+/* All blocks are allocated at once, each with words of its own, so that overlapping blocks are found. */
 static void
 test_words(struct gpu_work *work, const char *text)
 {
@@ -57,7 +57,7 @@ test_words(struct gpu_work *work, const char *text)
 #define THREADS    4
 #define ITERATIONS 50
 
-/* A thread with a stream of its own, which outlives the stack: that may name it to its end. */
+/* A thread with a stream of its own, which outlives the stack, since the stack may name it until its end. */
 struct worker {
     pthread_t thread;
     CUstream stream;
@@ -82,7 +82,7 @@ worker_iterate(struct worker *worker, uint32_t value)
            gpu_frees(worker->stack, block, words * sizeof(uint32_t), stream);
 }
 
-/* Nothing waits for a kernel: the memory goes back while it still runs. */
+/* Nothing waits for a kernel: the memory is freed while the kernel runs. */
 static void *
 worker_run(void *context)
 {
@@ -133,7 +133,7 @@ test_threads(struct gpu_work *work, const char *text)
         gpu.stream_destroy(workers[i].stream);
 }
 
-/* Nanoseconds for each of 100 times: allocate, have a kernel fill it, free. 0 where that fails. */
+/* Nanoseconds for each of 100 iterations: allocate, have a kernel fill the block, free it. 0 if a call fails. */
 static uint64_t
 iterations_ns(struct gpu_work *work, struct tide_resource *stack, uint32_t *wrong)
 {
@@ -145,7 +145,7 @@ iterations_ns(struct gpu_work *work, struct tide_resource *stack, uint32_t *wron
         start = gpu_now_ns();
         if (!gpu_allocates(stack, MIB, work->first, &block) || !gpu_fill(&work->kernels, work->first, block, words, i))
             return 0;
-        /* The first, which sets up, and the last are looked at; no other is waited for. */
+        /* The first iteration, which sets up, and the last are checked; no other is waited for. */
         if (i == 0 || i == 100)
             *wrong += gpu_count_wrong(&work->kernels, work->first, block, words, i);
         if (!gpu_frees(stack, block, MIB, work->first))

@@ -35,7 +35,7 @@ struct gpu_kernels {
 bool gpu_kernels_open(struct gpu_kernels *kernels);
 void gpu_kernels_close(struct gpu_kernels *kernels);
 
-/* Put the kernel into `stream`; false, with a diag, where the driver refuses. */
+/* Launch a kernel in `stream`. False, with a diag, if the driver refuses. */
 bool gpu_fill(const struct gpu_kernels *kernels, CUstream stream, const void *words, uint32_t count, uint32_t value);
 bool gpu_add(const struct gpu_kernels *kernels, CUstream stream, const void *words, uint32_t count, uint32_t value);
 bool gpu_verify(const struct gpu_kernels *kernels, CUstream stream, const void *words, uint32_t count, uint32_t value,

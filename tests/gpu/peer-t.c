@@ -36,7 +36,7 @@ access_set(struct tide_resource *driver, int device, enum tide_driver_access acc
 
 #define ALONE_TESTS 6
 
-/* What holds on any machine. */
+/* Tests that one device is enough for. */
 static void
 test_alone(void)
 {
@@ -59,7 +59,7 @@ test_alone(void)
     tide_resource_release(stack);
 }
 
-/* The driver's own word on the other device's work with that memory; the context must be that device's. */
+/* The driver's result for work of the current context's device, the other one, on the memory. */
 static CUresult
 touch(struct gpu_work *work, void *block)
 {
@@ -110,7 +110,7 @@ test_peer(struct gpu_work *near, struct gpu_work *far)
 
 #define SCOPE_TESTS 3
 
-/* Access for a scope nests: the inner one ends with the outer one's access. */
+/* Access for a scope nests: the inner scope restores the access of the outer one. */
 static void
 test_scope(struct gpu_work *near, struct gpu_work *far)
 {
@@ -176,7 +176,7 @@ test_devices(struct gpu_work *near, struct gpu_work *far)
     gpu_summary_is(trace, wanted, 2, "the summary has the figures of both devices");
 }
 
-/* What is tried with two devices, of which the second may reach the first's memory, or not. */
+/* Run a test with two devices, whether or not the second can reach the first's memory. */
 static void
 with_two_devices(void (*test)(struct gpu_work *near, struct gpu_work *far), int tests, bool wants_peers)
 {
@@ -217,7 +217,7 @@ test_reach(void)
 
 #define UNREACHED_TESTS 6
 
-/* Two devices that do not reach each other, as the fake driver's are made to be. */
+/* Two devices that do not reach each other, which the fake driver can simulate. */
 static void
 test_unreached(void)
 {

@@ -50,7 +50,7 @@ test_properties(struct gpu_work *work)
 
 #define FIGURES_TESTS 14
 
-/* 100 MiB allocated, freed, trimmed; the numbers of the documents that this follows. */
+/* 100 MiB are allocated, freed and trimmed, with the figures of the documentation. */
 static void
 test_figures(struct gpu_work *work)
 {
@@ -92,7 +92,7 @@ test_figures(struct gpu_work *work)
 
 #define DEFAULT_TESTS 4
 
-/* The same pool as the application's: each sees what the other has. */
+/* The stack uses the application's pool: each sees the other's bytes. */
 static void
 test_default(struct gpu_work *work)
 {
@@ -149,7 +149,7 @@ test_queries(void)
 
 #define LOCATION_TESTS 5
 
-/* Pools whose memory the host reads, too. Where a machine has none the stack says so, and so does the query. */
+/* Pools in other locations, which the host can read. On a machine without them, both the stack and the query say so. */
 static void
 test_location(struct gpu_work *work, const char *text, enum tide_query supports)
 {
@@ -180,8 +180,9 @@ test_location(struct gpu_work *work, const char *text, enum tide_query supports)
 #define REUSE_BYTES (48 * MIB)
 
 /*
- * A pool of at most 64 MiB, 48 MiB of it freed on a first stream: whether a second gets them, by the policies alone.
- * `event`: it waits for an event behind the free; `done`: the first has nothing left to do, and nobody has waited.
+ * A pool of at most 64 MiB, of which 48 MiB were freed on a first stream: whether a second stream gets them depends on
+ * the policies. `event`: the second stream waits for an event after the free; `done`: the first stream has no work
+ * left, and nobody has waited for it.
  */
 static bool
 second_gets_it(struct gpu_work *work, const char *policies, bool event, bool done)
@@ -243,7 +244,7 @@ test_policies(struct gpu_work *work)
 #define MOST_BLOCKS     64
 #define EXHAUSTED_TESTS 7
 
-/* A pool that has no more, and what a program does then: it takes from the base `cuda`. */
+/* A full pool, and what a program may do then: allocate from the base `cuda`. */
 static void
 test_exhausted(struct gpu_work *work)
 {

@@ -13,10 +13,10 @@
 
 #ifdef HAVE_CUDA_H
 
-/* On the fake driver the violation is a race of its threads, which ThreadSanitizer reports as it should. */
+/* On the fake driver the planted error is a data race of its threads, which ThreadSanitizer reports. */
 #define PLANTS (!SANITIZED_THREAD)
 
-/* Hands everything on but the order of streams: what is over it believes that streams wait which do not. */
+/* Passes everything on except orders of streams: the layers above believe that streams wait, and they do not. */
 static enum tide_status
 careless_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
@@ -46,7 +46,7 @@ static const struct tide_resource_ops careless_ops = {
     .destroy = careless_destroy,
 };
 
-/* A pool of one chunk over the driver's; NULL, with a diag, where it cannot be made. */
+/* A pool of one chunk over the driver's pool. NULL, with a diag, if it cannot be made. */
 static struct tide_resource *
 race_pool(uint64_t bytes, bool careless)
 {
@@ -68,7 +68,7 @@ race_pool(uint64_t bytes, bool careless)
 #define HELD_TESTS 5
 #define HELD_WORDS ((uint32_t)(2 * MIB / sizeof(uint32_t)))
 
-/* The first stream frees what a kernel that is held is yet to write; the second gets it, and writes, too. */
+/* The first stream frees a block that a held kernel is yet to write; the second stream gets it, and writes to it. */
 static void
 test_held(struct gpu_work *work, bool careless)
 {
@@ -108,20 +108,20 @@ out:
 #define STREAMS     8
 #define STEPS       40
 #define STORM_BYTES (24 * MIB)
-/* A stream goes on this late with what it holds, so that others come before it where they can. */
+/* Each stream delays its work by this much, so that the work of other streams may overtake it. */
 #define STORM_DELAY_NS 20000
 
 struct storm {
     const struct gpu_work *work;
     struct tide_resource *pool;
-    CUstream streams[STREAMS]; /* they outlive the pool, which may name them to its end */
+    CUstream streams[STREAMS]; /* they outlive the pool, which may name them until its end */
     CUevent events[STREAMS];
     CUdeviceptr wrong; /* one word for each stream */
     _Atomic uint32_t next;
     _Atomic uint32_t failures;
 };
 
-/* Allocate, fill, wait, verify, and free: on the own stream, or on the next one, ordered behind this one. */
+/* Allocate, fill, wait, verify and free: on the own stream, or on the next one, ordered behind this one. */
 static bool
 storm_step(struct storm *storm, uint32_t number, uint32_t step, uint64_t *seed)
 {
@@ -188,7 +188,7 @@ storm_close(struct storm *storm)
     gpu.mem_free(storm->wrong);
 }
 
-/* Words that were not what their stream had written, of all streams; UINT64_MAX where a call has failed. */
+/* The number of words that were not what their stream had written, over all streams. UINT64_MAX if a call failed. */
 static uint64_t
 storm_wrong(struct storm *storm)
 {
@@ -234,7 +234,7 @@ test_storm(struct gpu_work *work)
 #define PLANTED_TESTS  1
 #define PLANTED_ROUNDS 30
 
-/* The same where nobody waits for anybody: if this sees nothing, then the one above says nothing. */
+/* Run the storm without orders: if no wrong word is found then, the storm with orders proves nothing. */
 static void
 test_planted(struct gpu_work *work)
 {

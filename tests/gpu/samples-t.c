@@ -12,7 +12,7 @@
 #define BLOCKS      10
 #define BLOCK_BYTES (8 * MIB)
 
-/* Up to BLOCKS blocks and down to none, and what was reserved is given back; `flush`: each change is asked for. */
+/* Allocate BLOCKS blocks, free them all, and trim. `flush`: flush after each change. */
 static void
 samples_traffic(struct gpu_work *work, struct tide_resource *stack, bool flush)
 {
@@ -33,7 +33,7 @@ samples_traffic(struct gpu_work *work, struct tide_resource *stack, bool flush)
 
 #define COMMON_TESTS 3
 
-/* What holds however often the pool is asked, as it was each time here. */
+/* What holds for any number of samples, here one after each change. */
 static void
 samples_are_right(const char *path, const char *how)
 {
@@ -51,7 +51,7 @@ samples_are_right(const char *path, const char *how)
 
 #define AUTO_TESTS (COMMON_TESTS + 2)
 
-/* The recorder asks; a flush has it ask at once. */
+/* The recorder takes the samples; a flush makes it take one at once. */
 static void
 test_auto(struct gpu_work *work)
 {
@@ -69,7 +69,7 @@ test_auto(struct gpu_work *work)
 
 #define EVERY_TESTS (COMMON_TESTS + 1)
 
-/* The calling thread asks, behind each event. */
+/* The calling thread takes the samples, after each event. */
 static void
 test_every(struct gpu_work *work)
 {

@@ -24,7 +24,7 @@ extern char **environ;
 
 static const size_t share_bytes[BLOCKS] = { MIB, 4096, 40 * MIB };
 
-/* What the exporting process sends after the descriptor, and the importing one's answer. */
+/* The exporting process sends an offer after the descriptor; the importing one sends an answer. */
 struct offer {
     struct tide_driver_pointer pointers[BLOCKS];
 };
@@ -32,10 +32,10 @@ struct offer {
 struct answer {
     bool imported;          /* the pool and all pointers */
     bool freed;             /* all of them */
-    uint32_t wrong;         /* words that were not as the other process left them */
-    uint64_t used_bytes;    /* by the imported base's figures, while all were out */
-    enum tide_status plain; /* of an allocation from the imported pool */
-    enum tide_status bad;   /* of a pointer that is none */
+    uint32_t wrong;         /* words that differed from what the other process left */
+    uint64_t used_bytes;    /* the imported base's figure while all blocks were allocated */
+    enum tide_status plain; /* the status of an allocation from the imported pool */
+    enum tide_status bad;   /* the status of importing an invalid pointer */
     char text[160];         /* of the last error */
 };
 
@@ -56,7 +56,7 @@ send_descriptor(int socket, int fd)
     return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
 }
 
-/* -1 where the other process has ended. */
+/* Returns -1 if the other process has ended. */
 static int
 receive_descriptor(int socket)
 {
@@ -81,7 +81,7 @@ receive(int socket, void *data, size_t bytes)
     return recv(socket, data, bytes, MSG_WAITALL) == (ssize_t)bytes;
 }
 
-/* The stack of the importing process; NULL, with a text, where the descriptor is no pool. */
+/* The stack of the importing process. NULL, with an error text, if the descriptor is no pool. */
 static struct tide_resource *
 import_stack(int fd, const char *trace, enum tide_cupti cupti)
 {
@@ -98,7 +98,7 @@ import_stack(int fd, const char *trace, enum tide_cupti cupti)
     return stack;
 }
 
-/* Each block comes filled with 10 and its number; this process adds 100. */
+/* Each block arrives filled with 10 plus its number; this process adds 100. */
 static void
 import_blocks(struct gpu_work *work, struct tide_resource *stack, const struct offer *offer, struct answer *answer)
 {
@@ -128,7 +128,7 @@ import_blocks(struct gpu_work *work, struct tide_resource *stack, const struct o
     gpu.stream_synchronize(work->first);
 }
 
-/* The importing process. It says nothing: its answer does. */
+/* The importing process. It prints nothing: its answer has the results. */
 static int
 import_main(int socket, const char *trace, enum tide_cupti cupti)
 {
@@ -173,12 +173,12 @@ export_blocks(struct gpu_work *work, struct tide_resource *stack, void **blocks,
         diag("%s", tide_error_text());
     if (fd >= 0)
         close(fd);
-    /* The other process waits for no more. */
+    /* So that the other process waits no longer. */
     shutdown(socket, SHUT_WR);
     return done;
 }
 
-/* The importing process, which begins where this one did, with its end of the socket; -1 where there is none. */
+/* Start the importing process, this program again, with its end of the socket. -1 if that fails. */
 static pid_t
 import_start(int socket, const char *trace, const char *cupti)
 {
@@ -188,7 +188,7 @@ import_start(int socket, const char *trace, const char *cupti)
 
     snprintf(number, sizeof(number), "%d", socket);
     posix_spawn_file_actions_init(&actions);
-    /* A duplicate of itself: it is inherited, unlike all others. */
+    /* Duplicate the descriptor onto itself: a duplicate is inherited, unlike all other descriptors. */
     posix_spawn_file_actions_adddup2(&actions, socket, socket);
     if (posix_spawn(&pid, "/proc/self/exe", &actions, NULL,
                     (char *[]){ IMPORTER, IMPORTER, number, (char *)(uintptr_t)trace, (char *)(uintptr_t)cupti, NULL },
@@ -253,7 +253,7 @@ test_share(struct gpu_work *work, const char *cupti)
 
 #define BAD_TESTS 8
 
-/* Descriptors that are no pool, and pools that cannot be handed over. */
+/* Descriptors that are no pool, and pools that cannot be exported. */
 static void
 test_bad(struct gpu_work *work)
 {
@@ -293,7 +293,7 @@ test_bad(struct gpu_work *work)
 
 #define ADAPTORS_TESTS 4
 
-/* Layers that serve from memory of their own have no place over an imported pool. */
+/* Layers with memory of their own cannot stand over an imported pool. */
 static void
 test_adaptors(struct gpu_work *work)
 {
@@ -339,7 +339,7 @@ share_timed(struct gpu_work *work)
     test_share(work, "calls");
 }
 
-/* Where the device's pools can be shared at all. */
+/* Run a test if the device's pools can be shared. */
 static void
 part(void (*test)(struct gpu_work *work), int tests)
 {

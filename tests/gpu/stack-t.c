@@ -75,7 +75,7 @@ test_figures(void)
 #define REUSE_TESTS 5
 
 /*
- * A block that is freed on one stream and taken on another: the second writer waits for the first, which is held, so
+ * A block is freed on one stream and allocated on another. The second writer waits for the first, which is held, so
  * that its words stay. Without order the held writer would come last.
  */
 static void
@@ -120,7 +120,7 @@ test_reuse(const char *text)
 out:
     gpu_hold_close(&hold);
     gpu.host_free(seen);
-    /* Before the stack, which must not name them any more. */
+    /* Before the stack is released, which must not name the streams any more. */
     gpu.stream_destroy(first);
     gpu.stream_destroy(second);
     gpu.context_set(NULL);
@@ -128,7 +128,7 @@ out:
     tide_resource_release(stack);
 }
 
-/* Lets the kernels go that are held, once the main thread has had the time to wait for them. */
+/* Release the held kernels, after the main thread had time to wait for them. */
 static void *
 let_go(void *hold)
 {
@@ -139,7 +139,7 @@ let_go(void *hold)
     return NULL;
 }
 
-/* What one scene of streams that are gone works with. */
+/* The streams and memory of a scene with destroyed streams. */
 struct gone_scene {
     struct gpu_hold hold;
     CUstream first, second;
@@ -172,7 +172,7 @@ gone_close(struct gone_scene *scene)
     gpu.primary_release(0);
 }
 
-/* Free a block on `first`, which is held and then to write it, and destroy the stream with that. */
+/* Free a block on `first`, which is held and is to write to it afterwards, and destroy the stream. */
 static bool
 gone_free(struct gone_scene *scene, struct tide_resource *stack, void *block)
 {
@@ -183,12 +183,12 @@ gone_free(struct gone_scene *scene, struct tide_resource *stack, void *block)
     return scene->held;
 }
 
-/* Whether what `second` writes into the block comes after what was held. */
+/* Whether the write of `second` to the block comes after the held one. */
 static bool
 gone_comes_last(struct gone_scene *scene, void *block)
 {
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)block;
-    /* At once: where nobody has waited, the first is still held. */
+    /* Write at once: if nobody waited, the first stream is still held. */
     bool written = gpu.memset_d32_async(address, 3, WORDS, scene->second) == CUDA_SUCCESS;
 
     if (scene->held)
@@ -200,7 +200,7 @@ gone_comes_last(struct gone_scene *scene, void *block)
 
 #define GONE_TESTS 4
 
-/* The application destroys a stream, and has the stack forget it. */
+/* The application destroys a stream after it has ordered all streams. */
 static void
 test_gone(void)
 {
@@ -229,7 +229,7 @@ out:
 #define MOST_BLOCKS        256
 #define GONE_PRESSED_TESTS 4
 
-/* A full pool, and streams that cannot be ordered: the block has to go back, though its stream is gone. */
+/* A full pool whose streams cannot be ordered: the block has to go back, although its stream was destroyed. */
 static void
 test_gone_pressed(void)
 {
@@ -258,7 +258,7 @@ test_gone_pressed(void)
     ok(gone_comes_last(&scene, again), "the write to the block from the pool comes last");
 out:
     gone_close(&scene);
-    /* Also what is still out goes back, though the stream that took it is gone. */
+    /* A block that is still allocated goes back, too, although its stream was destroyed. */
     tide_resource_release(stack);
     tide_resource_release(&gate->base);
 }

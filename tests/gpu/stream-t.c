@@ -10,7 +10,7 @@
 
 #define SHARE_TESTS 5
 
-/* The second stream adds to what the first, which is held, has yet to write; an event is all that orders the two. */
+/* The second stream adds to what the first, held one is yet to write. Only an event orders the two. */
 static void
 test_share(struct gpu_work *work, const char *text)
 {
@@ -49,7 +49,10 @@ out:
 
 #define ELSEWHERE_TESTS 4
 
-/* Freed on a stream that has been ordered behind its last use: whoever gets it there writes after that. */
+/*
+ * A block is freed on a stream that was ordered behind its last use: the next owner of the block on that stream writes
+ * after that use.
+ */
 static void
 test_free_elsewhere(struct gpu_work *work, const char *text)
 {
@@ -83,12 +86,12 @@ out:
 #define REUSE_BYTES      (48 * MIB)
 #define REUSE_TESTS      5
 
-/* What 100 iterations, each with a synchronize at its end, come to. */
+/* The results of 100 iterations, each with a synchronize at its end. */
 struct reuse {
     bool done;
     uint32_t wrong;
     unsigned kept;     /* iterations after which the pool held memory */
-    unsigned same;     /* that got the address of the one before */
+    unsigned same;     /* iterations that got the address of the one before */
     uint64_t reserved; /* the highest after a synchronize */
     uint64_t ns;       /* an iteration */
 };

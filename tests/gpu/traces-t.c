@@ -31,7 +31,10 @@ use(struct tide_resource *stack, size_t bytes, unsigned pairs)
         give(stack, take(stack, bytes), bytes);
 }
 
-/* Allocations of a layer of a size that have the call that made them and the one that freed them, and no other. */
+/*
+ * The number of allocations of a layer, of one size, that have the call that made them and the one that freed them, and
+ * no other.
+ */
 static int64_t
 followed(const char *path, unsigned layer_id, size_t bytes)
 {
@@ -50,7 +53,7 @@ calls(const char *path)
     return sql_number(path, "SELECT count(*) FROM driver_call");
 }
 
-/* A log over a log, each with a trace of its own. */
+/* Two nested logs, each with a trace of its own. */
 static void
 nest(const char *name, const char *outer, const char *inner)
 {
@@ -98,7 +101,8 @@ test_nested(void)
 #define BRANCHED_TESTS 7
 
 /*
- * Small requests pass three logs that wait for calls, of which the first and the last have one trace; others pass one.
+ * Small requests pass three logs that record calls, of which the first and the last share a trace; other requests pass
+ * one.
  */
 static void
 test_branched(void)
@@ -126,7 +130,7 @@ test_branched(void)
 
 #define MEMORY_TESTS 9
 
-/* One trace has all memory, another one the calls of its own stack; either may be made first. */
+/* One trace has all memory, and another one has the calls of its own stack. Either may be made first. */
 static void
 test_memory(bool first)
 {
@@ -167,7 +171,7 @@ test_memory(bool first)
 
 #define MEMORY_OVER_TESTS 8
 
-/* The same where both lie in one stack. */
+/* Like test_memory, with both logs in one stack. */
 static void
 test_memory_over(bool above)
 {
@@ -195,7 +199,7 @@ test_memory_over(bool above)
 
 static struct tide_resource *thread_stacks[2];
 
-/* Turns between the stacks: of its own sizes, so that each allocation tells who made it. */
+/* Uses both stacks in turn. Each thread has its own size, so that an allocation shows which thread made it. */
 static void *
 thread_run(void *size)
 {
