@@ -22,7 +22,7 @@ draw(uint64_t below)
     return (state >> 11) % below;
 }
 
-/* The most slots in a row that are in use: what a search can take. */
+/* The length of the longest run of used slots, which a search may have to walk. */
 static size_t
 longest_run(const struct id_map *map)
 {
@@ -37,8 +37,9 @@ longest_run(const struct id_map *map)
 }
 
 /*
- * Ids of which a known hash makes one: multiples of the inverse of the multiplier of Fibonacci hashing, of high powers
- * of two, and an arithmetic progression. Half full at most, a run of a thousand does not happen by chance.
+ * The longest run for ids that collide under a known hash: multiples of the inverse of Fibonacci hashing's multiplier,
+ * of high powers of two, and an arithmetic progression. A table that is at most half full does not have a run of a
+ * thousand by chance.
  */
 static size_t
 longest_of_chosen(void)
@@ -60,7 +61,10 @@ longest_of_chosen(void)
     return longest;
 }
 
-/* A pool's address comes back before its free is recorded: two entries of one key, of which either may go. */
+/*
+ * A pool's address is allocated again before its free is recorded: two entries of one key, of which either may be
+ * taken.
+ */
 static void
 check_several(void)
 {
@@ -100,7 +104,7 @@ main(void)
     state = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
     diag("SEED=%" PRIu64, state);
     ok(id_map_find(&map, 0) == NULL && !id_map_take(&map, 0, &number), "an empty table finds nothing");
-    /* Ids that pointers have: multiples of 512 and of 2 MiB, and 0. */
+    /* Ids as pointers have them: multiples of 512 and of 2 MiB, and 0. */
     for (size_t i = 0; i < IDS; i++)
         ids[i] = i % 2 == 0 ? i * 512 : UINT64_C(0x7f0000000000) + (i << 21);
     for (uint32_t step = 0; step < STEPS; step++) {

@@ -11,7 +11,7 @@ static const struct report_column columns[] = {
     { "share", "", REPORT_SHARE },    { "count", "COUNT", REPORT_COUNT }, { "nothing", "NOTHING", REPORT_COUNT },
 };
 
-/* A table of one row, in which `name` stands. */
+/* A table of one row with the given name. */
 static void
 make_table(struct report *report, const char *name)
 {
@@ -24,7 +24,7 @@ make_table(struct report *report, const char *name)
                                                cell_unsigned(7), cell_none() });
 }
 
-/* The titles that people see, in their order, with the width of a name that is broken. */
+/* The column titles as printed, in order, with the width of a name that is broken into lines. */
 static const char *
 layout_text(const char *name, size_t screen)
 {
@@ -76,7 +76,7 @@ main(void)
               "the name column of names of 40 letters stands first");
     is_string(layout_text(forty_one, 0), "bytes share count name 0",
               "the name column of longer names stands last, whole");
-    /* 5 + 5 + 5 + 5 and the blanks between them. */
+    /* 5 + 5 + 5 + 5 and the spaces between them. */
     is_string(layout_text("short", 23), "name bytes share count 0",
               "on a terminal that fits exactly all columns are shown");
     is_string(layout_text("short", 22), "name bytes share 0 -count",

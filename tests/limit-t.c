@@ -16,7 +16,7 @@
 #define THREADS 8
 #define STEPS   5000
 
-/* A limit over `upstream`, whose reference it takes over. */
+/* A limit over `upstream`. Takes over the reference. */
 static struct tide_resource *
 over(struct tide_resource *upstream, uint64_t limit_bytes, uint64_t alignment)
 {
@@ -43,7 +43,7 @@ give(struct tide_resource *resource, void *pointer, size_t bytes)
 
 #define BOUND_TESTS 20
 
-/* The main example: 4 + 4 of 10 MiB, 3 refused, 4 freed, exactly 6 left. */
+/* The main example: of 10 MiB, 4 + 4 are allocated, 3 refused, 4 freed, and exactly 6 allocated. */
 static void
 check_bound(const struct base_maker *base)
 {
@@ -182,13 +182,13 @@ check_upstream(void)
 }
 
 /*
- * One thread of eight. The modest ones hold up to their eighth part of the limit, so that no request of theirs may ever
- * fail; the greedy ones ask for far too much, of many sizes, up to what wraps.
+ * One of eight threads. The modest ones hold up to an eighth of the limit, so that none of their requests may fail. The
+ * greedy ones request far too much, in many sizes, up to sizes that overflow.
  */
 struct worker {
     pthread_t thread;
     struct tide_resource *limit;
-    _Atomic uint64_t *highest; /* of limit_used, as seen by all */
+    _Atomic uint64_t *highest; /* of limit_used, as seen by any thread */
     bool greedy;
     uint64_t seed;
     uint64_t part_bytes;
@@ -199,7 +199,7 @@ static void
 worker_look(struct worker *worker)
 {
     uint64_t now = limit_used(worker->limit);
-    uint64_t highest = atomic_load_explicit(worker->highest, memory_order_relaxed); /* relaxed: a number alone */
+    uint64_t highest = atomic_load_explicit(worker->highest, memory_order_relaxed); /* relaxed: only a number */
 
     while (now > highest && !atomic_compare_exchange_weak_explicit(worker->highest, &highest, now, memory_order_relaxed,
                                                                    memory_order_relaxed))
@@ -252,7 +252,7 @@ worker_run(void *context)
     return NULL;
 }
 
-/* Run the eight over `limit`; the highest sum that anybody saw. */
+/* Run eight threads over `limit`. Returns the highest sum that any of them saw. */
 static uint64_t
 run_workers(struct tide_resource *limit, uint64_t limit_bytes, uint64_t *wrong)
 {
@@ -300,7 +300,9 @@ struct crowd {
     uint64_t wrong;
 };
 
-/* Ask for more than there is room for, and hold on to it until everybody has, so that the sum reaches the limit. */
+/*
+ * Request more than there is room for, and keep it until every thread has done so, so that the sum reaches the limit.
+ */
 static void *
 crowd_run(void *context)
 {
@@ -331,7 +333,7 @@ crowd_run(void *context)
 
 #define COUNTED_TESTS 5
 
-/* The upstream counts for itself what is outstanding there at any moment. */
+/* The upstream counts its own live bytes at any moment. */
 static void
 check_counted(void)
 {
@@ -399,7 +401,7 @@ check_count(void)
 
 static uint64_t warned_used, warned_soft;
 static unsigned warned;
-static struct tide_resource *warned_gives; /* 50 bytes of it, where it is not NULL */
+static struct tide_resource *warned_gives; /* the callback frees 50 bytes of it, unless it is NULL */
 static void *warned_pointer;
 
 static void
@@ -461,7 +463,7 @@ check_soft(void)
        "the callback is called before upstream, also if upstream then refuses");
     tide_resource_release(limit);
 
-    /* The first request of all is one that the account decides about with the sum known. */
+    /* For the very first request the account knows the exact sum. */
     warned = 0;
     if (tide_limit_create(&upstream->base, &options, &limit) != TIDE_OK)
         abort();
@@ -504,7 +506,7 @@ count_crossing(void *context, uint64_t used_bytes, uint64_t soft_limit_bytes)
         atomic_fetch_add_explicit(&crossings, 1, memory_order_relaxed); /* relaxed: read when all threads are done */
 }
 
-/* All go up together, and all come down: each round passes the soft limit once. */
+/* All threads allocate together and free together: each round exceeds the soft limit once. */
 static void *
 crosser_run(void *context)
 {
@@ -599,7 +601,7 @@ check_budget(void)
     }
 }
 
-/* What the text makes, described again; or the message. */
+/* The description of the stack that the text makes; or the error. */
 static const char *
 described(const char *text)
 {

@@ -2,7 +2,7 @@
 #include "tap.h"
 #include "src/tables/lives.h"
 
-/* Of two, the one with the smaller number. */
+/* Whether the first of two has the smaller number. */
 static bool
 is_smaller(const void *context, uint32_t one, uint32_t other)
 {
@@ -57,7 +57,7 @@ test_nulls(struct tidei_lives *lives)
     ok(!tidei_lives_has(lives, 0, 2), "address 0 has no entry by address");
 }
 
-/* Ids are used again: not by two that live. */
+/* Ids of freed allocations of 0 bytes are reused, but never by two live ones. */
 static void
 test_null_ids(struct tidei_lives *lives)
 {

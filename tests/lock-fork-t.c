@@ -11,7 +11,10 @@
 
 #define FORKS 20
 
-/* In a child: what the lock guards is whole, it is free, and as new, and a thread of the child may end its bias. */
+/*
+ * In a child: the data under the lock is consistent, the lock is free and new, and a thread of the child may end its
+ * bias.
+ */
 static void
 leave_child(struct guarded *guarded, bool threads)
 {
@@ -28,7 +31,7 @@ leave_child(struct guarded *guarded, bool threads)
     _exit(right ? 0 : 1);
 }
 
-/* ThreadSanitizer wants no new threads in a child whose parent had several. */
+/* ThreadSanitizer allows no new threads in a child whose parent had several. */
 static int
 fork_over(struct guarded *guarded, bool threads)
 {
@@ -52,7 +55,7 @@ run_loop(void *context)
     return NULL;
 }
 
-/* Forks while the owner goes in and out; how often both sides were right. */
+/* Fork while the owner takes and releases the lock. Returns how often parent and child were right. */
 static int
 fork_beside_owner(void)
 {
@@ -89,7 +92,7 @@ run_let_go(void *context)
     return NULL;
 }
 
-/* The child has a copy of an owner's `busy` whose owner it has not. */
+/* The child has a copy of the owner's `busy`, but not the owner. */
 static int
 fork_beside_look(void)
 {
@@ -113,7 +116,7 @@ fork_beside_look(void)
     return status;
 }
 
-/* A lock that its holder has in the parent would be held by nobody in the child, for ever. */
+/* A lock that is held during fork() would stay held in the child for ever: its holder does not exist there. */
 static int
 fork_beside_holder(bool shared)
 {
@@ -152,7 +155,7 @@ check_fork(void)
     is_i64(fork_beside_look(), 0, "fork() is safe while the owner is about to check its ownership");
 }
 
-/* Has the kernel refuse membarrier from now on; false where it has no such filters. */
+/* Make the kernel refuse membarrier from now on. False if the kernel has no such filters. */
 static bool
 refuse_membarrier(void)
 {
@@ -218,7 +221,10 @@ check_refused(void)
 
 #define MANY_TESTS 1
 
-/* Enough that the list of them grows, gone in an order that is neither first nor last. */
+/*
+ * So many locks that the list of them grows; they are destroyed in an order that is neither that of the list nor its
+ * reverse.
+ */
 static void
 check_many(void)
 {
@@ -229,7 +235,7 @@ check_many(void)
         tidei_lock_init(&locks[i]);
     for (int i = 0; i < 200; i++)
         tidei_lock_fini(&locks[i * 7 % 200]);
-    atomic_store_explicit(&locks[5].held, 1, memory_order_relaxed); /* relaxed: no other thread is there */
+    atomic_store_explicit(&locks[5].held, 1, memory_order_relaxed); /* relaxed: there is no other thread */
     child = fork();
     if (child == 0)
         _exit(0);
@@ -243,7 +249,7 @@ main(void)
     bool biased;
 
     plan(FORK_TESTS + REFUSED_TESTS + MANY_TESTS);
-    alarm(200); /* where fork() waits for ever, nothing else ends this */
+    alarm(200); /* ends the test if fork() waits for ever */
     guarded_init(&guarded);
     biased = owner_of(&guarded) == TIDEI_LOCK_NEW;
     tidei_lock_fini(&guarded.lock);

@@ -35,15 +35,15 @@ check_bias(void)
 struct adder {
     pthread_t thread;
     struct guarded *guarded;
-    uint64_t from;  /* begins when the first thread has done so many steps */
-    uint64_t steps; /* to do */
+    uint64_t from;  /* begins when the first thread has done this many steps */
+    uint64_t steps; /* the number of steps */
     bool leads;
     pthread_barrier_t *begin;
-    bool alone; /* does without the lock where it is shared: `sum` */
+    bool alone; /* goes on without the lock if it is shared; the sum is in `sum` */
     _Atomic uint64_t *sum;
 };
 
-/* As limit does it: a load and a store inside, a read-modify-write where the lock is shared. */
+/* Add as limit does: by a load and a store under the lock, or by a read-modify-write if the lock is shared. */
 static void
 add_alone(struct guarded *guarded, _Atomic uint64_t *sum)
 {
@@ -78,7 +78,7 @@ run_add(void *context)
     return NULL;
 }
 
-/* Rounds with a lock of their own each, whose bias all other threads end at once, at a random step of its owner. */
+/* Rounds with a new lock each. All other threads end its bias at once, at a random step of its owner. */
 static uint64_t
 add_in_rounds(unsigned rounds, uint64_t steps, bool alone)
 {
@@ -116,7 +116,7 @@ add_in_rounds(unsigned rounds, uint64_t steps, bool alone)
 
 #define DUELS 500
 
-/* Ends the bias of one lock after the other, while its owner goes in and out. */
+/* End the bias of one lock after the other, while its owner takes and releases it. */
 static void *
 run_duels(void *context)
 {
@@ -132,7 +132,7 @@ run_duels(void *context)
     return NULL;
 }
 
-/* Without the barrier, up to a quarter of the duels lose a count, since processors delay stores behind loads. */
+/* Without the barrier up to a quarter of the duels lose a count, since processors delay stores past later loads. */
 static uint64_t
 duels_lost(void)
 {
@@ -175,7 +175,7 @@ check_exclusion(void)
 
 #define WAITING_TESTS 1
 
-/* Long enough that others come to yield and to sleep. */
+/* Hold the lock so long that waiting threads come to yield and to sleep. */
 static void
 check_waiting(bool shared)
 {
@@ -190,7 +190,7 @@ check_waiting(bool shared)
     pair_end(&pair, thread);
 }
 
-/* Owns the lock, and is inside until it may go on. */
+/* Take the lock as its owner, and hold it until told to go on. */
 static void *
 run_own_inside(void *context)
 {
@@ -210,7 +210,7 @@ run_own_inside(void *context)
 /* Asks whether it is alone, and then reads what the owner wrote. */
 struct look {
     struct guarded *guarded;
-    _Atomic bool done; /* relaxed: whether it has an answer, which is read behind a join */
+    _Atomic bool done; /* relaxed: only whether there is an answer; the answer is read after a join */
     bool alone;
     uint64_t seen;
 };
@@ -228,7 +228,7 @@ run_look(void *context)
 
 #define WINDOW_TESTS 7
 
-/* The owner between its store and its look, while the other has passed the barrier. */
+/* The owner is between its store and its check, and the other thread has passed the barrier. */
 static void
 check_owner_looks(void)
 {
@@ -255,7 +255,9 @@ check_owner_looks(void)
     tidei_lock_fini(&guarded.lock);
 }
 
-/* The owner inside, the other before its barrier, then waiting, and a third thread that asks whether it is alone. */
+/*
+ * The owner holds the lock. Another thread is before its barrier, then waits; a third thread asks whether it is alone.
+ */
 static void
 check_owner_inside(void)
 {
@@ -302,7 +304,7 @@ main(void)
     bool biased;
 
     plan(EXCLUSION_TESTS + 2 * WAITING_TESTS + BIAS_TESTS + WINDOW_TESTS);
-    alarm(200); /* where a thread waits for ever, nothing else ends this */
+    alarm(200); /* ends the test if a thread waits for ever */
     guarded_init(&guarded);
     biased = owner_of(&guarded) == TIDEI_LOCK_NEW;
     tidei_lock_fini(&guarded.lock);

@@ -14,7 +14,7 @@
 
 static struct tide_resource *sim;
 
-/* What creating a log with these options gives; a log that was made is released again. */
+/* The status of creating a log with these options. A log that was made is released again. */
 static enum tide_status
 create(struct tide_log_options options)
 {
@@ -45,7 +45,7 @@ write_file(const char *path, const char *text)
     fclose(file);
 }
 
-/* The file holds just the text. */
+/* Whether the file holds exactly the text. */
 static bool
 holds(const char *path, const char *text)
 {
@@ -175,7 +175,7 @@ test_links(void)
     unlink(rings);
 }
 
-/* Record, and go without an end. */
+/* Record, and exit without ending the trace. */
 static int
 leave(void *path)
 {
@@ -245,7 +245,7 @@ test_again_in_this_process(void)
     ok(trace_is_whole(path), "the trace that went on is whole");
 }
 
-/* The only file in the folder that begins with `prefix` is `name`. */
+/* The only file in the folder whose name begins with `prefix` is `name`. */
 static void
 test_name(const char *pattern, const char *name)
 {
@@ -360,7 +360,7 @@ test_unbuildable_over_left(void)
     unlink(scratch("left.db-replaced"));
 }
 
-/* Names as a training loop has them: each is one tag, however many there are. */
+/* Tag names as in a training loop: each name is one tag, however many there are. */
 static void
 test_many_tags(void)
 {
@@ -386,7 +386,7 @@ test_many_tags(void)
            4000, "each allocation has its own tag, also when the names come a second time");
 }
 
-/* In place of the C library's: what a file system without locks says. */
+/* The errno of the replaced flock, for a file system without locks. */
 static int lock_error;
 
 __attribute__((visibility("default"))) int

@@ -28,7 +28,7 @@ struct sleeper {
     const char *name;
     sem_t known, go;
     size_t bytes;
-    void *pointer; /* to be freed; NULL: allocate */
+    void *pointer; /* to free; NULL: allocate */
 };
 
 static void *
@@ -47,7 +47,7 @@ sleeper_work(void *argument)
     return NULL;
 }
 
-/* Has a thread of its own make one call, up to the point where it is stopped. */
+/* Start a thread that makes one call, and wait until it stops at the label. */
 static pthread_t
 sleep_at(const char *label, struct sleeper *sleeper)
 {
@@ -71,7 +71,7 @@ flush_work(void *stack)
     return NULL;
 }
 
-/* A record that was begun holds up what came after it, and is before it in the end. */
+/* An unfinished record holds up the records after it, and comes before them in the end. */
 static void
 test_waits(void)
 {
@@ -116,7 +116,7 @@ test_waits(void)
     atomic_store(&tidei_test_patience_ns, 0);
 }
 
-/* One that is stopped for too long is waited for no more. */
+/* A record that stays unfinished for too long is not waited for any more. */
 static void
 test_patience(void)
 {
@@ -144,7 +144,7 @@ test_patience(void)
     atomic_store(&tidei_test_patience_ns, 0);
 }
 
-/* A base that gives out the block that was freed last at once, by a lock of its own; any size fits each block. */
+/* A base that gives out the block freed last at once, under a lock of its own. Any block serves any size. */
 #define RECYCLER_BLOCKS 64
 
 struct recycler {
@@ -180,7 +180,7 @@ recycler_deallocate(struct tide_resource *self, void *pointer, size_t bytes, siz
     pthread_mutex_lock(&recycler->lock);
     recycler->freed[recycler->count++] = pointer;
     pthread_mutex_unlock(&recycler->lock);
-    sched_yield(); /* somebody else has it by now */
+    sched_yield(); /* another thread has the address by now */
     return TIDE_OK;
 }
 
@@ -228,7 +228,7 @@ recycler_log(struct tide_log_options options)
     return log;
 }
 
-/* A free is late, and the address has had more lives by then. */
+/* A free comes late, after its address was allocated and freed again. */
 static void
 test_late_free(void)
 {
@@ -267,7 +267,7 @@ newcomer_work(void *stack)
     return NULL;
 }
 
-/* A thread that comes while the merge begins to look. */
+/* A thread starts while the merge begins to look at the rings. */
 static void
 test_newcomers(void)
 {
@@ -280,7 +280,7 @@ test_newcomers(void)
         point_arm("merge.look", NULL);
         pthread_create(&flush, NULL, flush_work, stack);
         point_wait();
-        /* All of them live to the end of the round, so that each gets a new ring. */
+        /* All threads live to the end of the round, so that each gets a new ring. */
         pthread_create(&threads[i], NULL, newcomer_work, stack);
         pthread_join(threads[i], NULL);
         take(stack, 2);
@@ -302,13 +302,13 @@ struct random_run {
     struct tide_resource *log;
     unsigned calls; /* of each thread */
     struct {
-        _Atomic(void *) pointer; /* what may be freed by whoever takes it */
+        _Atomic(void *) pointer; /* a block that any thread may take and free */
         _Atomic uint32_t number;
     } slots[RANDOM_SLOTS];
     pthread_mutex_t locks[RANDOM_SLOTS];
-    /* By number: who allocated and freed, and as its how manieth call. */
+    /* By number: the thread that allocated and the one that freed it, and the index of the call on that thread. */
     uint8_t *alloc_thread, *free_thread;
-    size_t one_size; /* of all; 0: each its own */
+    size_t one_size; /* of all blocks; 0: each has its own */
     _Atomic bool ended;
     uint32_t *alloc_call, *free_call;
 };
@@ -319,7 +319,7 @@ struct random_thread {
     uint64_t random;
 };
 
-/* Allocation `number` has a size that names it. */
+/* The size of an allocation is its number. */
 static void
 random_free(struct random_run *run, unsigned index, uint32_t call, void *pointer, uint32_t number)
 {
@@ -346,7 +346,7 @@ random_work(void *argument)
         run->alloc_thread[number] = (uint8_t)(mine->index + 1);
         run->alloc_call[number] = call++;
         pointer = take(run->log, run->one_size != 0 ? run->one_size : number);
-        /* Leave it to somebody, and free what was left there. */
+        /* Leave the block for another thread, and free the block that was left there. */
         pthread_mutex_lock(&run->locks[slot]);
         found = atomic_load(&run->slots[slot].pointer);
         other = atomic_load(&run->slots[slot].number);
@@ -361,7 +361,7 @@ random_work(void *argument)
     return NULL;
 }
 
-/* Many small transactions, each with a line of the clock of its own. */
+/* Make many small transactions, each with a clock line of its own. */
 static void *
 random_flush(void *argument)
 {
@@ -372,7 +372,7 @@ random_flush(void *argument)
     return NULL;
 }
 
-/* Compares each row with what the threads noted. */
+/* Compare each row with the threads' notes. */
 static bool
 random_check(const char *path, const struct random_run *run)
 {
@@ -409,7 +409,7 @@ random_check(const char *path, const struct random_run *run)
     return rows == (int64_t)run->calls * RANDOM_THREADS && wrong == 0;
 }
 
-/* In each thread, times of frees grow with its calls. */
+/* Whether the times of each thread's frees are in the order of its calls. */
 static bool
 random_check_frees(const char *path, const struct random_run *run)
 {
@@ -441,7 +441,7 @@ random_check_frees(const char *path, const struct random_run *run)
     return wrong == 0;
 }
 
-/* Where all have one size, each thread has made as many calls as it noted. */
+/* With one size for all, whether each thread has as many calls as it noted. */
 static bool
 random_check_counts(const char *path, const struct random_run *run)
 {
@@ -550,8 +550,8 @@ relay_work(void *argument)
 }
 
 /*
- * One address goes from thread to thread while the clock stands still; the ring that is looked at first frees first.
- * `slice`: how many records a transaction takes; 0: as ever.
+ * One address goes from thread to thread while the clock stands still. The thread whose ring is read first frees first.
+ * `slice`: the records of a transaction; 0: the default.
  */
 static void
 test_one_tick(uint64_t slice)
@@ -575,7 +575,7 @@ test_one_tick(uint64_t slice)
     sem_post(&relay.other);
     sem_wait(&relay.mine);
     pthread_join(thread, NULL);
-    /* A flush waits for the next tick: it may have events still. */
+    /* The flush waits for the next tick, since this one may have more events. */
     pthread_create(&thread, NULL, flush_work, relay.log);
     usleep(50000);
     atomic_store(&tidei_test_clock, NULL);
@@ -629,7 +629,7 @@ coarse_run(uint64_t seed)
     tide_resource_release(log);
     diag("%" PRId64 " ticks for %u allocations", sql_number(path, "SELECT count(DISTINCT alloc_ns) FROM allocation"),
          calls * RANDOM_THREADS);
-    /* Within a tick, an address that goes through several hands can be told apart by sizes only where it was free. */
+    /* Within a tick, the sizes tell the allocations of an address apart only if the address was free in between. */
     is_i64(sql_number(path, "SELECT (SELECT count(free_ns) FROM allocation) + (SELECT count(*) FROM unmatched_free)"),
            (int64_t)calls * RANDOM_THREADS - RANDOM_SLOTS, "with a coarse clock every free is in the trace once");
     atomic_store(&tidei_test_clock, NULL);

@@ -10,7 +10,7 @@
 #define TALKERS  4
 #define MESSAGES 2000
 
-/* What a sink is given: `gone` is set once it has been taken away, and no call may come after that. */
+/* The state of a sink. `gone` is set after the sink was removed; no call may come after that. */
 struct listener {
     pthread_mutex_t lock;
     uint64_t heard;
@@ -69,7 +69,7 @@ check_error(void)
     is_u64(strlen(tide_error_text()), 511, "text past 511 bytes is cut");
 }
 
-/* The length comes back whatever fits, and nothing is written behind the room that there is. */
+/* The length is returned whatever fits, and nothing is written past the capacity. */
 static void
 check_error_copy(void)
 {
@@ -94,7 +94,7 @@ talk(void *context)
     return NULL;
 }
 
-/* The sink changes hands while others talk: one that was taken away hears nothing more. */
+/* The sink changes while other threads send messages: a removed sink gets none. */
 static void
 check_sink_threads(void)
 {
@@ -124,7 +124,7 @@ check_sink_threads(void)
     is_u64(listeners[0].heard + listeners[1].heard, TALKERS * MESSAGES, "every message reached one of the sinks");
 }
 
-/* Where a slow call of a sink stands. */
+/* How far the slow call of a sink has come. */
 struct slow {
     _Atomic bool entered;
     _Atomic bool left;
@@ -185,7 +185,7 @@ talk_until_told(void *context)
 {
     _Atomic bool *stop = context;
 
-    while (!atomic_load_explicit(stop, memory_order_relaxed)) /* only a flag */
+    while (!atomic_load_explicit(stop, memory_order_relaxed)) /* relaxed: only a flag */
         tidei_message(TIDE_NOTE, "still here");
     return NULL;
 }
@@ -198,7 +198,7 @@ listen_idly(void *context, enum tide_severity severity, const char *text)
     (void)text;
 }
 
-/* The parent's other thread is inside of the sink most of the time; the child must not wait for it. */
+/* The parent's other thread is inside of the sink most of the time. The child must not wait for it. */
 static void
 check_fork(void)
 {
@@ -221,7 +221,7 @@ check_fork(void)
         waitpid(child, &status, 0);
         good += status == 0;
     }
-    atomic_store_explicit(&stop, true, memory_order_relaxed); /* only a flag */
+    atomic_store_explicit(&stop, true, memory_order_relaxed); /* relaxed: only a flag */
     pthread_join(thread, NULL);
     tide_message_sink_set(NULL, NULL);
     is_i64(good, 20, "a forked child can set the sink while a thread of its parent sends messages");

@@ -11,7 +11,7 @@
 #define CHUNK   ((size_t)64 * 1024)
 #define THREADS 4
 
-/* Chunks of CHUNK bytes over `upstream`, whose reference it takes over. */
+/* Chunks of CHUNK bytes over `upstream`. Takes over the reference. */
 static struct tide_resource *
 over(struct tide_resource *upstream)
 {
@@ -185,7 +185,7 @@ check_failures(void)
     tide_resource_release(&upstream->base);
 }
 
-/* Each thread writes its own number all over what it gets, and finds it there at the end. */
+/* Each thread fills its blocks with its own number, and checks them at the end. */
 static void *
 fill(void *context)
 {

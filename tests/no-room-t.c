@@ -9,26 +9,26 @@
 #include "tap.h"
 
 #define BLOCK   ((size_t)4096)
-#define THREADS 64 /* so that each table of `fixed`, of which every thread has one of as many, gets one at least */
+#define THREADS 64 /* so many that each shard of `fixed` gets at least one thread */
 
 static bool no_room;
 
-/* In place of the C library's, with which tables grow. */
+/* Replaces the C library's, which lets tables grow. */
 __attribute__((visibility("default"))) void *
 reallocarray(void *pointer, size_t count, size_t bytes)
 {
     return no_room ? NULL : realloc(pointer, count * bytes);
 }
 
-/* An upstream that hands out addresses one behind the other, and can refuse to take one back. */
+/* An upstream that gives out increasing addresses, and can refuse a free. */
 struct below {
-    struct tide_resource *above; /* the layer that is tested */
+    struct tide_resource *above; /* the tested layer */
     uint64_t live_bytes;
     uint64_t calls;
     uintptr_t next;
     bool refuses;
     unsigned taken; /* allocations by another thread while a block was on its way */
-    bool nests;     /* another block is asked for while the next one is on its way here */
+    bool nests;     /* another block is requested while the next one is on its way to the layer */
     enum tide_status nested_status;
 };
 
@@ -63,7 +63,7 @@ take_meanwhile(void *context)
     return NULL;
 }
 
-/* Others come and take what they get before the refusal is heard. */
+/* Before it refuses the free, another thread allocates what it can get. */
 static enum tide_status
 below_deallocate(void *context, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
@@ -105,7 +105,7 @@ reserved_bytes(struct tide_resource *resource)
     return tide_query(resource, TIDE_QUERY_BYTES_RESERVED, &bytes) == TIDE_OK ? bytes : UINT64_MAX;
 }
 
-/* Take blocks until there is no room to note another; how many those were, at most `most`. */
+/* Allocate blocks until the layer has no room to note another. Returns how many, at most `most`. */
 static unsigned
 fill(struct tide_resource *resource, void **pointers, unsigned most)
 {
@@ -157,7 +157,7 @@ check_layer(struct tide_resource *layer, struct below *below, const char *name)
     ok(below->live_bytes == 0, "%s: at the end everything has gone back to upstream", name);
 }
 
-/* A layer that has room for one more block. */
+/* A layer with room for exactly one more block. */
 static struct tide_resource *
 make_full_but_one(struct below *below, struct tide_resource *base,
                   struct tide_resource *(*make)(struct tide_resource *base))
@@ -180,7 +180,7 @@ make_full_but_one(struct below *below, struct tide_resource *base,
 
 #define WAY_TESTS 4
 
-/* As many threads do over an upstream that takes its time: two may be there with room for one. */
+/* As under many threads over a slow upstream: two requests are under way with room for one block. */
 static void
 check_way(struct tide_resource *(*make)(struct tide_resource *base), const char *name)
 {

@@ -29,7 +29,7 @@ struct run {
         void *pointer;
         uint32_t number;
     } slots[SLOTS];
-    /* What each thread noted. Allocation `number` has a size that names it. */
+    /* The threads' notes. The size of an allocation is its number. */
     uint64_t allocs[THREADS], frees[THREADS];
     uint8_t freed_by[THREADS * CALLS + THREADS + 1];
 };
@@ -62,7 +62,7 @@ work_once(struct worker *worker, uint32_t number)
     give(run->log, found, other);
 }
 
-/* The writer stands still for the second third of the calls. */
+/* The writer stops for the second third of the calls. */
 static void *
 work(void *argument)
 {
@@ -90,7 +90,7 @@ loss_of(const char *path, unsigned thread, const char *kind)
                       thread, kind);
 }
 
-/* For each thread: rows and drops make its calls. */
+/* Whether rows and drops of each thread add up to its calls. */
 static bool
 counts_are_exact(const char *path, const struct run *run)
 {
@@ -118,7 +118,7 @@ counts_are_exact(const char *path, const struct run *run)
     return good;
 }
 
-/* Each life that is complete was ended by whom it was. */
+/* Whether each freed row has the thread that freed it. */
 static bool
 pairs_are_right(const char *path, const struct run *run)
 {
@@ -180,7 +180,7 @@ test_pressure(uint64_t seed)
     free(run);
 }
 
-/* Fills the ring of this thread while the writer stands still: what comes next is dropped. */
+/* Fill the ring of this thread while the writer stops, so that the next records are dropped. */
 static void
 fill(struct tide_resource *log, size_t bytes)
 {
@@ -223,7 +223,7 @@ test_refused(void)
            75, "a dropped allocation that is never freed is counted");
 }
 
-/* Killed while a thread that ends tells what it has dropped. */
+/* A process is killed while a thread that ends reports its drops. */
 static void *
 told_work(void *log)
 {
@@ -260,7 +260,7 @@ test_told(void)
            "the recovered trace counts each dropped record once");
 }
 
-/* Threads that come and go while rings are full. */
+/* Threads start and end while rings are full. */
 static void *
 short_work(void *argument)
 {

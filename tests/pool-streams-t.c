@@ -77,7 +77,7 @@ check_takeover(size_t bytes)
 
 #define WAITED_TESTS 4
 
-/* What a stream has waited for once it need not wait for again. */
+/* A stream waits for another only once for the same free. */
 static void
 check_waited(void)
 {
@@ -154,7 +154,7 @@ check_refused_order(void)
        "a stream that cannot be ordered gets other memory, or is refused");
     is_u64(upstream->live_bytes, 8 * MIB, "the other memory comes from a new chunk of upstream");
     upstream->capacity_bytes = 0;
-    /* What fits best is the block that it cannot have, and stays so. */
+    /* The best fit is the block that the stream cannot have. */
     ok(take(pool, 2 * MIB, 2) != NULL, "a stream that cannot be ordered gets other memory of the same size");
     ok(take(pool, 64 * 1024, 2) != NULL, "a stream that cannot be ordered gets other memory for small blocks");
     is_u64(upstream->live_bytes, 16 * MIB, "the other memory for large and small blocks comes from a chunk each");
@@ -166,7 +166,7 @@ check_refused_order(void)
 
 #define GONE_TESTS 6
 
-/* The application says that streams may go. */
+/* The application tells the pool that streams will be destroyed. */
 static void
 check_gone(void)
 {
@@ -197,7 +197,9 @@ check_gone(void)
 
 #define REUSED_TESTS 2
 
-/* A stream that nothing is freed on any more may go without a word, and its handle be another's. */
+/*
+ * A stream may be destroyed without telling the pool if nothing is freed on it any more, and its handle may be reused.
+ */
 static void
 check_reused_handle(void)
 {
@@ -209,7 +211,7 @@ check_reused_handle(void)
     give(pool, first, 16 * MIB, 1);
     second = take(pool, 4 * MIB, 2);
     is_u64(upstream->order_calls, 1, "a stream is ordered behind another one");
-    /* It is destroyed, and its handle comes back: the new one has waited for nobody. */
+    /* The stream was destroyed and its handle is reused: the new stream has waited for none. */
     first = take(pool, 4 * MIB, 2);
     is_u64(upstream->order_calls, 2, "a new stream of the same handle is ordered again");
     give(pool, first, 4 * MIB, 2);

@@ -78,7 +78,7 @@ check_merging(void)
 
 #define SMALL_TESTS 4
 
-/* Small blocks share regions, which go when they are empty. */
+/* Small blocks share regions, which are given back when they are empty. */
 static void
 check_small(void)
 {
@@ -228,7 +228,7 @@ check_wrong_frees(void)
 
 #define UPSTREAM_TESTS 8
 
-/* An upstream that gives out what it cannot have meant. */
+/* An upstream that gives out wrong addresses. */
 static void
 check_bad_upstream(void)
 {

@@ -14,7 +14,7 @@
 #include "tap.h"
 #include "upstream.h"
 
-/* Blocks that one thread frees, and keeps: 4 MiB of them. */
+/* The blocks that one thread frees and caches: 4 MiB. */
 #define HELD       16
 #define HELD_BYTES (MIB / 4)
 
@@ -24,7 +24,7 @@ struct holder {
     bool stay;
 };
 
-/* Free blocks into this thread's cache, and go on to live, or not. */
+/* Free blocks into this thread's cache. The thread then stays, or ends. */
 static void *
 run_hold(void *context)
 {
@@ -83,7 +83,7 @@ check_caches(void)
 
 #define NEAR_TESTS 6
 
-/* What a thread keeps also serves what is a little smaller. */
+/* A cached block also serves requests that are a little smaller. */
 static void
 check_near(void)
 {
@@ -105,7 +105,7 @@ check_near(void)
 
 #define BOUND_TESTS 2
 
-/* A cache holds no more than it may, whatever is freed into it. */
+/* A cache holds no more than its bound, whatever is freed. */
 static void
 check_bounds(void)
 {
@@ -146,7 +146,7 @@ run_free_many(void *pool)
     return NULL;
 }
 
-/* Threads keep more of a large pool, all of them together a 64th. */
+/* Threads cache more of a large pool: all of them together up to a 64th. */
 static void
 check_shares(void)
 {
@@ -188,7 +188,7 @@ run_refused(void *pool)
     return NULL;
 }
 
-/* Threads that upstream refuses at the same time do not wait for each other to get something. */
+/* Threads that upstream refuses at the same time do not wait for each other. */
 static void
 check_refusals(void)
 {
@@ -220,7 +220,9 @@ run_crowd(void *pool)
     return NULL;
 }
 
-/* A thread that finds the maximum taken by a chunk that another one still asks for waits for its part of that. */
+/*
+ * A thread that finds the maximum used up by a chunk that another is still allocating waits for its part of the chunk.
+ */
 static void
 check_crowd(void)
 {
@@ -270,7 +272,9 @@ run_arrival(void *context)
     return block;
 }
 
-/* Upstream has given all that it has to a thread that has not come back with it: another one waits for its part. */
+/*
+ * Upstream has given all its memory to a thread that has not returned with it yet: another thread waits for its part.
+ */
 static void
 check_arrival(void)
 {
@@ -289,7 +293,7 @@ check_arrival(void)
     pthread_barrier_wait(&arrival.barrier);
     pthread_create(&second, NULL, run_arrival, &arrival);
     for (int i = 0; i < 100 && !atomic_load(&arrival.done); i++)
-        usleep(1000); /* as long as it takes to be refused */
+        usleep(1000); /* long enough to be refused */
     ok(!atomic_load(&arrival.done),
        "a thread that would be refused waits for a chunk that another thread is allocating");
     pthread_barrier_wait(&arrival.barrier);
@@ -311,7 +315,7 @@ run_pairs(void *context)
 {
     uint64_t seed = (uintptr_t)&seed;
 
-    while (!atomic_load_explicit(&stop, memory_order_relaxed)) { /* relaxed: nothing but the stop */
+    while (!atomic_load_explicit(&stop, memory_order_relaxed)) { /* relaxed: only the stop */
         size_t bytes = 1 + contract_random(&seed) % (2 * MIB);
         void *block = take(context, bytes);
 
@@ -320,7 +324,7 @@ run_pairs(void *context)
     return NULL;
 }
 
-/* Exit status of a child that was forked while other threads were within the pool. */
+/* The exit status of a child that was forked while other threads were using the pool. */
 static int
 forked(struct tide_resource *pool, void *block)
 {
@@ -356,7 +360,7 @@ check_fork(void)
         if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
             wrong = WIFEXITED(status) ? WEXITSTATUS(status) : 100;
     }
-    atomic_store_explicit(&stop, true, memory_order_relaxed); /* relaxed: the same */
+    atomic_store_explicit(&stop, true, memory_order_relaxed); /* relaxed: only the stop */
     for (size_t i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
     is_i64(wrong, 0, "a child forked amid other threads' calls uses the pool");
@@ -380,7 +384,7 @@ run_ask(void *pool)
     return NULL;
 }
 
-/* The thread that has asked for all that the maximum allows is not there in the child. */
+/* The thread that is allocating all that the maximum allows does not exist in the child. */
 static void
 check_fork_asking(void)
 {

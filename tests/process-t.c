@@ -158,7 +158,7 @@ storm_child(void *argument)
     return 0;
 }
 
-/* A child that hangs is ended, and said so. */
+/* Run a child. One that hangs is killed, with a diag. */
 static int
 in_child_for(unsigned seconds, int (*function)(void *), void *argument)
 {
@@ -355,7 +355,7 @@ test_ends(void)
     }
 }
 
-/* A second process at the path of the first. */
+/* What a second process at the path of the first gets. */
 static int
 second_child(void *path)
 {
@@ -397,7 +397,7 @@ test_two_processes(void)
     fflush(stdout);
     pid = fork();
     if (pid == 0) {
-        /* The child of a child: not a copy of the one that records, as far as the first can tell. */
+        /* The child's child is no copy of the recording process, as far as that can tell. */
         status = in_child(second_child, (void *)path);
         _exit(WIFEXITED(status) && WEXITSTATUS(status) == 2 ? 0 : 1);
     }
@@ -484,12 +484,12 @@ test_recover_by_link(void)
 }
 
 /*
- * A base with one address. It allocates that again, through the log above it, while it frees it: as if another thread
- * had got it before the first one's call returned.
+ * A base with one address. While it frees it, it allocates it again through the log above, as if another thread had got
+ * it before the first one's call returned.
  */
 struct quick {
     struct tide_resource base;
-    struct tide_resource *log; /* borrowed; NULL: frees are frees */
+    struct tide_resource *log; /* borrowed; NULL: frees allocate nothing */
 };
 
 static enum tide_status
@@ -536,7 +536,7 @@ static const struct tide_resource_ops quick_ops = {
     .destroy = quick_destroy,
 };
 
-/* Two lives of one address are in the trace, both without an end; the frees of both are in the ring alone. */
+/* Two allocations of one address are in the trace, both live. The frees of both are only in the ring. */
 static int
 leave_two_lives(void *path)
 {
@@ -618,7 +618,7 @@ record_and_recover(void *argument)
     return tide_trace_recover(recoveries->path, &found) == TIDE_OK ? 0 : 1;
 }
 
-/* One thread recovers traces while another forks: the child finds SQLite with none of its locks taken. */
+/* One thread recovers traces while another forks: in the child SQLite holds no lock. */
 static void
 test_fork_beside_recovery(void)
 {
@@ -643,7 +643,7 @@ test_fork_beside_recovery(void)
     is_i64(atomic_load(&recoveries.good), LEFT_TRACES, "the other thread recovers every trace");
 }
 
-/* The kernel refuses membarrier(2) to all threads from now on. */
+/* Make the kernel refuse membarrier(2) to all threads from now on. */
 static bool
 refuse_membarrier(void)
 {
@@ -703,7 +703,7 @@ test_sandbox(void)
 int
 main(void)
 {
-    if (SANITIZED_ADDRESS) /* the plain build and ThreadSanitizer run these */
+    if (SANITIZED_ADDRESS) /* the plain build and ThreadSanitizer run these tests */
         skip_all("AddressSanitizer's allocator is not safe to fork() beside other threads");
     plan(72);
     test_fork();

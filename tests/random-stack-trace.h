@@ -10,7 +10,7 @@
 
 #include "random-stack.h"
 
-/* Who calls, as it is recorded: the system's id of the thread, its stream, and the number of its tag or 0. */
+/* The caller as it is recorded: the system's thread id, the stream, and the number of the tag or 0. */
 struct caller {
     int64_t thread;
     tide_stream stream;
@@ -26,7 +26,7 @@ enum life_column {
     LIFE_ALLOC_THREAD,
     LIFE_ALLOC_STREAM,
     LIFE_FREE_THREAD, /* -1: not freed */
-    LIFE_FREE_STREAM, /* -1: the same */
+    LIFE_FREE_STREAM, /* -1: not freed */
     LIFE_COLUMNS
 };
 
@@ -47,12 +47,12 @@ void lives_free(struct lives *lives);
 
 #define TRACE_LAYERS_MOST 512
 
-/* The layers of a stack with the numbers that its trace has given them. */
+/* The layers of a stack, with their numbers in the trace. */
 struct trace_layers {
     struct {
         struct tide_resource *resource; /* borrowed */
         int64_t id;
-        unsigned edges; /* that lead to it, from layers of the trace */
+        unsigned edges; /* the number of edges to it from layers of the trace */
     } all[TRACE_LAYERS_MOST];
     size_t count;
     size_t logs;

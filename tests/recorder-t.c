@@ -272,7 +272,7 @@ test_short_threads(void)
     ok(trace_is_whole(path), "the trace of 6,000 threads is whole");
 }
 
-/* Allocates on another thread while a free has given the address back and has not yet returned. */
+/* Allocate on another thread when a free has given the address back but has not returned yet. */
 static void *reused_pointer;
 
 static void *
@@ -470,7 +470,7 @@ test_tags_and_marks(void)
     tide_tag_pop();
     take(stack, 4);
     memset(name, 'x', 254);
-    strcpy(name + 254, "\xc3\xa4\xc3\xa4"); /* two letters of two bytes: the first would end at 256 */
+    strcpy(name + 254, "\xc3\xa4\xc3\xa4"); /* two letters of two bytes each: the first would end at byte 256 */
     tide_tag_push(name);
     take(stack, 6);
     tide_tag_pop();
@@ -552,7 +552,7 @@ test_closed_output(void)
        "what the program without a standard output prints goes into no file of the trace");
 }
 
-/* Stacks over many bins, which are layers each, until a trace has as many layers as its records can tell apart. */
+/* Make stacks with many bins, which are layers, until the trace has as many layers as its records can number. */
 static void
 test_many_layers(void)
 {

@@ -7,7 +7,7 @@
 
 #include "tests/trace.h"
 
-/* Add a frame in each of two modules whose files are not there, and begin to read. */
+/* Add a frame in each of two modules whose files do not exist, and begin to read. */
 static sqlite3 *
 reader_of(const char *path)
 {

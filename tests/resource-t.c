@@ -119,7 +119,7 @@ leaves_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     return TIDE_EIO;
 }
 
-/* A resource of an application's own whose query fails, and leaves a figure behind. */
+/* An application's resource whose query fails, and leaves a figure behind. */
 static void
 check_careless(void)
 {

@@ -108,7 +108,7 @@ struct cache {
     unsigned last_retry;
     size_t last_bytes;
     enum tide_status last_status;
-    unsigned most; /* retries that it says yes to */
+    unsigned most; /* the most retries that it accepts */
 };
 
 static bool
@@ -174,7 +174,7 @@ run(void *context)
 
 #define THREAD_TESTS 2
 
-/* No thread is hit a thousand times in a row by a fault of every third request. */
+/* Every third request fails, so that no thread fails a thousand times in a row. */
 static void
 check_threads(void)
 {

@@ -53,7 +53,7 @@ static const struct field text_fields[] = {
     FIELD(tidei_text_record, reserved), FIELD(tidei_text_record, thread), FIELD(tidei_text_record, reserved2),
 };
 
-/* The rows of the table whose first column is called `title` are the fields, each at its place. */
+/* The rows of the table whose first column is called `title` are the fields, each at its offset. */
 static void
 is_documented(const char *page, const char *title, const struct field *fields, size_t count)
 {

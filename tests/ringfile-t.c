@@ -1,9 +1,7 @@
 /*
- * Ring files that were damaged or made up: recovery refuses them and touches nothing, or takes over what there is;
- * it never crashes or hangs, and what the trace already had stays as it was.
- *
- * RINGFILE_ROUNDS sets the number of damaged copies, RINGFILE_FIRST the number of the first: each is what its number
- * makes it.
+ * Tests recovery from ring files that were damaged or made up: recovery refuses them and changes nothing, or recovers
+ * what there is. It never crashes or hangs, and the trace keeps its rows. RINGFILE_ROUNDS sets the number of damaged
+ * copies, RINGFILE_FIRST the number of the first; the number of a copy determines its damage.
  */
 #include "config.h"
 
@@ -28,7 +26,7 @@ next_random(uint64_t *state)
     return *state;
 }
 
-/* Recover, and check whatever can be said of any ring file. */
+/* Recover, and check what holds for any ring file. */
 static bool
 recover_any(const unsigned char *rings, size_t length, enum tide_status *status, struct tide_trace_recovery *found)
 {
@@ -75,7 +73,7 @@ put(unsigned char *rings, size_t offset, uint64_t value, size_t bytes)
     memcpy(rings + offset, &value, bytes);
 }
 
-/* An offset in what is in use: header, directory, a ring's header, its records, a chunk. */
+/* A random offset in a used part: header, directory, a ring's header, its records, or a chunk. */
 static size_t
 somewhere(uint64_t *random)
 {
@@ -118,7 +116,7 @@ word_of_interest(uint64_t *random)
     }
 }
 
-/* Damage a copy in one way of many; returns its new length. */
+/* Damage a copy in one of many ways. Returns its new length. */
 static size_t
 damage(unsigned char *rings, uint64_t *random)
 {
@@ -148,7 +146,7 @@ damage(unsigned char *rings, uint64_t *random)
     }
 }
 
-/* One damaged copy, in a process of its own. */
+/* Recover one damaged copy, in a process of its own. */
 static _Noreturn void
 round_in_child(uint64_t number)
 {
@@ -169,7 +167,7 @@ round_in_child(uint64_t number)
     alarm(60);
     good = recover_any(rings, length, &status, &found);
     free(rings);
-    /* Not _exit: the leak checker has its say. */
+    /* Not _exit, so that the leak checker runs. */
     exit(good ? 10 + (status != TIDE_OK) : 1);
 }
 
@@ -201,7 +199,7 @@ test_rounds(uint64_t first, uint64_t rounds)
        "some damaged copies are recovered, and some are refused");
 }
 
-/* A ring file with one value changed is refused with these words, and nothing is touched. */
+/* A ring file with one changed value is refused with these words, and nothing is changed. */
 static void
 test_refused(size_t offset, uint64_t value, size_t bytes, const char *words, const char *sentence)
 {
@@ -260,7 +258,7 @@ test_each_check(void)
                  "a file with a ring in an unknown state is refused");
 }
 
-/* A ring file that is of this trace, but of an earlier moment, or of a later one. */
+/* A ring file of this trace from an earlier moment, or from a later one. */
 static void
 test_other_moment(void)
 {
@@ -277,7 +275,7 @@ test_other_moment(void)
     free(rings);
 }
 
-/* What is no ring file at all. */
+/* Files that are no ring files. */
 static void
 test_no_files(void)
 {
@@ -313,7 +311,7 @@ test_sound(uint64_t *events)
     *events = found.events;
 }
 
-/* NULL where it went well. */
+/* Returns NULL if the recovery succeeds. */
 static void *
 recover_on_thread(void *found)
 {
@@ -323,7 +321,7 @@ recover_on_thread(void *found)
     return found;
 }
 
-/* Locks of POSIX do not keep the threads of a process apart. */
+/* POSIX locks do not exclude the threads of one process from each other. */
 static void
 test_threads(uint64_t events)
 {
@@ -353,7 +351,7 @@ test_threads(uint64_t events)
        "four threads that recover at once add each record once");
 }
 
-/* The last record but one of a ring that was left with some. */
+/* The last record but one of a ring with records. */
 static struct tidei_record *
 pending_record(unsigned char *rings)
 {
@@ -365,7 +363,7 @@ pending_record(unsigned char *rings)
            (ring->head - 2) % (header->ring_bytes / sizeof(struct tidei_record));
 }
 
-/* A record that is none is counted, and those around it are kept. */
+/* An unreadable record is counted, and the records around it are kept. */
 static void
 test_unreadable_record(uint64_t events)
 {
@@ -381,7 +379,7 @@ test_unreadable_record(uint64_t events)
     free(rings);
 }
 
-/* A record that defines what the trace has already: as it was. */
+/* A second record that defines what the trace has already changes nothing. */
 static void
 test_second_definition(uint8_t kind, const char *what)
 {

@@ -15,16 +15,16 @@
 
 #define PERIOD 1000000u
 
-/* A base without memory that says what a test has set, and counts how often it is asked. */
+/* A base without memory that answers with the figures that a test has set, and counts the queries. */
 static struct {
     struct tide_resource base;
-    pthread_mutex_t lock; /* for what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t asked_now;
     uint64_t used_bytes;
     uint64_t reserved_bytes;
-    bool changes; /* each answer is another one */
+    bool changes; /* each answer differs from the one before */
     unsigned asked;
-    unsigned asked_in_write; /* while a transaction was under way */
+    unsigned asked_in_write; /* queries during a transaction */
     bool in_write;
 } told = { .lock = PTHREAD_MUTEX_INITIALIZER, .asked_now = PTHREAD_COND_INITIALIZER };
 
@@ -110,7 +110,7 @@ told_write(const char *label)
     pthread_mutex_unlock(&told.lock);
 }
 
-/* A log over the base, which is made anew. */
+/* A log over a new base of this kind. */
 static struct tide_resource *
 told_log(const char *path)
 {
@@ -164,7 +164,7 @@ test_period(void)
     tide_resource_fini(&told.base);
 }
 
-/* Each change is seen where a flush comes behind it, used and reserved apart. */
+/* Each change that a flush follows has a sample, with used and reserved bytes of its own. */
 static void
 test_values(void)
 {
@@ -191,7 +191,7 @@ test_values(void)
 
 #define EVENTS 40000
 
-/* A busy trace is in SQLite most of the time. */
+/* The writer of a busy trace is in SQLite most of the time. */
 static void
 test_busy(void)
 {
@@ -215,7 +215,7 @@ test_busy(void)
            "the last answer before the end is a sample");
 }
 
-/* A pool gives memory back when its streams are waited for, with no event. */
+/* A pool gives memory back when its streams are waited for, without an event. */
 static void
 test_quiet(void)
 {
@@ -237,7 +237,7 @@ test_quiet(void)
     late.tv_sec += 20;
     while (told.asked == asked && pthread_cond_timedwait(&told.asked_now, &told.lock, &late) == 0)
         continue;
-    told.used_bytes = told.reserved_bytes = 4711; /* so that the end does not tell the same */
+    told.used_bytes = told.reserved_bytes = 4711; /* so that the last answer differs */
     pthread_mutex_unlock(&told.lock);
     atomic_store(&tidei_test_quiet_ns, 0);
     tide_resource_release(log);

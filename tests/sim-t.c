@@ -158,7 +158,10 @@ block_compare(const void *left, const void *right)
     return (a->address > b->address) - (a->address < b->address);
 }
 
-/* Sizes of all magnitudes, some thousand of them live; then all live ones in address order. */
+/*
+ * Sizes of all magnitudes, with some thousand blocks live; then compare the live blocks in the order of their
+ * addresses.
+ */
 static void
 check_overlap(void)
 {
@@ -204,7 +207,7 @@ struct crowd {
     uint64_t seed;
 };
 
-/* The modest keep to 8 GiB each; the greedy always ask for more than there is. */
+/* The modest threads keep to 8 GiB each; the greedy ones always request more than there is. */
 static void *
 crowd_run(void *context)
 {
@@ -252,7 +255,7 @@ churn_until_told(void *context)
     struct tide_resource *sim = ((void **)context)[0];
     _Atomic bool *stop = ((void **)context)[1];
 
-    while (!atomic_load_explicit(stop, memory_order_relaxed)) { /* only a flag */
+    while (!atomic_load_explicit(stop, memory_order_relaxed)) { /* relaxed: only a flag */
         void *pointer;
 
         if (tide_allocate(sim, 1000, 256, 0, &pointer) == TIDE_OK)
@@ -261,7 +264,7 @@ churn_until_told(void *context)
     return NULL;
 }
 
-/* The parent's other thread is inside of the class most of the time; the child must find it free and whole. */
+/* The parent's other thread holds the lock most of the time; the child must find it free, and the data consistent. */
 static void
 check_fork(void)
 {
@@ -288,7 +291,7 @@ check_fork(void)
         waitpid(child, &status, 0);
         good += status == 0;
     }
-    atomic_store_explicit(&stop, true, memory_order_relaxed); /* only a flag */
+    atomic_store_explicit(&stop, true, memory_order_relaxed); /* relaxed: only a flag */
     pthread_join(thread, NULL);
     is_i64(good, 20, "a forked child allocates while a thread of its parent allocates");
     tide_resource_release(sim);

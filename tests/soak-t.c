@@ -17,9 +17,9 @@
 #define THREADS 2
 #define KEPT    1000 /* live allocations of each thread */
 #define LAPS    20
-#define BIG     (UINT64_C(1) << 40) /* more than all others together: the peak of a lap is known */
+#define BIG     (UINT64_C(1) << 40) /* more than all other allocations together, so that the peak of a lap is known */
 
-/* SQLite's page cache may grow to 32 MiB; the rest is what lives and one slice. */
+/* SQLite's page cache may grow to 32 MiB. The rest is for the live allocations and one slice. */
 #define MOST_BYTES (UINT64_C(56) << 20)
 
 struct soak {
@@ -37,7 +37,7 @@ struct worker {
     size_t sizes[KEPT];
 };
 
-/* Memory of the process's own, without the mapped rings, in bytes. */
+/* The bytes of the process's own memory, without the mapped rings. */
 static uint64_t
 anonymous_bytes(void)
 {
@@ -78,7 +78,8 @@ give_all(struct worker *worker)
 }
 
 /*
- * Laps of random traffic, each of which ends with one big allocation of every thread at once, the last lap's largest.
+ * Laps of random traffic. Each ends with one big allocation of every thread at once; those of the last lap are the
+ * largest.
  */
 static void *
 work(void *argument)
@@ -103,7 +104,7 @@ work(void *argument)
     return NULL;
 }
 
-/* A heap of frees that are still to come, the earliest first. */
+/* A heap of the frees to come, the earliest first. */
 struct pending {
     int64_t ns;
     int64_t bytes;
@@ -142,7 +143,7 @@ heap_pop(void)
     return first;
 }
 
-/* Replays the trace in time, as doc/trace.md says. */
+/* Replay the trace in the order of time, as doc/trace.md says. */
 static int64_t
 peak_of(const char *path, int64_t *rows, int64_t *frees)
 {

@@ -11,7 +11,7 @@
 #include "tap.h"
 
 static int live_count;     /* layers that have not been destroyed */
-static char completed[64]; /* the first letters of the layers that were completed, in that order */
+static char completed[64]; /* the first letters of the completed layers, in their order */
 
 enum { BINS_MOST = 8 };
 
@@ -19,7 +19,7 @@ struct layer {
     struct tide_resource base;
     const struct tidei_kind *kind;
     struct tidei_value values[TIDEI_MAX_ARGUMENTS];
-    char word[64]; /* of the only WORD that a kind has */
+    char word[64]; /* the value of the only WORD argument of a kind */
     struct tidei_bin bins[BINS_MOST];
     size_t bin_count;
 };
@@ -216,7 +216,7 @@ static const struct tidei_kind faulty_kind = { .ops.name = "faulty", .create_tex
 static const struct tidei_kind *const kinds[] = { &bound_kind, &faulty_kind, &ground_kind, &plain_kind,
                                                   &split_kind, &tape_kind,   NULL };
 
-/* In place of adaptors/kinds.c. */
+/* Replaces adaptors/kinds.c. */
 enum tide_status
 tide_stack_parse(const char *text, struct tide_resource **out)
 {
@@ -229,7 +229,7 @@ tide_stack_from_environment(const char *default_text, struct tide_resource **out
     return tidei_stack_build_environment(kinds, default_text, out);
 }
 
-/* What is made of a text, printed. */
+/* Texts, and the descriptions of the stacks that they make. */
 #define NAME "expected a name of letters, digits, '_' and '-' such as gpu after 'as'"
 
 static const struct {
@@ -560,7 +560,7 @@ check_many_layers(void)
     is_i64(live_count, 0, "no layer of the refused stack is left");
 }
 
-/* Good and bad texts with bytes changed, removed and doubled: whatever comes of it, it must not crash nor leak. */
+/* Good and bad texts with bytes changed, removed and doubled: parsing must neither crash nor leak. */
 static void
 check_mutations(void)
 {
@@ -572,7 +572,7 @@ check_mutations(void)
         static const char bytes[] = "|(),={}\"\\ .%-0123456789KMGiBabcdefglnoprstu\n\xc3";
         size_t which = contract_random(&seed) % (TIDEI_COUNT_OF(good) + TIDEI_COUNT_OF(bad));
         const char *source = which < TIDEI_COUNT_OF(good) ? good[which].text : bad[which - TIDEI_COUNT_OF(good)].text;
-        char *text = calloc(1, strlen(source) + 16); /* on the heap, where a sanitizer sees its end */
+        char *text = calloc(1, strlen(source) + 16); /* on the heap, so that a sanitizer knows its end */
         struct tide_resource *stack;
 
         strcpy(text, source);
@@ -604,7 +604,7 @@ check_mutations(void)
     is_i64(live_count, 0, "no layer of the random stacks is left");
 }
 
-/* The share of a base is its own to resolve, and a layer is found by its name. */
+/* A base resolves its own share, and a layer is found by its name. */
 static void
 check_find(void)
 {
@@ -626,7 +626,7 @@ check_find(void)
     tide_resource_release(stack);
 }
 
-/* A name that the text gives comes before that of a kind. */
+/* A name in the text takes precedence over a kind of that name. */
 static void
 check_names(void)
 {

@@ -16,7 +16,7 @@
 #define STEPS   5000
 #define FORKS   20
 
-/* A statistics resource over `upstream`, whose reference it takes over. */
+/* A statistics resource over `upstream`. Takes over the reference. */
 static struct tide_resource *
 over(struct tide_resource *upstream)
 {
@@ -49,7 +49,7 @@ counter_is(const char *what, const struct tide_counter *seen, int64_t current, i
     return false;
 }
 
-/* All six figures, where every allocation has the same `size`. */
+/* Compare all six figures. Every allocation has the same `size`. */
 static void
 figures_are(struct tide_statistics_figures seen, int64_t size, int64_t current, int64_t peak, int64_t total,
             const char *sentence)
@@ -136,7 +136,7 @@ check_counting(const struct base_maker *base)
 
 #define NESTING_TESTS 16
 
-/* Ten buffers of 10 bytes, push; allocate one, push; free it, push; allocate two, and back out again. */
+/* Allocate ten buffers of 10 bytes, push, allocate one, push, free it, push, allocate two, and pop three times. */
 static void
 check_nesting(const struct base_maker *base)
 {
@@ -217,7 +217,7 @@ visit_read(void *context)
     visited = read_all(context);
 }
 
-/* A statistics resource over a gate over a base that can be told to fail, with `live` buffers of 10 bytes. */
+/* Statistics over a gate over a base that can fail, with `live` buffers of 10 bytes. */
 struct scene {
     struct tide_resource *statistics;
     struct gate *gate;
@@ -238,7 +238,7 @@ scene_open(struct scene *scene, int live)
 
 #define INTERLEAVING_TESTS 12
 
-/* What another thread would see, or do, while a call is inside upstream. */
+/* What another thread sees, or does, while a call is inside of upstream. */
 static void
 check_interleaving(void)
 {
@@ -284,7 +284,7 @@ check_interleaving(void)
 
 #define REFUSED_TESTS 6
 
-/* A deallocation is refused after a push or a pop has come in between: its bytes go back to where they came off. */
+/* A free is refused after a push or a pop: its bytes go back to the figures from which they were taken. */
 static void
 check_refused_across_levels(void)
 {
@@ -321,7 +321,7 @@ check_refused_across_levels(void)
 
 #define REFUSED_TWICE_TESTS 4
 
-/* Two pushes have come in between: the counters that the bytes came off are no longer those next around. */
+/* A free is refused after two pushes: the figures from which its bytes were taken are no longer the next outer ones. */
 static void
 check_refused_across_two_levels(void)
 {
@@ -343,9 +343,9 @@ struct worker {
     pthread_t thread;
     struct tide_resource *statistics;
     uint64_t seed;
-    uint64_t sizes[32]; /* live */
+    uint64_t sizes[32]; /* of the live blocks */
     void *pointers[32];
-    int64_t bytes, count; /* allocated in all */
+    int64_t bytes, count; /* allocated in total */
     uint64_t failures;
 };
 
@@ -378,7 +378,7 @@ worker_run(void *context)
 
 #define THREADS_TESTS 6
 
-/* Every thread keeps its own account, which the figures must match; a ninth thread pushes and pops meanwhile. */
+/* Every thread counts its own calls, and the figures must match. A ninth thread pushes and pops meanwhile. */
 static void
 check_threads(const struct base_maker *base)
 {
@@ -430,7 +430,7 @@ struct holder {
     pthread_barrier_t *barrier;
 };
 
-/* Hold more and more with all the others, then less and less: the sum is known at each barrier. */
+/* All threads allocate more and more, then free: the sum is known at each barrier. */
 static void *
 holder_run(void *context)
 {
@@ -450,7 +450,7 @@ holder_run(void *context)
 
 #define PEAK_TESTS 2
 
-/* The peak is known to the byte where all threads hold all they ever hold at one moment. */
+/* The peak is known to the byte if all threads hold their most at one moment. */
 static void
 check_peak_of_threads(const struct base_maker *base)
 {
@@ -483,7 +483,7 @@ check_peak_of_threads(const struct base_maker *base)
 struct hammer {
     pthread_t thread;
     struct tide_resource *statistics;
-    _Atomic bool stop; /* relaxed: tells nothing else */
+    _Atomic bool stop; /* relaxed: it orders nothing else */
 };
 
 static void *
@@ -498,7 +498,7 @@ hammer_run(void *context)
 
 #define FORK_TESTS 1
 
-/* A child of fork() may use what another thread was in the middle of: a lock left taken would hang it. */
+/* A child of fork() may use what another thread was just changing; a lock that stays held would hang it. */
 static void
 check_fork(void)
 {
@@ -533,7 +533,7 @@ check_fork(void)
     tide_resource_release(statistics);
 }
 
-/* What a report said, by path. */
+/* The lines of a report, by path. */
 struct line {
     char path[40];
     struct tide_statistics_figures figures;
@@ -553,7 +553,7 @@ report_add(void *context, const char *path, const struct tide_statistics_figures
     report->lines[report->count++].figures = *figures;
 }
 
-/* The line of `path`; zeros where there is none. */
+/* The line of `path`; zeros if there is none. */
 static struct tide_statistics_figures
 report_of(struct tide_resource *statistics, const char *path)
 {
@@ -641,10 +641,10 @@ struct tagger {
     pthread_t thread;
     struct tide_resource *statistics;
     unsigned index;
-    void *left; /* of 7 bytes, for another thread to free */
+    void *left; /* 7 bytes, for another thread to free */
 };
 
-/* All under one tag, and each under one of its own in it; enough tags that the tables grow. */
+/* Allocate under one tag, and under a nested tag for each allocation; so many tags that the tables grow. */
 static void *
 tagger_run(void *context)
 {

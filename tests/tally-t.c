@@ -54,7 +54,7 @@ key_of(const struct random_life *life, enum groups_by by)
     }
 }
 
-/* The driver's calls: one of as many nanoseconds as its id for every third allocation, on both layers. */
+/* The driver calls: every third allocation, on both layers, has one of as many nanoseconds as its id. */
 static int64_t
 driver_ns(const struct random_life *life)
 {
@@ -77,7 +77,7 @@ write_driver_calls(void)
     sqlite3_close(db);
 }
 
-/* The most that lives of one group at a time. */
+/* The most live bytes of a group. */
 static int64_t
 peak_of(enum groups_by by, int64_t key)
 {

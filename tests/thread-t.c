@@ -20,7 +20,7 @@
 static pthread_key_t keys[KEYS_MOST];
 static size_t key_count;
 
-/* Take all keys of the process that are left. */
+/* Use up all keys of the process. */
 static void
 keys_use_up(void)
 {
@@ -35,7 +35,7 @@ keys_give_back(void)
         pthread_key_delete(keys[--key_count]);
 }
 
-/* Run `child` in a process of its own, where no thread has had an object yet. Returns its exit status, or -1. */
+/* Run `child` in a process of its own, in which no thread has had an object. Returns its exit status, or -1. */
 static int
 apart(int (*child)(void))
 {
@@ -104,7 +104,7 @@ hear(void *context, enum tide_severity severity, const char *text)
     ++*(_Atomic unsigned *)context;
 }
 
-/* Every layer that keeps something for each thread, on one that can have nothing. */
+/* Use every layer that keeps something for each thread, on a thread that can have no object. */
 static int
 child_stack(void)
 {
@@ -148,11 +148,11 @@ check_answers(void)
     remove(TRACE);
 }
 
-/* What threads that end have told. */
+/* What threads report when they end. */
 static struct {
     uint64_t number;
     unsigned calls;
-    bool again; /* a thread that went on had a new object */
+    bool again; /* a thread that went on after its end had a new object */
 } told;
 
 static void
@@ -169,7 +169,7 @@ end_tags(struct tidei_thread *thread)
         told.number = thread->number;
 }
 
-/* A destructor of the program's, which may run before that of the library or behind it. */
+/* The program's own destructor, which may run before or after the library's. */
 static void
 program_ends(void *context)
 {

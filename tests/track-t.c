@@ -20,10 +20,10 @@
 #define FREES    20000
 #define NOINLINE __attribute__((noinline))
 
-/* Keeps what a call leaves as a frame of its own. */
+/* Keeps a call from being a tail call, so that its frame stays. */
 #define STAY() __asm__ volatile("" ::: "memory")
 
-/* A track over `upstream`, whose reference it takes over. */
+/* A track layer over `upstream`. Takes over the reference. */
 static struct tide_resource *
 over(struct tide_resource *upstream, uint32_t depth)
 {
@@ -119,7 +119,7 @@ functions_of(uint32_t callstack)
     return functions.text;
 }
 
-/* Names of functions are to be had. */
+/* Whether the names of functions can be found. */
 static bool
 names_are_known(void)
 {
@@ -184,7 +184,7 @@ check_report(const struct base_maker *base)
 
 #define SIZE_TESTS 9
 
-/* The size of a block by its pointer. */
+/* The size of a block, by its pointer. */
 static void
 check_size(void)
 {
@@ -299,7 +299,7 @@ check_upstream(void)
 
 #define TRACE_TESTS 9
 
-/* What the column of callstacks in the row of a kind of misuse begins with. */
+/* The begin of the call stack in a column of the row of a misuse. */
 static const char *
 misuse_stack(const char *path, const char *kind, const char *column)
 {

@@ -16,7 +16,7 @@
 #define THREADS  8
 #define STEPS    30000
 #define LIVE     2000   /* of each thread */
-#define MANY     100000 /* more than there are places at first */
+#define MANY     100000 /* more than the table has places at first */
 #define COLLIDED 300
 #define FRESH    200000 /* addresses that are used once */
 #define LISTS    4000
@@ -60,7 +60,7 @@ check_many(const char *name, uint64_t (*address)(uint64_t n), size_t count)
 
 #define FREED_TESTS 6
 
-/* A bounded number of frees is remembered: a bucket has two places until more are live. */
+/* A bounded number of frees is remembered: a bucket has two places, unless more blocks are live. */
 static void
 check_freed(void)
 {
@@ -79,7 +79,7 @@ check_freed(void)
     is_u64(take_block(table, colliding(0), 8), TIDEI_TRACK_FINE, "a forgotten address can be live again");
     put_block(table, colliding(1), 8);
     take_block(table, colliding(1), 8);
-    take_block(table, colliding(2), 8); /* the latest, in the place of colliding(0) before */
+    take_block(table, colliding(2), 8); /* the latest, in the place that colliding(0) had */
     put_block(table, colliding(3), 8);
     ok(take_block(table, colliding(2), 8) == TIDEI_TRACK_FREED_BEFORE,
        "the block freed last is remembered, whichever place of the bucket it had");
@@ -102,7 +102,7 @@ struct worker {
     uint64_t live;
 };
 
-/* Some of the addresses come into one bucket with those of all other threads. */
+/* Some addresses share buckets with those of all other threads. */
 static uint64_t
 worker_address(const struct worker *worker, uint64_t n)
 {
@@ -163,7 +163,7 @@ struct walker {
     _Atomic bool stop;
 };
 
-/* Has one block live at any moment, now and then two. */
+/* Has one live block at any moment, and sometimes two. */
 static void *
 walker_run(void *argument)
 {
@@ -227,7 +227,7 @@ check_held(void)
     pthread_t guest, holder, waiter;
     void *held, *waited;
 
-    /* More than one thread has come. */
+    /* A second thread has used the table. */
     listed(table);
     pthread_create(&guest, NULL, come, table);
     pthread_join(guest, NULL);
@@ -346,7 +346,7 @@ main(void)
     check_freed();
     check_threads();
     check_list();
-    check_fork(); /* before the points: a child would find their mutex as it was */
+    check_fork(); /* before the test points: the child would inherit their mutex as it is */
     check_held();
     check_growth();
     return done();
