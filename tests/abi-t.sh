@@ -11,7 +11,7 @@ if test -e "$builddir/tests/fake-cuda/.libs/libcuda.so.1"; then
     export LD_LIBRARY_PATH
 fi
 
-# The structs that begin with their size, as the headers have them.
+# The structs in the headers that begin with their size.
 sized() {
     cat "$top_srcdir"/include/tidemark/*.h |
         "$AWK" '/^struct tide_[a-z_]* \{/ { name = $2 } /^    size_t struct_size;/ { print name }'
@@ -58,7 +58,7 @@ headers() {
     done
 }
 
-# build VARIANT [FLAGS]: the program against these headers.
+# build VARIANT [FLAGS]: build the program with these headers.
 build() {
     headers "$1"
     variant=$1

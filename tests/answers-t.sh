@@ -1,4 +1,4 @@
-# What `failures`, `leaks` and `diff` answer about traces made by hand.
+# Tests `tidemark failures`, `leaks` and `diff` over traces made by hand.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -8,12 +8,12 @@ make_trace() {
 
 trace=$scratch/t.db
 
-# ask COMMAND...: what it prints, on one line; its messages are in err.
+# ask COMMAND...: print the command's output on one line; its messages go to err.
 ask() {
     "$tidemark" "$@" 2>"$scratch/err"
 }
 
-# A pool's chunks of 1 MiB at 1 MiB and at 4 MiB; blocks of 4 KiB in the middle of the first and all over the second.
+# A pool with chunks of 1 MiB at 1 MiB and at 4 MiB: a block of 4 KiB in the middle of the first, many in the second.
 two_chunks="
     DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''),
@@ -52,7 +52,7 @@ has_words "$(ask failures --json "$trace")" '"source":"samples","failures_count"
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 700, 50, 60);"
 has_words "$(ask failures "$trace")" 'No allocation failed.' 'failures says that no allocation failed'
 
-# Six steps, of each of which 100 bytes of cache stay; work comes and goes.
+# Six steps: 100 bytes of tag cache stay after each, and tag work is freed.
 steps="
     INSERT INTO tag VALUES (1, NULL, 'cache'), (2, NULL, 'work');
     INSERT INTO life VALUES (1, 1, 100, 10, NULL), (2, 1, 9000, 11, 19), (3, 1, 100, 20, NULL), (4, 1, 9000, 21, 29),
@@ -137,7 +137,7 @@ is "$? $(grep -c 'cut off' "$scratch/err")" '3 1' 'diff exits with 3 if trace A 
 ask diff "$trace" "$other" >/dev/null
 is "$? $(grep -c 'cut off' "$scratch/err")" '3 1' 'diff exits with 3 if trace B is incomplete'
 
-# Three lives: on stream 1 of device 0, on stream 2 of device 0, on stream 3 of device 1.
+# Three allocations: on stream 1 of device 0, on stream 2 of device 0, on stream 3 of device 1.
 make_trace "$trace" "INSERT INTO stream VALUES (2, 16, 0), (3, 32, 1);
     INSERT INTO life VALUES (1, 1, 1, 10, NULL), (2, 1, 20, 11, NULL), (3, 1, 300, 12, NULL);
     UPDATE allocation SET alloc_stream_id = allocation_id"
@@ -149,7 +149,7 @@ done >"$scratch/out"
 is "$(tr '\n' ' ' <"$scratch/out")" '21 1 0 320 ' \
     '--stream and --device must both match, and repeated ones widen the choice'
 
-# One life that is cut off at both edges, one within, and the calls of the driver for them.
+# One allocation that reaches over both edges, one within, and their driver calls.
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 90), (2, 1, 100, 40, 50);
     UPDATE allocation SET alloc_duration_ns = 1000 * allocation_id, free_duration_ns = 100 * allocation_id;
     INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result)

@@ -1,4 +1,4 @@
-# What every command that answers a question about a trace does with one that is not whole, or not as expected.
+# Tests every command that reads a trace with incomplete and unusual traces.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -6,14 +6,14 @@ make_trace() {
     "$top_builddir/tests/make-trace" "$@" || exit 99
 }
 
-# Commands that read no trace, or are not asked here; all others that the command lists are.
+# Commands that read no trace, or are not tested here. All others in the command's list are tested.
 others='devices import recover completion'
 
 commands=$("$tidemark" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 
 leaks=--no-leaks
 
-# run COMMAND TRACE [OPTION...]: with what it needs besides.
+# run COMMAND TRACE [OPTION...]: run the command with the further arguments that it needs.
 run() {
     tap_command=$1
     tap_trace=$2
@@ -45,7 +45,7 @@ each() {
 
 plan 19
 
-# A life at each of two layers, a tag, a stream, a sample and a mark.
+# An allocation at each of two layers, a tag, a stream, a sample and a mark.
 whole="
     INSERT INTO tag VALUES (1, NULL, 'a');
     INSERT INTO life VALUES (1, 1, 4096, 10, 50), (2, 1, 100, 20, 60);
@@ -105,7 +105,7 @@ head -c 9000 "$trace" >"$scratch/half.db"
 commands=$saved
 each 'half of a trace is an error, and no command crashes' "$scratch/half.db" 2 'damaged or cut short'
 
-# A program that records: it has made three allocations and waits.
+# A recording program that has made three allocations and waits.
 live=$scratch/live.db
 mkfifo "$scratch/in" "$scratch/said"
 "$top_builddir/tests/recording" "$live" <"$scratch/in" >"$scratch/said" &
@@ -118,7 +118,7 @@ wait "$recording"
 "$tidemark" leaks "$live" >"$scratch/out" 2>"$scratch/err"
 is "$? $(cat "$scratch/err")" '0 ' 'the trace of the recording is whole once the program has ended'
 
-# A program that is killed in the same place.
+# A program that is killed at the same point.
 killed=$scratch/killed.db
 "$top_builddir/tests/recording" "$killed" <"$scratch/in" >"$scratch/said" &
 recording=$!

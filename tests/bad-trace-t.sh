@@ -1,4 +1,4 @@
-# Files that are no trace, or a broken or hostile one: every command says what is wrong and exits 2.
+# Tests files that are no trace, or a damaged or hostile one: every command says what is wrong and exits with 2.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -18,7 +18,7 @@ bad() {
     return 1
 }
 
-# bad_sql SENTENCE WORDS SQL: the same for a trace that SQL has spoiled.
+# bad_sql SENTENCE WORDS SQL: the same for a trace that the SQL has changed.
 bad_sql() {
     make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50); $3"
     bad "$1" "$2"
@@ -89,7 +89,7 @@ bad_sql 'a trace with too many layers' 'more layers' \
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50);
     UPDATE layer SET upstream_layer_id = 1 WHERE layer_id = 2; INSERT INTO layer_bin VALUES (2, 1, 2), (1, 5, 99);"
 ok 'layers in a circle do not hang the command' "$tidemark" summary "$trace"
-# Who is above whom is looked up once: asked anew for each pair of layers, these took more than half a minute.
+# The order of layers is computed once: computed for each pair of layers, these took more than half a minute.
 make_trace "$trace" "DELETE FROM layer; INSERT INTO layer(layer_id, upstream_layer_id, kind, config)
     WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 1000)
         SELECT x, iif(x < 1000, x + 1, NULL), 'log', '' FROM c;

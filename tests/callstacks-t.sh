@@ -1,29 +1,29 @@
-# Call stacks in traces: what `log` records of them, what is left of them after a kill, and what the command reads.
+# Tests call stacks in traces: what `log` records, what is left after a kill, and how the command names the frames.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 program=$top_builddir/tests/callstack-program
 trace=$scratch/t.db
 
-# value SQL: what a query over the trace gives, as it is, without the command's own look.
+# value SQL: the result of a query over the trace by sqlite3, since `tidemark` would name the frames.
 value() {
     "$SQLITE3" "$trace" "$1" 2>&1
 }
 
-# record STACK MODE [LIBRARY]: into the trace.
+# record STACK MODE [LIBRARY]: run the program, which records into the trace.
 record() {
     rm -f "$trace"*
     "$recorder" "$@" 2>"$scratch/err" || test "$2" = kill
 }
 recorder=$program
 
-# functions SIZE: of the stack of the first allocation of that size, the innermost first.
+# functions SIZE: the functions of the first allocation of that size, the innermost first.
 functions() {
     value "SELECT group_concat(function, ' ') FROM (SELECT function FROM callstack JOIN frame USING (frame_id)
         WHERE callstack_id = (SELECT callstack_id FROM allocation WHERE size = $1 ORDER BY allocation_id LIMIT 1)
         ORDER BY position)"
 }
 
-# How many allocations have no call stack, or one that the trace does not define, or a frame of no module.
+# The number of allocations without a call stack, with an undefined one, or with a frame of no module.
 undefined="SELECT count(*) FROM allocation WHERE callstack_id IS NULL OR callstack_id NOT IN (SELECT callstack_id
     FROM callstack) OR callstack_id IN (SELECT callstack_id FROM callstack JOIN frame USING (frame_id)
     WHERE module_id IS NULL OR module_id NOT IN (SELECT module_id FROM module))"
@@ -75,7 +75,7 @@ else
     has_words "$("$tidemark" peak --by callstack "$trace")" 'zero+0x' 'a file that is no ELF file gives no names'
 fi
 
-# A library of that name without a function in it: as if there were no libdw.
+# An empty library in place of libdw, as if there were none.
 mkdir "$scratch/no-libdw"
 : >"$scratch/empty.c"
 # shellcheck disable=SC2086 # CC may have several words
@@ -117,8 +117,8 @@ else
     skip 2 'there is no strip'
 fi
 
-# separate NAME OPTION...: record with a program whose debug information, made by objcopy with these options, lies
-# elsewhere.
+# separate NAME OPTION...: record with a program whose debug information is in a separate file, made by objcopy with
+# these options.
 separate() {
     name=$1
     shift
@@ -192,7 +192,7 @@ else
     skip 3 'there is no compiler'
 fi
 
-# A program that says itself where it has allocated: in a function of C++, named by a demangler of the program's own.
+# A program that prints where it has allocated: in a C++ function, whose name its own demangler demangles.
 cat >"$scratch/report.c" <<'TEXT'
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,7 +224,7 @@ int main(void) {
     return 0;
 }
 TEXT
-# What stands in for the client of debuginfod servers, and leaves a mark where anybody begins with it.
+# A replacement for the client of debuginfod servers, which makes a file when it is used.
 cat >"$scratch/client.c" <<'TEXT'
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-# `tidemark check`: programs that keep to a budget and that break it, and each budget over traces made by hand.
+# Tests `tidemark check`: programs that keep to a budget or break it, and each budget over traces made by hand.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 trace=$scratch/t.db
@@ -11,7 +11,7 @@ check() {
     "$tidemark" check "$@" 2>"$scratch/err"
 }
 
-# failures JSON: the words of each budget that is not kept.
+# failures JSON: the words of each failed budget.
 broken() {
     echo "$1" | tr '{' '\n' | sed -n 's/^"budget":"\([^"]*\)","passed":false.*/\1/p' | tr '\n' ' '
 }
@@ -47,7 +47,7 @@ has_words "$(cat "$scratch/out")" 'tag work: +976.6 KiB at the peak, from 976.6 
 check --baseline="$scratch/good.db" --tolerance=100% "$scratch/bad.db" >/dev/null
 is $? 0 'a program worse than its baseline within the tolerance passes'
 
-# Each at its limit, and one beyond it.
+# Each budget at its limit, and one beyond it.
 make_trace "$trace" "
     INSERT INTO tag VALUES (1, NULL, 'a'), (2, NULL, 'b');
     INSERT INTO life VALUES (1, 1, 3000, 10, 40), (2, 1, 1000, 20, 40), (3, 1, 500, 50, 60);
@@ -74,7 +74,7 @@ has_words "$json" 'of the 4.88 KiB reserved at most, 3.91 KiB were given out at 
 check --max-peak=3000 --to=15 "$trace" >/dev/null
 is $? 0 'check takes filters of time'
 
-# What is left live.
+# Blocks that are live at the end.
 make_trace "$trace" "INSERT INTO tag VALUES (1, NULL, 'weights'); INSERT INTO life VALUES (1, 1, 300, 10, NULL);
     UPDATE allocation SET tag_id = 1;"
 check --no-leaks "$trace" >"$scratch/out"
@@ -140,7 +140,7 @@ is $? 3 'an incomplete trace gives exit status 3'
 check --baseline="$trace" "$scratch/good.db" >/dev/null
 is $? 3 'an incomplete baseline gives exit status 3'
 
-# More of them than read a trace together: each says what it says alone.
+# More budgets than one pass over the trace serves: each says what it says alone.
 rows() {
     check "$@" --json "$scratch/bad.db" | tr '{' '\n' | sed -n 's/^\("budget":[^}]*\)}.*/\1/p'
 }

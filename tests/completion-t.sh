@@ -1,4 +1,4 @@
-# `tidemark completion`: what bash completes, and that every command and option is known to both shells.
+# Tests `tidemark completion`: what bash and zsh complete, and that both know every command and option.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -11,7 +11,7 @@ cat >"$scratch/ask" <<'EOF'
 shift
 COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-# The line has no blanks around the "=" that breaks words.
+# The line has no spaces around the "=" that breaks words.
 COMP_LINE="$*"
 COMP_LINE=${COMP_LINE// = /=} COMP_POINT=${#COMP_LINE}
 _tidemark
@@ -61,7 +61,7 @@ else
     skip 11 'there is no bash'
 fi
 
-# Zsh completes at a terminal alone: a shell of its own at a pseudo terminal says what it would offer.
+# Zsh completes only at a terminal: a shell at a pseudo terminal prints what it would offer.
 cat >"$scratch/ask.zsh" <<'EOF'
 zmodload zsh/zpty || exit 1
 export offers=$1/offers

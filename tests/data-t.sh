@@ -1,9 +1,9 @@
-# `peak`, `fragmentation`, `leaks` and `failures` of recorded traffic, against figures that awk takes from the log itself.
+# Compares `peak`, `fragmentation`, `leaks` and `failures` of recorded traffic with figures that awk computes.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 data=$top_srcdir/tests/data
 
-# The log of a workload as "a POINTER SIZE" and "f POINTER SIZE" lines, with pointers as numbers.
+# The log of a workload as lines "a POINTER SIZE" and "f POINTER SIZE", with pointers as numbers.
 cat >"$scratch/events.awk" <<'EOF'
 function number(hex,  i, value) {
     value = 0
@@ -19,14 +19,14 @@ $3 == "allocate" || $3 == "free" || $3 == "deallocate" {
 }
 EOF
 
-# The peak, the first allocation that made it, how many were live then; and what is live at the end.
+# The peak, the first allocation that reaches it, the number of live blocks then, and what is live at the end.
 cat >"$scratch/peak.awk" <<'EOF'
 $1 == "a" { id++; live[$2] = $3; bytes += $3; count++; if (bytes > most) { most = bytes; at = id; of = count } }
 $1 == "f" && $2 in live { bytes -= live[$2]; count--; delete live[$2] }
 END { printf "%.0f %d %d %.0f %d\n", most, at, of, bytes, count }
 EOF
 
-# What is live once allocation `at` is made, as "POINTER SIZE" lines.
+# The live blocks after allocation `at`, as lines "POINTER SIZE".
 cat >"$scratch/live.awk" <<'EOF'
 $1 == "a" { id++; live[$2] = $3 }
 $1 == "f" { delete live[$2] }
@@ -34,7 +34,7 @@ id == at { exit }
 END { for (pointer in live) print pointer, live[pointer] }
 EOF
 
-# Blocks in the order of addresses: bytes rounded up to 256, pages of 2 MiB that hold some of them, and the holes there.
+# Blocks in the order of addresses: bytes rounded up to 256, the pages of 2 MiB that hold them, and the holes in those.
 cat >"$scratch/map.awk" <<'EOF'
 function hole(bytes) {
     if (bytes > 0) { holes++; if (bytes > largest) largest = bytes }
@@ -62,13 +62,13 @@ END {
 }
 EOF
 
-# The size that has most at the peak, and the peak without it: the size, its bytes, its count; then the other figure.
+# The size with the most bytes at the peak, its bytes and its count; then the peak without it.
 top_size() {
     "$AWK" '{ bytes[$2] += $2; count[$2]++ } END { for (size in bytes) printf "%.0f %.0f %d\n", bytes[size], size, count[size] }' \
         "$scratch/live" | sort -k1,1nr -k2,2n | head -n 1
 }
 
-# How many allocations a limit refuses, the first of them, and the most bytes it lets through.
+# The number of allocations that a limit refuses, the first of them, and the peak of those that it grants.
 cat >"$scratch/limit.awk" <<'EOF'
 $1 == "a" { id++; if (bytes + $3 > limit) { refused++; if (!first) first = id } else { live[$2] = $3; bytes += $3; if (bytes > most) most = bytes } }
 $1 == "f" && $2 in live { bytes -= live[$2]; delete live[$2] }

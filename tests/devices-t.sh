@@ -1,10 +1,10 @@
 #!/bin/sh
-# `tidemark devices`: on a machine without a driver, and over the fake driver that the tests bring.
+# Tests `tidemark devices` without a driver, and over the tests' fake driver.
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
-# devices ARGUMENT...: what it prints, its messages apart in $scratch/said, and its exit status.
+# devices ARGUMENT...: print its output and exit status; its messages go to $scratch/said.
 devices() {
     tap_printed=$("$tidemark" devices "$@" 2>"$scratch/said")
     tap_status=$?
@@ -16,7 +16,7 @@ has_words "$("$tidemark" devices --help)" 'Usage: tidemark devices [--json]' 'de
 is "$(devices 0)" ' 2' 'devices takes no arguments'
 is "$(devices --free)" ' 2' 'an unknown option of devices is wrong use'
 
-# An empty library in place of the driver's: what it is on a machine with one, too.
+# An empty library in place of the driver's, so that a machine with a driver has none either.
 mkdir "$scratch/none"
 : >"$scratch/none/libcuda.so.1"
 LD_LIBRARY_PATH=$scratch/none
@@ -53,7 +53,7 @@ seen=$(FAKE_CUDA_FAIL=cuDevicePrimaryCtxRetain:2 devices --json)
 has_words "$seen" '"free_bytes":null' 'a device without a context has no figure of its free memory'
 has_words "$(cat "$scratch/said")" 'device 0: free memory is not known: device: cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY (2)' \
     'a message says why the free memory is not known'
-# The n-th device's.
+# The device of that number.
 seen=$(FAKE_CUDA_FAIL=cuDeviceGetName:46:2 devices --json)
 has_words "$seen" '{"device":0,"error":null,"name":"' 'if one device fails the object has the others'
 has_words "$seen" '{"device":1,"error":"device: cuDeviceGetName: CUDA_ERROR_DEVICE_UNAVAILABLE (46)","name":null,"total_bytes":null,"free_bytes":null,"pools":null,"peers":null' \

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The program in README.md builds and prints what stands there, its stack is one, and its queries run on a trace.
+# Tests README.md: its program builds and prints what it says, its stack is valid, and its queries run on a trace.
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 

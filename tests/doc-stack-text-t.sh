@@ -1,13 +1,13 @@
 #!/bin/sh
-# Every stack in doc/stack-text.md is one: it can be made, and its description makes it again.
+# Tests that every stack in doc/stack-text.md can be made, and that its description makes it again.
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 
-# The stacks over CUDA are tried over sim, as there may be no GPU.
+# Stacks over CUDA are made over sim, since there may be no GPU.
 sed -n '/^```stack$/,/^```$/p' "$top_srcdir/doc/stack-text.md" | grep -v '^```' |
     sed -E 's/(driver|cuda|managed|pinned)(\([^)]*\))?(\}|$)/sim(capacity=80GiB)\3/g' >"$scratch/stacks"
 
-# described TEXT: what the stack of that text says it is.
+# described TEXT: the description of the stack that the text makes.
 described() {
     (cd "$scratch" && rm -f ./*.db* && TIDEMARK_STACK=$1 "$top_builddir/examples/wrap") |
         sed -n 's/^memory comes from: //p'

@@ -1,4 +1,4 @@
-# `tidemark export`: every format against what it must say, real traffic there and back, and outputs that fail.
+# Tests `tidemark export`: the output of every format, real traffic imported and exported again, and outputs that fail.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 data=$top_srcdir/tests/data
@@ -14,7 +14,7 @@ export_to() {
     echo $?
 }
 
-# is_text SENTENCE ARGUMENT...: the export of the trace is standard input, a here-document.
+# is_text SENTENCE ARGUMENT...: whether the export of the trace equals standard input, a here-document.
 is_text() {
     cat >"$scratch/wanted"
     tap_words=$1
@@ -25,7 +25,7 @@ is_text() {
 
 plan 42
 
-# Two lives, one of which stays, a failure between them, and a third in a tag without a name.
+# Two allocations, one of which stays live, a failure between them, and a third under a tag without a name.
 flaws="INSERT INTO life VALUES (1, 1, 1000, 10, 50), (2, 1, 2000, 20, NULL), (4, 1, 500, 40, 1500);
     INSERT INTO refused VALUES (3, 1, 9999, 30);
     INSERT INTO tag VALUES (1, NULL, 'train'), (2, 1, 'a,\"b\";' || char(27) || '[1m'), (3, NULL, '');
@@ -129,7 +129,7 @@ is_text 'speedscope: there is a profile for each weight' -f speedscope <<EOF
 {"type":"sampled","name":"allocated","unit":"bytes","startValue":0,"endValue":3500,"samples":[[0,1],[0],[2]],"weights":[1000,2000,500]}]}
 EOF
 
-# pprof, by a decoder that knows nothing of the one that wrote it.
+# pprof, read by an independent decoder.
 cat >"$scratch/pprof.py" <<'EOF'
 import gzip, sys
 
@@ -233,7 +233,7 @@ done
 is "$failed" '' 'every format exports an empty trace'
 is "$(wc -l <"$scratch/empty.json")" 4 'chrome: the only events of an empty trace are names'
 
-# Real traffic: an export of an import is the original, byte for byte.
+# Real traffic: the export of an imported log equals the log, byte for byte.
 for name in gpt_train maskrcnn_infer multistream_sort; do
     "$tidemark" import "$data/$name.csv.gz" -o "$scratch/$name.db"
     gzip -dc "$data/$name.csv.gz" >"$scratch/original.csv"
@@ -272,7 +272,7 @@ else
     skip 2 'there is no python3'
 fi
 
-# Rows that are not in the order of time: a part may be out before that is seen.
+# Rows out of order: a part of the output may be written before that is noticed.
 trace=$scratch/mixed.db
 make_trace "$trace" "INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 20000)
     SELECT x, 1, 1, CASE x WHEN 20000 THEN 5 ELSE 10 * x END, NULL FROM c"
@@ -313,7 +313,7 @@ make_trace "$scratch/huge.db" "INSERT INTO life VALUES (1, 1, 922337203685477580
 is "$(export_to -f chrome "$scratch/huge.db")$(export_to -f pprof "$scratch/huge.db")$(export_to "$scratch/huge.db")" 220 \
     'sizes that overflow are refused by the formats that add them up'
 
-# Wrong use, and a trace that lacks something.
+# Wrong use, and an incomplete trace.
 # shellcheck disable=SC2086 # a list of words
 is "$(export_to -f jason "$trace") $(head -n 1 "$scratch/err")" \
     "2 tidemark export: --format: \"jason\" is none of $(echo $formats | tr ' ' '|'); did you mean \"jsonl\"?" \

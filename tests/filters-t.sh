@@ -1,4 +1,4 @@
-# What `summary` and `layers` take with each filter, against SQL over the same random trace.
+# Compares `summary` and `layers` with each filter with SQL over the same random trace.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 trace=$scratch/t.db
@@ -10,7 +10,8 @@ random() {
     echo "((((id * 7919 + $1 * 104729 + $seed) % 1000003) * ((id * 31 + $1) % 9973 + 17)) % 1000003) % $2"
 }
 
-# A log 1 over a pool 2 that asks a sim 4 through a log 3; a log 5 of its own. Times are few, so that ties are many.
+# A log 1 over a pool 2 that allocates from a sim 4 through a log 3, and a log 5 over the sim. There are few different
+# times, so that many events have the same one.
 "$top_builddir/tests/make-trace" "$trace" "
     DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''),
@@ -36,7 +37,7 @@ random() {
     INSERT INTO pool_sample VALUES (30, 4, 5, 100000), (70, 4, 5, 300000), (110, 4, 5, 200000), (140, 4, 5, 900000);" ||
     exit 99
 
-# figures COLUMN FROM TO WHERE: of each layer, or of all together, by SQL, one to a line.
+# figures COLUMN FROM TO WHERE: the figures of each layer, or of all together, by SQL, one to a line.
 figures() {
     "$tidemark" query --csv "$trace" "
     WITH life AS (SELECT layer_id, $1 AS of, size, status, max(alloc_ns, $2) AS began, alloc_ns < $2 AS clipped,
@@ -63,8 +64,8 @@ field() {
     echo "$2" | sed -n "s/.*\"$1\":\\([0-9]*\\)[,}].*/\\1/p"
 }
 
-# compare SENTENCE FROM TO WHERE LAYERS OUTERMOST BELOW [FILTER...]: both commands with the filters, against the SQL of
-# them. The table is of LAYERS, the total of OUTERMOST, calls of the driver of those and BELOW: lists for SQL.
+# compare SENTENCE FROM TO WHERE LAYERS OUTERMOST BELOW [FILTER...]: compare both commands with the filters with SQL.
+# The table has LAYERS, the total is of OUTERMOST, and the driver calls are of those and BELOW: lists for SQL.
 compare() {
     sentence=$1 from=$2 to=$3 where=$4 layers=$5 outermost=$6 below=$7
     shift 7
@@ -106,7 +107,7 @@ compare 'a log and the one below' 0 $end 1 1,3 1 1,3 --layer=3 --layer=1
 compare 'many at once' 50 100 'tag_id = 2 AND alloc_thread_id = 1 AND size >= 1000' 1,5 1,5 $all --layer=1 --layer=5 \
     --from=50 --to=100 --tag=a/b --thread=1 --min-size=1000
 
-# What pools reserve is looked at within the time, and for what all of a log asks alone.
+# Reserved bytes are those within the time, and only if no filter selects some requests of a log.
 reserved() {
     "$tidemark" summary --json "$@" "$trace" | tr ',' '\n' |
         sed -n 's/.*"\(reserved[a-z_]*\|pools_bytes\|base_bytes\)":\("[a-z]*"\|[0-9]*\).*/\1 \2/p' | sort -u |
@@ -144,7 +145,7 @@ has_words "$("$tidemark" summary --to=100 --json "$trace")" "$(grep -o '"duratio
 "$tidemark" summary --json "$trace" >"$scratch/wanted"
 ok 'naming all layers is the same as naming none' cmp "$scratch/seen" "$scratch/wanted"
 
-# As the time begins a block of 3000 bytes stands in a chunk of 4096, and a chunk of 8192 that came later is free.
+# At the begin of the time a block of 3000 bytes is in a chunk of 4096, and a later chunk of 8192 is free.
 "$top_builddir/tests/make-trace" "$trace" "
     DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''),

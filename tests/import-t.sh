@@ -1,4 +1,4 @@
-# `tidemark import`: real traffic gives the figures that were computed without this project, and flaws are counted.
+# Tests `tidemark import`: real traffic gives figures that were computed independently, and flaws are counted.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -7,7 +7,7 @@ csv=$scratch/in.csv
 trace=$scratch/t.db
 header='Thread,Time,Action,Pointer,Size,Stream'
 
-# import ARGUMENT...: the exit status; what was said is in $scratch/err.
+# import ARGUMENT...: print the exit status; messages go to $scratch/err.
 import() {
     "$tidemark" import "$@" >"$scratch/out" 2>"$scratch/err"
     echo $?
@@ -17,7 +17,7 @@ query() {
     "$tidemark" query --csv "$trace" "$1" 2>/dev/null | tail -n +2 | tr -d '\r' | tr '\n' ' '
 }
 
-# rows ROW...: an input of these rows under RMM's header.
+# rows ROW...: make an input of these rows under RMM's header.
 rows() {
     printf '%s\n' "$header" "$@" >"$csv"
 }
@@ -28,7 +28,7 @@ sums="SELECT count(*) FILTER (WHERE status = 0), count(free_ns), sum(size) FILTE
 
 plan 59
 
-# data FILE ALLOCATIONS FREES TOTAL PEAK LEFT, as the data's own description has them.
+# data FILE ALLOCATIONS FREES TOTAL PEAK LEFT: compare with the data's own description.
 data() {
     is "$(import "$data/$1.csv.gz" -o "$scratch/$1.db") $(cat "$scratch/err")" '0 ' \
         "$1: the import succeeds without a message"
@@ -64,7 +64,7 @@ awk -F, 'BEGIN { OFS = ":" } { print $5, $3, $4, "x" }' "$scratch/plain.csv" | t
 is "$(import --overwrite "$csv" "$trace") $(query "$sums")" '0 35998,35998,482675712218,560877059,0,0 ' \
     'columns may be in another order, and Thread, Time and Stream may be missing'
 
-# A log that begins late: 3000 frees of what was allocated before.
+# A log that begins late: 3000 frees of blocks that were allocated before.
 awk -F, 'BEGIN { OFS = "," } NR == 1 || NR > 20000 { print }' "$scratch/plain.csv" >"$csv"
 awk -F, 'NR > 1 { if ($3 == "allocate") { n++; live[$4] = $5; now += $5; if (now > peak) peak = now }
     else if ($4 in live) { now -= live[$4]; delete live[$4]; f++ } else u++ }
@@ -105,7 +105,7 @@ is "$(import --overwrite "$csv" "$trace") $(query 'SELECT * FROM loss')" '3 ,inp
 rows
 is "$(import --overwrite "$csv" "$trace") $(query "$sums")" '0 0,0,,,0,0 ' 'a header without rows is an empty trace'
 
-# Nothing is left where nothing can be read.
+# A failed import leaves no file.
 echo 'Thread,Time,Action' >"$csv"
 is "$(import "$csv" "$scratch/no.db") $(cat "$scratch/err")" \
     "2 $csv:1: neither a trace nor allocator traffic: expected the header $header" \
@@ -117,7 +117,7 @@ is "$(import "$scratch/none" "$scratch/no.db") $(cat "$scratch/err")" \
 is "$(import "$scratch" "$scratch/no.db")" 2 'a folder is refused'
 is "$(ls "$scratch" | grep -c 'no.db')" 0 'a refused import leaves no trace'
 
-# What stands at the trace's place.
+# Existing files in place of the trace.
 is "$(import "$scratch/plain.csv" "$trace") $(cat "$scratch/err")" "2 $trace: exists; --overwrite replaces it" \
     'an existing trace is not replaced without --overwrite'
 echo text >"$scratch/text"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `make install prefix=...` installs, with a prefix that configure has not heard of, lies there and names it.
+# Tests that `make install prefix=...` installs into a prefix unknown to configure, and that the files name it.
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 
@@ -12,7 +12,7 @@ for folder in bindir libdir includedir datadir datarootdir mandir; do
     esac
 done
 
-# installed NAME...: each is an installed file that is not empty.
+# installed NAME...: whether each is an installed file that is not empty.
 installed() {
     for file; do
         test -s "$prefix/$file" || { echo "# no $file"; return 1; }
@@ -22,7 +22,7 @@ installed() {
 pkg_config=${PKG_CONFIG:-pkg-config}
 plan 10
 
-# A make of its own: nothing of the one that runs this test.
+# A separate make, without the variables of the one that runs this test.
 ok 'make install prefix=... succeeds' env -u MAKEFLAGS -u MFLAGS -u MAKEOVERRIDES -u MAKELEVEL \
     make -C "$top_builddir" install prefix="$prefix" DESTDIR=
 ok 'the library lies in the prefix' installed lib/libtidemark.so

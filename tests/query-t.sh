@@ -1,4 +1,4 @@
-# `tidemark query`: what is printed for every type and format, and that nothing can be changed.
+# Tests `tidemark query`: its output for every type and format, and that it changes nothing.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -12,7 +12,7 @@ query() {
     "$tidemark" query "$@" 2>"$scratch/err"
 }
 
-# refused SENTENCE SQL: exit status 2 and not a byte of the trace changed.
+# refused SENTENCE SQL: whether the exit status is 2, and no byte of the trace has changed.
 refused() {
     query "$trace" "$2" >/dev/null
     is "$? $(cksum <"$trace")" "2 $sum" "$1"

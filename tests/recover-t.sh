@@ -1,20 +1,20 @@
-# `tidemark recover`, and what every command does with what a killed program has left beside its trace.
+# Tests `tidemark recover`, and every other command with the files that a killed program has left beside its trace.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
-# recover ARGUMENT...: what it prints, and its messages; the exit status is its own.
+# recover ARGUMENT...: print its output and messages, and return its exit status.
 recover() {
     "$tidemark" recover "$@" 2>&1
 }
 
-# answer COMMAND...: what it prints, its messages, and its exit status.
+# answer COMMAND...: print its output, its messages and its exit status.
 answer() {
     "$@" >"$scratch/said" 2>&1
     tap_status=$?
     echo "$(cat "$scratch/said") $tap_status"
 }
 
-# left NAME: a folder with the files of the killed replay; its trace is $trace then.
+# left NAME: make a folder with the files of the killed replay, and set $trace to its trace.
 left() {
     mkdir "$scratch/$1"
     for tap_suffix in '' -wal -rings; do
@@ -36,7 +36,7 @@ sums() {
     cksum "$1" "$1-wal" "$1-rings" 2>&1
 }
 
-# refused NAME WORDS: the trace $trace is not recovered, its files stay, and it can be read.
+# refused NAME WORDS: whether $trace is not recovered, its files stay, and it can be read.
 refused() {
     tap_before=$(cksum "$trace-rings" 2>&1)
     tap_seen=$(recover "$trace")
@@ -66,7 +66,7 @@ is $? 2 'recover without a trace is wrong use'
 recover "$scratch/whole.db" "$scratch/cut.db" >/dev/null
 is $? 2 'recover of two traces is wrong use'
 
-# A program that records: it has made three allocations and waits.
+# A recording program that has made three allocations and waits.
 live=$scratch/live.db
 mkfifo "$scratch/in" "$scratch/out"
 "$top_builddir/tests/recording" "$live" <"$scratch/in" >"$scratch/out" &
@@ -90,7 +90,7 @@ is "$(recover "$live")" "$live: nothing was left: the trace is complete" 'the tr
 has_words "$("$tidemark" summary --json "$live")" '"allocations":4,"frees":2' \
     'the complete trace has the events after the commands'
 
-# A replay that is killed in the middle of a long input.
+# A replay that is killed halfway through a long input.
 gzip -dc "$top_srcdir/tests/data/gpt_train.csv.gz" >"$scratch/once.csv"
 {
     cat "$scratch/once.csv"
@@ -127,7 +127,7 @@ wanted=$(counts "$trace")
 if test -n "$SQLITE3"; then
     is "$("$SQLITE3" "$trace" 'PRAGMA integrity_check') $("$SQLITE3" "$trace" "SELECT value FROM meta WHERE key = 'ended'")" \
         'ok recovered' 'the recovered database passes the integrity check, and its meta says recovered'
-    # The replay allocates in the order of its input: each row has the size that stands there.
+    # The replay allocates in the order of its input: each row has the size in the input.
     "$SQLITE3" "$trace" 'SELECT size FROM allocation ORDER BY allocation_id' >"$scratch/sizes"
     "$AWK" -F, '$3 == "allocate" { print $5 }' "$scratch/long.csv" | head -n "$(wc -l <"$scratch/sizes")" |
         cmp - "$scratch/sizes" >"$scratch/differ" 2>&1

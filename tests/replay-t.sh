@@ -1,4 +1,4 @@
-# `tidemark replay`: real traffic gives the figures that were computed without this project, and broken input a reason.
+# Tests `tidemark replay`: real traffic gives figures that were computed independently, and broken input is explained.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -24,12 +24,12 @@ figures() {
     done
 }
 
-# rows ROW...: an input of these rows.
+# rows ROW...: make an input of these rows.
 rows() {
     printf '%s\n' "$header" "$@" >"$csv"
 }
 
-# broken SENTENCE LINE REASON: the input is refused with the line and the reason, and nothing has been replayed.
+# broken SENTENCE LINE REASON: whether the input is refused with the line and the reason, and nothing is replayed.
 broken() {
     replay --stack sim "$csv" >"$scratch/out"
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
@@ -37,7 +37,7 @@ broken() {
 
 plan 75
 
-# data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES, as the data's own description has them.
+# data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES: compare with the data's own description.
 data() {
     json=$(replay --json --stack 'statistics | sim(capacity=80GiB)' "$data/$1.csv.gz")
     is "$(figures "$json" events allocations frees failures skipped_frees live_count live_bytes)" \
@@ -146,7 +146,7 @@ has_words "$? $(cat "$scratch/err")" 'the compressed data ends too early' \
 replay --stack sim "$csv" >/dev/null
 has_words "$? $(cat "$scratch/err")" 'the compressed data is damaged' 'replay reports compressed data that is damaged'
 
-# Bytes and count at the peak and the number of the event that reaches it, by nothing but `allocation`.
+# The bytes and blocks at the peak, and the number of the event that reaches it, from the table `allocation` alone.
 peak_sql="WITH e AS (SELECT alloc_ns AS ns, 0 AS is_free, allocation_id AS id, size AS change FROM allocation
         WHERE status = 0
         UNION ALL SELECT free_ns, 1, allocation_id, -size FROM allocation WHERE free_ns IS NOT NULL),

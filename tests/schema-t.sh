@@ -1,5 +1,5 @@
 #!/bin/sh
-# doc/trace.md has the schema that the recorder creates, says what each column and key is, and its queries are right.
+# Tests doc/trace.md: it has the recorder's schema, describes each column and key, and its queries are right.
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 
@@ -18,13 +18,13 @@ schema_of() {
     "$SQLITE3" -readonly "$1" "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY rowid"
 }
 
-# What the database has: "table column TYPE" for each column.
+# The columns of the database, as "table column TYPE".
 columns_of() {
     "$SQLITE3" -readonly -separator ' ' "$1" "SELECT m.name, c.name, iif(c.type = '', 'any', c.type)
         FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS c WHERE m.type = 'table'" | sort
 }
 
-# What the page has: the rows of the first table under each heading "### `table`".
+# The columns on the page: the rows of the first table under each heading "### `table`".
 columns_documented() {
     "$AWK" -F' *[|] *' '
         /^### / { table = /^### `/ ? substr($0, 6, length($0) - 6) : ""; rows = 0 }
@@ -34,13 +34,13 @@ columns_documented() {
         rows && $2 ~ /^`/ { gsub(/`/, "", $2); print table, $2, $3 }' "$doc" | sort
 }
 
-# The keys of meta, as the page has them; stack.N stands for many.
+# The keys of meta on the page; stack.N stands for stack.2 and so on.
 keys_documented() {
     "$AWK" -F' *[|] *' '/^[|] key [|]/ { on = 1 } !/^[|]/ { on = 0 } on && $2 ~ /^`/ { gsub(/`/, "", $2); print $2 }' \
         "$doc" | sort
 }
 
-# answer NUMBER: what a query says about the trace made by hand.
+# answer NUMBER: the result of a query on the trace made by hand.
 answer() {
     block "$1" >"$scratch/query.sql"
     "$SQLITE3" -readonly "$scratch/hand.db" <"$scratch/query.sql" 2>&1

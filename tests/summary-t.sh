@@ -1,4 +1,4 @@
-# `tidemark summary`: figures of traces made by hand.
+# Tests `tidemark summary`: the figures of traces made by hand.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -85,7 +85,7 @@ has_words "$(summary --json "$trace")" '"reserved_peak_bytes":9000' \
 has_words "$(summary "$trace")" 'or more: no sample of the pools fell on the peak' \
     'summary says that no sample of the pools fell on the peak'
 
-# A pool between two logs: 3000 bytes asked for and 4096 held at the peak, 8192 held later, and 10000 by the base.
+# A pool between two logs: at the peak 3000 bytes are requested and 4096 held; later 8192; the base holds 10000.
 make_trace "$trace" "
     DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'limit', '3100B'),
@@ -130,7 +130,7 @@ is $? 3 'summary of a recording that was cut off prints the figures, and exits w
 has_words "$json" '"complete":false' 'the object says that the recording was cut off'
 has_words "$(cat "$scratch/err")" 'cut off' 'a message says that the recording was cut off'
 
-# A program that records: it has made three allocations and waits.
+# A recording program that has made three allocations and waits.
 mkfifo "$scratch/in" "$scratch/out"
 "$top_builddir/tests/recording" "$scratch/live.db" <"$scratch/in" >"$scratch/out" &
 recording=$!

@@ -1,4 +1,4 @@
-# What `timeline`, `histogram` and `top` print, of traces made by hand.
+# Tests the output of `timeline`, `histogram` and `top` for traces made by hand.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -8,7 +8,7 @@ make_trace() {
 
 trace=$scratch/t.db
 
-# ask COMMAND...: what it prints; its messages are in err.
+# ask COMMAND...: print the command's output; its messages go to err.
 ask() {
     "$tidemark" "$@" 2>"$scratch/err"
 }
@@ -51,7 +51,7 @@ make_trace "$trace" "INSERT INTO life VALUES (1, 1, 10, 0, 1000000);"
 ask timeline --height=1000000000 --width=1000000000 --format=csv "$trace" >"$scratch/seen"
 is "$? $(wc -l <"$scratch/seen")" '0 100001' 'timeline with a very large width is bounded'
 
-# Three of 100 bytes, one of which lives on, and one of 5000 with a tag, in a call of the driver.
+# Three allocations of 100 bytes, one of which stays live, and one of 5000 with a tag and a driver call.
 make_trace "$trace" "
     INSERT INTO tag VALUES (1, NULL, 'big');
     INSERT INTO life VALUES (1, 1, 100, 0, 5), (2, 1, 100, 10, 60), (3, 1, 5000, 20, 40), (4, 1, 100, 50, NULL);
@@ -73,7 +73,7 @@ is "$(ask top --by=tag --sort=driver --format=csv --only=groups "$trace" | cut -
     'name,allocations,frees,failures,total_bytes,peak_bytes,live_bytes,time_ns,driver_ns,driver_calls
 big,1,1,0,5000,5000,0,20,7,2
 (none),3,2,1,300,200,100,60,0,0' 'groups with the most time in the driver first'
-# Calls that come long after their allocation, before it, for one that is not there, and for two whose ids end alike.
+# Driver calls long after their allocation, before it, of an unknown allocation, and of two whose ids end alike.
 make_trace "$scratch/late.db" "
     INSERT INTO life VALUES (1, 1, 10, 1, 5), (2, 1, 20, 2, NULL), (262145, 1, 30, 3, NULL), (524289, 1, 40, 4, 9);
     INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, result) VALUES
