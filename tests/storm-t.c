@@ -1,9 +1,9 @@
 /*
- * Threads and streams by the dozen against pool, arena and fixed over memory that is too little: every block is held
- * against a model that knows of each 256 bytes who has them, on which stream they were freed and when, and which
- * stream has waited for which. Work never ends by itself in it: memory is free for a stream only where that has been
- * ordered behind all that used it. Trims, orders behind all streams and queries come in between; streams end, and their
- * handles are those of others; upstream refuses, and takes its time.
+ * Tests pool, arena and fixed with dozens of threads and streams and too little memory. A model knows the owner of each
+ * 256 bytes, when and on which stream they were freed, and which stream has waited for which; every block is checked
+ * against it. In the model work never ends by itself: memory is free for a stream only after the stream was ordered
+ * behind all uses of the memory. Trims, orders behind all streams and queries come in between; streams are destroyed and
+ * their handles are reused; upstream is slow and refuses requests.
  *
  * STORM_ROUNDS in the environment makes it longer: 8 rounds for each resource take a few seconds.
  */
