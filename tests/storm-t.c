@@ -2,8 +2,8 @@
  * Tests pool, arena and fixed with dozens of threads and streams and too little memory. A model knows the owner of each
  * 256 bytes, when and on which stream they were freed, and which stream has waited for which; every block is checked
  * against it. In the model work never ends by itself: memory is free for a stream only after the stream was ordered
- * behind all uses of the memory. Trims, orders behind all streams and queries come in between; streams are destroyed and
- * their handles are reused; upstream is slow and refuses requests.
+ * behind all uses of the memory. Trims, orders behind all streams and queries come in between; streams are destroyed
+ * and their handles are reused; upstream is slow and refuses requests.
  *
  * STORM_ROUNDS in the environment makes it longer: 8 rounds for each resource take a few seconds.
  */

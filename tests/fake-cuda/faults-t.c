@@ -240,7 +240,10 @@ scene(void *unused)
     return 0;
 }
 
-/* What gives back is not asked twice; nor is the free of a pool's initial size, which is the first. */
+/*
+ * Whether the function gives something back: it is not repeated after a failure. Neither is the first free, that of a
+ * pool's initial size.
+ */
 static bool
 gives_back(const char *function, int nth)
 {
