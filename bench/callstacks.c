@@ -1,8 +1,8 @@
 /*
- * What call stacks of 16 frames cost the thread that takes them: alone, by frame pointers and with the unwinder, beside
- * the floor of the same run, a plain walk of 16 frame pointers that checks nothing and keeps the addresses; and what
- * `track` costs, with them and without, over a base that does nothing, beside that base alone: back to back, replacing
- * one of up to 100,000 live blocks of each thread at random, and with blocks that another thread frees.
+ * Measures what call stacks of 16 frames cost the thread that takes them: by frame pointers and by the unwinder,
+ * compared with the floor of the same run, a plain walk of 16 frame pointers without checks. Then measures what `track`
+ * costs, with and without call stacks, over a base that does nothing, compared with that base alone: allocations freed
+ * at once, random replacement among up to 100,000 live blocks of each thread, and blocks that another thread frees.
  *
  * Usage: bench/callstacks [JSON-FILE]
  */

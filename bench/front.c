@@ -1,6 +1,6 @@
 /*
- * What an event costs the thread that allocates: `log` over a base that does nothing, beside the floor of the same
- * run (two timestamps, one 64-byte record into a mapped file, one release store).
+ * Measures what an event costs the allocating thread: `log` over a base that does nothing, compared with the floor of
+ * the same run (two timestamps, one 64-byte record into a mapped file, one release store).
  *
  * Usage: bench/front [JSON-FILE]. Writes its traces into the current directory and removes them.
  */

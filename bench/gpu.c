@@ -1,12 +1,12 @@
 /*
- * What a pair, an allocation and its deallocation, costs on a GPU, from the driver's pool alone to stacks over it, with
- * what CUPTI adds: 4 KiB, warm, each thread on a stream of its own, all from the device's default pool.
+ * Measures what a pair, an allocation and its free, costs on a GPU: from the driver's pool alone to stacks over it, and
+ * what CUPTI adds. 4 KiB, warm, each thread on a stream of its own, all from the device's default pool.
  *
- * Usage: bench/gpu [JSON-FILE]. BENCH_GPU_SECONDS, 6: how long each number of threads is measured. Writes its traces
- * into the current directory and removes them.
+ * Usage: bench/gpu [JSON-FILE]. BENCH_GPU_SECONDS (default 6): how long each number of threads is measured. Writes its
+ * traces into the current directory and removes them.
  *
- * The processes, see gpu.h, wait while one of them runs a round: in each turn every configuration has one, in an order
- * of the turn's own, so that what disturbs the machine disturbs all alike. A figure is the median of its rounds.
+ * The processes (see gpu.h) wait while one of them runs a round. In each turn every configuration runs one round, in a
+ * new random order, so that disturbances of the machine affect all alike. A figure is the median of its rounds.
  */
 #include "config.h"
 

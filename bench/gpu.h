@@ -19,15 +19,16 @@ enum gpu_cupti {
 };
 
 /*
- * One thing that is measured. Those of one process take turns in it: that is the only fair comparison, as the bare pair
- * of two processes differs by 100 ns and more. MEMORY2 is felt in its process once it was on, so that it has one of its
- * own; callbacks are not, and are switched on for a round alone. A subscriber that goes while it follows functions is
- * felt from then on, at 200 ns a pair: the benchmark's own stays, in a process where no log follows calls.
+ * A measured configuration. Those of one process run in turns: only they compare, since the bare pair differs by 100 ns
+ * and more between two processes. MEMORY2 slows its process down from the moment it was enabled, so that it has a
+ * process of its own; callbacks do not, and are enabled for single rounds. A subscriber that unsubscribes while its
+ * callbacks are enabled costs 200 ns a pair from then on: the benchmark's own stays subscribed, in a process in which no
+ * log records calls.
  */
 struct gpu_config {
     const char *name;
     const char *process;
-    const char *stack; /* stack text, with %s in place of the trace; NULL: the driver's pool with nothing of ours */
+    const char *stack; /* stack text, with %s in place of the trace; NULL: the driver's pool without any layer */
     enum gpu_cupti cupti;
     bool for_round;     /* opened for each of its rounds, and closed after it */
     const char *beside; /* the name of the configuration that it is compared with; NULL: none */
@@ -43,10 +44,10 @@ extern const unsigned gpu_config_count;
 #define GPU_MACHINE "machine"
 
 /*
- * A process of the second kind: opens the configurations of `process` for `threads` threads and answers on stdout.
- * First a line for each: "ready", or "skip " and the reason. Then for each line of stdin, which is a configuration's
- * place in its process, runs a round and answers with ns a pair. At the end of stdin a line of notes for each: what
- * the trace says of CUPTI. The status to exit with; 1 with a message where it cannot.
+ * The main function of a measuring process: opens the configurations of `process` for `threads` threads and answers on
+ * stdout. First it prints a line for each: "ready", or "skip " and the reason. Then, for each line of stdin, a
+ * configuration's index in its process, it runs a round and prints ns a pair. At the end of stdin it prints a line of
+ * notes for each: what the trace says about CUPTI. Returns the exit status; 1, with a message, if it fails.
  */
 int gpu_child(const char *process, unsigned threads);
 

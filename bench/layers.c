@@ -1,7 +1,7 @@
 /*
- * What a layer costs the thread that allocates, over a base that does next to nothing: 1 to 16 threads, back to back
- * and with blocks of mixed sizes live, beside the floor of the same run (a relaxed add for each call, by each thread on
- * a line of its own).
+ * Measures what a layer costs the allocating thread, over a base that does almost nothing: 1 to 16 threads, with blocks
+ * freed at once and with live blocks of mixed sizes, compared with the floor of the same run (a relaxed add for each
+ * call, by each thread on a cache line of its own).
  *
  * Usage: bench/layers [JSON-FILE]
  */

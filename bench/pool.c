@@ -1,8 +1,9 @@
 /*
- * What a pair costs over `pool`, alone and under the usual layers, from `sim`, which has addresses only: 1 to 16
- * threads, back to back, beside up to 100,000 live blocks, replacing those at random by others of mixed sizes, and with
- * blocks that other threads free; beside the floors of the same run: a pop from a lock-free free list and a push, by
- * each thread on a list of its own; and one struct of as many as are live, at random, which is what the memory costs.
+ * Measures what a pair, an allocation and its free, costs over `pool`, alone and under the usual layers, over `sim`,
+ * which has addresses only. 1 to 16 threads: freed at once, beside up to 100,000 live blocks, random replacement of
+ * live blocks by blocks of mixed sizes, and blocks that other threads free. The floors of the same run: a pop from and
+ * a push to a lock-free free list of each thread's own; and a random access to one struct for each live block, which is
+ * the cost of the memory.
  *
  * Usage: bench/pool [JSON-FILE]. Writes its traces into the current directory and removes them.
  */

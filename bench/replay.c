@@ -1,6 +1,6 @@
 /*
- * Replays recorded traffic through pools over `sim`, beside `sim` alone: time for each event, and the most that was
- * reserved beside the most that was live, which is the least that any placement could have.
+ * Replays recorded traffic through pools over `sim`, compared with `sim` alone: the time for each event, and the
+ * highest reserved bytes beside the highest live bytes, which no placement can go below.
  *
  * Usage: bench/replay [JSON-FILE]
  */

@@ -1,9 +1,9 @@
 /*
- * What the `tidemark` command takes to read traces of 5,000,000 allocations, made in this run: every command beside a
- * C loop that steps through a SELECT of the columns that the command reads and adds them up, and nothing else.
+ * Measures how long the `tidemark` command takes to read traces of 5,000,000 allocations, which this run makes. Each
+ * command is compared with a C loop that steps through a SELECT of the same columns and only adds them up.
  *
- * Loop and command run in turn, each in a process of its own; a figure is the least time on a processor (user and
- * system) of all rounds, which the neighbours of a busy machine disturb the least. What is exported goes to /dev/null.
+ * Loop and command run in turn, each in a process of its own. A figure is the least processor time (user and system) of
+ * all rounds, which a busy machine disturbs the least. Exports go to /dev/null.
  *
  * Usage: bench/viewer TIDEMARK [JSON-FILE [COMMAND...]]. Writes its traces (about 1.2 GiB, and as much again while the
  * second is made) into the current directory and removes them.

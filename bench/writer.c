@@ -1,7 +1,7 @@
 /*
- * What the writer sustains: allocations a second from the calls to the complete file, beside the rate of a bulk
- * insert of rows of the same kind in the same run, with no rings, no merging and no pairing; bytes of trace for
- * each allocation; resident memory.
+ * Measures what the writer sustains: allocations a second from the calls to the complete file, compared with a bulk
+ * insert of similar rows in the same run, without rings, merge and pairing; the trace's bytes for each allocation; and
+ * resident memory.
  *
  * Usage: bench/writer [JSON-FILE]. Writes its traces into the current directory (1 GiB at most) and removes them.
  */

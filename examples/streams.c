@@ -1,17 +1,16 @@
 /*
- * What order a program owes where several streams use memory from a stack:
+ * Shows which orders a program has to make if several streams use memory from a stack:
  *
  *     ./streams
  *
- * - Memory is there for the stream it was allocated on, from that point of the stream on. Another stream that is to use
- *   it has to wait for that point.
- * - Memory is given back in the order of the stream that deallocate names. Whatever other streams still do with it has
- *   to be ordered before that: either name the stream that uses it last, or have the one that is named wait for the
- *   others.
- * - What happens to freed memory afterwards is the stack's affair: a later allocation, on any stream, that gets it is
- *   ordered behind all this.
+ * - Memory may be used on the stream of its allocation, from that point of the stream on. Another stream has to wait for
+ *   that point first.
+ * - Memory is freed in the order of the stream that deallocate names. All uses on other streams have to be ordered
+ *   before that: either name the stream that uses the memory last, or make the named stream wait for the others.
+ * - After the free the stack makes the orders: a later allocation of the memory, on any stream, is ordered behind the
+ *   free.
  *
- * tide_order is one way to have a stream wait, and works on any stack; events, or a synchronize, do as well.
+ * tide_order is one way to make a stream wait, and works on any stack. Events and synchronize work as well.
  */
 #include <stdio.h>
 
