@@ -22,7 +22,8 @@ enum gpu_cupti {
  * A measured configuration. Those of one process run in turns: only they compare, since the bare pair differs by 100 ns
  * and more between two processes. MEMORY2 slows its process down from the moment it was enabled, so that it has a
  * process of its own; callbacks do not, and are enabled for single rounds. A subscriber that unsubscribes while its
- * callbacks are enabled costs 200 ns a pair from then on: the benchmark's own stays subscribed, in a process in which no
+ * callbacks are enabled costs 200 ns a pair from then on: the benchmark's own stays subscribed, in a process in which
+ * no
  * log records calls.
  */
 struct gpu_config {

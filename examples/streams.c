@@ -3,8 +3,8 @@
  *
  *     ./streams
  *
- * - Memory may be used on the stream of its allocation, from that point of the stream on. Another stream has to wait for
- *   that point first.
+ * - Memory may be used on the stream of its allocation, from that point of the stream on. Another stream has to wait
+ *   for that point first.
  * - Memory is freed in the order of the stream that deallocate names. All uses on other streams have to be ordered
  *   before that: either name the stream that uses the memory last, or make the named stream wait for the others.
  * - After the free the stack makes the orders: a later allocation of the memory, on any stream, is ordered behind the

@@ -59,20 +59,20 @@ struct trace_layers {
 };
 
 /*
- * What is wrong with the rows of `layer` and `layer_bin` of the trace at `path` that `log`, which opened it, and all
- * below it have; NULL where nothing is. The stack has just been made.
+ * Check the rows of `layer` and `layer_bin` in the trace at `path` for `log`, which opened it, and all layers below.
+ * Returns what is wrong, or NULL. Call right after the stack was made.
  */
 const char *trace_check_layers(const char *path, struct tide_resource *log, struct trace_layers *layers);
 
 /*
- * The same of the rows of `allocation`: those of `log`, and of the logs below it that get the same requests, beside the
- * model's; of all logs, that no two blocks are in each other's way. All blocks are free, and the trace is flushed.
+ * Check the rows of `allocation` likewise: compare those of `log`, and of the logs below it that get the same requests,
+ * with the model, and check that in all logs no two blocks overlap. All blocks must be free, and the trace flushed.
  * Sorts `model`.
  */
 const char *trace_check_lives(const char *path, const struct random_stack *random, struct tide_resource *log,
                               const struct trace_layers *layers, struct lives *model);
 
-/* The same of the whole trace, after the stack has gone: everything has been freed at every layer. */
+/* Check the whole trace likewise, after the stack was released: every block was freed at every layer. */
 const char *trace_check_end(const char *path, const struct random_stack *random);
 
 #endif

@@ -43,8 +43,8 @@ bool gpu_verify(const struct gpu_kernels *kernels, CUstream stream, const void *
 bool gpu_delay(const struct gpu_kernels *kernels, CUstream stream, uint64_t ns);
 
 /*
- * Count on `stream`, with the kernel, the words that differ from `value`, and wait for that; UINT32_MAX where it fails.
- * One thread at a time.
+ * Count the words that differ from `value`, by a kernel on `stream`, and wait for the result; UINT32_MAX if that fails.
+ * Call from one thread at a time.
  */
 uint32_t gpu_count_wrong(const struct gpu_kernels *kernels, CUstream stream, const void *words, uint32_t count,
                          uint32_t value);

@@ -301,7 +301,7 @@ main(void)
     check_contract("statistics", "statistics | driver");
     check_contract("limit", "limit(8GiB) | driver(release_threshold=1GiB)");
     check_contract("fixed", "fixed(1MiB) | driver");
-    /* Bins that keep no blocks: what those of a range keep stays in use below. */
+    /* Bins that keep no blocks: blocks that a range keeps count as used below. */
     check_contract("binning", "binning(4KiB={statistics}, 64KiB={limit(8GiB)}) | driver");
     return done();
 }

@@ -26,7 +26,7 @@ void gpu_work_close(struct gpu_work *work);
 /* Run `tests` tests on device 0, or skip them if there is no GPU. */
 void gpu_with_work(void (*test)(struct gpu_work *work), int tests);
 
-/* A stack from text; NULL, with a diag, where it cannot be made. */
+/* Make a stack from text; NULL, with a diag, if that fails. */
 struct tide_resource *gpu_stack(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Each returns false, with a diag, if it fails. The alignment is the default one. */
