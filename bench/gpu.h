@@ -23,8 +23,7 @@ enum gpu_cupti {
  * and more between two processes. MEMORY2 slows its process down from the moment it was enabled, so that it has a
  * process of its own; callbacks do not, and are enabled for single rounds. A subscriber that unsubscribes while its
  * callbacks are enabled costs 200 ns a pair from then on: the benchmark's own stays subscribed, in a process in which
- * no
- * log records calls.
+ * no log records calls.
  */
 struct gpu_config {
     const char *name;
