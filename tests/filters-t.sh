@@ -97,8 +97,9 @@ compare 'a thread' 0 $end 'alloc_thread_id = 2' $all $outer $all --thread=second
 compare 'a stream' 0 $end 'alloc_stream_id = 2' $all $outer $all --stream=2
 compare 'a device' 0 $end 'alloc_stream_id = 3' $all $outer $all --device=1
 compare 'a size' 0 $end 'size >= 2500' $all $outer $all --min-size=2500
-largest=$("$tidemark" query --csv "$trace" 'SELECT max(size) FROM allocation WHERE status = 0' | sed 1d)
-compare 'the largest size' 0 $end "size >= $largest" $all $outer $all --min-size="$largest"
+largest=$("$tidemark" query --csv "$trace" \
+    "SELECT max(size) FROM allocation WHERE status = 0 AND layer_id IN ($outer)" | sed 1d)
+compare 'the largest size of the outermost logs' 0 $end "size >= $largest" $all $outer $all --min-size="$largest"
 compare 'call stacks' 0 $end 'callstack_id = 1' $all $outer $all --callstack=hot
 compare 'a time' 40 110 1 $all $outer $all --from=40 --to=110
 compare 'the outermost log' 0 $end 1 1 1 1,3 --layer=1
