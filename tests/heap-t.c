@@ -19,7 +19,7 @@ struct live {
     uint64_t bytes;
 };
 
-/* Of each granule: who has it, and when it was freed, on which stream. */
+/* The state of each granule: its owner, and when and on which stream it was freed. */
 struct granule {
     uint16_t owner; /* index in `live`, plus 1; 0: free */
     uint8_t stream;
@@ -31,7 +31,8 @@ static struct {
     bool there[CHUNKS];
     struct granule granules[CHUNKS][CHUNK_BYTES / GRANULE];
     struct live live[LIVE_MOST];
-    uint32_t clock[STREAMS + 1][STREAMS + 1]; /* what the first has waited for of the second, directly or not */
+    uint32_t clock[STREAMS + 1]
+                  [STREAMS + 1]; /* up to when the first stream has waited for the second, directly or not */
     uint32_t now;
     uint64_t seed;
     uint64_t overlaps, early, needless, misplaced, waits;
@@ -55,7 +56,7 @@ granules_of(const struct live *live)
     return &model.granules[chunk][(live->address - BASE(chunk)) / GRANULE];
 }
 
-/* The streams of the application begin at 1. */
+/* The application's streams begin at 1. */
 static uint32_t
 number(uint32_t stream)
 {
@@ -68,7 +69,7 @@ stream_of(uint32_t number)
     return (uint32_t)model.heap.streams.streams[number]->handle;
 }
 
-/* `later` waits for `earlier`, and so for what that has waited for. */
+/* `later` waits for `earlier`, and so for everything that `earlier` has waited for. */
 static void
 model_wait(uint32_t earlier, uint32_t later)
 {
@@ -106,9 +107,7 @@ model_free(struct live *live, uint32_t stream)
     live->piece = NULL;
 }
 
-/*
- * A wait is needed where a granule was freed on that stream since; stretches that merge are as late as the later one.
- */
+/* Whether a wait is needed: a granule was freed on that stream since the last wait. Merged runs have the later time. */
 static bool
 model_needs(const struct live *live, uint32_t earlier, uint32_t later)
 {
@@ -121,7 +120,7 @@ model_needs(const struct live *live, uint32_t earlier, uint32_t later)
     return false;
 }
 
-/* Finish a piece, or give it back in the middle of it now and then. */
+/* Finish a piece; now and then give it back halfway. */
 static void
 finish(struct live *live, uint32_t stream, bool fail)
 {
@@ -206,7 +205,7 @@ step_chunk(void)
         model.granules[chunk][i] = (struct granule){ .stream = (uint8_t)stream, .freed = model.now };
 }
 
-/* As tide_order behind TIDE_STREAM_ALL does. */
+/* Do what tide_order behind TIDE_STREAM_ALL does. */
 static void
 step_reassign(void)
 {
@@ -219,7 +218,7 @@ step_reassign(void)
     tidei_heap_reassign(&model.heap, epoch, number(stream));
 }
 
-/* Free bytes and pieces as the model has them: how many runs of free granules there are, at least. */
+/* Compare free bytes and pieces with the model: there are at least as many runs of free granules. */
 static uint64_t
 heap_differs(void)
 {
@@ -271,8 +270,8 @@ check_model(void)
             differs += heap_differs();
     }
     is_u64(model.overlaps, 0, "no two pieces overlap");
-    is_u64(model.misplaced, 0, "each lies in a chunk, with the bytes and at the alignment that was asked for");
-    is_u64(model.early, 0, "no stream has memory before it waits for who had it");
+    is_u64(model.misplaced, 0, "each piece lies in a chunk, with the requested size and alignment");
+    is_u64(model.early, 0, "no stream gets memory before it waits for the streams that had it");
     is_u64(differs, 0, "the figures are those of the model");
     diag("%" PRIu64 " waits in %d steps, %" PRIu64 " that an exact memory would spare", model.waits, STEPS,
          model.needless);
@@ -289,7 +288,7 @@ check_model(void)
         differs += model.there[i];
     is_u64(differs, 0, "what is freed merges until each chunk is whole again");
     ok(all_of(model.heap.free_count == 0, model.heap.out_bytes == 0, model.heap.region_bytes == 0),
-       "and nothing is left");
+       "after merging nothing is left in use");
     tidei_heap_fini(&model.heap);
 }
 
@@ -331,12 +330,12 @@ check_tree(void)
         there[which] = !there[which];
         wrong += tree_wrong(&tree, pieces, there, 300, 1 + contract_random(&seed) % (UINT64_C(1) << seed % 47));
     }
-    is_u64(wrong, 0, "the tree finds the smallest piece that fits, and the largest");
+    is_u64(wrong, 0, "the tree finds the smallest piece that fits, and the largest piece");
     for (size_t i = 0; i < 300; i++) {
         if (there[i])
             tidei_tree_remove(&tree, &pieces[i], 8);
     }
-    is_u64(tree.octaves, 0, "and is empty where nothing is in it");
+    is_u64(tree.octaves, 0, "the tree is empty once all pieces are taken out");
 }
 
 #define CLASS_TESTS 2
@@ -353,13 +352,14 @@ check_classes(void)
         wrong += tidei_class_of(up) < tidei_class_of(granules) || tidei_class_of(up) > tidei_class_of(granules) + 1;
         wrong += tidei_class_round_up(up) != up || (up > 1 && tidei_class_of(up) == tidei_class_of(up - 1));
     }
-    is_u64(wrong, 0, "a size is rounded up by a sixteenth at most, to where its class begins");
-    ok(tidei_class_of((UINT64_C(1) << TIDEI_FIT_OCTAVES) - 1) == TIDEI_FIT_CLASSES - 1, "the largest has a class");
+    is_u64(wrong, 0, "a size is rounded up by at most a sixteenth, to the begin of its class");
+    ok(tidei_class_of((UINT64_C(1) << TIDEI_FIT_OCTAVES) - 1) == TIDEI_FIT_CLASSES - 1,
+       "the largest size has the last class");
 }
 
 #define CHUNK_TESTS 2
 
-/* Others come while some are with upstream, which may refuse them. */
+/* Chunks are added while others are on their way to upstream, which may refuse them. */
 static void
 check_chunks(void)
 {
@@ -375,10 +375,10 @@ check_chunks(void)
         away[i] = tidei_heap_chunk_take(&heap, false, UINT64_MAX);
     for (size_t i = 0; i < 8 && tidei_heap_reserve(&heap); i++)
         tidei_heap_chunk_add(&heap, BASE(count++), CHUNK_BYTES, tidei_streams_number(&heap.streams, 0), false);
-    ok(heap.chunk_count + 8 <= heap.chunk_capacity, "there is room for chunks that are away");
+    ok(heap.chunk_count + 8 <= heap.chunk_capacity, "the chunk table has room for chunks that are on their way");
     for (size_t i = 0; i < 8 && heap.chunk_count < heap.chunk_capacity; i++)
         tidei_heap_chunk_put_back(&heap, away[i]);
-    is_u64(heap.chunk_count, count, "and all may come back");
+    is_u64(heap.chunk_count, count, "chunks on their way are all put back");
     tidei_heap_fini(&heap);
 }
 
