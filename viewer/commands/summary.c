@@ -329,7 +329,7 @@ summary_analyse(struct view *view, struct report *report, const void *own)
     summary_report_head(view, report, &summary, &devices);
     verdict_report_lines(report, &verdict);
     verdict_report_sentences(report, &verdict);
-    report_field(report, "complete", NULL, REPORT_FLAG, cell_flag(view->trace.complete));
+    report_field(report, "complete", NULL, REPORT_FLAG, cell_unsigned(view->trace.complete));
     report_field(report, "unmatched_frees", NULL, REPORT_COUNT, cell_signed(summary.unmatched_frees));
     report_field(report, "lost_events", NULL, REPORT_COUNT, cell_signed(view->trace.lost_events));
     report_field(report, "misuses", NULL, REPORT_COUNT, cell_signed(summary.misuses));
@@ -339,7 +339,7 @@ summary_analyse(struct view *view, struct report *report, const void *own)
         if (summary.found[i].asked)
             summary_report_layer(report, &summary.found[i]);
     }
-    report_field(report, "in_progress", NULL, REPORT_FLAG, cell_flag(view->trace.in_progress));
+    report_field(report, "in_progress", NULL, REPORT_FLAG, cell_unsigned(view->trace.in_progress));
     report_field(report, "duration_ns", NULL, REPORT_TIME, cell_signed(summary.end_ns));
     verdict_report_fields(report, &verdict);
     if (has_devices)
