@@ -56,7 +56,7 @@ scan_grow(struct scan *scan)
     return true;
 }
 
-/* Copy the kept part of a life. Both lengths are compile-time constants: a call would cost more than the copy. */
+/* Copy the needed columns of a life. Both lengths are compile-time constants: a call would cost more than the copy. */
 static inline void
 scan_copy(const struct scan *scan, void *to, const void *from)
 {
