@@ -184,8 +184,8 @@ pull_word(struct json_pull *pull)
     static const char *const words[] = { "true", "false", "null", "NaN", "Infinity", "-Infinity" };
     char word[64];
     size_t length = 0;
-    uint64_t value = 0;
-    size_t at;
+    const char *digits = word;
+    uint64_t value;
     char *end;
     int byte;
 
@@ -198,15 +198,11 @@ pull_word(struct json_pull *pull)
         if (strcmp(word, words[i]) == 0)
             return JSON_OTHER;
     }
-    for (at = word[0] == '-'; word[at] >= '0' && word[at] <= '9'; at++) {
-        unsigned digit = (unsigned)(word[at] - '0');
-
-        if (value > (UINT64_MAX - digit) / 10)
-            break;
-        value = value * 10 + digit;
-    }
-    if (at == length && length > (word[0] == '-') && (word[0] != '-' || value <= INT64_MAX)) {
-        pull->integer = word[0] == '-' ? -(int64_t)value : (int64_t)value;
+    digits += word[0] == '-';
+    errno = 0;
+    value = strtoull(digits, &end, 10);
+    if (*digits >= '0' && *digits <= '9' && *end == '\0' && errno == 0 && (digits == word || value <= INT64_MAX)) {
+        pull->integer = digits == word ? (int64_t)value : -(int64_t)value;
         return JSON_INTEGER;
     }
     strtod(word, &end);

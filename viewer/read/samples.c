@@ -98,8 +98,7 @@ void
 samples_free(struct samples *samples)
 {
     free(samples->list);
-    samples->list = NULL;
-    samples->count = samples->capacity = 0;
+    *samples = (struct samples){ 0 };
 }
 
 const struct sample *

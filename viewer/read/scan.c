@@ -56,7 +56,7 @@ scan_grow(struct scan *scan)
     return true;
 }
 
-/* Copy the kept part of a life. Both lengths are compile-time constants: a call would cost more than the copy. */
+/* Copy the needed columns of a life. Both lengths are compile-time constants: a call would cost more than the copy. */
 static inline void
 scan_copy(const struct scan *scan, void *to, const void *from)
 {
@@ -429,19 +429,13 @@ reading_row(sqlite3_context *context, int count, sqlite3_value **values)
 static int
 reading_rows(struct reading *reading, const char *sql)
 {
-    sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(reading->trace->db, sql, -1, &statement, NULL);
+    int code;
 
-    if (code == SQLITE_OK) {
-        progress_begin(&reading->progress, "reading");
-        do
-            code = sqlite3_step(statement);
-        while (code == SQLITE_ROW);
-        progress_end(&reading->progress);
-    }
-    if (code != SQLITE_DONE && reading->status == COMMAND_FINE && !reading->disordered)
+    progress_begin(&reading->progress, "reading");
+    code = sqlite3_exec(reading->trace->db, sql, NULL, NULL, NULL);
+    progress_end(&reading->progress);
+    if (code != SQLITE_OK && reading->status == COMMAND_FINE && !reading->disordered)
         reading->status = trace_failed(reading->trace);
-    sqlite3_finalize(statement);
     return reading->status;
 }
 

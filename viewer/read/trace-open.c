@@ -134,31 +134,24 @@ schema_check_all(const struct trace *trace)
     return status;
 }
 
-/* The unknown tables and columns that were listed so far. */
-struct schema_unknown {
-    const struct trace *trace;
-    size_t count;
-};
-
-/* List an unknown table, or an unknown column of a known table. */
+/* List an unknown table, or an unknown column of a known table. `count` is the number of those before it. */
 static void
-schema_list(struct schema_unknown *unknown, const char *table, const char *column)
+schema_list(const struct trace *trace, size_t count, const char *table, const char *column)
 {
-    if (unknown->count == 0)
-        fprintf(stderr, "%s: it has what this tidemark does not know: ", unknown->trace->path);
-    else if (unknown->count <= SCHEMA_LISTED)
+    if (count == 0)
+        fprintf(stderr, "%s: it has what this tidemark does not know: ", trace->path);
+    else if (count <= SCHEMA_LISTED)
         fputs(", ", stderr);
-    if (unknown->count < SCHEMA_LISTED) {
+    if (count < SCHEMA_LISTED) {
         fputs(column != NULL ? "column " : "table ", stderr);
         output_text(stderr, table, strlen(table));
         if (column != NULL) {
             putc('.', stderr);
             output_text(stderr, column, strlen(column));
         }
-    } else if (unknown->count == SCHEMA_LISTED) {
+    } else if (count == SCHEMA_LISTED) {
         fputs("...", stderr);
     }
-    unknown->count++;
 }
 
 static bool
@@ -175,17 +168,17 @@ schema_has_column(const struct tidei_table *table, const char *column)
 static int
 schema_compare(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
+    size_t *count = context;
     const char *table = (const char *)sqlite3_column_text(row, 0);
     const char *column = (const char *)sqlite3_column_text(row, 1);
     const struct tidei_table *known = table != NULL ? tidei_table_find(table) : NULL;
 
-    (void)trace;
     if (table == NULL || column == NULL)
         return COMMAND_FINE;
     if (known != NULL && !schema_has_column(known, column))
-        schema_list(context, table, column);
+        schema_list(trace, (*count)++, table, column);
     else if (known == NULL && sqlite3_column_int64(row, 2) == 0)
-        schema_list(context, table, NULL);
+        schema_list(trace, (*count)++, table, NULL);
     return COMMAND_FINE;
 }
 
@@ -198,10 +191,10 @@ schema_say_unknown(const struct trace *trace)
         "SELECT t.name, c.name, c.cid FROM sqlite_master AS t, pragma_table_xinfo(t.name) AS c"
         " WHERE t.type = 'table' AND t.rootpage <> 0 AND t.name NOT LIKE 'sqlite\\_%%' ESCAPE '\\'"
         " AND t.name NOT IN ('callstack', 'frame') ORDER BY t.rowid, c.cid";
-    struct schema_unknown unknown = { .trace = trace };
+    size_t count = 0;
 
-    trace_each(trace, schema_compare, &unknown, sql);
-    if (unknown.count > 0)
+    trace_each(trace, schema_compare, &count, sql);
+    if (count > 0)
         putc('\n', stderr);
 }
 

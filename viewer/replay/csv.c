@@ -32,7 +32,7 @@ csv_allocate(struct csv *csv, const struct rmm_row *row)
     if (error != NULL)
         return error;
     if (!tidei_lives_replace(&csv->live, row->pointer, 0, allocation + 1, &earlier))
-        return "no memory for more events";
+        return replay_no_memory;
     input->replaced += earlier != 0;
     return NULL;
 }

@@ -9,9 +9,8 @@
 /* Each recorded thread is a thread of the replay. */
 #define REPLAY_THREADS_MAX 4096
 
-static const char *const input_no_memory = "no memory for more events";
-static const char *const input_too_many =
-    "more threads (4096), streams or allocations (4294967295) than a replay takes";
+const char replay_no_memory[] = "no memory for more events";
+static const char input_too_many[] = "more threads (4096), streams or allocations (4294967295) than a replay takes";
 
 /* The number of `id` in `numbers`; a new id gets *count, which grows. NULL, or an error. */
 static const char *
@@ -27,7 +26,7 @@ input_number(struct id_map *numbers, uint64_t id, size_t *count, size_t most, ui
         return input_too_many;
     *number = (uint32_t)*count;
     if (!id_map_add(numbers, id, *number))
-        return input_no_memory;
+        return replay_no_memory;
     ++*count;
     return NULL;
 }
@@ -43,7 +42,7 @@ input_event(struct replay_input *input, uint64_t thread, uint64_t stream, struct
     event.thread = (uint16_t)number;
     if (!tidei_grow(&input->events, &input->event_capacity, input->event_count, 1) ||
         !tidei_grow(&input->streams, &input->stream_capacity, input->stream_count, 1))
-        return input_no_memory;
+        return replay_no_memory;
     error = input_number(&input->stream_numbers, stream, &input->stream_count, UINT32_MAX, &event.stream);
     if (error != NULL)
         return error;
@@ -59,7 +58,7 @@ replay_input_alloc(struct replay_input *input, uint64_t thread, uint64_t stream,
     if (input->allocation_count == UINT32_MAX)
         return input_too_many;
     if (!tidei_grow(&input->sizes, &input->allocation_capacity, input->allocation_count, 1))
-        return input_no_memory;
+        return replay_no_memory;
     input->sizes[input->allocation_count] = size;
     *allocation = (uint32_t)input->allocation_count++;
     return input_event(input, thread, stream,

@@ -42,6 +42,9 @@ struct replay_input {
     bool incomplete;      /* a trace of a recording that is not complete */
 };
 
+/* The error of a reader that has no memory for an event. */
+extern const char replay_no_memory[];
+
 /*
  * Add an allocation, whose number goes to *allocation, or the free of an allocation, with the same alignment. NULL, or
  * the text of an error, to which the reader of the input adds the position.

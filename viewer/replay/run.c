@@ -326,6 +326,4 @@ replay_finish(struct replay *replay)
 {
     free(replay->pointers);
     free(replay->streams);
-    replay->pointers = NULL;
-    replay->streams = NULL;
 }

@@ -68,7 +68,7 @@ reader_alloc(void *context, const struct scan_life *life)
         replay_input_alloc(reader->input, (uint64_t)life->alloc_thread_id, reader_stream(reader, life->alloc_stream_id),
                            life->size, (unsigned)__builtin_ctzll(life->alignment), &allocation);
     if (error == NULL && life->freed && !id_map_add(&reader->live, (uint64_t)life->allocation_id, allocation))
-        error = "no memory for more events";
+        error = replay_no_memory;
     return reader_added(reader, life, error);
 }
 
