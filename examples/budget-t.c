@@ -16,7 +16,7 @@
 
 typedef enum tide_status (*work)(struct tide_resource *memory);
 
-/* Code under test: goes through its rows with one buffer that it uses again. */
+/* Code under test: processes its rows with one buffer that it reuses. */
 static enum tide_status
 thrifty(struct tide_resource *memory)
 {
@@ -50,7 +50,7 @@ greedy(struct tide_resource *memory)
     return status;
 }
 
-/* Run `function` within `budget_bytes`: what it returned, and the figures that it left. */
+/* Run `function` within `budget_bytes`. Returns its status and the figures at its end. */
 static enum tide_status
 run_within(uint64_t budget_bytes, work function, struct tide_statistics_figures *figures)
 {
@@ -94,10 +94,10 @@ main(void)
     ok(figures.bytes.current == 0, "the thrifty code gives everything back");
 
     /* A test of real code ends here. These show that code past its budget does not get through. */
-    ok(run_within(BUDGET_BYTES, greedy, &figures) == TIDE_ELIMIT, "the greedy code is refused what passes its budget");
+    ok(run_within(BUDGET_BYTES, greedy, &figures) == TIDE_ELIMIT, "the greedy code is refused the request that exceeds its budget");
     ok(strstr(tide_error_text(), "limit:") != NULL, "the error text says that the limit refused");
-    ok(figures.bytes.peak == BUDGET_BYTES, "the greedy code got its budget to the last byte");
+    ok(figures.bytes.peak == BUDGET_BYTES, "the greedy code gets its budget to the last byte");
     ok(run_within(ROWS * ROW_BYTES, greedy, &figures) == TIDE_OK,
-       "a budget of its true need lets the greedy code pass");
+       "the greedy code runs with a budget of all that it needs");
     return 0;
 }

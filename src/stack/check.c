@@ -6,15 +6,13 @@
  * because that would create files, and for a layer that asks what the memory below is; their arguments are checked by
  * their rows.
  */
-#include "src/stack/check.h"
+#include "src/stack/stack.h"
 
 #include <string.h>
 
 #include <tidemark/base.h>
 
-#include "src/resource/fields.h"
 #include "src/resource/resource.h"
-#include "src/stack/build.h"
 #include "src/stack/parse.h"
 
 /* The capacity of the base that stands in: shares of it are far above what a text asks for in bytes. */
@@ -24,9 +22,9 @@ static void check_print_stack(const struct stack_layer *top, const char *separat
 
 /* Print a share as a percentage. */
 static void
-check_print_share(const struct stack_share *share, struct tide_text *out)
+check_print_share(const struct tidei_value *value, struct tide_text *out)
 {
-    unsigned __int128 billionths = (unsigned __int128)share->number * 100 * 1000000000 / share->whole;
+    unsigned __int128 billionths = (unsigned __int128)value->share * 100 * 1000000000 / value->share_whole;
     uint64_t decimals = (uint64_t)(billionths % 1000000000);
     int digits = 9;
 
@@ -77,7 +75,7 @@ check_print_arguments(const struct stack_layer *layer, const void *options, stru
     separator = check_print_bins(layer, "(", out);
     for (size_t i = 0; i < kind->argument_count; i++) {
         const struct tidei_argument *argument = &kind->arguments[i];
-        bool share = layer->shares[i].whole != 0;
+        bool share = layer->values[i].share_whole != 0;
 
         if (argument->width == 0)
             continue;
@@ -89,7 +87,7 @@ check_print_arguments(const struct stack_layer *layer, const void *options, stru
         if (!argument->positional || skipped)
             tide_text_format(out, "%s=", argument->key);
         if (share)
-            check_print_share(&layer->shares[i], out);
+            check_print_share(&layer->values[i], out);
         else
             tidei_field_print(argument, options, out);
         separator = ", ";
@@ -102,8 +100,10 @@ static void
 check_print_layer(const struct stack_layer *layer, struct tide_text *out)
 {
     _Alignas(max_align_t) unsigned char options[TIDEI_OPTIONS_MOST];
+    struct tidei_arguments arguments = { .bins = NULL };
 
-    tidei_fields_read(layer->kind, layer->values, options);
+    memcpy(arguments.values, layer->values, sizeof(layer->values));
+    tidei_kind_read_text(layer->kind, &arguments, options);
     tidei_fields_complete(layer->kind, options);
     tide_text_format(out, "%s", layer->kind->ops.name);
     check_print_arguments(layer, options, out);

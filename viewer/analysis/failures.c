@@ -8,7 +8,6 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/failures.h"
-#include "viewer/read/turns.h"
 
 const char *
 failures_word(enum failure_cause cause)
@@ -218,7 +217,7 @@ failures_make(struct view *view, struct failures *out)
     int status = failures_begin(view, out);
 
     if (status == COMMAND_FINE)
-        status = turns_run_one(view, failures_next, out);
+        status = view_run_analysis(view, failures_next, out);
     if (status != COMMAND_FINE)
         failures_free(out);
     return status;

@@ -7,7 +7,6 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/fragment.h"
-#include "viewer/read/turns.h"
 
 static bool
 fragment_is_upper(const struct fragment *fragment, const struct scan_life *life)
@@ -262,7 +261,7 @@ fragment_make(struct view *view, const struct moment *at, uint64_t request_bytes
     int status = fragment_begin(view, at, request_bytes, page_bytes, moments, out);
 
     if (status == COMMAND_FINE)
-        status = turns_run_one(view, fragment_next, out);
+        status = view_run_analysis(view, fragment_next, out);
     if (status != COMMAND_FINE)
         fragment_free(out);
     return status;

@@ -6,7 +6,6 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/leaks.h"
-#include "viewer/read/turns.h"
 
 /* Count in the ends of steps that have passed since the group changed last: it had the same bytes at all of them. */
 static void
@@ -184,7 +183,7 @@ leaks_make(struct view *view, enum groups_by by, const char *steps, const char *
     int status = leaks_begin(view, by, steps, suppressions, lives, out);
 
     if (status == COMMAND_FINE)
-        status = turns_run_one(view, leaks_next, out);
+        status = view_run_analysis(view, leaks_next, out);
     if (status != COMMAND_FINE)
         leaks_free(out);
     return status;

@@ -7,7 +7,6 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/peak.h"
-#include "viewer/read/turns.h"
 
 static int
 peak_no_memory(const struct peak *peak)
@@ -314,7 +313,7 @@ peak_make(struct view *view, enum groups_by by, const struct moment *at, double 
     int status = peak_begin(view, by, at, within, lives, out);
 
     if (status == COMMAND_FINE)
-        status = turns_run_one(view, peak_next, out);
+        status = view_run_analysis(view, peak_next, out);
     if (status != COMMAND_FINE)
         peak_free(out);
     return status;

@@ -8,7 +8,6 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/read/samples.h"
 #include "viewer/analysis/snapshot.h"
-#include "viewer/read/turns.h"
 
 /* The first pass: the figures. */
 
@@ -178,7 +177,7 @@ snapshot_make(struct view *view, const enum groups_by *by, size_t by_count, stru
     int status = snapshot_begin(view, by, by_count, out);
 
     if (status == COMMAND_FINE)
-        status = turns_run_one(view, snapshot_next, out);
+        status = view_run_analysis(view, snapshot_next, out);
     if (status != COMMAND_FINE)
         snapshot_free(out);
     return status;

@@ -9,7 +9,7 @@
 #include "viewer/check/check.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
-#include "viewer/read/turns.h"
+#include "viewer/read/view.h"
 
 /*
  * How many budgets read the trace together. Each keeps what is live by itself: of 64, one for each of some tags, one
@@ -218,7 +218,7 @@ baseline_drop(struct check_job *job)
 /* How each kind of budget is judged. What stands in `of` begins as zeros, and is dropped in any case. */
 static const struct check_kind {
     int (*start)(struct check_job *job);
-    int (*next)(void *analysis, struct scan_pass *pass); /* see viewer/read/turns.h */
+    int (*next)(void *analysis, struct scan_pass *pass); /* see viewer/read/view.h */
     int (*judge)(struct check_job *job);
     void (*drop)(struct check_job *job);
 } check_kinds[] = {
@@ -258,7 +258,7 @@ static int
 check_judge_some(struct check *check, struct check_result *results, size_t count)
 {
     struct check_job *jobs = calloc(count, sizeof(*jobs));
-    struct turns turns[CHECK_TOGETHER];
+    struct view_analysis analyses[CHECK_TOGETHER];
     size_t opened = 0;
     int status = jobs != NULL ? COMMAND_FINE : trace_broken(check->trace, "no memory for its budgets");
 
@@ -266,12 +266,12 @@ check_judge_some(struct check *check, struct check_result *results, size_t count
         struct check_job *job = &jobs[opened];
 
         status = check_open(check, &results[opened], job);
-        turns[opened] = (struct turns){ .filter = &job->view.filter,
-                                        .next = check_kinds[results[opened].budget->kind].next,
-                                        .context = &job->of };
+        analyses[opened] = (struct view_analysis){ .filter = &job->view.filter,
+                                                   .next = check_kinds[results[opened].budget->kind].next,
+                                                   .context = &job->of };
     }
     if (status == COMMAND_FINE)
-        status = turns_run(check->trace, turns, opened);
+        status = view_run_analyses(check->trace, analyses, opened);
     for (size_t i = 0; i < opened; i++) {
         const struct check_kind *kind = &check_kinds[results[i].budget->kind];
 

@@ -1,13 +1,9 @@
 # Options and help.
 libviewer_la_SOURCES += \
-	viewer/cli/answer.c \
-	viewer/cli/answer.h \
 	viewer/cli/command.c \
 	viewer/cli/command.h \
 	viewer/cli/layer-help.c \
-	viewer/cli/layer-help.h \
-	viewer/cli/options.c \
-	viewer/cli/options.h
+	viewer/cli/layer-help.h
 
 # `tidemark help LAYER` prints sections of the reference.
 BUILT_SOURCES += viewer/cli/stack-text.inc

@@ -1,9 +1,6 @@
 /* `tidemark stack`: checks stack text, and prints it with the defaults filled in. */
 #include "config.h"
 
-#include <getopt.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,40 +8,42 @@
 #include <tidemark/tidemark.h>
 
 #include "viewer/base/output.h"
-#include "viewer/cli/options.h"
 #include "viewer/commands/commands.h"
-#include "viewer/output/report.h"
+
+/* For people: the text a line at a time, because a path in it may hold control characters. */
+static void
+stack_report_lines(struct report *report, const char *full)
+{
+    while (*full != '\0') {
+        size_t length = strcspn(full, "\n");
+        char *line = strndup(full, length);
+        char *clean = line != NULL ? output_clean(line) : NULL;
+
+        report_lines(report, "%s\n", clean != NULL ? clean : "");
+        free(clean);
+        free(line);
+        full += length + (full[length] == '\n');
+    }
+}
 
 static int
-stack_json(const char *text, const char *full)
+stack_report(struct invocation *call, const char *text, const char *full)
 {
-    const struct report_options options = { .format = REPORT_JSON };
     struct report report;
     int status;
 
-    report_begin(&report, &options, "stack");
+    report_begin(&report, &call->common.report, call->command->name);
     report_field(&report, "text", NULL, REPORT_TEXT, cell_text(text));
     report_field(&report, "full", NULL, REPORT_TEXT, cell_text(full));
+    stack_report_lines(&report, full);
     status = report_print(&report, COMMAND_FINE);
     report_end(&report);
     return status;
 }
 
-/* Print the text a line at a time, because a path in it may hold control characters. */
-static void
-stack_print(const char *full)
-{
-    for (; *full != '\0'; full += full[0] == '\n') {
-        size_t length = strcspn(full, "\n");
-
-        output_text(stdout, full, length);
-        fputc('\n', stdout);
-        full += length;
-    }
-}
-
+/* `subject` begins the message. */
 static int
-stack_check(const char *text, const char *subject, bool json)
+stack_check(struct invocation *call, const char *text, const char *subject)
 {
     char *full = NULL;
     size_t needed;
@@ -55,48 +54,28 @@ stack_check(const char *text, const char *subject, bool json)
         return COMMAND_WRONG;
     }
     full = malloc(needed + 1);
-    if (full == NULL || tide_stack_check(text, full, needed + 1, NULL) != TIDE_OK) {
+    if (full != NULL && tide_stack_check(text, full, needed + 1, NULL) == TIDE_OK) {
+        status = stack_report(call, text, full);
+    } else {
         fputs("tidemark stack: no memory\n", stderr);
         status = COMMAND_WRONG;
-    } else if (json) {
-        status = stack_json(text, full);
-    } else {
-        stack_print(full);
-        status = output_finish(COMMAND_FINE);
     }
     free(full);
     return status;
 }
 
-struct stack_options {
-    bool json;
-};
-
-static const struct option_def stack_defs[] = {
-    { "json", 'j', OPTION_FLAG, NULL, "print one JSON object", offsetof(struct stack_options, json), NULL, 0 },
-    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
-};
-
 static int
-stack_run(const struct command *self, int argc, char **argv)
+stack_run(struct invocation *call)
 {
     const char *text = getenv("TIDEMARK_STACK");
-    const char *subject = "TIDEMARK_STACK: ";
-    struct stack_options options = { 0 };
-    struct view_options common;
-    int status = options_parse(self, argc, argv, &options, &common);
 
-    if (status != OPTIONS_GO)
-        return status;
-    if (argc - optind > 1)
-        return command_misused(self, "one text at a time; put it in quotes, because it has blanks and bars");
-    if (optind < argc) {
-        text = argv[optind];
-        subject = "";
-    } else if (text == NULL || text[0] == '\0') {
-        return command_misused(self, "which text? TIDEMARK_STACK is not set");
-    }
-    return stack_check(text, subject, options.json);
+    if (call->count > 1)
+        return command_misused(call->command, "one text at a time; put it in quotes, because it has blanks and bars");
+    if (call->count == 1)
+        return stack_check(call, call->arguments[0], "");
+    if (text == NULL || text[0] == '\0')
+        return command_misused(call->command, "which text? TIDEMARK_STACK is not set");
+    return stack_check(call, text, "TIDEMARK_STACK: ");
 }
 
 const struct command command_stack = {
@@ -104,6 +83,7 @@ const struct command command_stack = {
     .arguments = "[--json] [TEXT]",
     .purpose = "Check stack text, and print it with the defaults filled in",
     .help = "\nWithout TEXT it is that of TIDEMARK_STACK. Nothing is created. `tidemark help LAYER` explains a layer.\n",
-    .options = stack_defs,
+    .wanted = &(const struct command_arguments){ .count = -1 },
+    .common = OPTIONS_JSON,
     .run = stack_run,
 };
