@@ -144,7 +144,7 @@ fault_init(struct tide_resource *self, size_t *fault_of)
     return TIDE_OK;
 }
 
-/* Restarts the counters with the same options. */
+/* A restart may have changed nth. */
 static void
 fault_describe(struct tide_resource *self, struct tide_text *text)
 {
@@ -194,6 +194,7 @@ tide_fault_create(struct tide_resource *upstream, const struct tide_fault_option
     return tidei_kind_create(&tidei_fault_kind, upstream, options, out);
 }
 
+/* Restarts the counters with the same options, but for nth. */
 enum tide_status
 tide_fault_restart(struct tide_resource *resource, uint64_t nth)
 {
