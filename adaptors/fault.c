@@ -22,7 +22,6 @@
 #include <tidemark/fault.h>
 
 #include "src/resource/kind.h"
-#include "src/resource/resource.h"
 
 #define FAULT_BILLION UINT64_C(1000000000)
 

@@ -19,7 +19,6 @@
 #include <tidemark/retry.h>
 
 #include "src/resource/kind.h"
-#include "src/resource/resource.h"
 
 struct retry {
     struct tide_resource base;

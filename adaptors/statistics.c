@@ -31,7 +31,6 @@
 #include "src/account/ledger.h"
 #include "src/context/tag.h"
 #include "src/resource/kind.h"
-#include "src/resource/resource.h"
 #include "src/tables/address-shards.h"
 #include "src/tables/grow.h"
 #include "src/trace/ring/producer.h"
