@@ -115,12 +115,6 @@ failures_clear(struct failures *failures)
     memset(failures->by_cause, 0, sizeof(failures->by_cause));
 }
 
-static void
-failures_attach(void *context, const struct scan *scan)
-{
-    ((struct failures *)context)->scan = scan;
-}
-
 static int
 failures_begin_scan(void *context)
 {
@@ -181,7 +175,7 @@ failures_free_event(void *context, const struct scan_life *life)
 
 static const struct scan_unit failures_unit = {
     .needs = SCAN_PLACE | SCAN_ORIGIN | SCAN_CALLER | SCAN_LIVE,
-    .attach = failures_attach,
+    .attach = true,
     .begin = failures_begin_scan,
     .alloc = failures_alloc,
     .free = failures_free_event,
@@ -215,18 +209,14 @@ failures_next(void *context, struct scan_pass *pass)
 int
 failures_make(struct view *view, struct failures *out)
 {
-    int status = failures_begin(view, out);
-
-    if (status == COMMAND_FINE)
-        status = turns_run_one(view, failures_next, out);
-    if (status != COMMAND_FINE)
-        failures_free(out);
-    return status;
+    return turns_run_one(view, failures_begin(view, out), failures_next, failures_free, out);
 }
 
 void
-failures_free(struct failures *failures)
+failures_free(void *context)
 {
+    struct failures *failures = context;
+
     failures_clear(failures);
     free(failures->list);
     failures->list = NULL;

@@ -40,12 +40,6 @@ histogram_begin(void *context)
     return COMMAND_FINE;
 }
 
-static void
-histogram_attach(void *context, const struct scan *scan)
-{
-    ((struct histogram *)context)->scan = scan;
-}
-
 static int
 histogram_alloc(void *context, const struct scan_life *life)
 {
@@ -96,7 +90,7 @@ histogram_end(void *context, int64_t last_ns)
 }
 
 static const struct scan_unit histogram_unit = {
-    .attach = histogram_attach,
+    .attach = true,
     .begin = histogram_begin,
     .alloc = histogram_alloc,
     .free = histogram_release,

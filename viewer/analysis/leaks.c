@@ -49,12 +49,6 @@ leaks_group(struct leaks *leaks, const struct scan_life *life)
     return group;
 }
 
-static void
-leaks_attach(void *context, const struct scan *scan)
-{
-    ((struct leaks *)context)->scan = scan;
-}
-
 static int
 leaks_begin_scan(void *context)
 {
@@ -165,7 +159,7 @@ leaks_next(void *context, struct scan_pass *pass)
         return COMMAND_FINE;
     leaks->unit = (struct scan_unit){
         .needs = groups_needs(leaks->groups.by) | leaks->suppress.needs | SCAN_LIVE,
-        .attach = leaks_attach,
+        .attach = true,
         .begin = leaks_begin_scan,
         .alloc = leaks_alloc,
         .free = leaks_free_event,
@@ -181,18 +175,14 @@ int
 leaks_make(struct view *view, enum groups_by by, const char *steps, const char *suppressions, uint64_t lives,
            struct leaks *out)
 {
-    int status = leaks_begin(view, by, steps, suppressions, lives, out);
-
-    if (status == COMMAND_FINE)
-        status = turns_run_one(view, leaks_next, out);
-    if (status != COMMAND_FINE)
-        leaks_free(out);
-    return status;
+    return turns_run_one(view, leaks_begin(view, by, steps, suppressions, lives, out), leaks_next, leaks_free, out);
 }
 
 void
-leaks_free(struct leaks *leaks)
+leaks_free(void *context)
 {
+    struct leaks *leaks = context;
+
     steps_free(&leaks->steps);
     suppress_free(&leaks->suppress);
     groups_end(&leaks->groups);

@@ -23,7 +23,8 @@ struct leaks_group {
 };
 
 struct leaks {
-    struct view *view; /* borrows */
+    const struct scan *scan; /* while one runs */
+    struct view *view;       /* borrows */
     struct steps steps;
     struct suppress suppress;
     struct groups groups;
@@ -31,7 +32,6 @@ struct leaks {
     size_t capacity;
     size_t ends; /* the number of step ends that have passed */
     struct top_lives lives;
-    const struct scan *scan;
     unsigned turn;         /* the number of readings asked for so far */
     struct scan_unit unit; /* of this turn */
     uint64_t live_bytes;   /* live at the end and not suppressed */
@@ -54,7 +54,7 @@ int leaks_begin(struct view *view, enum groups_by by, const char *steps, const c
                 struct leaks *out);
 int leaks_next(void *leaks, struct scan_pass *pass);
 
-void leaks_free(struct leaks *leaks);
+void leaks_free(void *leaks);
 
 /* The growth of a group in bytes from the first step end to the last; negative: it shrank. */
 int64_t leaks_growth(const struct leaks_group *group);

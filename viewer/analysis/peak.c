@@ -99,12 +99,6 @@ find_end(void *context, int64_t last_ns)
  * long it stayed near a peak that it was near for too many events to keep.
  */
 
-static void
-look_attach(void *context, const struct scan *scan)
-{
-    ((struct peak *)context)->scan = scan;
-}
-
 static int
 look_begin(void *context)
 {
@@ -262,7 +256,7 @@ peak_look(struct peak *peak)
 {
     peak->unit = (struct scan_unit){
         .needs = groups_needs(peak->groups.by) | SCAN_LIVE,
-        .attach = look_attach,
+        .attach = true,
         .begin = look_begin,
         .alloc = look_alloc,
         .free = look_free,
@@ -311,18 +305,14 @@ int
 peak_make(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
           struct peak *out)
 {
-    int status = peak_begin(view, by, at, within, lives, out);
-
-    if (status == COMMAND_FINE)
-        status = turns_run_one(view, peak_next, out);
-    if (status != COMMAND_FINE)
-        peak_free(out);
-    return status;
+    return turns_run_one(view, peak_begin(view, by, at, within, lives, out), peak_next, peak_free, out);
 }
 
 void
-peak_free(struct peak *peak)
+peak_free(void *context)
 {
+    struct peak *peak = context;
+
     groups_end(&peak->groups);
     counterfactual_free(&peak->rest);
     summits_free(&peak->summits);

@@ -25,15 +25,15 @@ struct peak_group {
 };
 
 struct peak {
-    struct view *view; /* borrows */
+    const struct scan *scan; /* while one runs */
+    struct view *view;       /* borrows */
     struct groups groups;
     struct counterfactual rest;
     struct summits summits;
-    struct levels levels;    /* near the peak */
-    const struct scan *scan; /* while one runs */
-    unsigned turn;           /* the number of readings asked for so far */
-    struct scan_unit unit;   /* of this turn */
-    double within;           /* the share of the peak that counts as near */
+    struct levels levels;  /* near the peak */
+    unsigned turn;         /* the number of readings asked for so far */
+    struct scan_unit unit; /* of this turn */
+    double within;         /* the share of the peak that counts as near */
     uint64_t bytes;
     uint64_t count;
     uint64_t peak_count;
@@ -71,6 +71,6 @@ int peak_begin(struct view *view, enum groups_by by, const struct moment *at, do
                struct peak *out);
 int peak_next(void *peak, struct scan_pass *pass);
 
-void peak_free(struct peak *peak);
+void peak_free(void *peak);
 
 #endif

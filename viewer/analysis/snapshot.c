@@ -66,12 +66,6 @@ figures_end(void *context, int64_t last_ns)
 
 /* The second pass: what was live at the peak. */
 
-static void
-live_attach(void *context, const struct scan *scan)
-{
-    ((struct snapshot *)context)->scan = scan;
-}
-
 static int
 live_begin(void *context)
 {
@@ -129,7 +123,7 @@ snapshot_look(struct snapshot *snapshot)
 {
     snapshot->unit = (struct scan_unit){
         .needs = SCAN_LIVE,
-        .attach = live_attach,
+        .attach = true,
         .begin = live_begin,
         .alloc = live_alloc,
     };
@@ -175,18 +169,14 @@ snapshot_next(void *context, struct scan_pass *pass)
 int
 snapshot_make(struct view *view, const enum groups_by *by, size_t by_count, struct snapshot *out)
 {
-    int status = snapshot_begin(view, by, by_count, out);
-
-    if (status == COMMAND_FINE)
-        status = turns_run_one(view, snapshot_next, out);
-    if (status != COMMAND_FINE)
-        snapshot_free(out);
-    return status;
+    return turns_run_one(view, snapshot_begin(view, by, by_count, out), snapshot_next, snapshot_free, out);
 }
 
 void
-snapshot_free(struct snapshot *snapshot)
+snapshot_free(void *context)
 {
+    struct snapshot *snapshot = context;
+
     for (size_t i = 0; i < snapshot->by_count; i++) {
         groups_end(&snapshot->by[i].groups);
         free(snapshot->by[i].list);

@@ -21,11 +21,11 @@ struct snapshot_groups {
 };
 
 struct snapshot {
-    struct view *view; /* borrows */
-    const struct scan *scan;
-    unsigned turn;         /* the number of readings asked for so far */
-    struct scan_unit unit; /* of this turn */
-    uint64_t allocations;  /* that succeeded */
+    const struct scan *scan; /* while one runs */
+    struct view *view;       /* borrows */
+    unsigned turn;           /* the number of readings asked for so far */
+    struct scan_unit unit;   /* of this turn */
+    uint64_t allocations;    /* that succeeded */
     uint64_t total_bytes;
     uint64_t failures;
     uint64_t live_bytes; /* at the end */
@@ -51,7 +51,7 @@ int snapshot_make(struct view *view, const enum groups_by *by, size_t by_count, 
 int snapshot_begin(struct view *view, const enum groups_by *by, size_t by_count, struct snapshot *out);
 int snapshot_next(void *snapshot, struct scan_pass *pass);
 
-void snapshot_free(struct snapshot *snapshot);
+void snapshot_free(void *snapshot);
 
 /*
  * The default groupings for comparing two traces, into an array of SNAPSHOT_GROUPS; returns their number. Call stacks

@@ -46,9 +46,14 @@ turns_run(const struct trace *trace, struct turns *list, size_t count)
 }
 
 int
-turns_run_one(struct view *view, int (*next)(void *context, struct scan_pass *pass), void *context)
+turns_run_one(struct view *view, int status, int (*next)(void *context, struct scan_pass *pass),
+              void (*release)(void *context), void *context)
 {
     struct turns turns = { .filter = &view->filter, .next = next, .context = context };
 
-    return turns_run(&view->trace, &turns, 1);
+    if (status == COMMAND_FINE)
+        status = turns_run(&view->trace, &turns, 1);
+    if (status != COMMAND_FINE)
+        release(context);
+    return status;
 }

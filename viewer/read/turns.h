@@ -24,7 +24,11 @@ struct turns {
  */
 int turns_run(const struct trace *trace, struct turns *list, size_t count);
 
-/* Run one analysis with the filter of `view`. */
-int turns_run_one(struct view *view, int (*next)(void *context, struct scan_pass *pass), void *context);
+/*
+ * Run one analysis with the filter of `view`, unless `status`, that of its beginning, is a failure. Calls `release` on
+ * any failure. COMMAND_FINE, or another status.
+ */
+int turns_run_one(struct view *view, int status, int (*next)(void *context, struct scan_pass *pass),
+                  void (*release)(void *context), void *context);
 
 #endif
