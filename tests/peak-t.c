@@ -302,10 +302,11 @@ check_thinning(uint64_t seed)
         uint64_t size = 1 + random_draw(&state, 100);
 
         if (live[group] >= (int64_t)size && random_draw(&state, 2) == 0) {
-            good &= counterfactual_release(&thin, group, size) && counterfactual_release(&thick, group, size);
+            good &= counterfactual_change(&thin, group, size, true) && counterfactual_change(&thick, group, size, true);
             live[group] -= (int64_t)size;
         } else {
-            good &= counterfactual_alloc(&thin, group, size) && counterfactual_alloc(&thick, group, size);
+            good &=
+                counterfactual_change(&thin, group, size, false) && counterfactual_change(&thick, group, size, false);
             live[group] += (int64_t)size;
         }
     }

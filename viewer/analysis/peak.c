@@ -9,6 +9,64 @@
 #include "viewer/analysis/peak.h"
 #include "viewer/read/turns.h"
 
+/* Remove the levels that are below the threshold now, except the first after each that is not. */
+static void
+levels_thin(struct levels *self, uint64_t threshold)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < self->count; i++) {
+        if (self->list[i].bytes >= threshold || (kept > 0 && self->list[kept - 1].bytes >= threshold))
+            self->list[kept++] = self->list[i];
+    }
+    self->count = kept;
+}
+
+/* Make room for one more. */
+static bool
+levels_reserve(struct levels *self, uint64_t threshold)
+{
+    size_t most = self->most > 0 ? self->most : LEVELS_MAX;
+    size_t capacity = self->capacity == 0 ? 1024 : 2 * self->capacity;
+    struct level *grown;
+
+    if (self->count < self->capacity)
+        return true;
+    levels_thin(self, threshold);
+    if (self->count < self->capacity / 2)
+        return true;
+    if (capacity > most)
+        capacity = most;
+    if (self->count >= capacity)
+        return false;
+    grown = realloc(self->list, capacity * sizeof(*grown));
+    if (grown == NULL)
+        return false;
+    self->list = grown;
+    self->capacity = capacity;
+    return true;
+}
+
+void
+levels_keep(struct levels *self, int64_t ns, uint64_t bytes, uint64_t threshold)
+{
+    if (self->overflowed)
+        return;
+    if (!levels_reserve(self, threshold)) {
+        self->overflowed = true;
+        self->count = 0;
+        return;
+    }
+    self->list[self->count++] = (struct level){ ns, bytes };
+}
+
+void
+levels_free(struct levels *self)
+{
+    free(self->list);
+    *self = (struct levels){ .most = self->most };
+}
+
 static int
 peak_no_memory(const struct peak *peak)
 {
@@ -53,7 +111,7 @@ find_alloc(void *context, const struct scan_life *life)
     if (peak->rest.live_bytes > (uint64_t)INT64_MAX - life->size)
         return trace_broken(&peak->view->trace, "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes",
                             life->allocation_id);
-    if (group == GROUPS_FULL || !counterfactual_alloc(&peak->rest, group, life->size))
+    if (group == GROUPS_FULL || !counterfactual_change(&peak->rest, group, life->size, false))
         return peak_no_memory(peak);
     if (life->size > 0 && !summits_rise(&peak->summits, peak->rest.live_bytes, life->alloc_ns))
         return peak_no_memory(peak);
@@ -64,7 +122,7 @@ find_alloc(void *context, const struct scan_life *life)
         peak->ns = life->alloc_ns;
         peak->allocation_id = life->allocation_id;
         peak->near_bytes = peak_near(peak);
-        counterfactual_mark(&peak->rest);
+        peak->rest.mark++;
     }
     levels_add(&peak->levels, life->alloc_ns, peak->rest.live_bytes, peak->near_bytes);
     return COMMAND_FINE;
@@ -76,7 +134,7 @@ find_free(void *context, const struct scan_life *life)
     struct peak *peak = context;
 
     peak->count--;
-    if (!counterfactual_release(&peak->rest, groups_of(&peak->groups, life), life->size))
+    if (!counterfactual_change(&peak->rest, groups_of(&peak->groups, life), life->size, true))
         return peak_no_memory(peak);
     if (life->size > 0)
         summits_fall(&peak->summits, peak->rest.live_bytes);
@@ -115,7 +173,7 @@ static void
 look_add(void *context, const struct scan_life *life)
 {
     struct peak *peak = context;
-    struct peak_group *group = &peak->at_groups[groups_of(&peak->groups, life)];
+    struct amount *group = &peak->at_groups[groups_of(&peak->groups, life)];
 
     group->bytes += life->size;
     group->count++;
@@ -224,8 +282,10 @@ peak_conclude(struct peak *peak)
     peak->at_groups = calloc(peak->groups.count + 1, sizeof(*peak->at_groups));
     if (peak->at_groups == NULL)
         return peak_no_memory(peak);
-    for (uint32_t i = 0; i < peak->groups.count; i++)
-        counterfactual_marked(&peak->rest, i, &peak->at_groups[i].bytes, &peak->at_groups[i].count);
+    for (size_t i = 0; i < peak->groups.count; i++) {
+        marked_keep(&peak->rest.groups[i].amount, peak->rest.mark);
+        peak->at_groups[i] = peak->rest.groups[i].amount.marked;
+    }
     peak->at_bytes = peak->bytes;
     peak->at_count = peak->peak_count;
     for (size_t i = 0; i < peak->levels.count; i++) {

@@ -1,4 +1,4 @@
-/* The totals of each log layer of a trace: counts, bytes, the peak and what is live at the end. */
+/* The totals of each log layer of a trace, and a verdict: why more bytes were reserved than requested. */
 #ifndef VIEWER_ANALYSIS_SUMMARY_H
 #define VIEWER_ANALYSIS_SUMMARY_H
 
@@ -84,5 +84,25 @@ int summary_make(struct view *view, struct summary *out);
 bool summary_is_part(const struct view *view);
 
 void summary_free(struct summary *summary);
+
+enum verdict_source {
+    VERDICT_NONE,
+    VERDICT_LAYERS,  /* the live bytes of the lowest logs */
+    VERDICT_SAMPLES, /* pool samples */
+};
+
+/* The difference between the peak of the reserved bytes and the peak of the requested bytes, in three parts. */
+struct verdict {
+    const struct summary *summary; /* borrows */
+    enum verdict_source source;    /* of the reserved bytes */
+    uint64_t reserved_peak_bytes;
+    uint64_t limit_bytes;   /* the lowest one; 0: none */
+    int64_t rounding_bytes; /* alignment, at the peak of the requested bytes */
+    int64_t pools_bytes;    /* free in layers between the outermost and the lowest logs, at that peak */
+    int64_t base_bytes;     /* the rest: reserved below the lowest logs, or reserved at another time */
+};
+
+/* COMMAND_FINE, or another status. There is never anything to free. */
+int verdict_make(const struct view *view, const struct summary *summary, struct verdict *out);
 
 #endif

@@ -10,7 +10,7 @@
 #include "viewer/analysis/fragment.h"
 #include "viewer/analysis/leaks.h"
 #include "viewer/analysis/peak.h"
-#include "viewer/analysis/align.h"
+#include "viewer/analysis/snapshot.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/order.h"
 #include "viewer/base/output.h"
@@ -290,11 +290,11 @@ baseline_measure(struct check_job *job)
     struct check_result *out = job->result;
     double tolerance = job->check->budgets->tolerance;
 
-    out->seen = b->peak_bytes;
+    out->seen = b->all.peak_bytes;
     out->limit = INT64_MAX;
-    if ((1 + tolerance) * (double)a->peak_bytes < (double)out->limit)
-        out->limit = a->peak_bytes + (uint64_t)(tolerance * (double)a->peak_bytes);
-    out->passed = !snapshot_exceeds(a->peak_bytes, b->peak_bytes, tolerance) &&
+    if ((1 + tolerance) * (double)a->all.peak_bytes < (double)out->limit)
+        out->limit = a->all.peak_bytes + (uint64_t)(tolerance * (double)a->all.peak_bytes);
+    out->passed = !snapshot_exceeds(a->all.peak_bytes, b->all.peak_bytes, tolerance) &&
                   !(a->has_reserved && b->has_reserved &&
                     snapshot_exceeds(a->reserved_peak_bytes, b->reserved_peak_bytes, tolerance));
     if (trace_verdict(&job->baseline.trace) != COMMAND_FINE)
@@ -307,9 +307,9 @@ baseline_explain(const struct check_job *job, struct check_result *out)
 {
     const struct snapshot *a = &job->before, *b = &job->of.snapshot;
     double tolerance = job->check->budgets->tolerance;
-    bool by_peak = snapshot_exceeds(a->peak_bytes, b->peak_bytes, tolerance);
-    uint64_t from = by_peak ? a->peak_bytes : a->reserved_peak_bytes;
-    uint64_t to = by_peak ? b->peak_bytes : b->reserved_peak_bytes;
+    bool by_peak = snapshot_exceeds(a->all.peak_bytes, b->all.peak_bytes, tolerance);
+    uint64_t from = by_peak ? a->all.peak_bytes : a->reserved_peak_bytes;
+    uint64_t to = by_peak ? b->all.peak_bytes : b->reserved_peak_bytes;
     struct output_figure figure, before, after;
     struct align align = { 0 };
     char name[GROUPS_NAME];

@@ -10,7 +10,6 @@
 #include "viewer/read/devices.h"
 #include "viewer/base/output.h"
 #include "viewer/analysis/summary.h"
-#include "viewer/analysis/verdict.h"
 #include "viewer/read/view.h"
 
 static const struct report_column summary_columns[] = {
