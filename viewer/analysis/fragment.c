@@ -179,11 +179,7 @@ look_end(void *context, int64_t last_ns)
 {
     struct fragment *fragment = context;
 
-    while (fragment->moments_done < fragment->moment_count) {
-        int64_t moment = look_moment_ns(fragment, fragment->moments_done);
-
-        look_now(fragment, moment, NULL, &fragment->passing, &fragment->moments[fragment->moments_done++]);
-    }
+    look_before(fragment, INT64_MAX, NULL);
     if (!fragment->looked)
         look_now(fragment, fragment->at.kind == MOMENT_PEAK ? last_ns : fragment->at_ns, NULL, &fragment->space,
                  &fragment->figures);

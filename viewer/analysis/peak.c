@@ -188,7 +188,7 @@ look_now(struct peak *peak, const struct scan_life *besides)
 {
     peak->looked = true;
     peak->at_bytes = peak->at_count = 0;
-    peak->at_lives.count = 0;
+    top_lives_clear(&peak->at_lives);
     memset(peak->at_groups, 0, peak->groups.count * sizeof(*peak->at_groups));
     scan_each_live(peak->scan, look_add, peak);
     if (besides != NULL)

@@ -114,22 +114,14 @@ space_add(void *context, const struct scan_life *life)
         space_add_chunk(looking->space, life->address, life->size);
 }
 
+/* Blocks and chunks begin with their address. */
 static int
-space_compare_blocks(const void *a, const void *b)
+space_compare(const void *a, const void *b)
 {
-    const struct space_block *one = a;
-    const struct space_block *other = b;
+    uint64_t one = *(const uint64_t *)a;
+    uint64_t other = *(const uint64_t *)b;
 
-    return one->address < other->address ? -1 : one->address > other->address;
-}
-
-static int
-space_compare_chunks(const void *a, const void *b)
-{
-    const struct space_chunk *one = a;
-    const struct space_chunk *other = b;
-
-    return one->address < other->address ? -1 : one->address > other->address;
+    return one < other ? -1 : one > other;
 }
 
 /* Without a log below: make chunks from the runs of pages that the blocks, sorted by address, touch. */
@@ -250,11 +242,11 @@ space_look(struct space *space, const struct space_layers *layers, const struct 
         space->rounded_bytes += space->blocks[i].rounded;
     }
     if (space->block_count > 0)
-        qsort(space->blocks, space->block_count, sizeof(*space->blocks), space_compare_blocks);
+        qsort(space->blocks, space->block_count, sizeof(*space->blocks), space_compare);
     if (!layers->lower.active)
         space_make_runs(space, layers->page_bytes);
     if (space->chunk_count > 0)
-        qsort(space->chunks, space->chunk_count, sizeof(*space->chunks), space_compare_chunks);
+        qsort(space->chunks, space->chunk_count, sizeof(*space->chunks), space_compare);
     space_measure(space);
 }
 
@@ -266,12 +258,6 @@ space_unusable(const struct space *space, uint64_t size)
     for (size_t i = 0; i < space->chunk_count; i++)
         bytes += space_walk(space, &space->chunks[i], size, false);
     return bytes;
-}
-
-double
-space_external(const struct space *space)
-{
-    return space->free_bytes == 0 ? 0 : 1 - (double)space->largest_hole / (double)space->free_bytes;
 }
 
 void

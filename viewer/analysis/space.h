@@ -83,7 +83,4 @@ uint64_t space_unusable(const struct space *space, uint64_t size);
 void space_pins(const struct view *view, const struct space *space, const struct space_chunk *chunk, char *text,
                 size_t size);
 
-/* External fragmentation: 1 - largest hole / free bytes. It is 0 if all free bytes are one hole. */
-double space_external(const struct space *space);
-
 #endif

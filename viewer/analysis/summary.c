@@ -105,46 +105,24 @@ summary_begin(void *context)
 static void
 total_alloc(struct summary_total *total, const struct scan_life *life)
 {
-    if (!life->clipped) /* else it was called before the time that is looked at */
-        total->time_ns += (uint64_t)life->alloc_duration_ns;
-    if (life->status != 0) {
-        if (total->failures++ == 0)
-            total->first_failure = *life;
-        return;
-    }
-    total->allocations++;
-    total->bytes += life->size;
-    total->live_bytes += life->size;
-    total->live_count++;
-    total->rounded_bytes += space_rounded(life);
-    /* What is never freed is taken off for the time before it here, and counted to the end there: modulo 2^128. */
-    total->byte_ns -= (unsigned __int128)life->size * (unsigned __int128)life->alloc_ns;
-    if (total->live_bytes > total->peak_bytes) {
-        total->peak_bytes = total->live_bytes;
-        total->peak_ns = life->alloc_ns;
-        total->peak_count = total->live_count;
+    if (life->status != 0 && total->sums.failures == 0)
+        total->first_failure = *life;
+    if (life->status == 0)
+        total->rounded_bytes += space_rounded(life);
+    if (tally_alloc(&total->sums, life)) {
         total->peak_rounded_bytes = total->rounded_bytes;
         total->peak_held_bytes = total->held_bytes;
     }
 }
 
-static void
-total_free(struct summary_total *total, const struct scan_life *life)
-{
-    total->time_ns += (uint64_t)life->free_duration_ns;
-    total->live_bytes -= life->size;
-    total->live_count--;
-    total->rounded_bytes -= space_rounded(life);
-    total->byte_ns += (unsigned __int128)life->size * (unsigned __int128)life->free_ns;
-}
-
+/* An allocation of a lowest layer. */
 static void
 total_hold(struct summary_total *total, const struct scan_life *life)
 {
-    total->held_bytes += life->status == 0 ? life->size : 0;
+    total->held_bytes += life->size;
     if (total->held_bytes > total->held_peak_bytes)
         total->held_peak_bytes = total->held_bytes;
-    /* What was there as the time began came at once, whatever stands first; nothing has been freed since. */
+    /* All clipped lives begin at once, whatever their order, and nothing has been freed since. */
     if (life->clipped)
         total->peak_held_bytes = total->held_bytes;
 }
@@ -154,34 +132,18 @@ summary_alloc(void *context, const struct scan_life *life)
 {
     struct summary *summary = context;
     struct summary_layer *layer = summary_layer(summary, life->layer_id);
+    uint64_t most = (uint64_t)INT64_MAX - life->size;
 
     if (layer == NULL)
         return trace_broken(summary->trace, "more layers than can be taken in");
-    if (!life->clipped)
-        layer->time_ns += (uint64_t)life->alloc_duration_ns;
-    if (life->status != 0) {
-        layer->failures++;
-        if (layer->outermost)
-            total_alloc(&summary->total, life);
-        return COMMAND_FINE;
-    }
-    /* JSON's integers and SQLite's end there; total_bytes is never less than live_bytes. */
-    if (layer->total_bytes > (uint64_t)INT64_MAX - life->size ||
-        summary->total.bytes > (uint64_t)INT64_MAX - life->size)
+    /* The integers of JSON and SQLite end there. The live bytes are never more than the sum of all. */
+    if (life->status == 0 && (layer->sums.bytes > most || summary->total.sums.bytes > most))
         return trace_broken(summary->trace, "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes",
                             life->allocation_id);
-    layer->allocations++;
-    layer->total_bytes += life->size;
-    layer->live_bytes += life->size;
-    layer->live_count++;
-    if (layer->live_bytes > layer->peak_bytes) {
-        layer->peak_bytes = layer->live_bytes;
-        layer->peak_ns = life->alloc_ns;
-        layer->peak_count = layer->live_count;
-    }
+    tally_alloc(&layer->sums, life);
     if (layer->outermost)
         total_alloc(&summary->total, life);
-    else if (layer->lowest)
+    else if (layer->lowest && life->status == 0)
         total_hold(&summary->total, life);
     return COMMAND_FINE;
 }
@@ -192,14 +154,13 @@ summary_free_event(void *context, const struct scan_life *life)
     struct summary *summary = context;
     struct summary_layer *layer = summary_layer(summary, life->layer_id);
 
-    layer->frees++;
-    layer->live_bytes -= life->size;
-    layer->live_count--;
-    layer->time_ns += (uint64_t)life->free_duration_ns;
-    if (layer->outermost)
-        total_free(&summary->total, life);
-    else if (layer->lowest)
+    tally_free(&layer->sums, life);
+    if (layer->outermost) {
+        tally_free(&summary->total.sums, life);
+        summary->total.rounded_bytes -= space_rounded(life);
+    } else if (layer->lowest) {
         summary->total.held_bytes -= life->size;
+    }
     return COMMAND_FINE;
 }
 
@@ -348,7 +309,7 @@ summary_scan(struct summary *summary, struct view *view)
     return status == COMMAND_FINE ? summary_driver(summary) : status;
 }
 
-/* What is live lived to the end of the time that is looked at. */
+/* The live allocations count to the end of the selected time range. */
 static void
 summary_finish(struct summary *summary)
 {
@@ -357,7 +318,7 @@ summary_finish(struct summary *summary)
     int64_t to_ns = filter->to_ns < summary->end_ns ? filter->to_ns : summary->end_ns;
 
     summary->span_ns = to_ns > from_ns ? to_ns - from_ns : 0;
-    summary->total.byte_ns += (unsigned __int128)summary->total.live_bytes * (unsigned __int128)to_ns;
+    tally_end(&summary->total.sums, to_ns);
 }
 
 bool
@@ -416,7 +377,7 @@ verdict_make(const struct view *view, const struct summary *summary, struct verd
         out->reserved_peak_bytes = total->held_peak_bytes;
     }
     samples_free(&samples);
-    out->rounding_bytes = (int64_t)(total->peak_rounded_bytes - total->peak_bytes);
+    out->rounding_bytes = (int64_t)(total->peak_rounded_bytes - total->sums.peak_bytes);
     if (summary->has_lowest)
         out->pools_bytes = (int64_t)(total->peak_held_bytes - total->peak_rounded_bytes);
     if (out->source != VERDICT_NONE)

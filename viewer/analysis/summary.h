@@ -6,24 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "viewer/analysis/tallies.h"
 #include "viewer/base/id-map.h"
-#include "viewer/read/scan.h"
 #include "viewer/read/view.h"
 
-/* One layer. Bytes are requested bytes. */
+/* One layer. */
 struct summary_layer {
     int64_t layer_id;
-    const char *kind;     /* borrows from the layers; "": the trace does not define the layer */
-    uint64_t allocations; /* successful ones */
-    uint64_t frees;
-    uint64_t failures;
-    uint64_t total_bytes;
-    uint64_t peak_bytes;
-    int64_t peak_ns; /* when the peak was first reached */
-    uint64_t peak_count;
-    uint64_t live_bytes;
-    uint64_t live_count;
-    uint64_t time_ns; /* in its calls */
+    const char *kind; /* borrows from the layers; "": the trace does not define the layer */
+    struct tally sums;
     bool asked;       /* selected by --layer; without --layer, every layer is */
     bool outermost;   /* no selected log is above it: its requests come from the program */
     bool lowest;      /* it is below a selected log and no log is below it: its requests go to the base */
@@ -34,22 +25,13 @@ struct summary_layer {
 
 /* The sum of the outermost selected layers, so that nothing counts twice. */
 struct summary_total {
-    uint64_t bytes; /* of all allocations */
-    uint64_t allocations;
-    uint64_t failures;
-    uint64_t live_bytes;
-    uint64_t live_count;
+    struct tally sums;
     uint64_t rounded_bytes; /* live bytes, each size rounded up to the alignment */
     uint64_t held_bytes;    /* live in the lowest layers */
     uint64_t held_peak_bytes;
-    uint64_t time_ns;
-    uint64_t peak_bytes;
-    int64_t peak_ns; /* when the peak was first reached */
-    uint64_t peak_count;
-    uint64_t peak_rounded_bytes; /* at the peak */
+    uint64_t peak_rounded_bytes; /* at the peak of the live bytes */
     uint64_t peak_held_bytes;
-    unsigned __int128 byte_ns;      /* the integral of the live bytes over time */
-    struct scan_life first_failure; /* valid if failures > 0 */
+    struct scan_life first_failure; /* valid if sums.failures > 0 */
 };
 
 struct summary {

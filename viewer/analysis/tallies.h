@@ -67,6 +67,21 @@ tally_end(struct tally *tally, int64_t ns)
     tally->byte_ns += (unsigned __int128)tally->live_bytes * (unsigned __int128)ns;
 }
 
+/* Add the sums of another set. The peaks of the two may be at different times: they are left alone. */
+static inline void
+tally_add(struct tally *to, const struct tally *from)
+{
+    to->allocations += from->allocations;
+    to->frees += from->frees;
+    to->failures += from->failures;
+    to->bytes += from->bytes;
+    to->live_bytes += from->live_bytes;
+    to->live_count += from->live_count;
+    to->time_ns += from->time_ns;
+    to->lived_ns += from->lived_ns;
+    to->byte_ns += from->byte_ns;
+}
+
 /* Bytes times seconds. */
 static inline double
 tally_byte_seconds(const struct tally *tally)

@@ -82,8 +82,8 @@ layers_below(const struct view *view, const struct summary *summary, struct laye
         if (log == NULL)
             continue;
         row->has_below = true;
-        row->below_allocations += log->allocations + log->failures;
-        row->below_time_ns += log->time_ns;
+        row->below_allocations += log->sums.allocations + log->sums.failures;
+        row->below_time_ns += log->sums.time_ns;
     }
 }
 
@@ -128,15 +128,16 @@ layers_report_row(struct report *report, const struct layers_row *row)
         cell_text(row->layer->kind),
         cell_text(row->layer->config),
         cell_unsigned(row->depth),
-        log != NULL ? cell_unsigned(log->allocations) : cell_none(),
-        log != NULL ? cell_unsigned(log->frees) : cell_none(),
-        log != NULL ? cell_unsigned(log->failures) : cell_none(),
-        log != NULL ? cell_unsigned(log->total_bytes) : cell_none(),
-        log != NULL ? cell_unsigned(log->peak_bytes) : cell_none(),
-        log != NULL ? cell_unsigned(log->live_bytes) : cell_none(),
-        passes ? cell_share((double)row->below_allocations, (double)(log->allocations + log->failures)) : cell_none(),
-        log != NULL ? cell_unsigned(log->time_ns) : cell_none(),
-        passes ? cell_signed((int64_t)(log->time_ns - row->below_time_ns)) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.allocations) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.frees) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.failures) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.bytes) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.peak_bytes) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.live_bytes) : cell_none(),
+        passes ? cell_share((double)row->below_allocations, (double)(log->sums.allocations + log->sums.failures))
+               : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.time_ns) : cell_none(),
+        passes ? cell_signed((int64_t)(log->sums.time_ns - row->below_time_ns)) : cell_none(),
         row->samples.used_peak_bytes >= 0 ? cell_signed(row->samples.used_peak_bytes) : cell_none(),
         row->samples.reserved_peak_bytes >= 0 ? cell_signed(row->samples.reserved_peak_bytes) : cell_none(),
     };

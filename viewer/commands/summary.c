@@ -177,7 +177,7 @@ verdict_report_difference(struct report *report, const struct verdict *verdict)
 static void
 verdict_report_lines(struct report *report, const struct verdict *verdict)
 {
-    const struct summary_total *total = &verdict->summary->total;
+    const struct tally *total = &verdict->summary->total.sums;
     struct output_figure one, other;
 
     verdict_line(report, "peak", "%s requested at %s, in %llu allocation%s", output_size(&one, total->peak_bytes),
@@ -205,14 +205,15 @@ verdict_report_lines(struct report *report, const struct verdict *verdict)
 static unsigned
 verdict_say_wrong(struct report *report, const struct verdict *verdict)
 {
-    const struct summary_total *total = &verdict->summary->total;
+    const struct tally *total = &verdict->summary->total.sums;
     struct output_figure one, other;
     unsigned said = 0;
 
     if (total->failures > 0) {
         report_note(report, "%llu allocation%s failed, the first one of %s at %s; `tidemark failures` says why.",
                     (unsigned long long)total->failures, total->failures == 1 ? "" : "s",
-                    output_size(&one, total->first_failure.size), output_time(&other, total->first_failure.alloc_ns));
+                    output_size(&one, verdict->summary->total.first_failure.size),
+                    output_time(&other, verdict->summary->total.first_failure.alloc_ns));
         said++;
     }
     if (total->live_count > 0) {
@@ -230,7 +231,7 @@ verdict_say_wrong(struct report *report, const struct verdict *verdict)
 static unsigned
 verdict_say_waste(struct report *report, const struct verdict *verdict)
 {
-    const struct summary_total *total = &verdict->summary->total;
+    const struct tally *total = &verdict->summary->total.sums;
     double more = (double)verdict->reserved_peak_bytes - (double)total->peak_bytes;
     struct output_figure one, other;
     unsigned said = 0;
@@ -254,7 +255,7 @@ verdict_say_waste(struct report *report, const struct verdict *verdict)
 static void
 verdict_say_rest(struct report *report, const struct verdict *verdict, unsigned left)
 {
-    const struct summary_total *total = &verdict->summary->total;
+    const struct tally *total = &verdict->summary->total.sums;
     const struct filter *filter = &verdict->summary->view->filter;
     double span_ns = (double)verdict->summary->span_ns;
     double mean = span_ns > 0 ? (double)total->byte_ns / span_ns : 0;
@@ -283,7 +284,7 @@ verdict_report_sentences(struct report *report, const struct verdict *verdict)
 {
     unsigned said;
 
-    if (verdict->summary->total.allocations + verdict->summary->total.failures == 0) {
+    if (verdict->summary->total.sums.allocations + verdict->summary->total.sums.failures == 0) {
         report_note(report, summary_is_part(verdict->summary->view) ? "The filters take no allocation."
                                                                     : "No allocation was recorded.");
         return;
@@ -291,7 +292,7 @@ verdict_report_sentences(struct report *report, const struct verdict *verdict)
     said = verdict_say_wrong(report, verdict);
     if (said < VERDICT_SENTENCES)
         said += verdict_say_waste(report, verdict);
-    if (said < VERDICT_SENTENCES && verdict->summary->total.peak_bytes > 0)
+    if (said < VERDICT_SENTENCES && verdict->summary->total.sums.peak_bytes > 0)
         verdict_say_rest(report, verdict, VERDICT_SENTENCES - said);
 }
 
@@ -309,7 +310,7 @@ verdict_report_fields(struct report *report, const struct verdict *verdict)
         { "driver_ns", NULL, REPORT_TIME },       { "driver_calls", NULL, REPORT_COUNT },
     };
     const struct summary *summary = verdict->summary;
-    const struct summary_total *total = &summary->total;
+    const struct tally *total = &summary->total.sums;
     bool reserved = verdict->source != VERDICT_NONE;
     bool driver = summary->has_driver;
     const struct report_cell cells[] = {
@@ -339,21 +340,21 @@ static void
 summary_report_layer(struct report *report, const struct summary_layer *layer)
 {
     /* Samples are moments: below the peak, the highest of them was not the highest. */
-    bool has_highest = layer->has_samples && layer->reserved_peak_bytes >= layer->peak_bytes;
+    bool has_highest = layer->has_samples && layer->reserved_peak_bytes >= layer->sums.peak_bytes;
     char name[64];
     const struct report_cell cells[] = {
         cell_text(name),
         cell_signed(layer->layer_id),
         cell_text(layer->kind),
-        cell_unsigned(layer->allocations),
-        cell_unsigned(layer->frees),
-        cell_unsigned(layer->failures),
-        cell_unsigned(layer->total_bytes),
-        cell_unsigned(layer->peak_bytes),
-        cell_signed(layer->peak_ns),
-        cell_unsigned(layer->peak_count),
-        cell_unsigned(layer->live_bytes),
-        cell_unsigned(layer->live_count),
+        cell_unsigned(layer->sums.allocations),
+        cell_unsigned(layer->sums.frees),
+        cell_unsigned(layer->sums.failures),
+        cell_unsigned(layer->sums.bytes),
+        cell_unsigned(layer->sums.peak_bytes),
+        cell_signed(layer->sums.peak_ns),
+        cell_unsigned(layer->sums.peak_count),
+        cell_unsigned(layer->sums.live_bytes),
+        cell_unsigned(layer->sums.live_count),
         layer->has_samples ? cell_unsigned(layer->reserved_bytes) : cell_none(),
         layer->has_samples ? cell_unsigned(layer->reserved_peak_bytes) : cell_none(),
         has_highest ? cell_unsigned(layer->reserved_peak_bytes) : cell_none(),
