@@ -193,21 +193,20 @@ driver_prepare(struct driver_calls *calls)
 }
 
 int
-driver_calls_open(struct view *view, enum groups_by by, struct driver_calls *calls, bool *has)
+driver_calls_open(struct view *view, enum groups_by by, struct driver_calls *calls)
 {
     int64_t any = 0;
     int status = COMMAND_FINE;
 
     *calls = (struct driver_calls){ .view = view };
-    *has = false;
     if (trace_has(&view->trace, "driver_call", "allocation_id is_free duration_ns"))
         status = trace_integer(&view->trace, "SELECT 1 FROM driver_call LIMIT 1", &any);
     if (status != COMMAND_FINE || any == 0)
         return status;
     groups_begin(&calls->groups, by, &view->names);
+    calls->has_calls = true;
     status = driver_prepare(calls);
-    *has = status == COMMAND_FINE;
-    if (!*has)
+    if (status != COMMAND_FINE)
         driver_calls_close(calls);
     return status;
 }

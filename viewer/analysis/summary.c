@@ -279,21 +279,20 @@ summary_scan_filtered(struct summary *summary, struct view *view)
     struct filter filter = view->filter; /* borrows its sets */
     struct scan_part parts[3] = { { &filter, &pass, 1 }, { NULL, &clock, 1 } };
     struct driver_calls calls;
-    int status = driver_calls_open(view, GROUPS_LAYER, &calls, &summary->has_driver);
+    int status = driver_calls_open(view, GROUPS_LAYER, &calls);
 
     if (status != COMMAND_FINE)
         return status;
     filter.layers.active = false;
-    if (summary->has_driver)
-        parts[2] = driver_calls_part(&calls);
-    status = scan_run_parts(&view->trace, parts, summary->has_driver ? 3 : 2);
+    summary->has_driver = calls.has_calls;
+    parts[2] = driver_calls_part(&calls);
+    status = scan_run_parts(&view->trace, parts, calls.has_calls ? 3 : 2);
     summary->end_ns = end_ns;
-    for (size_t i = 0; summary->has_driver && i < calls.capacity; i++) {
+    for (size_t i = 0; i < calls.capacity; i++) {
         summary->driver_ns += calls.sums[i].ns;
         summary->driver_calls += calls.sums[i].calls;
     }
-    if (summary->has_driver)
-        driver_calls_close(&calls);
+    driver_calls_close(&calls);
     return status;
 }
 

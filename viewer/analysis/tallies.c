@@ -124,19 +124,16 @@ tallies_make(struct view *view, enum groups_by by, struct tallies *out)
     struct scan_pass pass = { &unit, out };
     struct scan_part parts[2] = { { &view->filter, &pass, 1 } };
     struct driver_calls calls;
-    bool has_calls;
-    int status = driver_calls_open(view, by, &calls, &has_calls);
+    int status = driver_calls_open(view, by, &calls);
 
     if (status != COMMAND_FINE)
         return status;
     tallies_begin(out, view, by);
-    if (has_calls)
-        parts[1] = driver_calls_part(&calls);
-    status = scan_run_parts(&view->trace, parts, has_calls ? 2 : 1);
-    if (status == COMMAND_FINE && has_calls)
+    parts[1] = driver_calls_part(&calls);
+    status = scan_run_parts(&view->trace, parts, calls.has_calls ? 2 : 1);
+    if (status == COMMAND_FINE)
         status = tallies_add_calls(out, &calls);
-    if (has_calls)
-        driver_calls_close(&calls);
+    driver_calls_close(&calls);
     if (status != COMMAND_FINE)
         tallies_free(out);
     return status;
