@@ -20,7 +20,7 @@ failures_word(enum failure_cause cause)
     return words[cause];
 }
 
-/* Whether the status alone says why; else the space as it was has to. */
+/* Whether the status alone tells the cause. */
 static bool
 failures_judge_status(int64_t status, enum failure_cause *cause)
 {
@@ -42,7 +42,7 @@ failures_judge_status(int64_t status, enum failure_cause *cause)
     }
 }
 
-/* The cause of a failure, from its status and from the space at that moment. */
+/* The cause of a failure, from its status and the space at that moment. */
 static enum failure_cause
 failures_judge(const struct failures *failures, const struct failure *failure)
 {
@@ -58,7 +58,7 @@ failures_judge(const struct failures *failures, const struct failure *failure)
     return FAILURE_FRAGMENTATION;
 }
 
-/* Of the chunks that are large enough if emptied, the one with the fewest bytes in use. */
+/* The chunk with the fewest bytes in use among those that would be large enough if they were empty. */
 static const struct space_chunk *
 failures_pinned(const struct space *space, uint64_t wanted)
 {
@@ -156,7 +156,7 @@ failures_alloc(void *context, const struct scan_life *life)
         return COMMAND_FINE;
     }
     failures->total++;
-    /* Sizes of requests that failed may be anything. */
+    /* A failed request may have any size: the sum saturates. */
     failures->bytes = failures->bytes > UINT64_MAX - life->size ? UINT64_MAX : failures->bytes + life->size;
     return failures_add(failures, life);
 }

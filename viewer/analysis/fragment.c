@@ -15,7 +15,7 @@ fragment_is_upper(const struct fragment *fragment, const struct scan_life *life)
     return filter_set_has(&fragment->layers.upper, life->layer_id);
 }
 
-/* The first pass: when the most was live, and when the most was reserved. */
+/* The first pass: the peaks of the requested and of the reserved bytes. */
 
 static int
 find_begin(void *context)
@@ -85,7 +85,7 @@ find_end(void *context, int64_t last_ns)
     return COMMAND_FINE;
 }
 
-/* The second pass: the moments. */
+/* The second pass: the state at each moment. */
 
 static int
 look_begin(void *context)

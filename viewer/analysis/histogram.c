@@ -64,7 +64,7 @@ histogram_release(void *context, const struct scan_life *life)
     uint64_t ns = (uint64_t)life->free_ns - (uint64_t)life->alloc_ns;
 
     histogram_add(&histogram->times[histogram_time_bin(ns)], life);
-    /* scan_events has this free: the events between the two are those behind `event`, less both of them. */
+    /* scan_events includes this free and the allocation; only the events between the two count. */
     histogram_add(&histogram->events[groups_class(scan_events(histogram->scan) - life->event - 2)], life);
     return tallies_release(&histogram->exact, life);
 }

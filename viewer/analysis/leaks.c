@@ -8,9 +8,9 @@
 #include "viewer/analysis/leaks.h"
 #include "viewer/read/turns.h"
 
-/* Count in the ends of steps that have passed since the group changed last: it had the same bytes at all of them. */
+/* Count the step ends since the last change of the group. It had the same bytes at all of them. */
 static void
-leaks_settle(const struct leaks *leaks, struct leaks_group *group)
+leaks_count_ends(const struct leaks *leaks, struct leaks_group *group)
 {
     if (group->ends == leaks->ends)
         return;
@@ -24,15 +24,15 @@ leaks_settle(const struct leaks *leaks, struct leaks_group *group)
     group->ends = (uint32_t)leaks->ends;
 }
 
-/* Something happens at `ns`: the steps that ended before have. */
+/* Advance to the steps that have ended before `ns`. */
 static void
-leaks_pass(struct leaks *leaks, int64_t ns)
+leaks_advance(struct leaks *leaks, int64_t ns)
 {
     while (leaks->ends < leaks->steps.count && leaks->steps.ends[leaks->ends] < ns)
         leaks->ends++;
 }
 
-/* The group of `life`, settled; NULL: no memory. */
+/* The group of `life`, with its step ends counted; NULL: no memory. */
 static struct leaks_group *
 leaks_group(struct leaks *leaks, const struct scan_life *life)
 {
@@ -45,7 +45,7 @@ leaks_group(struct leaks *leaks, const struct scan_life *life)
     group = &leaks->list[number];
     if (number >= known)
         *group = (struct leaks_group){ .oldest_ns = INT64_MAX };
-    leaks_settle(leaks, group);
+    leaks_count_ends(leaks, group);
     return group;
 }
 
@@ -68,7 +68,7 @@ leaks_alloc(void *context, const struct scan_life *life)
 
     if (life->status != 0 || suppress_find(&leaks->suppress, life) != NULL)
         return COMMAND_FINE;
-    leaks_pass(leaks, life->alloc_ns);
+    leaks_advance(leaks, life->alloc_ns);
     group = leaks_group(leaks, life);
     if (group == NULL)
         return trace_broken(&leaks->view->trace, "no memory for its groups");
@@ -88,7 +88,7 @@ leaks_free_event(void *context, const struct scan_life *life)
 
     if (suppress_find(&leaks->suppress, life) != NULL)
         return COMMAND_FINE;
-    leaks_pass(leaks, life->free_ns);
+    leaks_advance(leaks, life->free_ns);
     group = leaks_group(leaks, life);
     if (group == NULL)
         return trace_broken(&leaks->view->trace, "no memory for its groups");
@@ -111,7 +111,7 @@ leaks_look(void *context, const struct scan_life *life)
         leaks->suppressed_count++;
         return;
     }
-    /* It is known: the scan came past it. */
+    /* The scan has seen it, so its group exists. */
     group = &leaks->list[groups_of(&leaks->groups, life)];
     if (life->alloc_ns < group->oldest_ns)
         group->oldest_ns = life->alloc_ns;
@@ -128,7 +128,7 @@ leaks_end(void *context, int64_t last_ns)
     leaks->end_ns = last_ns;
     leaks->ends = leaks->steps.count;
     for (size_t i = 0; i < leaks->groups.count; i++)
-        leaks_settle(leaks, &leaks->list[i]);
+        leaks_count_ends(leaks, &leaks->list[i]);
     scan_each_live(leaks->scan, leaks_look, leaks);
     top_lives_sort(&leaks->lives);
     return leaks->lives.failed ? trace_broken(&leaks->view->trace, "no memory for its allocations") : COMMAND_FINE;

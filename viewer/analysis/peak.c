@@ -22,7 +22,7 @@ levels_thin(struct levels *self, uint64_t threshold)
     self->count = kept;
 }
 
-/* Make room for one more. */
+/* Make room for one more level. False: no memory, or too many. */
 static bool
 levels_reserve(struct levels *self, uint64_t threshold)
 {
@@ -73,7 +73,7 @@ peak_no_memory(const struct peak *peak)
     return trace_broken(&peak->view->trace, "no memory for its groups");
 }
 
-/* The first pass: the peak, its rivals, and the peak without each group. */
+/* The first pass: the highest peak, other distinct peaks, and the peak without each group. */
 
 static int
 find_begin(void *context)
@@ -153,8 +153,8 @@ find_end(void *context, int64_t last_ns)
 }
 
 /*
- * The second pass, where there has to be one: what is live at another moment than the peak, single allocations, and how
- * long it stayed near a peak that it was near for too many events to keep.
+ * The second pass finds what is live at another moment than the peak, the largest allocations at the moment, and the
+ * plateaus if there were too many levels near the peak. Without any of these, it is left out.
  */
 
 static int
@@ -264,7 +264,7 @@ look_end(void *context, int64_t last_ns)
 {
     struct peak *peak = context;
 
-    /* A peak that has not come by now is none: nothing had any bytes. */
+    /* A peak that was not found by now does not exist: all sizes were 0. */
     if (!peak->looked && !peak->at_peak)
         look_now(peak, NULL);
     if (peak->near) {
@@ -275,7 +275,7 @@ look_end(void *context, int64_t last_ns)
     return peak->at_lives.failed ? peak_no_memory(peak) : COMMAND_FINE;
 }
 
-/* Without a second pass: the first gives the plateaus and what each group had at the peak. */
+/* Without a second pass: take the plateaus and the groups at the peak from the first. */
 static int
 peak_conclude(struct peak *peak)
 {

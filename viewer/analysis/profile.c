@@ -63,7 +63,7 @@ profile_group(struct profile_maker *maker, const struct scan_life *life)
     return &profile->groups[number];
 }
 
-/* Before what is live of a group changes: keep what it was at the last peak. So a peak costs nothing for the others. */
+/* Before a group changes: keep what it had live at the last peak. So a peak costs nothing for the other groups. */
 static void
 profile_keep_peak(const struct profile_maker *maker, struct profile_group *group)
 {
@@ -158,7 +158,7 @@ profile_hash(uint64_t hash, const char *text)
     return hash * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* The number of a frame. Of two that share a hash, which no honest names do, each is a frame of its own each time. */
+/* Number a frame. If two frames share a hash, which real names do not, one of them is added again at each use. */
 static bool
 profile_frame(struct profile_maker *maker, const char *function, const char *file, int64_t line, uint32_t *out)
 {
@@ -188,7 +188,7 @@ profile_frame(struct profile_maker *maker, const char *function, const char *fil
     return frame->function != NULL && frame->file != NULL;
 }
 
-/* The own name of a tag, without the path of those around it. */
+/* The name of a tag without the path of its parent. */
 static const char *
 profile_tag_name(const struct name *tag, const struct name *parent)
 {
@@ -199,7 +199,7 @@ profile_tag_name(const struct name *tag, const struct name *parent)
     return tag->text;
 }
 
-/* The frames of a tag, outermost first; `first` of them are there already. */
+/* Append the frames of a tag, outermost first. */
 static bool
 profile_tag_frames(struct profile_maker *maker, int64_t tag_id, uint32_t *frames, size_t *count)
 {
@@ -221,7 +221,7 @@ profile_tag_frames(struct profile_maker *maker, int64_t tag_id, uint32_t *frames
     return true;
 }
 
-/* The frames of a call stack, from rows of function, file and line, the outermost first. */
+/* Append the frames of a call stack from rows of function, file and line, outermost first. */
 static int
 profile_callstack_frames(struct profile_maker *maker, sqlite3_stmt *rows, int64_t id, uint32_t *frames, size_t *count)
 {
@@ -243,7 +243,7 @@ profile_callstack_frames(struct profile_maker *maker, sqlite3_stmt *rows, int64_
     return done ? COMMAND_FINE : profile_no_memory(maker);
 }
 
-/* The frames of a group into `frames`, outermost first. `rows` is NULL where the trace has no call stacks. */
+/* Set the frames of a group, outermost first. `rows` is NULL if the trace has no call stacks. */
 static int
 profile_group_frames(struct profile_maker *maker, sqlite3_stmt *rows, const struct profile_group *group,
                      uint32_t *frames, size_t *count)

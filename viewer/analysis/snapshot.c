@@ -188,7 +188,7 @@ align_compare_changes(const void *left, const void *right)
     return a != b ? (a < b) - (a > b) : align_compare_keys(left, right);
 }
 
-/* The groups of one snapshot as rows, in the order of their keys, from `rows` on. false: no memory. */
+/* Append the groups of one snapshot to `rows`. false: no memory. */
 static bool
 align_list(const struct snapshot_groups *by, bool is_b, struct align_row *rows, size_t *count)
 {
@@ -210,7 +210,7 @@ align_list(const struct snapshot_groups *by, bool is_b, struct align_row *rows, 
     return true;
 }
 
-/* Rows of one key become one. */
+/* Merge the rows of each key into one, and sort the rows by their change. */
 static void
 align_merge(struct align *align)
 {

@@ -11,7 +11,7 @@
 #include "viewer/base/output.h"
 #include "viewer/analysis/space.h"
 
-/* What space_look works with. */
+/* The context of space_add. */
 struct space_looking {
     struct space *space;
     const struct space_layers *layers;
@@ -161,8 +161,8 @@ space_add_hole(struct space_chunk *chunk, uint64_t bytes)
 }
 
 /*
- * Call `hole` on every hole of a chunk. Blocks that overlap, which only a broken trace has, or that reach over its end,
- * count once and as far as it goes.
+ * Walk through a chunk. Returns the bytes in holes smaller than `below`. With `store`, also sets the figures of the
+ * chunk. In a broken trace, blocks overlap or reach past the end of the chunk: each byte of the chunk counts once.
  */
 static uint64_t
 space_walk(const struct space *space, struct space_chunk *chunk, uint64_t below, bool store)

@@ -147,7 +147,7 @@ steps_are_regular(const struct steps *steps)
     return regular * 4 >= count * 3;
 }
 
-/* The lows between two highs that are a swing of the whole peak apart. */
+/* Find the lows again, with the swing of the final peak. */
 static int
 steps_from_swings(const struct view *view, const struct rhythm *rhythm, struct steps *out)
 {
@@ -156,7 +156,7 @@ steps_from_swings(const struct view *view, const struct rhythm *rhythm, struct s
     for (size_t i = 0; i < rhythm->swings.count; i++)
         swings_level(&wide, rhythm->swings.turns[i].ns, rhythm->swings.turns[i].bytes,
                      rhythm_swing(rhythm->peak_bytes));
-    /* The last one of the first kind may be a turn of the second kind, too. */
+    /* The last level may complete a swing, too. */
     swings_level(&wide, rhythm->swings.last.ns, rhythm->swings.last.bytes, rhythm_swing(rhythm->peak_bytes));
     out->ends = calloc(wide.count + 1, sizeof(*out->ends));
     if (out->ends == NULL) {

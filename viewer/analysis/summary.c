@@ -12,17 +12,17 @@
 #include "viewer/analysis/space.h"
 #include "viewer/analysis/summary.h"
 
-/* A trace with more is no program's. */
+/* No program has more; a damaged trace may. */
 #define SUMMARY_LAYERS_MAX 65536
 
-/* Whether nothing was asked for by --layer, or this was. */
+/* Whether --layer selects the layer; without --layer, every layer is selected. */
 static bool
 summary_asked(const struct summary *summary, int64_t layer_id)
 {
     return summary->view->options->layers.count == 0 || filter_has_layer(&summary->view->filter, layer_id);
 }
 
-/* What stands where among the logs that were asked, or whatever has allocations and was. */
+/* Set whether a layer is outermost or lowest among the selected layers. */
 static void
 summary_place(struct summary *summary, struct summary_layer *layer)
 {
@@ -41,7 +41,7 @@ summary_place(struct summary *summary, struct summary_layer *layer)
     }
     layer->outermost = layer->asked && !has_above;
     layer->lowest = has_above && !has_below;
-    /* What is held for others, too, is not that of a tag or a thread. */
+    /* A lowest layer also holds memory for allocations that a filter of tags, threads ... leaves out. */
     summary->has_lowest = summary->has_lowest || (layer->lowest && !filter_has_rows(&summary->view->filter));
 }
 
@@ -57,13 +57,13 @@ summary_add(struct summary *summary, int64_t layer_id, const char *kind)
     summary->last = summary->count++;
     added = &summary->found[summary->last];
     *added = (struct summary_layer){ .layer_id = layer_id, .kind = kind, .asked = summary_asked(summary, layer_id) };
-    /* What is no log is not among what the program asked for, unless it is named. */
+    /* A layer that is no log is not part of the total, unless --layer names it. */
     if (strcmp(kind, "log") == 0 || (added->asked && summary->view->options->layers.count > 0))
         summary_place(summary, added);
     return added;
 }
 
-/* The layer of an event, which is mostly that of the event before, or one of few. */
+/* The layer of an event, mostly that of the event before. NULL: no memory, or too many layers. */
 static struct summary_layer *
 summary_layer(struct summary *summary, int64_t layer_id)
 {
@@ -181,7 +181,7 @@ static const struct scan_unit summary_unit = {
     .end = summary_end,
 };
 
-/* Beside a filter: when the whole trace ends. */
+/* With a filter, the end of the whole trace needs a unit of its own. */
 static int
 summary_clock_begin(void *context)
 {
@@ -205,7 +205,7 @@ static const struct scan_unit summary_clock = {
     .alloc = summary_clock_alloc,
 };
 
-/* One layer that has pool samples: its last and its highest figure go to every layer above it. */
+/* Add the last and the highest reserved bytes of a layer with pool samples to every layer above it. */
 static void
 summary_sampled(struct summary *summary, int64_t layer_id, int64_t last, int64_t highest)
 {
@@ -233,7 +233,7 @@ summary_samples(struct summary *summary)
     int code = SQLITE_OK;
 
     if (filter_has_rows(&summary->view->filter))
-        return COMMAND_FINE; /* what pools reserve is for all */
+        return COMMAND_FINE; /* pools also reserve for allocations that the filter leaves out */
     code = sqlite3_prepare_v2(summary->trace->db, sql, -1, &statement, NULL);
     sqlite3_bind_int64(statement, 1, summary->view->filter.from_ns);
     sqlite3_bind_int64(statement, 2, summary->view->filter.to_ns);
@@ -247,7 +247,7 @@ summary_samples(struct summary *summary)
     return code == SQLITE_OK ? COMMAND_FINE : trace_failed(summary->trace);
 }
 
-/* The time in the driver, of a trace that has its calls: in all of them. */
+/* The time in all driver calls. */
 static int
 summary_driver(struct summary *summary)
 {
@@ -269,7 +269,7 @@ summary_driver(struct summary *summary)
     return code == SQLITE_OK ? COMMAND_FINE : trace_failed(summary->trace);
 }
 
-/* Scan the allocations that the filters take, of all layers, and the calls of the driver for them. */
+/* Scan the allocations that the filters take, of all layers, and the driver calls for them. */
 static int
 summary_scan_filtered(struct summary *summary, struct view *view)
 {

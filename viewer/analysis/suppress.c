@@ -13,7 +13,7 @@
 #include "viewer/base/parse.h"
 #include "viewer/analysis/suppress.h"
 
-/* What stands in front of the colon, in the order of enum suppression_kind. */
+/* The words before the colon, in the order of enum suppression_kind. */
 static const char *const suppress_words[] = { "tag", "thread", "callstack", "size" };
 
 #define SUPPRESS_WORDS (sizeof(suppress_words) / sizeof(suppress_words[0]))
@@ -37,7 +37,7 @@ suppress_fits(enum suppression_kind kind, const char *pattern, const regex_t *re
     return regexec(regex, name, 0, NULL, 0) == 0;
 }
 
-/* Those names that fit. A pattern that fits none is no error: the same file serves many traces. */
+/* Find the names that match. It is no error if none does: the same file serves many traces. */
 static int
 suppress_resolve(const struct name_list *list, const char *pattern, struct suppression *out)
 {

@@ -20,7 +20,7 @@ top_lives_free(struct top_lives *self)
     self->count = self->capacity = 0;
 }
 
-/* In the order in which they are shown. */
+/* The larger one first; of equal ones, the earlier one. */
 static int
 top_compare(const void *a, const void *b)
 {

@@ -40,8 +40,8 @@ const char *check_limit_words(const struct check_result *result, char *buffer, s
 const char *check_seen_words(const struct check_result *result, char *buffer, size_t size);
 
 /*
- * Write the results on standard output for test runners, as TAP or JUnit XML. `incomplete` is NULL or says why the trace
- * is incomplete, which adds a failed test. -1: no memory.
+ * Write the results on standard output for test runners, as TAP or JUnit XML. `incomplete` is NULL or says why the
+ * trace is incomplete, which adds a failed test. -1: no memory.
  */
 int check_write_tap(const struct check_result *results, size_t count, const char *incomplete);
 int check_write_junit(const char *path, const struct check_result *results, size_t count, const char *incomplete);
