@@ -328,7 +328,7 @@ check_levels(uint64_t seed)
     static uint64_t curve[20000];
     const size_t count = sizeof(curve) / sizeof(curve[0]);
     struct levels levels = { 0 };
-    struct levels small = { .most = 2000 };
+    struct levels small = { .most = 2048 };
     uint64_t state = seed | 1;
     uint64_t threshold = 1;
     uint64_t bytes = 1000;
@@ -353,7 +353,7 @@ check_levels(uint64_t seed)
             above = levels.list[place].bytes >= threshold;
         good = good && above == (curve[i] >= threshold);
     }
-    good = good && !levels.overflowed && levels.capacity < count && small.overflowed && small.capacity <= 2000;
+    good = good && !levels.overflowed && levels.capacity < count && small.overflowed && small.capacity <= 2048;
     levels_free(&levels);
     levels_free(&small);
     return good;

@@ -60,41 +60,36 @@ leaks_begin_scan(void *context)
     return COMMAND_FINE;
 }
 
+/* An allocation begins or ends at `ns`. */
 static int
-leaks_alloc(void *context, const struct scan_life *life)
+leaks_change(struct leaks *leaks, const struct scan_life *life, int64_t ns, bool is_free)
 {
-    struct leaks *leaks = context;
     struct leaks_group *group;
 
-    if (life->status != 0 || suppress_find(&leaks->suppress, life) != NULL)
+    if (suppress_find(&leaks->suppress, life) != NULL)
         return COMMAND_FINE;
-    leaks_advance(leaks, life->alloc_ns);
+    leaks_advance(leaks, ns);
     group = leaks_group(leaks, life);
     if (group == NULL)
         return trace_broken(&leaks->view->trace, "no memory for its groups");
-    if (group->live_bytes > (uint64_t)INT64_MAX - life->size)
+    if (!is_free && group->live_bytes > (uint64_t)INT64_MAX - life->size)
         return trace_broken(&leaks->view->trace, "the sizes of what is live add up to more than 2^63 bytes");
-    group->allocations++;
-    group->live_bytes += life->size;
-    group->live_count++;
+    group->allocations += !is_free;
+    group->live_bytes += is_free ? -life->size : life->size;
+    group->live_count += is_free ? -UINT64_C(1) : 1;
     return COMMAND_FINE;
+}
+
+static int
+leaks_alloc(void *context, const struct scan_life *life)
+{
+    return life->status == 0 ? leaks_change(context, life, life->alloc_ns, false) : COMMAND_FINE;
 }
 
 static int
 leaks_free_event(void *context, const struct scan_life *life)
 {
-    struct leaks *leaks = context;
-    struct leaks_group *group;
-
-    if (suppress_find(&leaks->suppress, life) != NULL)
-        return COMMAND_FINE;
-    leaks_advance(leaks, life->free_ns);
-    group = leaks_group(leaks, life);
-    if (group == NULL)
-        return trace_broken(&leaks->view->trace, "no memory for its groups");
-    group->live_bytes -= life->size;
-    group->live_count--;
-    return COMMAND_FINE;
+    return leaks_change(context, life, life->free_ns, true);
 }
 
 static void

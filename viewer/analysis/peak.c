@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/peak.h"
 #include "viewer/read/turns.h"
@@ -26,25 +27,13 @@ levels_thin(struct levels *self, uint64_t threshold)
 static bool
 levels_reserve(struct levels *self, uint64_t threshold)
 {
-    size_t most = self->most > 0 ? self->most : LEVELS_MAX;
-    size_t capacity = self->capacity == 0 ? 1024 : 2 * self->capacity;
-    struct level *grown;
-
     if (self->count < self->capacity)
         return true;
     levels_thin(self, threshold);
     if (self->count < self->capacity / 2)
         return true;
-    if (capacity > most)
-        capacity = most;
-    if (self->count >= capacity)
-        return false;
-    grown = realloc(self->list, capacity * sizeof(*grown));
-    if (grown == NULL)
-        return false;
-    self->list = grown;
-    self->capacity = capacity;
-    return true;
+    return self->count < (self->most > 0 ? self->most : LEVELS_MAX) &&
+           tidei_grow(&self->list, &self->capacity, self->capacity, 1);
 }
 
 void
@@ -196,12 +185,15 @@ look_now(struct peak *peak, const struct scan_life *besides)
 }
 
 static void
-look_keep_plateau(struct peak *peak)
+look_end_plateau(struct peak *peak, int64_t ns)
 {
-    const struct peak_plateau *plateau = &peak->plateau;
     size_t at = peak->plateau_count < PEAK_PLATEAUS_MAX ? peak->plateau_count : PEAK_PLATEAUS_MAX;
-    int64_t lasted = plateau->end_ns - plateau->begin_ns;
+    int64_t lasted = ns - peak->plateau.begin_ns;
 
+    if (!peak->near)
+        return;
+    peak->near = false;
+    peak->plateau.end_ns = ns;
     peak->near_ns += lasted;
     if (peak->plateau_count++ >= PEAK_PLATEAUS_MAX) {
         const struct peak_plateau *shortest = &peak->plateaus[--at];
@@ -211,7 +203,7 @@ look_keep_plateau(struct peak *peak)
     }
     for (; at > 0 && lasted > peak->plateaus[at - 1].end_ns - peak->plateaus[at - 1].begin_ns; at--)
         peak->plateaus[at] = peak->plateaus[at - 1];
-    peak->plateaus[at] = *plateau;
+    peak->plateaus[at] = peak->plateau;
 }
 
 static void
@@ -223,10 +215,8 @@ look_level(struct peak *peak, int64_t ns)
         peak->plateau = (struct peak_plateau){ .begin_ns = ns };
     if (near && peak->live_bytes > peak->plateau.most_bytes)
         peak->plateau.most_bytes = peak->live_bytes;
-    if (!near && peak->near) {
-        peak->plateau.end_ns = ns;
-        look_keep_plateau(peak);
-    }
+    if (!near)
+        look_end_plateau(peak, ns);
     peak->near = near;
 }
 
@@ -267,21 +257,15 @@ look_end(void *context, int64_t last_ns)
     /* A peak that was not found by now does not exist: all sizes were 0. */
     if (!peak->looked && !peak->at_peak)
         look_now(peak, NULL);
-    if (peak->near) {
-        peak->plateau.end_ns = last_ns;
-        look_keep_plateau(peak);
-    }
+    look_end_plateau(peak, last_ns);
     top_lives_sort(&peak->at_lives);
     return peak->at_lives.failed ? peak_no_memory(peak) : COMMAND_FINE;
 }
 
 /* Without a second pass: take the plateaus and the groups at the peak from the first. */
-static int
+static void
 peak_conclude(struct peak *peak)
 {
-    peak->at_groups = calloc(peak->groups.count + 1, sizeof(*peak->at_groups));
-    if (peak->at_groups == NULL)
-        return peak_no_memory(peak);
     for (size_t i = 0; i < peak->groups.count; i++) {
         marked_keep(&peak->rest.groups[i].amount, peak->rest.mark);
         peak->at_groups[i] = peak->rest.groups[i].amount.marked;
@@ -292,11 +276,7 @@ peak_conclude(struct peak *peak)
         peak->live_bytes = peak->levels.list[i].bytes;
         look_level(peak, peak->levels.list[i].ns);
     }
-    if (peak->near) {
-        peak->plateau.end_ns = peak->end_ns;
-        look_keep_plateau(peak);
-    }
-    return COMMAND_FINE;
+    look_end_plateau(peak, peak->end_ns);
 }
 
 static void
@@ -311,7 +291,7 @@ peak_find(struct peak *peak)
     };
 }
 
-static int
+static void
 peak_look(struct peak *peak)
 {
     peak->unit = (struct scan_unit){
@@ -324,8 +304,6 @@ peak_look(struct peak *peak)
     };
     if (peak->at_lives.limit > 0)
         peak->unit.needs |= SCAN_ORIGIN | SCAN_CALLER | SCAN_PLACE;
-    peak->at_groups = calloc(peak->groups.count + 1, sizeof(*peak->at_groups));
-    return peak->at_groups != NULL ? COMMAND_FINE : peak_no_memory(peak);
 }
 
 int
@@ -347,17 +325,24 @@ peak_next(void *context, struct scan_pass *pass)
     struct peak *peak = context;
     unsigned turn = peak->turn++;
 
-    if (turn == 0)
+    if (turn == 2)
+        return COMMAND_FINE;
+    pass->unit = &peak->unit;
+    if (turn == 0) {
         peak_find(peak);
-    if (turn == 1 && peak->at_peak) {
-        peak->at_ns = peak->ns;
-        if (peak->bytes > 0 && peak->at_lives.limit == 0 && !peak->levels.overflowed)
-            return peak_conclude(peak);
+        return COMMAND_FINE;
     }
-    if (turn == 1 && peak_look(peak) != COMMAND_FINE)
-        return COMMAND_WRONG;
-    if (turn < 2)
-        pass->unit = &peak->unit;
+    peak->at_groups = calloc(peak->groups.count + 1, sizeof(*peak->at_groups));
+    if (peak->at_groups == NULL)
+        return peak_no_memory(peak);
+    if (peak->at_peak)
+        peak->at_ns = peak->ns;
+    if (peak->at_peak && peak->bytes > 0 && peak->at_lives.limit == 0 && !peak->levels.overflowed) {
+        peak_conclude(peak);
+        pass->unit = NULL;
+    } else {
+        peak_look(peak);
+    }
     return COMMAND_FINE;
 }
 

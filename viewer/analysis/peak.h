@@ -25,7 +25,7 @@ struct levels {
     struct level *list; /* owns; of successive levels below the threshold only the first */
     size_t count;
     size_t capacity;
-    size_t most; /* the maximum of count; 0: LEVELS_MAX */
+    size_t most; /* the maximum of capacity, a power of two; 0: LEVELS_MAX */
     bool overflowed;
 };
 

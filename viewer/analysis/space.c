@@ -11,12 +11,6 @@
 #include "viewer/base/output.h"
 #include "viewer/analysis/space.h"
 
-/* The context of space_add. */
-struct space_looking {
-    struct space *space;
-    const struct space_layers *layers;
-};
-
 int
 space_layers_make(struct view *view, uint64_t page_bytes, struct space_layers *out)
 {
@@ -76,10 +70,9 @@ space_rounded(const struct scan_life *life)
 static void
 space_add_block(struct space *space, const struct scan_life *life)
 {
-    if (!tidei_grow(&space->blocks, &space->block_capacity, space->block_count, 1)) {
-        space->failed = true;
+    space->failed = space->failed || !tidei_grow(&space->blocks, &space->block_capacity, space->block_count, 1);
+    if (space->failed)
         return;
-    }
     space->blocks[space->block_count++] = (struct space_block){
         .address = life->address,
         .size = life->size,
@@ -94,24 +87,23 @@ space_add_block(struct space *space, const struct scan_life *life)
 static void
 space_add_chunk(struct space *space, uint64_t address, uint64_t size)
 {
-    if (!tidei_grow(&space->chunks, &space->chunk_capacity, space->chunk_count, 1)) {
-        space->failed = true;
+    space->failed = space->failed || !tidei_grow(&space->chunks, &space->chunk_capacity, space->chunk_count, 1);
+    if (space->failed)
         return;
-    }
     space->chunks[space->chunk_count++] = (struct space_chunk){ .address = address, .size = size };
 }
 
 static void
 space_add(void *context, const struct scan_life *life)
 {
-    const struct space_looking *looking = context;
+    struct space *space = context;
 
     if (life->size == 0 || life->status != 0)
         return;
-    if (filter_set_has(&looking->layers->upper, life->layer_id))
-        space_add_block(looking->space, life);
+    if (filter_set_has(&space->layers->upper, life->layer_id))
+        space_add_block(space, life);
     else
-        space_add_chunk(looking->space, life->address, life->size);
+        space_add_chunk(space, life->address, life->size);
 }
 
 /* Blocks and chunks begin with their address. */
@@ -229,14 +221,13 @@ void
 space_look(struct space *space, const struct space_layers *layers, const struct scan *scan,
            const struct scan_life *besides)
 {
-    struct space_looking looking = { space, layers };
-
+    space->layers = layers;
     space->block_count = space->chunk_count = 0;
     space->requested_bytes = space->rounded_bytes = space->inside_bytes = space->reserved_bytes = 0;
     space->largest_hole = space->holes = space->empty_bytes = 0;
-    scan_each_live(scan, space_add, &looking);
+    scan_each_live(scan, space_add, space);
     if (besides != NULL)
-        space_add(&looking, besides);
+        space_add(space, besides);
     for (size_t i = 0; i < space->block_count; i++) {
         space->requested_bytes += space->blocks[i].size;
         space->rounded_bytes += space->blocks[i].rounded;

@@ -45,7 +45,8 @@ struct space_chunk {
 };
 
 struct space {
-    struct space_block *blocks; /* owns; sorted by address once measured */
+    const struct space_layers *layers; /* borrows; of the last space_look */
+    struct space_block *blocks;        /* owns; sorted by address once measured */
     size_t block_count;
     size_t block_capacity;
     struct space_chunk *chunks; /* owns; sorted by address once measured */

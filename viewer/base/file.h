@@ -19,9 +19,9 @@ bool file_head_is_sqlite(const char *head, ssize_t count);
 bool file_is_sqlite(const char *path);
 
 /*
- * Call `each` for every line of the file at `path`, without the blanks around it, except empty lines and comments, which
- * begin with "#". It may change the line; another result than COMMAND_FINE ends the reading. COMMAND_FINE, or another
- * status after a message.
+ * Call `each` for every line of the file at `path`, without the blanks around it, except empty lines and comments
+ * ("#"). It may change the line; another result than COMMAND_FINE ends the reading. COMMAND_FINE, or another status
+ * after a message.
  */
 int file_each_line(const char *path, int (*each)(void *context, char *line, size_t number), void *context);
 
