@@ -206,22 +206,16 @@ driver_calls_open(struct view *view, enum groups_by by, struct driver_calls *cal
     groups_begin(&calls->groups, by, &view->names);
     calls->has_calls = true;
     status = driver_prepare(calls);
-    if (status != COMMAND_FINE)
-        driver_calls_close(calls);
-    return status;
-}
-
-struct scan_part
-driver_calls_part(struct driver_calls *calls)
-{
     calls->unit = (struct scan_unit){
-        .needs = groups_needs(calls->groups.by) | calls->filter.needs,
+        .needs = groups_needs(by) | calls->filter.needs,
         .begin = driver_begin,
         .alloc = driver_alloc,
         .end = driver_end,
     };
     calls->pass = (struct scan_pass){ &calls->unit, calls };
-    return (struct scan_part){ NULL, &calls->pass, 1 };
+    if (status != COMMAND_FINE)
+        driver_calls_close(calls);
+    return status;
 }
 
 void

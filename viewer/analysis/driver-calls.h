@@ -34,11 +34,11 @@ struct driver_calls {
     struct scan_pass pass;
 };
 
-/* COMMAND_FINE, or another status after a message and there is nothing to close. */
+/*
+ * Prepare `calls->pass`. If `has_calls`, run it in one scan of all allocations; the sums are complete after the scan.
+ * COMMAND_FINE, or another status after a message and there is nothing to close.
+ */
 int driver_calls_open(struct view *view, enum groups_by by, struct driver_calls *calls);
-
-/* The part to run in one scan, if `has_calls`. The sums are complete after the scan. */
-struct scan_part driver_calls_part(struct driver_calls *calls);
 
 void driver_calls_close(struct driver_calls *calls);
 

@@ -45,40 +45,31 @@ summary_place(struct summary *summary, struct summary_layer *layer)
     summary->has_lowest = summary->has_lowest || (layer->lowest && !filter_has_rows(&summary->view->filter));
 }
 
-static struct summary_layer *
-summary_add(struct summary *summary, int64_t layer_id, const char *kind)
-{
-    struct summary_layer *added;
-
-    if (summary->count >= SUMMARY_LAYERS_MAX || !tidei_grow(&summary->found, &summary->capacity, summary->count, 1))
-        return NULL;
-    if (!id_map_add(&summary->numbers, (uint64_t)layer_id, (uint32_t)summary->count))
-        return NULL;
-    summary->last = summary->count++;
-    added = &summary->found[summary->last];
-    *added = (struct summary_layer){ .layer_id = layer_id, .kind = kind, .asked = summary_asked(summary, layer_id) };
-    /* A layer that is no log is not part of the total, unless --layer names it. */
-    if (strcmp(kind, "log") == 0 || (added->asked && summary->view->options->layers.count > 0))
-        summary_place(summary, added);
-    return added;
-}
-
 /* The layer of an event, mostly that of the event before. NULL: no memory, or too many layers. */
 static struct summary_layer *
 summary_layer(struct summary *summary, int64_t layer_id)
 {
     const struct trace_layer *layer;
-    const uint32_t *known;
+    struct summary_layer *added;
 
     if (summary->count > 0 && summary->found[summary->last].layer_id == layer_id)
         return &summary->found[summary->last];
-    known = id_map_find(&summary->numbers, (uint64_t)layer_id);
-    if (known != NULL) {
-        summary->last = *known;
+    summary->last = groups_number(&summary->numbers, (uint64_t)layer_id);
+    if (summary->last < summary->count)
         return &summary->found[summary->last];
-    }
+    if (summary->last >= SUMMARY_LAYERS_MAX || !tidei_grow(&summary->found, &summary->capacity, summary->count, 1))
+        return NULL;
     layer = trace_layers_find(summary->layers, layer_id);
-    return summary_add(summary, layer_id, layer != NULL ? layer->kind : "");
+    added = &summary->found[summary->count++];
+    *added = (struct summary_layer){
+        .layer_id = layer_id,
+        .kind = layer != NULL ? layer->kind : "",
+        .asked = summary_asked(summary, layer_id),
+    };
+    /* A layer that is no log is not part of the total, unless --layer names it. */
+    if (strcmp(added->kind, "log") == 0 || (added->asked && summary->view->options->layers.count > 0))
+        summary_place(summary, added);
+    return added;
 }
 
 static int
@@ -87,15 +78,13 @@ summary_begin(void *context)
     struct summary *summary = context;
 
     summary->count = 0;
-    id_map_free(&summary->numbers);
+    groups_end(&summary->numbers);
     summary->has_lowest = false;
     summary->total = (struct summary_total){ 0 };
     for (size_t i = 0; i < summary->layers->count; i++) {
         const struct trace_layer *layer = &summary->layers->layers[i];
 
-        if (strcmp(layer->kind, "log") != 0)
-            continue;
-        if (summary_add(summary, layer->layer_id, layer->kind) == NULL)
+        if (strcmp(layer->kind, "log") == 0 && summary_layer(summary, layer->layer_id) == NULL)
             return trace_broken(summary->trace, "more layers than can be taken in");
     }
     return COMMAND_FINE;
@@ -277,15 +266,14 @@ summary_scan_filtered(struct summary *summary, struct view *view)
     int64_t end_ns = 0;
     struct scan_pass clock = { &summary_clock, &end_ns };
     struct filter filter = view->filter; /* borrows its sets */
-    struct scan_part parts[3] = { { &filter, &pass, 1 }, { NULL, &clock, 1 } };
     struct driver_calls calls;
+    struct scan_part parts[3] = { { &filter, &pass, 1 }, { NULL, &clock, 1 }, { NULL, &calls.pass, 1 } };
     int status = driver_calls_open(view, GROUPS_LAYER, &calls);
 
     if (status != COMMAND_FINE)
         return status;
     filter.layers.active = false;
     summary->has_driver = calls.has_calls;
-    parts[2] = driver_calls_part(&calls);
     status = scan_run_parts(&view->trace, parts, calls.has_calls ? 3 : 2);
     summary->end_ns = end_ns;
     for (size_t i = 0; i < calls.capacity; i++) {
@@ -350,7 +338,7 @@ void
 summary_free(struct summary *summary)
 {
     free(summary->found);
-    id_map_free(&summary->numbers);
+    groups_end(&summary->numbers);
     summary->found = NULL;
     summary->count = 0;
 }

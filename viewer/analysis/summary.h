@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "viewer/analysis/tallies.h"
-#include "viewer/base/id-map.h"
 #include "viewer/read/view.h"
 
 /* One layer. */
@@ -41,7 +40,7 @@ struct summary {
     struct summary_layer *found; /* owns; in the order of `layers` */
     size_t capacity;
     size_t count;
-    struct id_map numbers; /* owns; from layer_id to the index in `found` */
+    struct groups numbers; /* of the layers; indices in `found` */
     size_t last;           /* the layer of the last event */
     bool has_lowest;       /* there is a lowest layer, and all it holds belongs to the selected allocations */
     struct summary_total total;

@@ -122,14 +122,13 @@ tallies_make(struct view *view, enum groups_by by, struct tallies *out)
         .end = tallies_finish,
     };
     struct scan_pass pass = { &unit, out };
-    struct scan_part parts[2] = { { &view->filter, &pass, 1 } };
     struct driver_calls calls;
+    struct scan_part parts[2] = { { &view->filter, &pass, 1 }, { NULL, &calls.pass, 1 } };
     int status = driver_calls_open(view, by, &calls);
 
     if (status != COMMAND_FINE)
         return status;
     tallies_begin(out, view, by);
-    parts[1] = driver_calls_part(&calls);
     status = scan_run_parts(&view->trace, parts, calls.has_calls ? 2 : 1);
     if (status == COMMAND_FINE)
         status = tallies_add_calls(out, &calls);
