@@ -65,7 +65,7 @@ aligned_place(struct aligned *aligned, void *given, size_t alignment, void **out
     return TIDE_OK;
 }
 
-static enum tide_status
+static __attribute__((noinline)) enum tide_status
 aligned_allocate_moved(struct aligned *aligned, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct tide_resource *upstream = aligned->base.upstream;
@@ -84,13 +84,8 @@ aligned_allocate_moved(struct aligned *aligned, size_t bytes, size_t alignment, 
     if (status != TIDE_OK)
         return status;
     status = aligned_place(aligned, given, alignment, out);
-    if (status != TIDE_OK) {
-        struct tidei_error error;
-
-        tidei_error_save(&error);
-        tidei_deallocate(upstream, given, padded, TIDE_DEFAULT_ALIGNMENT, stream);
-        tidei_error_restore(&error);
-    }
+    if (status != TIDE_OK)
+        tidei_deallocate_quietly(upstream, given, padded, TIDE_DEFAULT_ALIGNMENT, stream);
     return status;
 }
 
@@ -166,11 +161,8 @@ aligned_check(void *options, size_t *fault)
 static enum tide_status
 aligned_init(struct tide_resource *self, size_t *fault)
 {
-    struct aligned *aligned = (struct aligned *)self;
-    enum tide_status status = tidei_address_shards_create(&aligned->moved);
-
     (void)fault;
-    return status == TIDE_OK ? status : tide_error_set(status, "aligned: %s", tide_error_text());
+    return tidei_address_shards_create("aligned", &((struct aligned *)self)->moved);
 }
 
 static void
@@ -180,24 +172,15 @@ aligned_fini(struct tide_resource *self)
 }
 
 static const struct tidei_argument aligned_arguments[] = {
-    { .key = "alignment",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .positional = true,
-      .power_of_two = true,
-      .most = TIDE_ALIGNED_MOST,
-      .expected = "a power of two up to 1TiB, such as 2MiB",
-      TIDEI_FIELD(struct tide_aligned_options, alignment_bytes) },
-    { .key = "above",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .least = 1,
-      .expected = "a size such as 1MiB",
-      TIDEI_FIELD(struct tide_aligned_options, above_bytes) },
+    TIDEI_ARGUMENT("alignment", SIZE, struct tide_aligned_options, alignment_bytes,
+                   "a power of two up to 1TiB, such as 2MiB", .positional = true, .power_of_two = true,
+                   .most = TIDE_ALIGNED_MOST),
+    TIDEI_ARGUMENT("above", SIZE, struct tide_aligned_options, above_bytes, "a size such as 1MiB", .least = 1),
 };
 
 const struct tidei_kind tidei_aligned_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "aligned",
+        TIDEI_KIND_OPS("aligned"),
         .allocate = aligned_allocate,
         .deallocate = aligned_deallocate,
         .order = tide_pass_order,
@@ -205,10 +188,8 @@ const struct tidei_kind tidei_aligned_kind = {
         .query = aligned_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = aligned_arguments,
-    .argument_count = TIDEI_COUNT_OF(aligned_arguments),
+    TIDEI_KIND_ARGUMENTS(aligned_arguments),
     .options_size = sizeof(struct tide_aligned_options),
     TIDEI_KIND_STRUCT(struct aligned),
     .check = aligned_check,

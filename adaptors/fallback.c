@@ -19,7 +19,7 @@
 #include <tidemark/fallback.h>
 
 #include "src/tables/address-shards.h"
-#include "src/stack/describe.h"
+#include "src/stack/stack.h"
 #include "src/resource/kind.h"
 #include "src/resource/resource.h"
 
@@ -194,11 +194,8 @@ fallback_fini(struct tide_resource *self)
 static enum tide_status
 fallback_init(struct tide_resource *self, size_t *fault)
 {
-    struct fallback *fallback = (struct fallback *)self;
-    enum tide_status status = tidei_address_shards_create(&fallback->noted);
-
     (void)fault;
-    return status == TIDE_OK ? status : tide_error_set(status, "fallback: %s", tide_error_text());
+    return tidei_address_shards_create("fallback", &((struct fallback *)self)->noted);
 }
 
 extern const struct tidei_kind tidei_fallback_kind;
@@ -223,8 +220,7 @@ static const struct tidei_argument fallback_arguments[] = {
 
 const struct tidei_kind tidei_fallback_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "fallback",
+        TIDEI_KIND_OPS("fallback"),
         .allocate = fallback_allocate,
         .deallocate = fallback_deallocate,
         .order = fallback_order,
@@ -232,10 +228,8 @@ const struct tidei_kind tidei_fallback_kind = {
         .query = fallback_query,
         .describe = fallback_describe,
         .upstream_at = fallback_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = fallback_arguments,
-    .argument_count = TIDEI_COUNT_OF(fallback_arguments),
+    TIDEI_KIND_ARGUMENTS(fallback_arguments),
     .options_size = offsetof(struct tide_fallback_options, reserved),
     TIDEI_KIND_STRUCT(struct fallback),
     .init = fallback_init,
@@ -284,13 +278,11 @@ enum tide_status
 tide_fallback_read(struct tide_resource *resource, struct tide_fallback_figures *out)
 {
     const struct fallback *fallback = (const struct fallback *)resource;
-    enum tide_status status = tidei_figures_clear("fallback", out);
+    enum tide_status status = tidei_kind_check_figures(&tidei_fallback_kind, resource, out);
     struct tide_fallback_figures figures;
 
     if (status != TIDE_OK)
         return status;
-    if (resource == NULL || resource->ops != &tidei_fallback_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "fallback: not a fallback resource");
     figures.served = tidei_address_shards_noted(fallback->noted);
     tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;

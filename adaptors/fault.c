@@ -159,48 +159,20 @@ static const char *const fault_status_names[] = { "capacity", "limit", "nomem", 
 static const unsigned fault_statuses[] = { TIDE_ECAPACITY, TIDE_ELIMIT, TIDE_ENOMEM, TIDE_EDRIVER };
 
 static const struct tidei_argument fault_arguments[] = {
-    { .key = "nth",
-      .type = TIDEI_ARGUMENT_COUNT,
-      .least = 1,
-      .expected = "a number from 1",
-      TIDEI_FIELD(struct tide_fault_options, nth) },
-    { .key = "every",
-      .type = TIDEI_ARGUMENT_COUNT,
-      .least = 1,
-      .expected = "a number from 1",
-      TIDEI_FIELD(struct tide_fault_options, every) },
-    { .key = "probability",
-      .type = TIDEI_ARGUMENT_FRACTION,
-      .least = 1,
-      .expected = "0.000000001 to 1, or as a percentage such as 5%",
-      TIDEI_FIELD(struct tide_fault_options, probability) },
-    { .key = "seed",
-      .type = TIDEI_ARGUMENT_COUNT,
-      .expected = "a number",
-      TIDEI_FIELD(struct tide_fault_options, seed) },
-    { .key = "above",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .least = 1,
-      .expected = "a size such as 1MiB",
-      TIDEI_FIELD(struct tide_fault_options, above_bytes) },
-    { .key = "after_bytes",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .least = 1,
-      .expected = "a size such as 1GiB",
-      TIDEI_FIELD(struct tide_fault_options, after_bytes) },
-    { .key = "status",
-      .type = TIDEI_ARGUMENT_CHOICE,
-      .choices = fault_status_names,
-      .choice_values = fault_statuses,
-      .default_value = TIDE_ECAPACITY,
-      .expected = "capacity, limit, nomem or driver",
-      TIDEI_FIELD(struct tide_fault_options, status) },
+    TIDEI_ARGUMENT("nth", COUNT, struct tide_fault_options, nth, "a number from 1", .least = 1),
+    TIDEI_ARGUMENT("every", COUNT, struct tide_fault_options, every, "a number from 1", .least = 1),
+    TIDEI_ARGUMENT("probability", FRACTION, struct tide_fault_options, probability,
+                   "0.000000001 to 1, or as a percentage such as 5%", .least = 1),
+    TIDEI_ARGUMENT("seed", COUNT, struct tide_fault_options, seed, "a number"),
+    TIDEI_ARGUMENT("above", SIZE, struct tide_fault_options, above_bytes, "a size such as 1MiB", .least = 1),
+    TIDEI_ARGUMENT("after_bytes", SIZE, struct tide_fault_options, after_bytes, "a size such as 1GiB", .least = 1),
+    TIDEI_ARGUMENT("status", CHOICE, struct tide_fault_options, status, "capacity, limit, nomem or driver",
+                   .choices = fault_status_names, .choice_values = fault_statuses, .default_value = TIDE_ECAPACITY),
 };
 
 const struct tidei_kind tidei_fault_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "fault",
+        TIDEI_KIND_OPS("fault"),
         .allocate = fault_allocate,
         .deallocate = tide_pass_deallocate,
         .order = tide_pass_order,
@@ -208,10 +180,8 @@ const struct tidei_kind tidei_fault_kind = {
         .query = tide_pass_query,
         .describe = fault_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = fault_arguments,
-    .argument_count = TIDEI_COUNT_OF(fault_arguments),
+    TIDEI_KIND_ARGUMENTS(fault_arguments),
     .options_size = offsetof(struct tide_fault_options, reserved),
     TIDEI_KIND_STRUCT(struct fault),
     .check = fault_check,
@@ -229,8 +199,8 @@ tide_fault_restart(struct tide_resource *resource, uint64_t nth)
 {
     struct fault *fault = (struct fault *)resource;
 
-    if (resource == NULL || resource->ops != &tidei_fault_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "fault: not a fault resource");
+    if (tidei_kind_check(&tidei_fault_kind, resource) != TIDE_OK)
+        return TIDE_EINVAL;
     atomic_store_explicit(&fault->nth, nth, memory_order_relaxed);
     atomic_store_explicit(&fault->counted, 0, memory_order_relaxed);
     atomic_store_explicit(&fault->planted, 0, memory_order_relaxed);
@@ -242,13 +212,11 @@ enum tide_status
 tide_fault_read(struct tide_resource *resource, struct tide_fault_figures *out)
 {
     const struct fault *fault = (const struct fault *)resource;
-    enum tide_status status = tidei_figures_clear("fault", out);
+    enum tide_status status = tidei_kind_check_figures(&tidei_fault_kind, resource, out);
     struct tide_fault_figures figures;
 
     if (status != TIDE_OK)
         return status;
-    if (resource == NULL || resource->ops != &tidei_fault_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "fault: not a fault resource");
     figures.counted = atomic_load_explicit(&fault->counted, memory_order_relaxed);
     figures.planted = atomic_load_explicit(&fault->planted, memory_order_relaxed);
     tidei_figures_copy(out, &figures, sizeof(figures));

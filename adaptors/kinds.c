@@ -1,7 +1,7 @@
 /* The one table of all kinds of layers, and stacks from text. No other file knows all kinds. */
 #include <tidemark/stack.h>
 
-#include "src/stack/build.h"
+#include "src/stack/stack.h"
 
 /* The list comes from `kinds` of each folder's local.mk. */
 #define KIND(name) extern const struct tidei_kind tidei_##name##_kind;

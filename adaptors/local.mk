@@ -34,16 +34,15 @@ libtidemark_la_SOURCES += adaptors/fixed/fixed.c
 pkginclude_HEADERS += include/tidemark/fixed.h
 kinds += fixed
 
-libtidemark_la_SOURCES += adaptors/guard/canaries.c adaptors/guard/canaries.h adaptors/guard/guard.c \
-	adaptors/guard/watched-blocks.c adaptors/guard/watched-blocks.h
+libtidemark_la_SOURCES += adaptors/guard/guard.c adaptors/guard/watched-blocks.c adaptors/guard/watched-blocks.h
 pkginclude_HEADERS += include/tidemark/guard.h
 kinds += guard
 
-libtidemark_la_SOURCES += adaptors/limit/limit.c
+libtidemark_la_SOURCES += adaptors/limit.c
 pkginclude_HEADERS += include/tidemark/limit.h
 kinds += limit
 
-libtidemark_la_SOURCES += adaptors/log/log.c adaptors/log/log.h adaptors/log/open.c
+libtidemark_la_SOURCES += adaptors/log.c
 pkginclude_HEADERS += include/tidemark/log.h
 kinds += log
 
@@ -63,8 +62,7 @@ libtidemark_la_SOURCES += adaptors/retry.c
 pkginclude_HEADERS += include/tidemark/retry.h
 kinds += retry
 
-libtidemark_la_SOURCES += adaptors/statistics/statistics.c adaptors/statistics/tag-counters.c \
-	adaptors/statistics/tag-counters.h
+libtidemark_la_SOURCES += adaptors/statistics.c
 pkginclude_HEADERS += include/tidemark/statistics.h
 kinds += statistics
 

@@ -47,16 +47,13 @@ prefetch_allocate(struct tide_resource *self, size_t bytes, size_t alignment, ti
 {
     struct prefetch *prefetch = (struct prefetch *)self;
     enum tide_status status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
-    struct tidei_error error;
 
     if (status != TIDE_OK || bytes == 0 || bytes <= prefetch->options.above_bytes)
         return status;
     status = prefetch_move(prefetch, *out, bytes, stream);
     if (status == TIDE_OK)
         return TIDE_OK;
-    tidei_error_save(&error);
-    tidei_deallocate(self->upstream, *out, bytes, alignment, stream);
-    tidei_error_restore(&error);
+    tidei_deallocate_quietly(self->upstream, *out, bytes, alignment, stream);
     *out = NULL;
     return status;
 }
@@ -117,26 +114,16 @@ prefetch_fini(struct tide_resource *self)
 static const char *const prefetch_places[] = { "device", "host", NULL };
 
 static const struct tidei_argument prefetch_arguments[] = {
-    { .key = "to",
-      .type = TIDEI_ARGUMENT_CHOICE,
-      .choices = prefetch_places,
-      .expected = "device or host",
-      TIDEI_FIELD(struct tide_prefetch_options, to_host) },
-    { .key = "above",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .least = 1,
-      .expected = "a size such as 64KiB",
-      TIDEI_FIELD(struct tide_prefetch_options, above_bytes) },
+    TIDEI_ARGUMENT("to", CHOICE, struct tide_prefetch_options, to_host, "device or host", .choices = prefetch_places),
+    TIDEI_ARGUMENT("above", SIZE, struct tide_prefetch_options, above_bytes, "a size such as 64KiB", .least = 1),
 };
 
 const struct tidei_kind tidei_prefetch_kind = {
-    .arguments = prefetch_arguments,
-    .argument_count = TIDEI_COUNT_OF(prefetch_arguments),
+    TIDEI_KIND_ARGUMENTS(prefetch_arguments),
     .options_size = offsetof(struct tide_prefetch_options, reserved),
 #ifdef HAVE_CUDA_H
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "prefetch",
+        TIDEI_KIND_OPS("prefetch"),
         .allocate = prefetch_allocate,
         .deallocate = tide_pass_deallocate,
         .order = tide_pass_order,
@@ -144,7 +131,6 @@ const struct tidei_kind tidei_prefetch_kind = {
         .query = tide_pass_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
     TIDEI_KIND_STRUCT(struct prefetch),
     .init = prefetch_init,

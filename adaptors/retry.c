@@ -95,21 +95,14 @@ retry_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
 }
 
 static const struct tidei_argument retry_arguments[] = {
-    { .key = "retries",
-      .type = TIDEI_ARGUMENT_COUNT,
-      .positional = true,
-      .least = 1,
-      .most = 1000,
-      .default_value = 2,
-      .expected = "a number from 1 to 1000",
-      TIDEI_FIELD(struct tide_retry_options, retries) },
+    TIDEI_ARGUMENT("retries", COUNT, struct tide_retry_options, retries, "a number from 1 to 1000", .positional = true,
+                   .least = 1, .most = 1000, .default_value = 2),
     TIDEI_FLAG("any", struct tide_retry_options, any),
 };
 
 const struct tidei_kind tidei_retry_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "retry",
+        TIDEI_KIND_OPS("retry"),
         .allocate = retry_allocate,
         .deallocate = tide_pass_deallocate,
         .order = tide_pass_order,
@@ -117,10 +110,8 @@ const struct tidei_kind tidei_retry_kind = {
         .query = tide_pass_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = retry_arguments,
-    .argument_count = TIDEI_COUNT_OF(retry_arguments),
+    TIDEI_KIND_ARGUMENTS(retry_arguments),
     .options_size = offsetof(struct tide_retry_options, reserved),
     TIDEI_KIND_STRUCT(struct retry),
 };
@@ -135,13 +126,11 @@ enum tide_status
 tide_retry_read(struct tide_resource *resource, struct tide_retry_figures *out)
 {
     const struct retry *retry = (const struct retry *)resource;
-    enum tide_status status = tidei_figures_clear("retry", out);
+    enum tide_status status = tidei_kind_check_figures(&tidei_retry_kind, resource, out);
     struct tide_retry_figures figures;
 
     if (status != TIDE_OK)
         return status;
-    if (resource == NULL || resource->ops != &tidei_retry_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "retry: not a retry resource");
     /* In this order, so that `served` never exceeds `failed`. */
     figures.served = atomic_load_explicit(&retry->served, memory_order_relaxed);
     figures.failed = atomic_load_explicit(&retry->failed, memory_order_relaxed);

@@ -64,6 +64,39 @@ test_one_nanosecond(uint64_t *random)
     is_u64(out_of_order, 0, "and later ticks no earlier one");
 }
 
+/* A call that begins many transactions before it returns: its free has the nanosecond of the time at which it began. */
+static void
+test_long_call(uint64_t *random)
+{
+    struct tidei_timeline timeline = { 0 };
+    struct tidei_clock_sample last = { 0, 0 };
+    uint64_t ticks[64], ns[64], changed = 0, out_of_order = 0, worst = 0;
+
+    timeline.line = (struct tidei_clock_line){ .base = last, .ns_per_tick = 1 / 2.4 };
+    for (int i = 0; i < 64; i++) {
+        ticks[i] = last.ticks + 1200000;
+        go_on(&timeline, &last, reading(last.ticks + 2400000, random));
+        ns[i] = tidei_timeline_ns(&timeline, ticks[i]);
+    }
+    for (int i = 0; i < 400; i++)
+        go_on(&timeline, &last, reading(last.ticks + 2400000, random));
+    for (int i = 0; i < 64; i++)
+        changed += tidei_timeline_ns(&timeline, ticks[i]) != ns[i];
+    is_u64(changed, 0, "four hundred transactions later a tick has the same nanosecond");
+    for (int i = 0; i < 20000; i++)
+        go_on(&timeline, &last, reading(last.ticks + 2400000, random));
+    for (int i = 0; i < 64; i++) {
+        uint64_t seen = tidei_timeline_ns(&timeline, ticks[i]);
+
+        worst =
+            (seen > ns[i] ? seen - ns[i] : ns[i] - seen) > worst ? (seen > ns[i] ? seen - ns[i] : ns[i] - seen) : worst;
+        out_of_order += i > 0 && seen < tidei_timeline_ns(&timeline, ticks[i - 1]);
+    }
+    diag("at the worst %" PRIu64 " ns off", worst);
+    ok(worst < 1000, "twenty thousand transactions later it is as near as over a day");
+    is_u64(out_of_order, 0, "and ticks are in their order");
+}
+
 static void
 test_a_day(uint64_t *random)
 {
@@ -110,9 +143,10 @@ main(void)
 {
     uint64_t random;
 
-    plan(5);
+    plan(8);
     random = random_seed("CLOCK_SEED");
     test_one_nanosecond(&random);
+    test_long_call(&random);
     test_a_day(&random);
     test_this_machine();
     return done();

@@ -19,11 +19,11 @@ static struct tidei_timeline timeline;
 static struct tidei_pair *pair;
 static uint64_t record_count;
 
-/* An event of 100 ticks that ends at `end`, in the half that is paired. */
+/* An event of 100 ticks that ends at `end`, in the buffer that is paired. */
 static struct tidei_record *
 put(enum tidei_record_kind kind, uint64_t end, uint64_t address)
 {
-    struct tidei_record *record = tidei_half_record(file, 0, record_count++);
+    struct tidei_record *record = tidei_buffer_record(file, 0, record_count++);
 
     *record = (struct tidei_record){ .ticks = end,
                                      .duration_ticks = 100,
@@ -39,7 +39,7 @@ put(enum tidei_record_kind kind, uint64_t end, uint64_t address)
 static void
 put_part(uint64_t start, uint64_t end, uint8_t function, int32_t result)
 {
-    struct tidei_text_record *record = (struct tidei_text_record *)tidei_half_record(file, 0, record_count++);
+    struct tidei_text_record *record = (struct tidei_text_record *)tidei_buffer_record(file, 0, record_count++);
     struct tidei_call_part part = {
         .start = start, .end = end, .correlation = 77, .result = result, .function = function
     };

@@ -95,8 +95,12 @@ main(void)
                               'a' + TIDEI_FORK_TAGS,     'a' + TIDEI_FORK_RECOVERY, '\0' };
     pid_t child;
 
-    plan(4);
+    plan(5);
     alarm(60);
+    child = fork();
+    if (child == 0)
+        _exit(tidei_fork_generation() == 1 ? 0 : 1);
+    is_i64(status_of(child), 0, "the handlers of fork() are installed before the first hook is set");
     set_hooks();
     is_u64(tidei_fork_generation(), 0, "the first process is no child");
     child = fork();

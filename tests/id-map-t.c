@@ -24,7 +24,7 @@ draw(uint64_t below)
 
 /* The most slots in a row that are in use: what a search can take. */
 static size_t
-longest_run(const struct id_map *map)
+longest_run(const struct tidei_map *map)
 {
     size_t longest = 0;
     size_t run = 0;
@@ -83,6 +83,21 @@ check_several(void)
     tidei_map_free(&map);
 }
 
+/* The same for ids of many layers, each with its layer's number in the high bits. */
+static size_t
+longest_of_layers(void)
+{
+    struct tidei_map map = { 0 };
+    size_t longest;
+
+    tidei_map_draw_key(&map);
+    for (uint32_t layer = 0; layer <= UINT16_MAX; layer++)
+        tidei_map_add(&map, (uint64_t)layer << 48 ^ 0x1000, (uint16_t)layer, layer);
+    longest = longest_run(&map);
+    tidei_map_free(&map);
+    return longest;
+}
+
 int
 main(void)
 {
@@ -95,7 +110,7 @@ main(void)
     size_t wrong = 0;
     const char *seed = getenv("SEED");
 
-    plan(8);
+    plan(9);
     state = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
     diag("SEED=%" PRIu64, state);
     ok(id_map_find(&map, 0) == NULL && !id_map_take(&map, 0, &number), "an empty table has nothing");
@@ -124,5 +139,6 @@ main(void)
     id_map_free(&map);
     check_several();
     ok(longest_of_chosen() < 1000, "ids that were chosen to collide do not");
+    ok(longest_of_layers() < 1000, "nor do ids that were chosen for their layers");
     return done();
 }

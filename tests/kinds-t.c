@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/resource/fields.h"
 #include "src/resource/kind.h"
 #include "tests/tap.h"
 

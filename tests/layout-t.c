@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "viewer/output/report-layout.h"
+#include "viewer/output/report-item.h"
 #include "viewer/base/callstack-text.h"
 
 static const struct report_column columns[] = {
@@ -20,8 +20,8 @@ make_table(struct report *report, const char *name)
     report_begin(report, &options, "test");
     report_table(report, "table", NULL, columns, 6);
     report_spare(report, "count no_such_column share");
-    report_row(report, (struct report_cell[]){ cell_text(name), cell_unsigned(1), cell_unsigned(4096), cell_share(1, 2),
-                                               cell_unsigned(7), cell_none() });
+    REPORT_ROW(report, cell_text(name), cell_unsigned(1), cell_unsigned(4096), cell_share(1, 2), cell_unsigned(7),
+               cell_none());
 }
 
 /* The titles that people see, in their order, with the width of a name that is broken. */
@@ -34,13 +34,11 @@ layout_text(const char *name, size_t screen)
     size_t length = 0;
 
     make_table(&report, name);
-    if (!report_layout_make(&report.items[0], screen, &layout))
-        return "no memory";
+    layout = report_layout_make(&report.items[0], screen);
     for (size_t i = 0; i < layout.count; i++)
         length += (size_t)snprintf(text + length, sizeof(text) - length, "%s ", columns[layout.columns[i]].name);
     snprintf(text + length, sizeof(text) - length, "%zu%s%s", layout.name_width, layout.left_out[3] ? " -share" : "",
              layout.left_out[4] ? " -count" : "");
-    report_layout_free(&layout);
     report_end(&report);
     return text;
 }

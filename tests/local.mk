@@ -219,8 +219,8 @@ THREADED_TESTS += tests/sim-t
 check_PROGRAMS += tests/stack-t
 tests_stack_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack/build.c \
-	src/stack/describe.c src/stack/error.c src/stack/find.c src/stack/inherit.c src/stack/lex.c src/stack/parse.c \
-	src/stack/value.c src/resource/fields.c src/resource/kind.c src/resource/message.c src/resource/resource.c \
+	src/stack/error.c src/stack/layers.c src/stack/lex.c src/stack/parse.c \
+	src/stack/value.c src/resource/kind.c src/resource/message.c src/resource/resource.c \
 	src/resource/text.c src/sync/fork.c src/sync/thread.c
 TESTS += tests/stack-t
 
@@ -237,7 +237,6 @@ tests_driver_t_SOURCES = \
 	src/bases/driver/access.c \
 	src/bases/none.c \
 	src/bases/driver/options.c \
-	src/cuda/stream-order.c \
 	src/bases/driver/pool.c \
 	src/bases/driver/share.c \
 	src/cuda/driver-table.c \
@@ -247,7 +246,6 @@ tests_driver_t_SOURCES = \
 	src/sync/barrier.c \
 	src/sync/fork.c \
 	src/sync/lock.c \
-	src/resource/fields.c \
 	src/resource/kind.c \
 	src/sync/thread.c \
 	src/resource/message.c \
@@ -418,7 +416,7 @@ random: tests/random-stack-t
 
 # Beside the sources that they test, which the library does not export.
 EXTRA_DIST += tests/guard.h tests/guarded.h
-lock_test = src/sync/barrier.c src/sync/fork.c src/sync/lock.c src/sync/testpoint.c src/sync/thread.c
+lock_test = src/sync/barrier.c src/sync/fork.c src/sync/lock.c src/sync/thread.c
 
 check_PROGRAMS += tests/lock-t
 tests_lock_t_SOURCES = tests/lock-t.c $(lock_test)
@@ -628,6 +626,11 @@ tests_track_t_CFLAGS = $(trace_test_cflags) -fno-omit-frame-pointer
 tests_track_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/track-t
 THREADED_TESTS += tests/track-t
+
+check_PROGRAMS += tests/elf-t
+tests_elf_t_SOURCES = tests/elf-t.c
+tests_elf_t_LDADD = libtidemark-test.la
+TESTS += tests/elf-t
 
 check_PROGRAMS += tests/lives-t
 tests_lives_t_SOURCES = tests/lives-t.c

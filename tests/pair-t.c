@@ -12,13 +12,13 @@ static uint64_t record_count;
 static void
 put(enum tidei_record_kind kind, uint64_t end, uint64_t ticks)
 {
-    *tidei_half_record(file, 0, record_count++) = (struct tidei_record){ .ticks = end,
-                                                                         .duration_ticks = ticks,
-                                                                         .address = 0x1000,
-                                                                         .size = 64,
-                                                                         .layer = 1,
-                                                                         .kind = (uint8_t)kind,
-                                                                         .thread = 1 };
+    *tidei_buffer_record(file, 0, record_count++) = (struct tidei_record){ .ticks = end,
+                                                                           .duration_ticks = ticks,
+                                                                           .address = 0x1000,
+                                                                           .size = 64,
+                                                                           .layer = 1,
+                                                                           .kind = (uint8_t)kind,
+                                                                           .thread = 1 };
 }
 
 /* Pair what was put since the last time. */

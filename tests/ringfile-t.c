@@ -224,8 +224,8 @@ test_each_check(void)
 {
     const struct tidei_ring_header *header = (const struct tidei_ring_header *)left.rings.bytes;
     uint64_t ring = directory_entry(left.rings.bytes, 0);
-    unsigned filling = TIDEI_PUBLISHED_HALF(header->published);
-    uint64_t epoch = header->halves[filling].epoch;
+    unsigned filling = TIDEI_PUBLISHED_BUFFER(header->published);
+    uint64_t epoch = header->buffers[filling].epoch;
     uint64_t nan = UINT64_C(0x7ff8000000000000);
 
     test_refused(0, 'X', 1, "no ring file of a trace", "a file of another kind is refused");
@@ -237,8 +237,8 @@ test_each_check(void)
     test_refused(HEADER(lines[header->line].ns_per_tick), nan, 8, "rate", "so is a clock whose rate is no number");
     test_refused(HEADER(lines[header->line].base.ns), UINT64_MAX, 8, "time", "so is a clock of an impossible time");
     test_refused(HEADER(published), header->published + (1 << 20), 8, "fuller", "so is a half fuller than it can be");
-    test_refused(HEADER(halves[1 - filling].count), (uint64_t)1 << 40, 8, "fuller", "so is a sealed half like that");
-    test_refused(HEADER(halves[filling].epoch), epoch + 1, 8, "follow", "so are halves that do not follow each other");
+    test_refused(HEADER(buffers[1 - filling].count), (uint64_t)1 << 40, 8, "fuller", "so is a sealed half like that");
+    test_refused(HEADER(buffers[filling].epoch), epoch + 1, 8, "follow", "so are halves that do not follow each other");
     test_refused(HEADER(ready), 0, 4, "ready", "so is one that is not ready and has rings");
     test_refused(TIDEI_PAGE + 8, ring, 8, "segments", "so are two rings at one place");
     test_refused(TIDEI_PAGE + 8 * TIDEI_MAX_RINGS, ring, 8, "segment", "so is a chunk at the place of a ring");
@@ -257,8 +257,8 @@ test_other_moment(void)
     struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     enum tide_status status;
 
-    header->halves[0].epoch += 10;
-    header->halves[1].epoch += 10;
+    header->buffers[0].epoch += 10;
+    header->buffers[1].epoch += 10;
     ok(all_of(recover_any(rings, left.rings.length, &status, &found), status == TIDE_EFORMAT,
               strstr(tide_error_text(), "another moment") != NULL),
        "a ring file of a later moment than the trace is refused: something between the two is missing");

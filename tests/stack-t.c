@@ -6,8 +6,7 @@
 
 #include "contract.h"
 #include "find.h"
-#include "src/stack/build.h"
-#include "src/stack/describe.h"
+#include "src/stack/stack.h"
 #include "tap.h"
 
 static int live_count;     /* layers that have not been destroyed */

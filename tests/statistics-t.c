@@ -1,4 +1,4 @@
-/* Tests adaptors/statistics/statistics.c. */
+/* Tests adaptors/statistics.c. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>

@@ -30,7 +30,7 @@
 #include <tidemark/fixed.h>
 
 #include "src/tables/address-shards.h"
-#include "src/stack/describe.h"
+#include "src/stack/stack.h"
 #include "src/resource/kind.h"
 #include "src/sync/lock.h"
 #include "src/resource/resource.h"
@@ -584,9 +584,9 @@ binning_make_out(struct binning *binning)
 
     if (binning_out(binning) != NULL)
         return TIDE_OK;
-    status = tidei_address_shards_create(&made);
+    status = tidei_address_shards_create("binning", &made);
     if (status != TIDE_OK)
-        return tide_error_set(status, "binning: %s", tide_error_text());
+        return status;
     /* Release for the thread that installs the table, acquire for the one that comes second. */
     if (!atomic_compare_exchange_strong_explicit(&binning->out, &none, made, memory_order_acq_rel,
                                                  memory_order_acquire))

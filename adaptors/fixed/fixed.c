@@ -461,7 +461,7 @@ shards_settle(struct shards *shards)
         if ((begun >> i & 1) == 0)
             continue;
         tidei_lock_acquire(&shard->lock);
-        tidei_blocks_settle(&shard->blocks, epochs[i], 0);
+        tidei_blocks_move_idle(&shard->blocks, epochs[i], 0);
         tidei_lock_release(&shard->lock);
     }
     return status;

@@ -24,20 +24,147 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tidemark/guard.h>
 
-#include "adaptors/guard/canaries.h"
+#include "adaptors/guard/watched-blocks.h"
+#include "src/cuda/memory-io.h"
 #include "src/resource/kind.h"
 #include "src/resource/resource.h"
-#include "adaptors/guard/watched-blocks.h"
+#include "src/sync/thread.h"
+
+#define CANARY_BYTE 0xa5
+#define FREED_BYTE  0xdd
+
+/* The bytes that one step of a check reads. */
+#define STEP_BYTES ((size_t)64 << 10)
 
 struct guard {
     struct tide_resource base;
-    struct tidei_canaries canaries;
-    struct tidei_watched blocks; /* the room around a block is its canaries */
+    struct tidei_memory_io memory;
+    struct tidei_watched blocks; /* their margins are the canaries */
     struct tide_guard_options options;
 };
+
+/* A thread's part of the thread object: the depth of its calls to the guard's function. */
+TIDEI_THREAD_PART(guard_reports, guard, unsigned);
+
+/* Whether this thread is inside the guard's function: then it must not wait for threads that may wait for it. */
+static bool
+guard_is_reporting(void)
+{
+    return *guard_reports(tidei_thread) != 0;
+}
+
+/* Report damage to the guard's function, or as an error to the message sink. */
+static void
+guard_report(const struct guard *guard, const struct tide_guard_damage *damage)
+{
+    struct tidei_thread *thread = tidei_thread_get();
+    static const char *const places[] = { "before", "behind", "in freed" };
+    uint64_t from_place = damage->place == TIDE_GUARD_BEFORE  ? (uint64_t)-damage->offset
+                          : damage->place == TIDE_GUARD_AFTER ? (uint64_t)damage->offset - damage->bytes + 1
+                                                              : (uint64_t)damage->offset;
+
+    /* Without its part the thread reports, too: damage matters more than a function that may free and wait. */
+    if (thread != NULL)
+        (*guard_reports(thread))++;
+    if (guard->options.function != NULL)
+        guard->options.function(guard->options.context, damage);
+    else
+        tidei_message(TIDE_ERROR,
+                      "guard: %" PRIu64 " bytes have changed %s block %p of %s: at %s%" PRIu64
+                      " stands 0x%02x, expected 0x%02x",
+                      damage->changed_bytes, places[damage->place], damage->block, tidei_size_text(damage->bytes),
+                      damage->place == TIDE_GUARD_BEFORE ? "-" : "+", from_place, damage->seen[0], damage->expected);
+    if (thread != NULL)
+        (*guard_reports(thread))--;
+}
+
+/* Allocate a buffer for one step, which the caller frees; NULL with the error text set. */
+static unsigned char *
+guard_buffer(void)
+{
+    unsigned char *buffer = malloc(STEP_BYTES);
+
+    if (buffer == NULL)
+        tide_error_set(TIDE_ENOMEM, "guard: no host memory to look at blocks");
+    return buffer;
+}
+
+/* Write both canaries of a block, in the order of the stream. */
+static enum tide_status
+guard_fill(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream)
+{
+    size_t bytes = guard->blocks.margin_bytes;
+    enum tide_status status = tidei_memory_io_fill(&guard->memory, block->pointer - bytes, CANARY_BYTE, bytes, stream);
+
+    if (status != TIDE_OK)
+        return status;
+    return tidei_memory_io_fill(&guard->memory, block->pointer + block->bytes, CANARY_BYTE, bytes, stream);
+}
+
+/* Add the bytes that have changed among the `bytes` bytes that were read from `offset` in the block. */
+static void
+guard_compare(struct tide_guard_damage *damage, const unsigned char *read, size_t bytes, int64_t offset)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        if (read[i] == damage->expected)
+            continue;
+        if (damage->changed_bytes++ != 0)
+            continue;
+        damage->offset = offset + (int64_t)i;
+        damage->seen_bytes = bytes - i < TIDE_GUARD_SEEN ? (uint32_t)(bytes - i) : TIDE_GUARD_SEEN;
+        memcpy(damage->seen, read + i, damage->seen_bytes);
+    }
+}
+
+/*
+ * Read one place of a block in steps into `buffer`, in the order of the stream, and wait for it. If bytes there have
+ * changed, add 1 to *damaged and report them.
+ */
+static enum tide_status
+guard_check_place(struct guard *guard, const struct tidei_watched_block *block, enum tide_guard_place place,
+                  tide_stream stream, unsigned char *buffer, uint64_t *damaged)
+{
+    struct tide_guard_damage damage = { TIDE_FIGURES(damage), .place = place, .block = block->pointer,
+                                        .bytes = block->bytes };
+    size_t canary_bytes = guard->blocks.margin_bytes;
+    int64_t offset = place == TIDE_GUARD_BEFORE  ? -(int64_t)canary_bytes
+                     : place == TIDE_GUARD_AFTER ? (int64_t)block->bytes
+                                                 : 0;
+    size_t left = place == TIDE_GUARD_FREED ? block->bytes : canary_bytes;
+
+    damage.expected = place == TIDE_GUARD_FREED ? FREED_BYTE : CANARY_BYTE;
+    while (left > 0) {
+        size_t step = left < STEP_BYTES ? left : STEP_BYTES;
+        enum tide_status status = tidei_memory_io_read(&guard->memory, buffer, block->pointer + offset, step, stream);
+
+        if (status == TIDE_OK && !guard->memory.host)
+            status = tidei_memory_io_wait(&guard->memory, stream);
+        if (status != TIDE_OK)
+            return status;
+        guard_compare(&damage, buffer, step, offset);
+        offset += (int64_t)step;
+        left -= step;
+    }
+    if (damage.changed_bytes == 0)
+        return TIDE_OK;
+    ++*damaged;
+    guard_report(guard, &damage);
+    return TIDE_OK;
+}
+
+/* The same for both canaries. */
+static enum tide_status
+guard_check_canaries(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream,
+                     unsigned char *buffer, uint64_t *damaged)
+{
+    enum tide_status status = guard_check_place(guard, block, TIDE_GUARD_BEFORE, stream, buffer, damaged);
+
+    return status == TIDE_OK ? guard_check_place(guard, block, TIDE_GUARD_AFTER, stream, buffer, damaged) : status;
+}
 
 static enum tide_status
 guard_give(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream)
@@ -63,14 +190,14 @@ guard_release(struct guard *guard, uint64_t keep_bytes, tide_stream stream, unsi
     bool gone = true;
 
     tidei_error_save(&error);
-    while (gone && tidei_watched_take_held(&guard->blocks, keep_bytes, !tidei_canaries_tells(), &block)) {
+    while (gone && tidei_watched_take_held(&guard->blocks, keep_bytes, !guard_is_reporting(), &block)) {
         if (buffer != NULL)
-            (void)tidei_canaries_look_freed(&guard->canaries, &block, stream, buffer, &damaged);
+            (void)guard_check_place(guard, &block, TIDE_GUARD_FREED, stream, buffer, &damaged);
         gone = guard_give(guard, &block, stream) == TIDE_OK;
-        if (!gone && !tidei_watched_add(&guard->blocks, &block, true))
+        if (!gone && !tidei_watched_add(&guard->blocks, &block, TIDEI_WATCHED_HELD_AGAIN))
             tidei_message(TIDE_ERROR, "guard: no host memory to note a freed block of %s again that was not taken back",
                           tidei_size_text(block.bytes));
-        tidei_watched_settle(&guard->blocks, &block, gone);
+        tidei_watched_leave_end(&guard->blocks, &block, gone);
     }
     tidei_error_restore(&error);
 }
@@ -82,11 +209,11 @@ guard_release(struct guard *guard, uint64_t keep_bytes, tide_stream stream, unsi
 static bool
 guard_make_room(struct guard *guard, uint64_t left, tide_stream stream)
 {
-    unsigned char *buffer = malloc(TIDEI_CANARIES_PIECE);
+    unsigned char *buffer = malloc(STEP_BYTES);
 
     guard_release(guard, 0, stream, buffer);
     free(buffer);
-    if (!tidei_canaries_tells())
+    if (!guard_is_reporting())
         tidei_watched_wait(&guard->blocks);
     return tidei_watched_left(&guard->blocks) != left;
 }
@@ -97,13 +224,12 @@ guard_allocate_total(struct guard *guard, size_t total, size_t alignment, tide_s
     uint64_t left = tidei_watched_left(&guard->blocks);
     enum tide_status status = tidei_allocate(guard->base.upstream, total, alignment, stream, out);
 
-    if ((status != TIDE_ECAPACITY && status != TIDE_ELIMIT) ||
-        tidei_memory_io_is_captured(&guard->canaries.touch, stream))
+    if ((status != TIDE_ECAPACITY && status != TIDE_ELIMIT) || tidei_memory_io_is_captured(&guard->memory, stream))
         return status;
-    tidei_watched_press(&guard->blocks);
+    tidei_watched_refuse_held(&guard->blocks, true);
     if (guard_make_room(guard, left, stream))
         status = tidei_allocate(guard->base.upstream, total, alignment, stream, out);
-    tidei_watched_relax(&guard->blocks);
+    tidei_watched_refuse_held(&guard->blocks, false);
     return status;
 }
 
@@ -126,8 +252,8 @@ guard_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     if (status != TIDE_OK)
         return status;
     block.pointer = (unsigned char *)given + tidei_watched_front(&guard->blocks, alignment);
-    status = tidei_canaries_fill(&guard->canaries, &block, stream);
-    if (status == TIDE_OK && !tidei_watched_add(&guard->blocks, &block, false))
+    status = guard_fill(guard, &block, stream);
+    if (status == TIDE_OK && !tidei_watched_add(&guard->blocks, &block, TIDEI_WATCHED_OUT))
         status = tide_error_set(TIDE_ENOMEM, "guard: no host memory to note another block");
     if (status == TIDE_OK) {
         *out = block.pointer;
@@ -143,15 +269,14 @@ guard_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
 static enum tide_status
 guard_inspect(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream, unsigned char *buffer)
 {
-    enum tide_status status =
-        guard->canaries.touch.host ? tidei_memory_io_wait(&guard->canaries.touch, stream) : TIDE_OK;
+    enum tide_status status = guard->memory.host ? tidei_memory_io_wait(&guard->memory, stream) : TIDE_OK;
     uint64_t damaged = 0;
 
     if (status == TIDE_OK)
-        status = tidei_canaries_look(&guard->canaries, block, stream, buffer, &damaged);
+        status = guard_check_canaries(guard, block, stream, buffer, &damaged);
     if (status != TIDE_OK || damaged == 0)
         return status;
-    status = tidei_canaries_fill(&guard->canaries, block, stream);
+    status = guard_fill(guard, block, stream);
     if (status != TIDE_OK)
         return status;
     return tide_error_set(TIDE_EDAMAGED, "guard: bytes have changed %s block %p of %s",
@@ -163,10 +288,14 @@ guard_inspect(struct guard *guard, const struct tidei_watched_block *block, tide
 static bool
 guard_keep(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream, unsigned char *buffer)
 {
+    enum tide_status status;
+
     if (guard->options.hold_bytes == 0 || block->bytes > guard->options.hold_bytes)
         return false;
-    if (tidei_canaries_fill_freed(&guard->canaries, block, stream) != TIDE_OK ||
-        !tidei_watched_hold(&guard->blocks, block))
+    status = tidei_memory_io_fill(&guard->memory, block->pointer, FREED_BYTE, block->bytes, stream);
+    if (status == TIDE_OK && !guard->memory.host)
+        status = tidei_memory_io_wait(&guard->memory, stream);
+    if (status != TIDE_OK || !tidei_watched_add(&guard->blocks, block, TIDEI_WATCHED_HELD))
         return false;
     guard_release(guard, guard->options.hold_bytes, stream, buffer);
     return true;
@@ -183,19 +312,19 @@ guard_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
 
     if (pointer == NULL && bytes == 0)
         return tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
-    buffer = tidei_canaries_buffer();
+    buffer = guard_buffer();
     if (buffer == NULL)
         return TIDE_ENOMEM;
-    status = tidei_watched_take(&guard->blocks, "guard", pointer, bytes, alignment, &block);
+    status = tidei_watched_take(&guard->blocks, pointer, bytes, alignment, &block);
     if (status != TIDE_OK)
         goto out;
-    captured = tidei_memory_io_is_captured(&guard->canaries.touch, stream);
+    captured = tidei_memory_io_is_captured(&guard->memory, stream);
     if (!captured)
         status = guard_inspect(guard, &block, stream, buffer);
     kept = status == TIDE_OK && !captured && guard_keep(guard, &block, stream, buffer);
     if (status == TIDE_OK && !kept)
         status = guard_give(guard, &block, stream);
-    if (status != TIDE_OK && !tidei_watched_add(&guard->blocks, &block, false))
+    if (status != TIDE_OK && !tidei_watched_add(&guard->blocks, &block, TIDEI_WATCHED_OUT))
         tidei_message(TIDE_ERROR,
                       "guard: no host memory to note that %p (%s), which could not be freed, is outstanding", pointer,
                       tidei_size_text(bytes));
@@ -208,7 +337,7 @@ static enum tide_status
 guard_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
     struct guard *guard = (struct guard *)self;
-    unsigned char *buffer = tidei_canaries_buffer();
+    unsigned char *buffer = guard_buffer();
 
     if (buffer == NULL)
         return TIDE_ENOMEM;
@@ -221,7 +350,6 @@ static enum tide_status
 guard_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
     struct guard *guard = (struct guard *)self;
-    struct tidei_watched_figures figures;
     enum tide_status status;
 
     switch (what) {
@@ -230,18 +358,17 @@ guard_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
         return tide_base_query(self, what, out); /* upstream's figures are about other bytes */
     case TIDE_QUERY_BYTES_USED:
     case TIDE_QUERY_BYTES_RESERVED:
-        tidei_watched_read(&guard->blocks, &figures);
-        *out = what == TIDE_QUERY_BYTES_USED ? figures.used_bytes : figures.reserved_bytes;
+        *out = tidei_watched_bytes(&guard->blocks, what == TIDE_QUERY_BYTES_RESERVED);
         return TIDE_OK;
     case TIDE_QUERY_ALIGNMENT:
         status = tide_pass_query(self, what, out);
-        if (status == TIDE_OK && *out > guard->blocks.around_bytes)
-            *out = guard->blocks.around_bytes;
+        if (status == TIDE_OK && *out > guard->blocks.margin_bytes)
+            *out = guard->blocks.margin_bytes;
         return status;
     case TIDE_QUERY_LARGEST_REQUEST:
         status = tide_pass_query(self, what, out);
         if (status == TIDE_OK)
-            *out -= *out < 2 * guard->blocks.around_bytes ? *out : 2 * guard->blocks.around_bytes;
+            *out -= *out < 2 * guard->blocks.margin_bytes ? *out : 2 * guard->blocks.margin_bytes;
         return status;
     default:
         return tide_pass_query(self, what, out);
@@ -252,13 +379,13 @@ guard_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 static void
 guard_leave(struct guard *guard)
 {
-    unsigned char *buffer = tidei_canaries_buffer();
+    unsigned char *buffer = guard_buffer();
     struct tidei_watched_block block;
     uint64_t damaged = 0, lost = 0, lost_bytes = 0;
 
     while (tidei_watched_take_held(&guard->blocks, 0, true, &block)) {
         if (buffer != NULL)
-            (void)tidei_canaries_look_freed(&guard->canaries, &block, 0, buffer, &damaged);
+            (void)guard_check_place(guard, &block, TIDE_GUARD_FREED, 0, buffer, &damaged);
         if (guard_give(guard, &block, 0) == TIDE_OK)
             continue;
         lost++;
@@ -277,49 +404,33 @@ guard_fini(struct tide_resource *self)
 
     guard_leave(guard);
     tidei_watched_fini(&guard->blocks);
-    tidei_memory_io_close(&guard->canaries.touch);
+    tidei_memory_io_close(&guard->memory);
 }
 
 static enum tide_status
 guard_init(struct tide_resource *self, size_t *fault)
 {
     struct guard *guard = (struct guard *)self;
-    size_t canary_bytes = (size_t)guard->options.canary_bytes;
     enum tide_status status;
 
     (void)fault;
-    tidei_watched_init(&guard->blocks, canary_bytes);
-    guard->canaries.bytes = canary_bytes;
-    guard->canaries.function = guard->options.function;
-    guard->canaries.context = guard->options.context;
-    status = tidei_memory_io_open(&guard->canaries.touch, "guard", self->upstream);
+    tidei_watched_init(&guard->blocks, (size_t)guard->options.canary_bytes);
+    status = tidei_memory_io_open(&guard->memory, "guard", self->upstream);
     if (status != TIDE_OK)
         tidei_watched_fini(&guard->blocks);
     return status;
 }
 
 static const struct tidei_argument guard_arguments[] = {
-    { .key = "canary",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .power_of_two = true,
-      .least = 16,
-      .most = UINT64_C(1) << 20,
-      .default_value = 256,
-      .expected = "a power of two from 16 to 1MiB",
-      TIDEI_FIELD(struct tide_guard_options, canary_bytes) },
-    { .key = "hold",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .most = UINT64_C(1) << 50,
-      .default_value = UINT64_C(16) << 20,
-      .zero_value = TIDE_NONE,
-      .expected = "a size such as 1GiB",
-      TIDEI_FIELD(struct tide_guard_options, hold_bytes) },
+    TIDEI_ARGUMENT("canary", SIZE, struct tide_guard_options, canary_bytes, "a power of two from 16 to 1MiB",
+                   .power_of_two = true, .least = 16, .most = UINT64_C(1) << 20, .default_value = 256),
+    TIDEI_ARGUMENT("hold", SIZE, struct tide_guard_options, hold_bytes, "a size such as 1GiB",
+                   .most = UINT64_C(1) << 50, .default_value = UINT64_C(16) << 20, .zero_value = TIDE_NONE),
 };
 
 const struct tidei_kind tidei_guard_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "guard",
+        TIDEI_KIND_OPS("guard"),
         .allocate = guard_allocate,
         .deallocate = guard_deallocate,
         .order = tide_pass_order,
@@ -327,10 +438,8 @@ const struct tidei_kind tidei_guard_kind = {
         .query = guard_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = guard_arguments,
-    .argument_count = TIDEI_COUNT_OF(guard_arguments),
+    TIDEI_KIND_ARGUMENTS(guard_arguments),
     .options_size = sizeof(struct tide_guard_options),
     TIDEI_KIND_STRUCT(struct guard),
     .init = guard_init,
@@ -350,19 +459,18 @@ tide_guard_create(struct tide_resource *upstream, const struct tide_guard_option
 static enum tide_status
 guard_check_all(struct guard *guard, unsigned char *buffer, uint64_t *damaged)
 {
-    uint32_t epoch = tidei_watched_epoch_end(&guard->blocks);
+    uint32_t numbers;
+    uint32_t epoch = tidei_watched_epoch_end(&guard->blocks, &numbers);
     enum tide_status status = guard->base.upstream->ops->order(guard->base.upstream, TIDE_STREAM_ALL, 0);
-    struct tidei_watched_figures figures;
 
-    tidei_watched_read(&guard->blocks, &figures);
-    for (uint32_t number = 0; status == TIDE_OK && number < figures.numbers; number++) {
+    for (uint32_t number = 0; status == TIDE_OK && number < numbers; number++) {
         struct tidei_watched_block block;
         bool held;
 
         if (!tidei_watched_pin(&guard->blocks, number, epoch, &block, &held))
             continue;
-        status = held ? tidei_canaries_look_freed(&guard->canaries, &block, 0, buffer, damaged)
-                      : tidei_canaries_look(&guard->canaries, &block, 0, buffer, damaged);
+        status = held ? guard_check_place(guard, &block, TIDE_GUARD_FREED, 0, buffer, damaged)
+                      : guard_check_canaries(guard, &block, 0, buffer, damaged);
         tidei_watched_unpin(&guard->blocks, number);
     }
     return status;
@@ -378,9 +486,9 @@ tide_guard_check(struct tide_resource *resource, uint64_t *damaged)
 
     if (damaged != NULL)
         *damaged = 0;
-    if (resource == NULL || resource->ops != &tidei_guard_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "guard: not a guard resource");
-    buffer = tidei_canaries_buffer();
+    if (tidei_kind_check(&tidei_guard_kind, resource) != TIDE_OK)
+        return TIDE_EINVAL;
+    buffer = guard_buffer();
     if (buffer == NULL)
         return TIDE_ENOMEM;
     status = guard_check_all(guard, buffer, &found);

@@ -4,10 +4,10 @@
 #include "src/resource/resource.h"
 
 void
-tidei_watched_init(struct tidei_watched *watched, size_t around_bytes)
+tidei_watched_init(struct tidei_watched *watched, size_t margin_bytes)
 {
     *watched =
-        (struct tidei_watched){ .around_bytes = around_bytes, .oldest = TIDEI_BLOCK_NONE, .newest = TIDEI_BLOCK_NONE };
+        (struct tidei_watched){ .margin_bytes = margin_bytes, .oldest = TIDEI_BLOCK_NONE, .newest = TIDEI_BLOCK_NONE };
     tidei_blocks_init(&watched->blocks);
     tidei_lock_init(&watched->lock);
 }
@@ -48,40 +48,26 @@ watched_enter(struct tidei_watched *watched, const struct tidei_watched_block *b
 }
 
 bool
-tidei_watched_add(struct tidei_watched *watched, const struct tidei_watched_block *block, bool held)
+tidei_watched_add(struct tidei_watched *watched, const struct tidei_watched_block *block,
+                  enum tidei_watched_state state)
 {
     bool entered;
 
     tidei_lock_acquire(&watched->lock);
-    entered = watched_enter(watched, block, held);
-    tidei_lock_release(&watched->lock);
-    return entered;
-}
-
-bool
-tidei_watched_hold(struct tidei_watched *watched, const struct tidei_watched_block *block)
-{
-    bool entered;
-
-    tidei_lock_acquire(&watched->lock);
-    entered = watched->pressed == 0 && watched_enter(watched, block, true);
+    entered = (state != TIDEI_WATCHED_HELD || watched->refusing == 0) &&
+              watched_enter(watched, block, state != TIDEI_WATCHED_OUT);
     tidei_lock_release(&watched->lock);
     return entered;
 }
 
 void
-tidei_watched_press(struct tidei_watched *watched)
+tidei_watched_refuse_held(struct tidei_watched *watched, bool begin)
 {
     tidei_lock_acquire(&watched->lock);
-    watched->pressed++;
-    tidei_lock_release(&watched->lock);
-}
-
-void
-tidei_watched_relax(struct tidei_watched *watched)
-{
-    tidei_lock_acquire(&watched->lock);
-    watched->pressed--;
+    if (begin)
+        watched->refusing++;
+    else
+        watched->refusing--;
     tidei_lock_release(&watched->lock);
 }
 
@@ -101,20 +87,19 @@ watched_forget(struct tidei_watched *watched, uint32_t number)
 }
 
 static enum tide_status
-watched_refuse(const char *subject, const void *pointer, size_t bytes, size_t alignment,
-               const struct tidei_block *block)
+watched_refuse(const void *pointer, size_t bytes, size_t alignment, const struct tidei_block *block)
 {
     if (!block->used)
-        return tide_error_set(TIDE_EPOINTER, "%s: %p given back, which is none of its blocks", subject, pointer);
+        return tide_error_set(TIDE_EPOINTER, "guard: %p given back, which is none of its blocks", pointer);
     if (!block->out)
-        return tide_error_set(TIDE_EPOINTER, "%s: %p given back, which was given back before", subject, pointer);
+        return tide_error_set(TIDE_EPOINTER, "guard: %p given back, which was given back before", pointer);
     return tide_error_set(TIDE_EMISMATCH,
-                          "%s: %p given back with %zu B at a multiple of %zu, allocated with %zu B at %zu", subject,
-                          pointer, bytes, alignment, block->bytes, block->alignment);
+                          "guard: %p given back with %zu B at a multiple of %zu, allocated with %zu B at %zu", pointer,
+                          bytes, alignment, block->bytes, block->alignment);
 }
 
 enum tide_status
-tidei_watched_take(struct tidei_watched *watched, const char *subject, void *pointer, size_t bytes, size_t alignment,
+tidei_watched_take(struct tidei_watched *watched, void *pointer, size_t bytes, size_t alignment,
                    struct tidei_watched_block *out)
 {
     struct tidei_block block = { 0 };
@@ -135,7 +120,7 @@ tidei_watched_take(struct tidei_watched *watched, const char *subject, void *poi
     if (right)
         *out = watched_forget(watched, number);
     tidei_lock_release(&watched->lock);
-    return right ? TIDE_OK : watched_refuse(subject, pointer, bytes, alignment, &block);
+    return right ? TIDE_OK : watched_refuse(pointer, bytes, alignment, &block);
 }
 
 /* The block that has been held for longest, or the oldest one that is not pinned; *before is the block before it. */
@@ -191,7 +176,7 @@ tidei_watched_take_held(struct tidei_watched *watched, uint64_t keep_bytes, bool
 }
 
 void
-tidei_watched_settle(struct tidei_watched *watched, const struct tidei_watched_block *block, bool gone)
+tidei_watched_leave_end(struct tidei_watched *watched, const struct tidei_watched_block *block, bool gone)
 {
     tidei_lock_acquire(&watched->lock);
     watched->leaving[block->phase % 2]--;
@@ -211,10 +196,10 @@ tidei_watched_left(struct tidei_watched *watched)
 }
 
 /*
- * A phase begins only when all blocks of the last phase but one have settled, so two counts are enough. Blocks that are
- * leaving now belong to the phase `began` or to the one before. All of them have settled when two phases have begun
- * since, or when one has and the count of `began` is 0. Blocks that leave later are counted in the new phase, and cause
- * no wait.
+ * A phase begins only when no block of the last phase but one is leaving any more, so two counts are enough. Blocks
+ * that are leaving now belong to the phase `began` or to the one before. All of them have left when two phases have
+ * begun since, or when one has and the count of `began` is 0. Blocks that leave later are counted in the new phase, and
+ * cause no wait.
  */
 void
 tidei_watched_wait(struct tidei_watched *watched)
@@ -238,22 +223,25 @@ tidei_watched_wait(struct tidei_watched *watched)
     }
 }
 
-void
-tidei_watched_read(struct tidei_watched *watched, struct tidei_watched_figures *out)
+uint64_t
+tidei_watched_bytes(struct tidei_watched *watched, bool reserved)
 {
+    uint64_t bytes;
+
     tidei_lock_acquire(&watched->lock);
-    *out = (struct tidei_watched_figures){ watched->used_bytes, watched->held_bytes, watched->reserved_bytes,
-                                           watched->blocks.capacity };
+    bytes = reserved ? watched->reserved_bytes : watched->used_bytes;
     tidei_lock_release(&watched->lock);
+    return bytes;
 }
 
 uint32_t
-tidei_watched_epoch_end(struct tidei_watched *watched)
+tidei_watched_epoch_end(struct tidei_watched *watched, uint32_t *numbers)
 {
     uint32_t epoch;
 
     tidei_lock_acquire(&watched->lock);
     epoch = tidei_blocks_epoch_end(&watched->blocks);
+    *numbers = watched->blocks.capacity;
     tidei_lock_release(&watched->lock);
     return epoch;
 }

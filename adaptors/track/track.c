@@ -29,12 +29,11 @@
 #include <tidemark/track.h>
 
 #include "src/context/callstack.h"
-#include "src/context/frames.h"
 #include "src/context/tag.h"
 #include "src/resource/kind.h"
 #include "src/resource/resource.h"
 #include "src/trace/ring/producer.h"
-#include "src/trace/session/notes.h"
+#include "src/trace/session/recorder.h"
 #include "adaptors/track/table.h"
 
 struct track {
@@ -264,8 +263,7 @@ static const struct tidei_argument track_arguments[] = {
 
 const struct tidei_kind tidei_track_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "track",
+        TIDEI_KIND_OPS("track"),
         .allocate = track_allocate,
         .deallocate = track_deallocate,
         .order = tide_pass_order,
@@ -273,10 +271,8 @@ const struct tidei_kind tidei_track_kind = {
         .query = tide_pass_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = track_arguments,
-    .argument_count = TIDEI_COUNT_OF(track_arguments),
+    TIDEI_KIND_ARGUMENTS(track_arguments),
     .options_size = sizeof(struct tide_track_options),
     TIDEI_KIND_STRUCT(struct track),
     .check = track_check,
@@ -299,8 +295,8 @@ tide_track_size(struct tide_resource *resource, const void *pointer, uint64_t *b
     if (bytes == NULL)
         return tide_error_set(TIDE_EINVAL, "track: NULL in place of the size's address");
     *bytes = 0;
-    if (resource == NULL || resource->ops != &tidei_track_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "track: not a track resource");
+    if (tidei_kind_check(&tidei_track_kind, resource) != TIDE_OK)
+        return TIDE_EINVAL;
     if (pointer == NULL)
         return tide_error_set(TIDE_EPOINTER, "track: NULL has no size");
     if (tidei_track_find(((struct track *)resource)->table, (uintptr_t)pointer, &known)) {
@@ -327,8 +323,8 @@ report_by_size(const void *left, const void *right)
 static enum tide_status
 report_list(struct tide_resource *resource, struct tidei_track_block **out, size_t *count)
 {
-    if (resource == NULL || resource->ops != &tidei_track_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "track: not a track resource");
+    if (tidei_kind_check(&tidei_track_kind, resource) != TIDE_OK)
+        return TIDE_EINVAL;
     if (!tidei_track_list(((struct track *)resource)->table, out, count))
         return tide_error_set(TIDE_ENOMEM, "track: no host memory for a report");
     qsort(*out, *count, sizeof(**out), report_by_size);

@@ -46,19 +46,10 @@ enum tide_status tidei_callstack_options(const char *subject, uint32_t depth, en
 extern const char *const tidei_unwind_words[];
 
 /* The two argument rows for stack text, for an options struct that has both fields. */
-/* clang-format off */
 #define TIDEI_CALLSTACK_ARGUMENTS(options)                                                                             \
-    { .key = "callstack",                                                                                              \
-      .type = TIDEI_ARGUMENT_COUNT,                                                                                    \
-      .most = TIDE_CALLSTACK_MOST,                                                                                     \
-      .expected = "frames of a call stack, at most 128",                                                               \
-      TIDEI_FIELD(options, callstack_depth) },                                                                         \
-    { .key = "unwind",                                                                                                 \
-      .type = TIDEI_ARGUMENT_CHOICE,                                                                                   \
-      .choices = tidei_unwind_words,                                                                                   \
-      .expected = "auto, fp or dwarf",                                                                                 \
-      TIDEI_FIELD(options, unwind) }
-/* clang-format on */
+    TIDEI_ARGUMENT("callstack", COUNT, options, callstack_depth, "frames of a call stack, at most 128",                \
+                   .most = TIDE_CALLSTACK_MOST),                                                                       \
+        TIDEI_ARGUMENT("unwind", CHOICE, options, unwind, "auto, fp or dwarf", .choices = tidei_unwind_words)
 
 /*
  * The number of the calling thread's call stack: its innermost `depth` frames outside of the library. 0 without a
@@ -73,11 +64,21 @@ const struct tidei_callstack *tidei_callstack_get(uint32_t id);
 /* The innermost frame as text for a message, such as "train_step+0x1f"; "?" for 0. */
 const char *tidei_callstack_brief(uint32_t id, char *buffer, size_t size);
 
-/* Copy the module of an address; the caller frees path and build id. False if there is none. */
+/* Copy the module of an address, whose texts are valid for the life of the process. False if there is none. */
 bool tidei_callstack_module(uint64_t address, struct tidei_module *out);
 
+/* Resolves frames to names, and keeps the files of their modules open meanwhile. */
+struct tidei_frames;
+
+/* NULL without host memory. */
+struct tidei_frames *tidei_frames_begin(void);
+void tidei_frames_end(struct tidei_frames *frames);
+
+/* Resolve a return address; the texts are valid until the next call, or tidei_frames_end. */
+void tidei_frames_find(struct tidei_frames *frames, uint64_t address, struct tide_frame *out);
+
 /* Call `listener` for every module and then every call stack so far; between the lock and the unlock below. */
-void tidei_callstacks_tell_locked(const struct tidei_context_listener *listener, void *context);
+void tidei_callstacks_notify_locked(const struct tidei_context_listener *listener, void *context);
 
 /* Held around fork(), and while a forked process begins its own trace. Taken before the lock of tidei_sessions. */
 void tidei_callstack_handle_forks(void); /* from now on fork() takes the lock */

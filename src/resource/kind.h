@@ -34,7 +34,7 @@ struct tidei_argument {
     const char *const *choices; /* CHOICE: the words; ends in NULL */
     const char *expected;       /* for messages: "a size such as 4GiB" */
 
-    /* The field in the options struct: set by TIDEI_FIELD. BIN and STACK have none. */
+    /* The field in the options struct: set by TIDEI_FIELD. BIN and STACK have none, and width 0. */
     uint16_t offset;
     uint8_t width;
     bool is_int; /* the field is signed; negative values are refused */
@@ -48,16 +48,22 @@ struct tidei_argument {
     const unsigned *choice_values; /* CHOICE: the field's value for each choice; NULL: the choice's index */
 };
 
+/* The objection of an argument's bounds to a number, such as "is too small"; NULL where there is none. */
+const char *tidei_argument_fault(const struct tidei_argument *argument, uint64_t number);
+
 #define TIDEI_FIELD(options, field)                                                                                    \
     .offset = offsetof(options, field), .width = sizeof(((options *)NULL)->field),                                     \
     .is_int = _Generic(((options *)NULL)->field, int                                                                   \
                        : true, default                                                                                 \
                        : false)
 
-#define TIDEI_FLAG(name, options, field)                                                                               \
+/* A row of the table: key, type, field and words for messages; then any other member as `.member = value`. */
+#define TIDEI_ARGUMENT(name, kind, options, field, words, ...)                                                         \
     {                                                                                                                  \
-        .key = name, .type = TIDEI_ARGUMENT_FLAG, .expected = "true or false", TIDEI_FIELD(options, field)             \
+        .key = name, .type = TIDEI_ARGUMENT_##kind, .expected = words, TIDEI_FIELD(options, field), ##__VA_ARGS__      \
     }
+
+#define TIDEI_FLAG(name, options, field) TIDEI_ARGUMENT(name, FLAG, options, field, "true or false")
 
 /*
  * `number` holds a SIZE in bytes, a COUNT, a FRACTION in billionths, a FLAG, or the index of a CHOICE; `word`
@@ -135,14 +141,19 @@ struct tidei_kind {
 #define TIDEI_KIND_STRUCT(type)                                                                                        \
     .size = sizeof(type), .alignment = _Alignof(type), .options_offset = offsetof(type, options)
 
+#define TIDEI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+#define TIDEI_KIND_ARGUMENTS(table) .arguments = (table), .argument_count = TIDEI_COUNT_OF(table)
+
+/* The operations that are alike in all kinds. */
+#define TIDEI_KIND_OPS(word) .version = TIDE_RESOURCE_OPS_VERSION, .name = word, .destroy = tidei_kind_destroy
+
 /* The kind of a layer whose operations belong to a kind. */
 static inline const struct tidei_kind *
 tidei_kind_of(const struct tide_resource *resource)
 {
     return (const struct tidei_kind *)resource->ops;
 }
-
-#define TIDEI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /* All kinds of layers in alphabetical order, from adaptors/kinds.c; ends in NULL. */
 extern const struct tidei_kind *const tidei_kinds[];
@@ -159,7 +170,7 @@ enum tide_status tidei_kind_create(const struct tidei_kind *kind, struct tide_re
                                    struct tide_resource **out);
 
 /*
- * The first half of tidei_kind_create: check the options, and write them with the defaults applied to *wanted, an
+ * The first step of tidei_kind_create: check the options, and write them with the defaults applied to *wanted, an
  * options struct of the kind. *out is set to NULL.
  */
 enum tide_status tidei_kind_options(const struct tidei_kind *kind, struct tide_resource *upstream, const void *options,
@@ -169,11 +180,17 @@ enum tide_status tidei_kind_options(const struct tidei_kind *kind, struct tide_r
 enum tide_status tidei_kind_create_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments,
                                         struct tide_resource *upstream, struct tide_resource **out);
 
-/* The two halves of tidei_kind_create_text, for a kind's own `create_text`. Words in *options are borrowed. */
+/*
+ * The two steps of tidei_kind_create_text, for a kind's own `create_text`. The first fills `options`, which borrows the
+ * words; a field whose argument is not given is marked as not set.
+ */
 void tidei_kind_read_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments, void *options);
 enum tide_status tidei_kind_create_read(const struct tidei_kind *kind, const struct tidei_arguments *arguments,
                                         const void *options, struct tide_resource *upstream,
                                         struct tide_resource **out);
+
+/* Check that each field that is set has a value that its row allows. Errors: TIDE_EINVAL; *fault is the row. */
+enum tide_status tidei_fields_check(const struct tidei_kind *kind, const void *options, size_t *fault);
 
 /* The describe operation of a layer that its options describe fully: prints those that differ from their defaults. */
 void tidei_kind_describe(struct tide_resource *self, struct tide_text *text);
@@ -181,6 +198,13 @@ void tidei_kind_describe(struct tide_resource *self, struct tide_text *text);
 /* The same for any options with the defaults applied. `separator` precedes the first; ", " where others came before. */
 void tidei_kind_describe_options(const struct tidei_kind *kind, const void *options, const char *separator,
                                  struct tide_text *text);
+
+/* TIDE_EINVAL, with the error text set, where `resource` (may be NULL) is no layer of the kind. */
+enum tide_status tidei_kind_check(const struct tidei_kind *kind, const struct tide_resource *resource);
+
+/* The same, for a function that fills the figures `out`: clears them first. */
+enum tide_status tidei_kind_check_figures(const struct tidei_kind *kind, const struct tide_resource *resource,
+                                          void *out);
 
 /* The destroy operation: undoes tidei_kind_create. */
 void tidei_kind_destroy(struct tide_resource *self);

@@ -1,8 +1,4 @@
 # Options and help.
 libviewer_la_SOURCES += \
-	viewer/cli/answer.c \
-	viewer/cli/answer.h \
 	viewer/cli/command.c \
-	viewer/cli/command.h \
-	viewer/cli/options.c \
-	viewer/cli/options.h
+	viewer/cli/command.h

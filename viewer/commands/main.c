@@ -16,8 +16,6 @@
 
 #include "src/trace/database/schema.h"
 #include "viewer/commands/commands.h"
-#include "viewer/cli/options.h"
-#include "viewer/base/nearest.h"
 #include "viewer/base/output.h"
 
 static const struct command *const commands[] = { COMMANDS(COMMANDS_ENTRY) };
@@ -59,15 +57,14 @@ main_find(const char *name)
 static int
 main_unknown(const char *name)
 {
-    struct nearest nearest;
+    const char *nearest = NULL;
 
-    nearest_begin(&nearest, name);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        nearest_try(&nearest, commands[i]->name);
+        nearest = parse_nearest(name, nearest, commands[i]->name);
     fputs("tidemark: there is no command \"", stderr);
     output_text(stderr, name, strlen(name));
-    if (nearest.word != NULL)
-        fprintf(stderr, "\"; did you mean \"%s\"?\n", nearest.word);
+    if (nearest != NULL)
+        fprintf(stderr, "\"; did you mean \"%s\"?\n", nearest);
     else
         fputs("\"; `tidemark --help` lists them\n", stderr);
     return COMMAND_WRONG;
@@ -86,7 +83,7 @@ main_help(const char *name)
     return command != NULL ? command_help(command) : main_unknown(name);
 }
 
-/* What the library has to say outside of any call: a recording that ends because the disk is full, say. */
+/* Print a message of the library that belongs to no call, such as that a recording ends because the disk is full. */
 static void
 main_message(void *context, enum tide_severity severity, const char *text)
 {
@@ -110,13 +107,13 @@ main_run(const struct command *command, int argc, char **argv)
     argv[0] = name;
     optind = 0;
     tide_message_sink_set(main_message, &failed);
-    status = command->run(command, argc, argv);
+    status = command_run(command, argc, argv);
     return status == COMMAND_FINE && atomic_load_explicit(&failed, memory_order_relaxed) ? COMMAND_INCOMPLETE : status;
 }
 
 /*
- * A standard descriptor that was closed is taken, so that no file that is opened later gets what is printed. It cannot
- * be read or written either, which is noticed as ever.
+ * Open standard descriptors that are closed, so that no file that is opened later takes their numbers and gets what is
+ * printed. They cannot be read or written, so that errors are noticed as before.
  */
 static void
 main_take_descriptors(void)
@@ -142,9 +139,9 @@ main(int argc, char **argv)
     int option;
 
     main_take_descriptors();
-    /* libdw would ask these servers for the debug information of whatever build id a trace names. */
+    /* libdw would ask these servers for the debug information of any build id in a trace. */
     unsetenv("DEBUGINFOD_URLS");
-    /* Of the locale only the characters: numbers are printed for programs too. */
+    /* Only the character set of the locale: programs, too, read the numbers that are printed. */
     setlocale(LC_CTYPE, "");
     while ((option = getopt_long(argc, argv, "+hV", options, NULL)) != -1) {
         if (option == 'h')

@@ -31,7 +31,7 @@ struct chrome {
     size_t layer_count;
     size_t layer_capacity;
     struct id_map layer_numbers; /* owns */
-    uint64_t stray_calls;        /* of threads that the trace does not know */
+    uint64_t other_calls;        /* driver calls of threads that the trace does not know */
 };
 
 #define chrome_number(chrome, key, value) json_put_unsigned(&(chrome)->json, key, (value))
@@ -87,6 +87,18 @@ chrome_pool_event(struct chrome *chrome, int64_t ns, const char *name, int64_t u
     chrome_signed(chrome, "used_bytes", used_bytes);
     chrome_signed(chrome, "reserved_bytes", reserved_bytes);
     chrome_end_event(chrome, true);
+}
+
+/* A moment of the process. */
+static void
+chrome_instant(struct chrome *chrome, int64_t ns, uint64_t thread, const char *category, const char *name)
+{
+    chrome_begin_event(chrome, 'i', ns);
+    chrome_text(chrome, "s", "p");
+    chrome_number(chrome, "tid", thread);
+    chrome_text(chrome, "cat", category);
+    chrome_text(chrome, "name", name);
+    chrome_end_event(chrome, false);
 }
 
 static void
@@ -272,7 +284,7 @@ chrome_begin_call(struct chrome *chrome, char phase, int64_t ns, sqlite3_stmt *r
     chrome_number(chrome, "tid", export_thread(chrome->export, sqlite3_column_int64(row, 2)));
     chrome_text(chrome, "name", function != NULL ? function : "");
     if (phase != 'X')
-        chrome_number(chrome, "id", chrome->stray_calls);
+        chrome_number(chrome, "id", chrome->other_calls);
 }
 
 /*
@@ -284,13 +296,13 @@ chrome_call(struct chrome *chrome, sqlite3_stmt *row)
 {
     int64_t start_ns = sqlite3_column_int64(row, 0);
     int64_t duration_ns = sqlite3_column_int64(row, 1);
-    bool stray = sqlite3_column_type(row, 2) == SQLITE_NULL;
+    bool is_other = sqlite3_column_type(row, 2) == SQLITE_NULL;
 
     if (!chrome_takes_call(chrome, row) || duration_ns < 0)
         return;
-    chrome->stray_calls += stray;
-    chrome_begin_call(chrome, stray ? 'b' : 'X', start_ns, row);
-    if (!stray) {
+    chrome->other_calls += is_other;
+    chrome_begin_call(chrome, is_other ? 'b' : 'X', start_ns, row);
+    if (!is_other) {
         json_key(&chrome->json, "dur");
         json_separate(&chrome->json);
         emit_microseconds(chrome->out, duration_ns);
@@ -300,7 +312,7 @@ chrome_call(struct chrome *chrome, sqlite3_stmt *row)
     if (sqlite3_column_type(row, 5) != SQLITE_NULL)
         chrome_signed(chrome, "allocation_id", sqlite3_column_int64(row, 5));
     chrome_end_event(chrome, true);
-    if (stray && !__builtin_add_overflow(start_ns, duration_ns, &start_ns)) {
+    if (is_other && !__builtin_add_overflow(start_ns, duration_ns, &start_ns)) {
         chrome_begin_call(chrome, 'e', start_ns, row);
         chrome_end_event(chrome, false);
     }
@@ -326,23 +338,17 @@ static void
 chrome_pool(struct chrome *chrome, sqlite3_stmt *row)
 {
     const char *kind = (const char *)sqlite3_column_text(row, 1);
+    int64_t ns = sqlite3_column_int64(row, 0);
     char name[96];
 
-    if (!chrome_is_in_time(chrome, sqlite3_column_int64(row, 0)))
+    if (!chrome_is_in_time(chrome, ns))
         return;
     snprintf(name, sizeof(name), "pool 0x%" PRIx64 " of device %" PRId64, (uint64_t)sqlite3_column_int64(row, 3),
              (int64_t)sqlite3_column_int64(row, 2));
     if (sqlite3_column_type(row, 5) != SQLITE_NULL)
-        chrome_pool_event(chrome, sqlite3_column_int64(row, 0), name, sqlite3_column_int64(row, 4),
-                          sqlite3_column_int64(row, 5));
-    if (kind == NULL || strncmp(kind, "pool_", 5) != 0)
-        return;
-    chrome_begin_event(chrome, 'i', sqlite3_column_int64(row, 0));
-    chrome_text(chrome, "s", "p");
-    chrome_number(chrome, "tid", 0);
-    chrome_text(chrome, "cat", kind);
-    chrome_text(chrome, "name", name);
-    chrome_end_event(chrome, false);
+        chrome_pool_event(chrome, ns, name, sqlite3_column_int64(row, 4), sqlite3_column_int64(row, 5));
+    if (kind != NULL && strncmp(kind, "pool_", 5) == 0)
+        chrome_instant(chrome, ns, 0, kind, name);
 }
 
 /* ns, thread_id, kind, text */
@@ -353,59 +359,55 @@ chrome_mark(struct chrome *chrome, sqlite3_stmt *row)
     const char *text = (const char *)sqlite3_column_text(row, 3);
     int64_t ns = sqlite3_column_int64(row, 0);
 
-    if (!chrome_is_in_time(chrome, ns))
-        return;
-    chrome_begin_event(chrome, 'i', ns);
-    chrome_text(chrome, "s", "p");
-    chrome_number(chrome, "tid", export_thread(chrome->export, sqlite3_column_int64(row, 1)));
-    chrome_text(chrome, "cat", kind != NULL ? kind : "");
-    chrome_text(chrome, "name", text != NULL ? text : kind != NULL ? kind : "");
-    chrome_end_event(chrome, false);
+    if (kind == NULL)
+        kind = "";
+    if (chrome_is_in_time(chrome, ns))
+        chrome_instant(chrome, ns, export_thread(chrome->export, sqlite3_column_int64(row, 1)), kind,
+                       text != NULL ? text : kind);
 }
 
-/* Put an event for each row of `sql`. */
-static int
-chrome_rows(struct chrome *chrome, const char *sql, void (*put)(struct chrome *chrome, sqlite3_stmt *row))
-{
-    const struct trace *trace = &chrome->export->view->trace;
-    sqlite3_stmt *row = NULL;
-    int code = sqlite3_prepare_v2(trace->db, sql, -1, &row, NULL);
+/* The tables besides `allocation`, whose columns an older trace may lack, and what becomes of their rows. */
+static const struct chrome_table {
+    const char *table;
+    const char *columns;
+    const char *sql;
+    const char *filtered; /* the same where allocations are left out, to look these up; NULL: it does not matter */
+    void (*put)(struct chrome *chrome, sqlite3_stmt *row);
+} chrome_tables[] = {
+    /* To look up the allocation of each call takes most of the time. */
+    { "driver_call", "start_ns duration_ns thread_id function result allocation_id",
+      "SELECT start_ns, duration_ns, thread_id, function, result, allocation_id, NULL, NULL, NULL, NULL, NULL"
+      " FROM driver_call",
+      "SELECT start_ns, duration_ns, thread_id, function, result, driver_call.allocation_id, size, tag_id,"
+      " callstack_id, alloc_stream_id, layer_id FROM driver_call LEFT JOIN allocation USING (allocation_id)",
+      chrome_call },
+    { "pool_sample", "ns layer_id used_bytes reserved_bytes",
+      "SELECT ns, layer_id, used_bytes, reserved_bytes FROM pool_sample", NULL, chrome_sample },
+    { "device_event", "ns kind device pool_address pool_used_bytes pool_bytes",
+      "SELECT ns, kind, device, pool_address, pool_used_bytes, pool_bytes FROM device_event"
+      " WHERE pool_address IS NOT NULL",
+      NULL, chrome_pool },
+    { "mark", "ns thread_id kind text", "SELECT ns, thread_id, kind, text FROM mark", NULL, chrome_mark },
+};
 
+/* Put an event for each row of a table. */
+static int
+chrome_rows(struct chrome *chrome, const struct chrome_table *table)
+{
+    const struct view *view = chrome->export->view;
+    bool filtered = table->filtered != NULL && (view->filter.active || view->options->layers.count > 0);
+    sqlite3_stmt *row = NULL;
+    int code;
+
+    if (!trace_has(&view->trace, table->table, table->columns))
+        return COMMAND_FINE;
+    code = sqlite3_prepare_v2(view->trace.db, filtered ? table->filtered : table->sql, -1, &row, NULL);
     while (code == SQLITE_OK && !chrome->out->failed && sqlite3_step(row) == SQLITE_ROW)
-        put(chrome, row);
+        table->put(chrome, row);
     code = sqlite3_finalize(row);
     if (code != SQLITE_OK)
-        return trace_failed(trace);
+        return trace_failed(&view->trace);
     return chrome->out->failed ? COMMAND_WRONG : COMMAND_FINE;
-}
-
-static int
-chrome_tables(struct chrome *chrome)
-{
-    /* What the allocation is like matters only where something is left out; to look it up takes most of the time. */
-    static const char calls[] = "SELECT start_ns, duration_ns, thread_id, function, result, allocation_id,"
-                                " NULL, NULL, NULL, NULL, NULL FROM driver_call";
-    static const char calls_filtered[] =
-        "SELECT start_ns, duration_ns, thread_id, function, result, driver_call.allocation_id, size, tag_id,"
-        " callstack_id, alloc_stream_id, layer_id FROM driver_call LEFT JOIN allocation USING (allocation_id)";
-    const struct view *view = chrome->export->view;
-    const struct trace *trace = &view->trace;
-    bool filtered = view->filter.active || view->options->layers.count > 0;
-    int status = COMMAND_FINE;
-
-    if (trace_has(trace, "driver_call", "start_ns duration_ns thread_id function result allocation_id"))
-        status = chrome_rows(chrome, filtered ? calls_filtered : calls, chrome_call);
-    if (status == COMMAND_FINE)
-        status = chrome_rows(chrome, "SELECT ns, layer_id, used_bytes, reserved_bytes FROM pool_sample", chrome_sample);
-    if (status == COMMAND_FINE &&
-        trace_has(trace, "device_event", "ns kind device pool_address pool_used_bytes pool_bytes"))
-        status = chrome_rows(chrome,
-                             "SELECT ns, kind, device, pool_address, pool_used_bytes, pool_bytes FROM device_event"
-                             " WHERE pool_address IS NOT NULL",
-                             chrome_pool);
-    if (status == COMMAND_FINE && trace_has(trace, "mark", "ns thread_id kind text"))
-        status = chrome_rows(chrome, "SELECT ns, thread_id, kind, text FROM mark", chrome_mark);
-    return status;
 }
 
 static int
@@ -419,8 +421,8 @@ chrome_run(const struct export_job *export)
     snprintf(chrome.process, sizeof(chrome.process), "\",\"pid\":%" PRId64 ",\"ts\":", pid);
     if (status == COMMAND_FINE)
         status = view_scan(export->view, &pass, 1);
-    if (status == COMMAND_FINE)
-        status = chrome_tables(&chrome);
+    for (size_t i = 0; status == COMMAND_FINE && i < sizeof(chrome_tables) / sizeof(chrome_tables[0]); i++)
+        status = chrome_rows(&chrome, &chrome_tables[i]);
     emit_string(export->out, "\n]}\n");
     free(chrome.layers);
     id_map_free(&chrome.layer_numbers);

@@ -1,20 +1,156 @@
-/* Pairs the events of another program's recording and writes them as a trace. */
+/*
+ * Pairs the events of another program's recording, writes them as a trace, and puts the trace in its place when it is
+ * complete.
+ */
 #include "config.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <tidemark/tidemark.h>
 
 #include "src/tables/grow.h"
 #include "src/trace/database/schema.h"
 #include "viewer/base/exit-status.h"
+#include "viewer/base/file.h"
 #include "viewer/import/import.h"
 
 /* 146 years: later times are no times, and sums of two have room. */
 #define IMPORT_NS_MOST (INT64_C(1) << 62)
+
+/* One row of `allocation`; ids that are 0 are NULL in the trace. */
+struct import_life {
+    uint32_t next_free; /* of a slot that is free: the next one + 1; 0: none */
+    int64_t allocation_id;
+    int64_t layer_id;
+    uint64_t address;
+    uint64_t size;
+    uint64_t alignment;
+    int status;
+    int64_t tag_id;
+    int64_t alloc_ns;
+    int64_t alloc_duration_ns;
+    int64_t alloc_thread_id;
+    int64_t alloc_stream_id;
+    bool freed;
+    int64_t free_ns;
+    int64_t free_duration_ns;
+    int64_t free_thread_id;
+    int64_t free_stream_id;
+};
+
+/* Files of SQLite and of the recorder that would be taken for a part of the new trace. */
+static const char *const import_companions[] = { "-wal", "-journal", "-rings" };
+
+static int
+import_failed(const struct import *import)
+{
+    fprintf(stderr, "%s: cannot be written: %s\n", import->path,
+            import->db != NULL ? sqlite3_errmsg(import->db) : "no memory");
+    return COMMAND_WRONG;
+}
+
+static int
+import_refused(const char *path, const char *why)
+{
+    fprintf(stderr, "%s: %s\n", path, why);
+    return COMMAND_WRONG;
+}
+
+/* Whether the file at `path` has a trace's application id: the only files that are replaced. */
+static bool
+import_is_trace(const char *path)
+{
+    unsigned char header[72];
+    bool is_trace = false;
+    int fd;
+
+    if (!file_is_sqlite(path))
+        return false;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    if (pread(fd, header, sizeof(header), 0) == (ssize_t)sizeof(header))
+        is_trace = ((uint32_t)header[68] << 24 | (uint32_t)header[69] << 16 | (uint32_t)header[70] << 8 | header[71]) ==
+                   TIDEI_TRACE_APPLICATION_ID;
+    close(fd);
+    return is_trace;
+}
+
+static int
+import_check(const char *path, bool overwrite)
+{
+    struct stat info;
+    char *beside = NULL;
+
+    for (size_t i = 0; i < sizeof(import_companions) / sizeof(import_companions[0]); i++) {
+        bool taken;
+
+        if (asprintf(&beside, "%s%s", path, import_companions[i]) < 0)
+            return import_refused(path, "no memory");
+        taken = lstat(beside, &info) == 0;
+        if (taken)
+            fprintf(stderr, "%s: %s stands beside it: a trace that is being recorded, or was left behind\n", path,
+                    beside);
+        free(beside);
+        if (taken)
+            return COMMAND_WRONG;
+    }
+    if (lstat(path, &info) != 0)
+        return errno == ENOENT ? COMMAND_FINE : import_refused(path, strerror(errno));
+    if (!S_ISREG(info.st_mode) || !import_is_trace(path))
+        return import_refused(path, "exists and is no trace: it is not overwritten");
+    return overwrite ? COMMAND_FINE : import_refused(path, "exists; --overwrite replaces it");
+}
+
+/* The file that becomes the trace: made here, so that SQLite never opens one that somebody else has put there. */
+static int
+import_make_file(struct import *import, const char *path)
+{
+    int status = COMMAND_FINE;
+    int fd;
+
+    import->path = strdup(path);
+    if (import->path == NULL || asprintf(&import->temporary, "%s-import%ld", path, (long)getpid()) < 0) {
+        import->temporary = NULL;
+        return import_refused(path, "no memory");
+    }
+    fd = open(import->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0) {
+        close(fd);
+    } else {
+        status = import_refused(import->temporary, strerror(errno));
+        free(import->temporary);
+        import->temporary = NULL;
+    }
+    return status;
+}
+
+/* Without a journal: what fails is removed as a whole. One transaction, of which SQLite keeps 32 MiB in memory. */
+static int
+import_make_schema(struct import *import)
+{
+    char pragmas[256];
+
+    snprintf(pragmas, sizeof(pragmas),
+             "PRAGMA page_size = 16384; PRAGMA application_id = %d; PRAGMA journal_mode = OFF;"
+             "PRAGMA synchronous = OFF; PRAGMA cache_size = -32768; PRAGMA locking_mode = EXCLUSIVE; BEGIN",
+             TIDEI_TRACE_APPLICATION_ID);
+    if (sqlite3_open_v2(import->temporary, &import->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+            SQLITE_OK ||
+        sqlite3_exec(import->db, pragmas, NULL, NULL, NULL) != SQLITE_OK ||
+        sqlite3_exec(import->db, tidei_trace_schema, NULL, NULL, NULL) != SQLITE_OK ||
+        tidei_inserts_prepare(&import->inserts, import->db, false) != SQLITE_OK ||
+        tidei_insert_statuses(import->db) != SQLITE_OK)
+        return import_failed(import);
+    return COMMAND_FINE;
+}
 
 static int
 import_no_memory(void)
@@ -26,37 +162,43 @@ import_no_memory(void)
 int
 import_begin(struct import *import, const char *path, bool overwrite)
 {
-    int status;
+    int status = import_check(path, overwrite);
 
-    *import = (struct import){ .last_ns = -1 };
+    *import = (struct import){ .overwrite = overwrite, .last_ns = -1 };
     tidei_map_draw_key(&import->live.by_address);
     import->layers = calloc(IMPORT_LAYERS_MAX, sizeof(*import->layers));
-    if (import->layers == NULL)
-        return import_no_memory();
-    status = trace_writer_open(&import->writer, path, overwrite);
+    if (status == COMMAND_FINE && import->layers == NULL)
+        status = import_no_memory();
+    if (status == COMMAND_FINE)
+        status = import_make_file(import, path);
+    if (status == COMMAND_FINE)
+        status = import_make_schema(import);
     if (status != COMMAND_FINE)
-        free(import->layers);
+        import_abandon(import);
     return status;
-}
-
-static void
-import_free_all(struct import *import)
-{
-    for (unsigned i = 0; i < import->layer_count; i++) {
-        id_map_free(&import->layers[i].streams);
-    }
-    free(import->layers);
-    tidei_lives_free(&import->live);
-    free(import->lives);
-    free(import->free_slots);
-    id_map_free(&import->threads);
 }
 
 void
 import_abandon(struct import *import)
 {
-    trace_writer_abandon(&import->writer);
-    import_free_all(import);
+    tidei_inserts_finalize(&import->inserts);
+    sqlite3_close(import->db);
+    if (import->temporary != NULL)
+        unlink(import->temporary);
+    free(import->path);
+    free(import->temporary);
+    for (unsigned i = 0; i < import->layer_count; i++)
+        id_map_free(&import->layers[i].streams);
+    free(import->layers);
+    tidei_lives_free(&import->live);
+    free(import->lives);
+    id_map_free(&import->threads);
+}
+
+int
+import_inserted(const struct import *import, int code)
+{
+    return code == SQLITE_OK ? COMMAND_FINE : import_failed(import);
 }
 
 /* One row of `layer`; where it is a log, events may name it. */
@@ -74,8 +216,8 @@ import_add_layer(struct import *import, const char *kind, const char *config, bo
         import->layers[import->layer_count++] =
             (struct import_layer){ .layer_id = id, .device = device, .alignment = alignment };
     }
-    return trace_writer_row(&import->writer, layer, TIDEI_NUMBER(id), TIDEI_NUMBER_IF(!is_base, id + 1),
-                            TIDEI_TEXT(kind), TIDEI_TEXT(config), TIDEI_NUMBER_IF(device >= 0, device));
+    return import_row(import, layer, TIDEI_NUMBER(id), TIDEI_NUMBER_IF(!is_base, id + 1), TIDEI_TEXT(kind),
+                      TIDEI_TEXT(config), TIDEI_NUMBER_IF(device >= 0, device));
 }
 
 int
@@ -95,12 +237,6 @@ import_layers(struct import *import, const char *kinds, const char *config, int6
     return status;
 }
 
-int64_t
-import_base_id(const struct import *import)
-{
-    return import->layer_ids;
-}
-
 void
 import_time(struct import *import, bool known, int64_t ns)
 {
@@ -111,40 +247,39 @@ import_time(struct import *import, bool known, int64_t ns)
     import->last_ns = import->last_ns >= import->latest_ns ? import->last_ns + 1 : import->latest_ns;
 }
 
+/* The id of what is new in a map. 0: a message was printed. */
+static int64_t
+import_new_id(struct id_map *map, uint64_t key, int64_t *last_id)
+{
+    if (*last_id < UINT32_MAX && id_map_add(map, key, (uint32_t)*last_id + 1))
+        return ++*last_id;
+    import_no_memory();
+    return 0;
+}
+
 int64_t
-import_thread(struct import *import, uint64_t thread, const char *name)
+import_thread(struct import *import, uint64_t thread)
 {
     const uint32_t *known = id_map_find(&import->threads, thread);
-    uint32_t id = (uint32_t)import->threads.count + 1;
+    int64_t id = known != NULL ? *known : import_new_id(&import->threads, thread, &import->thread_ids);
 
-    if (known != NULL)
-        return *known;
-    if (id == 0 || !id_map_add(&import->threads, thread, id)) {
-        import_no_memory();
-        return 0;
-    }
-    return trace_writer_row(&import->writer, thread, TIDEI_NUMBER(id), TIDEI_NUMBER(thread),
-                            TIDEI_TEXT(name != NULL ? name : "")) == COMMAND_FINE
-               ? id
-               : 0;
+    if (known != NULL || id == 0)
+        return id;
+    return import_row(import, thread, TIDEI_NUMBER(id), TIDEI_NUMBER(thread), TIDEI_TEXT("")) == COMMAND_FINE ? id : 0;
 }
 
 static int64_t
 import_stream(struct import *import, struct import_layer *layer, uint64_t handle)
 {
     const uint32_t *known = id_map_find(&layer->streams, handle);
-    int status;
+    int64_t id = known != NULL ? *known : import_new_id(&layer->streams, handle, &import->stream_ids);
 
-    if (known != NULL)
-        return *known;
-    if (import->stream_ids == UINT32_MAX || !id_map_add(&layer->streams, handle, (uint32_t)import->stream_ids + 1)) {
-        import_no_memory();
-        return 0;
-    }
-    import->stream_ids++;
-    status = trace_writer_row(&import->writer, stream, TIDEI_NUMBER(import->stream_ids), TIDEI_NUMBER(handle),
-                              TIDEI_NUMBER_IF(layer->device >= 0, layer->device));
-    return status == COMMAND_FINE ? import->stream_ids : 0;
+    if (known != NULL || id == 0)
+        return id;
+    return import_row(import, stream, TIDEI_NUMBER(id), TIDEI_NUMBER(handle),
+                      TIDEI_NUMBER_IF(layer->device >= 0, layer->device)) == COMMAND_FINE
+               ? id
+               : 0;
 }
 
 int64_t
@@ -152,19 +287,31 @@ import_tag(struct import *import, int64_t parent, const char *name)
 {
     int64_t id = ++import->tag_ids;
 
-    return trace_writer_row(&import->writer, tag, TIDEI_NUMBER(id), TIDEI_ID(parent), TIDEI_TEXT(name)) == COMMAND_FINE
-               ? id
-               : 0;
+    return import_row(import, tag, TIDEI_NUMBER(id), TIDEI_ID(parent), TIDEI_TEXT(name)) == COMMAND_FINE ? id : 0;
 }
 
-/* A row for an allocation that happens now; false after a message. */
+static int
+import_write_life(struct import *import, const struct import_life *life)
+{
+    return import_row(
+        import, allocation, TIDEI_NUMBER(life->allocation_id), TIDEI_NUMBER(life->layer_id),
+        TIDEI_NUMBER(life->address), TIDEI_NUMBER(life->size), TIDEI_NUMBER(life->alignment),
+        TIDEI_NUMBER(life->status), TIDEI_ID(life->tag_id), TIDEI_NULL, TIDEI_NUMBER(life->alloc_ns),
+        TIDEI_NUMBER(life->alloc_duration_ns), TIDEI_NUMBER(life->alloc_thread_id), TIDEI_NUMBER(life->alloc_stream_id),
+        TIDEI_NUMBER_IF(life->freed, life->free_ns), TIDEI_NUMBER_IF(life->freed, life->free_duration_ns),
+        TIDEI_NUMBER_IF(life->freed, life->free_thread_id), TIDEI_NUMBER_IF(life->freed, life->free_stream_id));
+}
+
+/* A row for an allocation that happens now. False after a message. */
 static bool
-import_new_life(struct import *import, const struct import_event *event, struct trace_writer_life *life)
+import_new_life(struct import *import, const struct import_event *event, struct import_life *life)
 {
     struct import_layer *layer = &import->layers[event->layer];
 
-    *life = (struct trace_writer_life){
-        .allocation_id = ++import->allocation_ids,
+    import->events++;
+    import->allocation_id = ++import->allocation_ids;
+    *life = (struct import_life){
+        .allocation_id = import->allocation_id,
         .layer_id = layer->layer_id,
         .address = event->address,
         .size = event->size,
@@ -172,7 +319,7 @@ import_new_life(struct import *import, const struct import_event *event, struct 
         .tag_id = event->tag_id,
         .alloc_ns = import->last_ns,
         .alloc_duration_ns = event->duration_ns,
-        .alloc_thread_id = import_thread(import, event->thread, NULL),
+        .alloc_thread_id = import_thread(import, event->thread),
         .alloc_stream_id = import_stream(import, layer, event->stream),
     };
     return life->alloc_thread_id != 0 && life->alloc_stream_id != 0;
@@ -180,50 +327,49 @@ import_new_life(struct import *import, const struct import_event *event, struct 
 
 /* Keep a life until its end. UINT32_MAX: no memory. */
 static uint32_t
-import_keep(struct import *import, const struct trace_writer_life *life)
+import_keep(struct import *import, const struct import_life *life)
 {
     uint32_t slot = (uint32_t)import->slot_count;
 
-    if (import->free_count > 0)
-        slot = import->free_slots[--import->free_count];
-    else if (import->slot_count < UINT32_MAX - 1 &&
-             tidei_grow(&import->lives, &import->slot_capacity, import->slot_count, 1) &&
-             tidei_grow(&import->free_slots, &import->free_capacity, 0, import->slot_capacity))
+    if (import->first_free != 0) {
+        slot = import->first_free - 1;
+        import->first_free = import->lives[slot].next_free;
+    } else if (import->slot_count < UINT32_MAX - 1 &&
+               tidei_grow(&import->lives, &import->slot_capacity, import->slot_count, 1)) {
         import->slot_count++;
-    else
+    } else {
         return UINT32_MAX;
+    }
     import->lives[slot] = *life;
     return slot;
 }
 
 /* Write a life that has come to its end, or to that of the input, and forget it. */
 static int
-import_let_go(struct import *import, uint32_t slot)
+import_end_life(struct import *import, uint32_t slot)
 {
-    int status = trace_writer_life(&import->writer, &import->lives[slot]);
+    int status = import_write_life(import, &import->lives[slot]);
 
     import->lives[slot].allocation_id = 0;
-    import->free_slots[import->free_count++] = slot;
+    import->lives[slot].next_free = import->first_free;
+    import->first_free = slot + 1;
     return status;
 }
 
 int
-import_alloc(struct import *import, const struct import_event *event, int64_t *allocation_id)
+import_alloc(struct import *import, const struct import_event *event)
 {
-    struct trace_writer_life life;
+    struct import_life life;
     uint32_t slot, earlier;
 
-    if (allocation_id != NULL)
-        *allocation_id = 0;
-    import->events++;
     if (event->size > INT64_MAX) {
+        import->allocation_id = 0;
+        import->events++;
         import->unreadable++;
         return COMMAND_FINE;
     }
     if (!import_new_life(import, event, &life))
         return COMMAND_WRONG;
-    if (allocation_id != NULL)
-        *allocation_id = life.allocation_id;
     slot = import_keep(import, &life);
     if (slot == UINT32_MAX ||
         !tidei_lives_replace(&import->live, event->address, (uint16_t)event->layer, slot + 1, &earlier))
@@ -232,32 +378,29 @@ import_alloc(struct import *import, const struct import_event *event, int64_t *a
         return COMMAND_FINE;
     /* Its free is missing, and so is the time of that: it stays live. */
     import->replaced++;
-    return import_let_go(import, earlier - 1);
+    return import_end_life(import, earlier - 1);
 }
 
 int
-import_failure(struct import *import, const struct import_event *event, int64_t *allocation_id)
+import_failure(struct import *import, const struct import_event *event)
 {
-    struct trace_writer_life life;
+    struct import_life life;
 
-    import->events++;
     if (!import_new_life(import, event, &life))
         return COMMAND_WRONG;
-    if (allocation_id != NULL)
-        *allocation_id = life.allocation_id;
     life.status = TIDE_ECAPACITY;
     life.address = 0;
-    return trace_writer_life(&import->writer, &life);
+    return import_write_life(import, &life);
 }
 
 static int
 import_unmatched(struct import *import, const struct import_event *event, int64_t thread_id, int64_t stream_id)
 {
     import->unmatched++;
-    return trace_writer_row(&import->writer, unmatched_free, TIDEI_NUMBER(import->last_ns),
-                            TIDEI_NUMBER(import->layers[event->layer].layer_id), TIDEI_NUMBER(event->address),
-                            TIDEI_NUMBER(event->size != IMPORT_SIZE_UNKNOWN ? event->size : 0), TIDEI_NUMBER(thread_id),
-                            TIDEI_NUMBER(stream_id));
+    return import_row(import, unmatched_free, TIDEI_NUMBER(import->last_ns),
+                      TIDEI_NUMBER(import->layers[event->layer].layer_id), TIDEI_NUMBER(event->address),
+                      TIDEI_NUMBER(event->size != IMPORT_SIZE_UNKNOWN ? event->size : 0), TIDEI_NUMBER(thread_id),
+                      TIDEI_NUMBER(stream_id));
 }
 
 static int
@@ -268,23 +411,22 @@ import_mismatch(struct import *import, const struct import_event *event, int64_t
     import->mismatched++;
     snprintf(text, sizeof(text), "layer %" PRId64 ": freed as %" PRIu64 " bytes", import->layers[event->layer].layer_id,
              event->size);
-    return trace_writer_row(&import->writer, mark, TIDEI_NUMBER(import->last_ns), TIDEI_NUMBER(thread_id),
-                            TIDEI_TEXT("size_mismatch"), TIDEI_TEXT(text), TIDEI_NUMBER(event->address));
+    return import_row(import, mark, TIDEI_NUMBER(import->last_ns), TIDEI_NUMBER(thread_id), TIDEI_TEXT("size_mismatch"),
+                      TIDEI_TEXT(text), TIDEI_NUMBER(event->address));
 }
 
 int
-import_free(struct import *import, const struct import_event *event, int64_t *allocation_id)
+import_free(struct import *import, const struct import_event *event)
 {
     struct import_layer *layer = &import->layers[event->layer];
-    int64_t thread_id = import_thread(import, event->thread, NULL);
+    int64_t thread_id = import_thread(import, event->thread);
     int64_t stream_id = import_stream(import, layer, event->stream);
-    struct trace_writer_life *life;
+    struct import_life *life;
     uint32_t number;
     int status = COMMAND_FINE;
 
-    if (allocation_id != NULL)
-        *allocation_id = 0;
     import->events++;
+    import->allocation_id = 0;
     if (thread_id == 0 || stream_id == 0)
         return COMMAND_WRONG;
     number = tidei_lives_take(&import->live, event->address, (uint16_t)event->layer, NULL, NULL);
@@ -298,9 +440,8 @@ import_free(struct import *import, const struct import_event *event, int64_t *al
     life->free_duration_ns = event->duration_ns;
     life->free_thread_id = thread_id;
     life->free_stream_id = stream_id;
-    if (allocation_id != NULL)
-        *allocation_id = life->allocation_id;
-    return status == COMMAND_FINE ? import_let_go(import, number - 1) : status;
+    import->allocation_id = life->allocation_id;
+    return status == COMMAND_FINE ? import_end_life(import, number - 1) : status;
 }
 
 bool
@@ -317,62 +458,104 @@ import_write_live(struct import *import)
 
     for (size_t i = 0; status == COMMAND_FINE && i < import->slot_count; i++) {
         if (import->lives[i].allocation_id != 0)
-            status = trace_writer_life(&import->writer, &import->lives[i]);
+            status = import_write_life(import, &import->lives[i]);
     }
     return status;
 }
 
-/* A count of what the trace lacks, which is also said. */
+/* Say what was skipped or guessed, and write what the trace lacks into the table `loss`. */
 static int
-import_write_loss(struct import *import, const char *reason, uint64_t count, const char *words)
+import_write_losses(struct import *import)
 {
-    if (count == 0)
-        return COMMAND_FINE;
-    fprintf(stderr, "tidemark import: %" PRIu64 " %s\n", count, words);
-    return trace_writer_row(&import->writer, loss, TIDEI_NULL, TIDEI_TEXT(reason), TIDEI_NUMBER(count));
-}
+    const struct {
+        uint64_t count;
+        const char *reason; /* in the table; NULL: the trace lacks nothing for it */
+        const char *words;
+    } losses[] = {
+        { import->replaced, "missing free",
+          "addresses were allocated again while they were live: their frees are missing, and what had them before "
+          "stays live" },
+        { import->unreadable, "unreadable record", "records could not be read" },
+        { import->cut_off, "input cut off", "input that ends in the middle" },
+        { import->unmatched, NULL, "frees of what was not live are in the table unmatched_free" },
+        { import->mismatched, NULL, "frees named another size than their allocation, and are marks" },
+        { import->guessed, NULL, "times were missing, unreadable or went back: they are those of the events before" },
+    };
+    int status = COMMAND_FINE;
 
-static void
-import_say(uint64_t count, const char *words)
-{
-    if (count > 0)
-        fprintf(stderr, "tidemark import: %" PRIu64 " %s\n", count, words);
+    for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {
+        if (losses[i].count == 0)
+            continue;
+        fprintf(stderr, "tidemark import: %" PRIu64 " %s\n", losses[i].count, losses[i].words);
+        if (losses[i].reason != NULL && status == COMMAND_FINE)
+            status = import_row(import, loss, TIDEI_NULL, TIDEI_TEXT(losses[i].reason), TIDEI_NUMBER(losses[i].count));
+    }
+    return status;
 }
 
 static int
 import_write_meta(struct import *import, const char *from, const char *source, uint64_t start_unix_ns)
 {
-    struct trace_writer *writer = &import->writer;
-    const struct {
-        const char *key;
-        int64_t value;
-    } numbers[] = {
-        { "format_version", TIDEI_TRACE_FORMAT },
-        { "start_unix_ns", (int64_t)start_unix_ns },
-        { "complete", 1 },
-        { "pid", 0 },
-        { "end_ns", import->last_ns > 0 ? import->last_ns : 0 },
-        { "import_events", (int64_t)import->events },
-        { "import_guessed_times", (int64_t)import->guessed },
-    };
-    const struct {
-        const char *key;
-        const char *value;
-    } texts[] = {
-        { "hostname", "" },      { "command", "" },       { "devices", "" },         { "stack", "" },
-        { "clock", "imported" }, { "ended", "imported" }, { "import_format", from }, { "import_source", source },
-    };
     char versions[128];
+    const struct {
+        const char *key;
+        const char *text; /* NULL: a number */
+        int64_t number;
+    } rows[] = {
+        { "format_version", NULL, TIDEI_TRACE_FORMAT },
+        { "start_unix_ns", NULL, (int64_t)start_unix_ns },
+        { "complete", NULL, 1 },
+        { "pid", NULL, 0 },
+        { "end_ns", NULL, import->last_ns > 0 ? import->last_ns : 0 },
+        { "import_events", NULL, (int64_t)import->events },
+        { "import_guessed_times", NULL, (int64_t)import->guessed },
+        { "hostname", "", 0 },
+        { "command", "", 0 },
+        { "devices", "", 0 },
+        { "stack", "", 0 },
+        { "clock", "imported", 0 },
+        { "ended", "imported", 0 },
+        { "import_format", from, 0 },
+        { "import_source", source, 0 },
+        { "versions", versions, 0 },
+    };
     int status = COMMAND_FINE;
 
     snprintf(versions, sizeof(versions), "tidemark %s, sqlite %s", tide_version(), sqlite3_libversion());
-    for (size_t i = 0; status == COMMAND_FINE && i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        status = trace_writer_row(writer, meta, TIDEI_TEXT(numbers[i].key), TIDEI_NUMBER(numbers[i].value));
-    for (size_t i = 0; status == COMMAND_FINE && i < sizeof(texts) / sizeof(texts[0]); i++)
-        status = trace_writer_row(writer, meta, TIDEI_TEXT(texts[i].key), TIDEI_TEXT(texts[i].value));
-    if (status == COMMAND_FINE)
-        status = trace_writer_row(writer, meta, TIDEI_TEXT("versions"), TIDEI_TEXT(versions));
+    for (size_t i = 0; status == COMMAND_FINE && i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct tidei_value number = TIDEI_NUMBER(rows[i].number), text = TIDEI_TEXT(rows[i].text);
+
+        status = import_row(import, meta, TIDEI_TEXT(rows[i].key), rows[i].text != NULL ? text : number);
+    }
     return status;
+}
+
+/* From here on the trace stands at its path. What has come there meanwhile stays where it may not be replaced. */
+static int
+import_publish(struct import *import)
+{
+    int failed = import->overwrite ? rename(import->temporary, import->path)
+                                   : renameat2(AT_FDCWD, import->temporary, AT_FDCWD, import->path, RENAME_NOREPLACE);
+
+    /* A file system that cannot promise that no file is replaced. */
+    if (failed != 0 && !import->overwrite && errno == EINVAL && access(import->path, F_OK) != 0)
+        failed = rename(import->temporary, import->path);
+    if (failed != 0)
+        return import_refused(import->path, strerror(errno));
+    free(import->temporary);
+    import->temporary = NULL;
+    return COMMAND_FINE;
+}
+
+/* Complete the trace and rename it to its path. */
+static int
+import_complete(struct import *import)
+{
+    tidei_inserts_finalize(&import->inserts);
+    if (sqlite3_exec(import->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK || sqlite3_close(import->db) != SQLITE_OK)
+        return import_failed(import);
+    import->db = NULL;
+    return import_publish(import);
 }
 
 int
@@ -382,22 +565,11 @@ import_finish(struct import *import, const char *from, const char *source, uint6
     int status = import_write_live(import);
 
     if (status == COMMAND_FINE)
-        status = import_write_loss(import, "missing free", import->replaced,
-                                   "addresses were allocated again while they were live: their frees are missing, and "
-                                   "what had them before stays live");
-    if (status == COMMAND_FINE)
-        status = import_write_loss(import, "unreadable record", import->unreadable, "records could not be read");
-    if (status == COMMAND_FINE)
-        status = import_write_loss(import, "input cut off", import->cut_off, "input that ends in the middle");
+        status = import_write_losses(import);
     if (status == COMMAND_FINE)
         status = import_write_meta(import, from, source, start_unix_ns);
-    import_say(import->unmatched, "frees of what was not live are in the table unmatched_free");
-    import_say(import->mismatched, "frees named another size than their allocation, and are marks");
-    import_say(import->guessed, "times were missing, unreadable or went back: they are those of the events before");
     if (status == COMMAND_FINE)
-        status = trace_writer_finish(&import->writer);
-    else
-        trace_writer_abandon(&import->writer);
-    import_free_all(import);
+        status = import_complete(import);
+    import_abandon(import);
     return status != COMMAND_FINE || lossless ? status : COMMAND_INCOMPLETE;
 }

@@ -1,6 +1,6 @@
 /*
  * The common part of all imports: takes the events of another program's recording in order, pairs frees with their
- * allocations, and writes a trace.
+ * allocations, and writes a trace. The rows go into a temporary file, so that a trace is never partial.
  */
 #ifndef VIEWER_IMPORT_IMPORT_H
 #define VIEWER_IMPORT_IMPORT_H
@@ -9,9 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <sqlite3.h>
+
 #include "src/tables/lives.h"
+#include "src/trace/database/insert.h"
 #include "viewer/base/id-map.h"
-#include "viewer/import/trace-writer.h"
 
 /* The most layers of an import; no real program has more. */
 #define IMPORT_LAYERS_MAX 1024
@@ -37,31 +39,37 @@ struct import_event {
 
 #define IMPORT_SIZE_UNKNOWN UINT64_MAX
 
+struct import_life;
+
 struct import {
-    struct trace_writer writer;
-    struct import_layer *layers; /* owns; IMPORT_LAYERS_MAX of them */
+    sqlite3 *db;     /* owns */
+    char *path;      /* owns; of the trace */
+    char *temporary; /* owns; the file until it is renamed to `path`; NULL: none */
+    bool overwrite;
+    struct tidei_inserts inserts; /* owns */
+    struct import_layer *layers;  /* owns; IMPORT_LAYERS_MAX of them */
     unsigned layer_count;
-    int64_t layer_ids;               /* rows of `layer` so far */
-    struct tidei_lives live;         /* owns; slots of `lives` + 1, by address and number of the layer */
-    struct trace_writer_life *lives; /* owns; of what is live; by slot */
+    int64_t layer_ids;         /* rows of `layer` so far; the last is the base of the stack added last */
+    struct tidei_lives live;   /* owns; slots of `lives` + 1, by address and number of the layer */
+    struct import_life *lives; /* owns; of what is live; by slot */
     size_t slot_count;
     size_t slot_capacity;
-    uint32_t *free_slots; /* owns; a stack */
-    size_t free_count;
-    size_t free_capacity;
+    uint32_t first_free;   /* slot + 1; 0: none */
     struct id_map threads; /* owns; ids by the input's */
+    int64_t thread_ids;
     int64_t stream_ids;
     int64_t tag_ids;
     int64_t allocation_ids;
-    int64_t last_ns;     /* of the last event */
-    int64_t latest_ns;   /* the latest time that the input named */
-    uint64_t events;     /* in all */
-    uint64_t guessed;    /* times that were missing, unreadable or went back */
-    uint64_t unmatched;  /* frees of addresses that were not live */
-    uint64_t replaced;   /* allocations at a live address: the free before is missing */
-    uint64_t mismatched; /* frees that named another size */
-    uint64_t unreadable; /* invalid records */
-    uint64_t cut_off;    /* 1: the input ends in the middle */
+    int64_t allocation_id; /* of the last event; 0: none */
+    int64_t last_ns;       /* of the last event */
+    int64_t latest_ns;     /* the latest time that the input named */
+    uint64_t events;       /* in all */
+    uint64_t guessed;      /* times that were missing, unreadable or went back */
+    uint64_t unmatched;    /* frees of addresses that were not live */
+    uint64_t replaced;     /* allocations at a live address: the free before is missing */
+    uint64_t mismatched;   /* frees that named another size */
+    uint64_t unreadable;   /* invalid records */
+    uint64_t cut_off;      /* 1: the input ends in the middle */
 };
 
 /* The formats, in the order of --help. The first is used if no format recognises the input. */
@@ -82,8 +90,15 @@ struct import_format {
 IMPORT_FORMATS(IMPORT_DECLARE)
 #undef IMPORT_DECLARE
 
-/* Begin the trace `path`; see trace_writer_open. COMMAND_*; after another than COMMAND_FINE there is nothing to end. */
+/*
+ * Begin a trace at `path`. An existing trace there is replaced only with `overwrite`; any other file never is.
+ * COMMAND_FINE; or COMMAND_WRONG after a message, and there is nothing to abandon.
+ */
 int import_begin(struct import *import, const char *path, bool overwrite);
+
+/* Insert a row: see insert.h. The formats insert what the functions below do not. COMMAND_FINE, or COMMAND_WRONG. */
+#define import_row(import, table, ...) import_inserted((import), tidei_insert(&(import)->inserts, table, __VA_ARGS__))
+int import_inserted(const struct import *import, int code);
 
 /*
  * Add a stack of a log layer and what is below it, all on `device` (-1: none): `kinds` has the kinds from the top down,
@@ -93,9 +108,6 @@ int import_begin(struct import *import, const char *path, bool overwrite);
 int import_layers(struct import *import, const char *kinds, const char *config, int64_t device, uint64_t alignment,
                   unsigned *first);
 
-/* The row of `layer` that the base of the stack added last has. */
-int64_t import_base_id(const struct import *import);
-
 /*
  * Set the time of all events added until the next call. It is at least 1 ns after the previous event, so that the trace
  * keeps the input's order (a trace puts allocations before frees of the same time). A time that is not `known` is
@@ -103,22 +115,16 @@ int64_t import_base_id(const struct import *import);
  */
 void import_time(struct import *import, bool known, int64_t ns);
 
-/*
- * Add an allocation, one that failed, or a free. *allocation_id (may be NULL): of the allocation; 0 where there is
- * none.
- */
-int import_alloc(struct import *import, const struct import_event *event, int64_t *allocation_id);
-int import_failure(struct import *import, const struct import_event *event, int64_t *allocation_id);
-int import_free(struct import *import, const struct import_event *event, int64_t *allocation_id);
+/* Add an allocation, one that failed, or a free, and set allocation_id. COMMAND_FINE, or COMMAND_WRONG. */
+int import_alloc(struct import *import, const struct import_event *event);
+int import_failure(struct import *import, const struct import_event *event);
+int import_free(struct import *import, const struct import_event *event);
 
 /* Whether the address is live on the layer. */
 bool import_is_live(const struct import *import, unsigned layer, uint64_t address);
 
-/*
- * The trace's id of a thread of the input; name it where the first call for it names it (NULL: ""). 0: a message was
- * printed.
- */
-int64_t import_thread(struct import *import, uint64_t thread, const char *name);
+/* The trace's id of a thread of the input. 0: a message was printed. */
+int64_t import_thread(struct import *import, uint64_t thread);
 
 /* A tag below `parent` (0: none). 0: a message was printed. */
 int64_t import_tag(struct import *import, int64_t parent, const char *name);

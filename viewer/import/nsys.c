@@ -61,39 +61,32 @@ struct nsys {
     char *names[NSYS_NAMES_MAX]; /* owns */
     size_t name_count;
     int64_t first_ns; /* of the first event, where that is before the session's start */
+    struct progress progress;
+    uint64_t rows; /* of events that were read */
 };
 
-/* Columns of the events; what the export does not have is NULL. */
-enum {
-    NSYS_START,
-    NSYS_ADDRESS,
-    NSYS_BYTES,
-    NSYS_OPERATION,
-    NSYS_PID,
-    NSYS_DEVICE,
-    NSYS_KIND,
-    NSYS_CORRELATION,
-    NSYS_STREAM,
-    NSYS_POOL,
-    NSYS_POOL_SIZE,
-    NSYS_POOL_USED,
-    NSYS_COLUMNS
-};
+/* Columns of the events; what the export does not have is NULL. The first four are required. */
+/* clang-format off */
+#define NSYS_COLUMN_LIST(each) \
+    each(START, start) \
+    each(ADDRESS, address) \
+    each(BYTES, bytes) \
+    each(OPERATION, memoryOperationType) \
+    each(PID, globalPid) \
+    each(DEVICE, deviceId) \
+    each(KIND, memKind) \
+    each(CORRELATION, correlationId) \
+    each(STREAM, streamId) \
+    each(POOL, localMemoryPoolAddress) \
+    each(POOL_SIZE, localMemoryPoolSize) \
+    each(POOL_USED, localMemoryPoolUtilizedSize)
+/* clang-format on */
+#define NSYS_NUMBER(number, name) NSYS_##number,
+#define NSYS_NAME(number, name)   #name,
 
-static const char *const nsys_columns[NSYS_COLUMNS] = {
-    "start",
-    "address",
-    "bytes",
-    "memoryOperationType",
-    "globalPid",
-    "deviceId",
-    "memKind",
-    "correlationId",
-    "streamId",
-    "localMemoryPoolAddress",
-    "localMemoryPoolSize",
-    "localMemoryPoolUtilizedSize",
-};
+enum { NSYS_COLUMN_LIST(NSYS_NUMBER) NSYS_COLUMNS };
+
+static const char *const nsys_columns[] = { NSYS_COLUMN_LIST(NSYS_NAME) };
 
 /* 73 years to either side of the session's start: sums and differences of two stay in range. */
 static bool
@@ -102,36 +95,42 @@ nsys_is_time(int64_t ns)
     return ns > -(INT64_C(1) << 61) && ns < INT64_C(1) << 61;
 }
 
-/* The label that the export has for a number, or the one that its exports are known to have; to be freed. */
+/* The text that a table has for an id, to be freed; NULL: it has none. */
 static char *
-nsys_label(const struct nsys *nsys, const char *table, int64_t number, const char *const *known, size_t known_count)
+nsys_text(const struct nsys *nsys, const char *table, const char *column, int64_t id)
 {
     char sql[128];
     sqlite3_stmt *statement = NULL;
-    char *label = NULL;
+    char *text = NULL;
 
-    if (trace_has(&nsys->file, table, "id label")) {
-        snprintf(sql, sizeof(sql), "SELECT label FROM %s WHERE id = %" PRId64 " LIMIT 1", table, number);
-        if (sqlite3_prepare_v2(nsys->file.db, sql, -1, &statement, NULL) == SQLITE_OK &&
-            sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_text(statement, 0) != NULL)
-            label = strdup((const char *)sqlite3_column_text(statement, 0));
-        sqlite3_finalize(statement);
-    }
-    if (label == NULL)
-        label = strdup(number >= 0 && (size_t)number < known_count ? known[number] : "unknown");
-    return label;
+    snprintf(sql, sizeof(sql), "id %s", column);
+    if (!trace_has(&nsys->file, table, sql))
+        return NULL;
+    snprintf(sql, sizeof(sql), "SELECT %s FROM %s WHERE id = %" PRId64 " LIMIT 1", column, table, id);
+    if (sqlite3_prepare_v2(nsys->file.db, sql, -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_text(statement, 0) != NULL)
+        text = strdup((const char *)sqlite3_column_text(statement, 0));
+    sqlite3_finalize(statement);
+    return text;
 }
 
-/* What the base of a place is called: as this library's own bases are, where there is one like it. */
+/*
+ * The name of a place's base: its label in the export, or the one that exports are known to have. Where this library
+ * has a base like it, that base's name.
+ */
 static void
 nsys_base_kind(const struct nsys *nsys, const struct nsys_place *place, char *out, size_t size)
 {
     static const char *const known[] = { "Pageable", "Pinned",        "Device",        "Array",
                                          "Managed",  "Device Static", "Managed Static" };
-    char *label = nsys_label(nsys, "ENUM_CUDA_MEM_KIND", place->kind, known, sizeof(known) / sizeof(known[0]));
+    bool is_known = place->kind >= 0 && (size_t)place->kind < sizeof(known) / sizeof(known[0]);
+    char *label = nsys_text(nsys, "ENUM_CUDA_MEM_KIND", "label", place->kind);
     size_t length = 0;
 
-    for (const char *letter = label != NULL ? label : "unknown"; *letter != '\0' && length + 1 < size; letter++)
+    for (const char *letter = label != NULL ? label
+                              : is_known    ? known[place->kind]
+                                            : "unknown";
+         *letter != '\0' && length + 1 < size; letter++)
         out[length++] = isalnum((unsigned char)*letter) ? (char)tolower((unsigned char)*letter) : '_';
     out[length] = '\0';
     free(label);
@@ -154,7 +153,7 @@ nsys_add_place(struct nsys *nsys, struct nsys_place *place)
     snprintf(config, sizeof(config), "pid=%" PRId64, place->pid >> 24 & 0xffffff);
     status = import_layers(nsys->import, kinds, config, place->device >= 0 ? place->device : -1, NSYS_ALIGNMENT,
                            &place->layer);
-    place->base_id = import_base_id(nsys->import);
+    place->base_id = nsys->import->layer_ids;
     place->used_bytes = -1;
     nsys->places[nsys->place_count++] = *place;
     return status;
@@ -187,13 +186,13 @@ nsys_place(struct nsys *nsys, sqlite3_stmt *row, bool is_free)
     uint64_t address = (uint64_t)sqlite3_column_int64(row, NSYS_ADDRESS);
 
     if (is_free && (place == NULL || !import_is_live(nsys->import, place->layer, address))) {
+        struct nsys_place otherwise = wanted;
         struct nsys_place *other;
 
-        wanted.pooled = !wanted.pooled;
-        other = nsys_find_place(nsys, &wanted);
+        otherwise.pooled = !wanted.pooled;
+        other = nsys_find_place(nsys, &otherwise);
         if (other != NULL && (place == NULL || import_is_live(nsys->import, other->layer, address)))
             return other;
-        wanted.pooled = !wanted.pooled;
     }
     if (place == NULL && nsys_add_place(nsys, &wanted) == COMMAND_FINE)
         place = &nsys->places[nsys->place_count - 1];
@@ -212,8 +211,8 @@ nsys_sample(struct nsys *nsys, sqlite3_stmt *row, struct nsys_place *place)
         return COMMAND_FINE;
     place->used_bytes = used;
     place->reserved_bytes = reserved;
-    return trace_writer_row(&nsys->import->writer, pool_sample, TIDEI_NUMBER(nsys->import->last_ns),
-                            TIDEI_NUMBER(place->base_id), TIDEI_NUMBER(used), TIDEI_NUMBER(reserved));
+    return import_row(nsys->import, pool_sample, TIDEI_NUMBER(nsys->import->last_ns), TIDEI_NUMBER(place->base_id),
+                      TIDEI_NUMBER(used), TIDEI_NUMBER(reserved));
 }
 
 /* The process is in the upper bits of both ids, the correlation has 32. */
@@ -233,54 +232,40 @@ nsys_call(const struct nsys *nsys, sqlite3_stmt *row)
     return number != NULL && nsys->calls[*number].name >= 0 ? &nsys->calls[*number] : NULL;
 }
 
-/* A name without the version that follows it, "_v3020"; to be freed. */
-static char *
-nsys_read_name(const struct nsys *nsys, int64_t id)
-{
-    sqlite3_stmt *statement = NULL;
-    char *name = NULL;
-    char *version;
-
-    if (sqlite3_prepare_v2(nsys->file.db, "SELECT value FROM StringIds WHERE id = ? LIMIT 1", -1, &statement, NULL) ==
-            SQLITE_OK &&
-        sqlite3_bind_int64(statement, 1, id) == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW &&
-        sqlite3_column_text(statement, 0) != NULL)
-        name = strdup((const char *)sqlite3_column_text(statement, 0));
-    sqlite3_finalize(statement);
-    version = name != NULL ? strstr(name, "_v") : NULL;
-    if (version != NULL && strspn(version + 2, "0123456789") == strlen(version + 2))
-        *version = '\0';
-    return name;
-}
-
+/* A name without the version that follows it, "_v3020"; "" for an unknown one. */
 static const char *
 nsys_name(struct nsys *nsys, int64_t id)
 {
     const uint32_t *number = id_map_find(&nsys->name_numbers, (uint64_t)id);
+    char *name, *version;
 
     if (number != NULL)
         return nsys->names[*number] != NULL ? nsys->names[*number] : "";
-    if (nsys->name_count == NSYS_NAMES_MAX || !trace_has(&nsys->file, "StringIds", "id value") ||
+    if (nsys->name_count == NSYS_NAMES_MAX ||
         !id_map_add(&nsys->name_numbers, (uint64_t)id, (uint32_t)nsys->name_count))
         return "";
-    nsys->names[nsys->name_count] = nsys_read_name(nsys, id);
-    return nsys->names[nsys->name_count] != NULL ? nsys->names[nsys->name_count++] : (nsys->name_count++, "");
+    name = nsys_text(nsys, "StringIds", "value", id);
+    nsys->names[nsys->name_count++] = name;
+    version = name != NULL ? strstr(name, "_v") : NULL;
+    if (version != NULL && strspn(version + 2, "0123456789") == strlen(version + 2))
+        *version = '\0';
+    return name != NULL ? name : "";
 }
 
 static int
-nsys_write_call(struct nsys *nsys, const struct nsys_call *call, int64_t allocation_id, bool is_free)
+nsys_write_call(struct nsys *nsys, const struct nsys_call *call, bool is_free)
 {
+    int64_t allocation_id = nsys->import->allocation_id;
     int64_t thread_id;
 
     if (call == NULL || allocation_id == 0)
         return COMMAND_FINE;
-    thread_id = import_thread(nsys->import, (uint64_t)call->tid, NULL);
+    thread_id = import_thread(nsys->import, (uint64_t)call->tid);
     if (thread_id == 0)
         return COMMAND_WRONG;
-    return trace_writer_row(&nsys->import->writer, driver_call, TIDEI_NUMBER(allocation_id), TIDEI_NUMBER(is_free),
-                            TIDEI_TEXT(nsys_name(nsys, call->name)), TIDEI_NUMBER(call->start_ns - nsys->first_ns),
-                            TIDEI_NUMBER(call->end_ns - call->start_ns), TIDEI_NUMBER(thread_id),
-                            TIDEI_NUMBER(call->result));
+    return import_row(nsys->import, driver_call, TIDEI_NUMBER(allocation_id), TIDEI_NUMBER(is_free),
+                      TIDEI_TEXT(nsys_name(nsys, call->name)), TIDEI_NUMBER(call->start_ns - nsys->first_ns),
+                      TIDEI_NUMBER(call->end_ns - call->start_ns), TIDEI_NUMBER(thread_id), TIDEI_NUMBER(call->result));
 }
 
 static int
@@ -296,7 +281,6 @@ nsys_event(struct nsys *nsys, sqlite3_stmt *row)
         .stream = (uint64_t)sqlite3_column_int64(row, NSYS_STREAM),
         .duration_ns = call != NULL ? call->end_ns - call->start_ns : 0,
     };
-    int64_t allocation_id = 0;
     int status;
 
     if (place == NULL)
@@ -304,14 +288,13 @@ nsys_event(struct nsys *nsys, sqlite3_stmt *row)
     event.layer = place->layer;
     import_time(nsys->import, sqlite3_column_type(row, NSYS_START) == SQLITE_INTEGER,
                 sqlite3_column_int64(row, NSYS_START) - nsys->first_ns);
-    status = operation == 1 ? import_free(nsys->import, &event, &allocation_id)
-                            : import_alloc(nsys->import, &event, &allocation_id);
+    status = operation == 1 ? import_free(nsys->import, &event) : import_alloc(nsys->import, &event);
     if (status == COMMAND_FINE)
-        status = nsys_write_call(nsys, call, allocation_id, operation == 1);
+        status = nsys_write_call(nsys, call, operation == 1);
     return status == COMMAND_FINE ? nsys_sample(nsys, row, place) : status;
 }
 
-/* Whether all that an event needs is there, and of the right type. */
+/* Whether a row has all that an event needs, in the right types. */
 static bool
 nsys_is_event(sqlite3_stmt *row)
 {
@@ -323,87 +306,79 @@ nsys_is_event(sqlite3_stmt *row)
            nsys_is_time(sqlite3_column_int64(row, NSYS_START));
 }
 
+/* Give each row of `sql` to a function, until that returns another than COMMAND_FINE. */
+static int
+nsys_rows(struct nsys *nsys, const char *sql, int (*take)(struct nsys *nsys, sqlite3_stmt *row))
+{
+    sqlite3_stmt *row = NULL;
+    int status = COMMAND_FINE;
+    int code = sqlite3_prepare_v2(nsys->file.db, sql, -1, &row, NULL);
+
+    while (code == SQLITE_OK && status == COMMAND_FINE && sqlite3_step(row) == SQLITE_ROW)
+        status = take(nsys, row);
+    code = sqlite3_finalize(row);
+    return code == SQLITE_OK ? status : trace_failed(&nsys->file);
+}
+
+static int
+nsys_take_event(struct nsys *nsys, sqlite3_stmt *row)
+{
+    if (++nsys->rows % 4096 == 0)
+        progress_update(&nsys->progress, nsys->rows, 0);
+    if (nsys_is_event(row))
+        return nsys_event(nsys, row);
+    nsys->import->unreadable++;
+    return COMMAND_FINE;
+}
+
 static int
 nsys_events(struct nsys *nsys)
 {
     char sql[512] = "SELECT ";
-    struct progress progress;
-    sqlite3_stmt *row = NULL;
-    uint64_t done = 0;
-    int status = COMMAND_FINE;
-    int code;
+    int status;
 
     for (int i = 0; i < NSYS_COLUMNS; i++) {
         strcat(sql, i > 0 ? ", " : "");
         strcat(sql, trace_has(&nsys->file, NSYS_EVENTS, nsys_columns[i]) ? nsys_columns[i] : "NULL");
     }
     strcat(sql, " FROM " NSYS_EVENTS " ORDER BY start, rowid");
-    code = sqlite3_prepare_v2(nsys->file.db, sql, -1, &row, NULL);
-    progress_begin(&progress, "importing");
-    while (code == SQLITE_OK && status == COMMAND_FINE && sqlite3_step(row) == SQLITE_ROW) {
-        if (nsys_is_event(row))
-            status = nsys_event(nsys, row);
-        else
-            nsys->import->unreadable++;
-        if (++done % 4096 == 0)
-            progress_update(&progress, done, 0);
-    }
-    progress_end(&progress);
-    code = sqlite3_finalize(row);
-    return code == SQLITE_OK ? status : trace_failed(&nsys->file);
-}
-
-/* Ask for a call for each event that names one. */
-static int
-nsys_want_calls(struct nsys *nsys)
-{
-    sqlite3_stmt *row = NULL;
-    int status = COMMAND_FINE;
-    int code = sqlite3_prepare_v2(nsys->file.db, "SELECT globalPid, correlationId FROM " NSYS_EVENTS, -1, &row, NULL);
-
-    while (code == SQLITE_OK && status == COMMAND_FINE && sqlite3_step(row) == SQLITE_ROW) {
-        uint64_t key = nsys_call_key(sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1));
-
-        if (sqlite3_column_int64(row, 1) == 0 || id_map_find(&nsys->call_numbers, key) != NULL)
-            continue;
-        if (nsys->call_count == UINT32_MAX || !id_map_add(&nsys->call_numbers, key, (uint32_t)nsys->call_count++))
-            status = trace_broken(&nsys->file, "no memory for its calls");
-    }
-    code = sqlite3_finalize(row);
-    if (code != SQLITE_OK)
-        return trace_failed(&nsys->file);
-    nsys->calls = calloc(nsys->call_count + 1, sizeof(*nsys->calls));
-    if (nsys->calls == NULL)
-        return trace_broken(&nsys->file, "no memory for its calls");
-    for (size_t i = 0; i < nsys->call_count; i++)
-        nsys->calls[i].name = -1;
+    progress_begin(&nsys->progress, "importing");
+    status = nsys_rows(nsys, sql, nsys_take_event);
+    progress_end(&nsys->progress);
     return status;
 }
 
+/* Ask for the call that an event names. Columns: globalPid, correlationId. */
 static int
-nsys_read_calls(struct nsys *nsys)
+nsys_want_call(struct nsys *nsys, sqlite3_stmt *row)
 {
-    static const char sql[] = "SELECT globalTid, correlationId, start, end, nameId, returnValue FROM " NSYS_CALLS;
-    sqlite3_stmt *row = NULL;
-    int code = sqlite3_prepare_v2(nsys->file.db, sql, -1, &row, NULL);
+    uint64_t key = nsys_call_key(sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1));
 
-    while (code == SQLITE_OK && sqlite3_step(row) == SQLITE_ROW) {
-        const uint32_t *number =
-            id_map_find(&nsys->call_numbers, nsys_call_key(sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1)));
-        struct nsys_call call = {
-            .start_ns = sqlite3_column_int64(row, 2),
-            .end_ns = sqlite3_column_int64(row, 3),
-            .tid = sqlite3_column_int64(row, 0) & 0xffffff,
-            .name = sqlite3_column_int64(row, 4),
-            .result = sqlite3_column_int64(row, 5),
-        };
+    if (sqlite3_column_int64(row, 1) == 0 || id_map_find(&nsys->call_numbers, key) != NULL)
+        return COMMAND_FINE;
+    if (nsys->call_count == UINT32_MAX || !id_map_add(&nsys->call_numbers, key, (uint32_t)nsys->call_count++))
+        return trace_broken(&nsys->file, "no memory for its calls");
+    return COMMAND_FINE;
+}
 
-        if (number != NULL && nsys->calls[*number].name < 0 && call.start_ns >= nsys->first_ns &&
-            nsys_is_time(call.end_ns) && call.end_ns >= call.start_ns && call.name >= 0)
-            nsys->calls[*number] = call;
-    }
-    code = sqlite3_finalize(row);
-    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(&nsys->file);
+/* Columns: globalTid, correlationId, start, end, nameId, returnValue. */
+static int
+nsys_read_call(struct nsys *nsys, sqlite3_stmt *row)
+{
+    const uint32_t *number =
+        id_map_find(&nsys->call_numbers, nsys_call_key(sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1)));
+    struct nsys_call call = {
+        .start_ns = sqlite3_column_int64(row, 2),
+        .end_ns = sqlite3_column_int64(row, 3),
+        .tid = sqlite3_column_int64(row, 0) & 0xffffff,
+        .name = sqlite3_column_int64(row, 4),
+        .result = sqlite3_column_int64(row, 5),
+    };
+
+    if (number != NULL && nsys->calls[*number].name < 0 && call.start_ns >= nsys->first_ns &&
+        nsys_is_time(call.end_ns) && call.end_ns >= call.start_ns && call.name >= 0)
+        nsys->calls[*number] = call;
+    return COMMAND_FINE;
 }
 
 /* The calls that the events belong to, where the export has them. */
@@ -415,8 +390,16 @@ nsys_calls(struct nsys *nsys)
     if (!trace_has(&nsys->file, NSYS_EVENTS, "correlationId globalPid") ||
         !trace_has(&nsys->file, NSYS_CALLS, "globalTid correlationId start end nameId returnValue"))
         return COMMAND_FINE;
-    status = nsys_want_calls(nsys);
-    return status == COMMAND_FINE ? nsys_read_calls(nsys) : status;
+    status = nsys_rows(nsys, "SELECT globalPid, correlationId FROM " NSYS_EVENTS, nsys_want_call);
+    if (status != COMMAND_FINE)
+        return status;
+    nsys->calls = calloc(nsys->call_count + 1, sizeof(*nsys->calls));
+    if (nsys->calls == NULL)
+        return trace_broken(&nsys->file, "no memory for its calls");
+    for (size_t i = 0; i < nsys->call_count; i++)
+        nsys->calls[i].name = -1;
+    return nsys_rows(nsys, "SELECT globalTid, correlationId, start, end, nameId, returnValue FROM " NSYS_CALLS,
+                     nsys_read_call);
 }
 
 /* When the session began; 0 where the export does not say. */
@@ -466,23 +449,23 @@ static int
 nsys_run(struct import *import, const char *path, uint64_t *start_unix_ns)
 {
     struct nsys *nsys = calloc(1, sizeof(*nsys));
-    int status = COMMAND_WRONG;
+    int status;
 
-    if (nsys != NULL) {
-        nsys->import = import;
-        status = nsys_import(nsys, path);
-        if (status == COMMAND_FINE)
-            *start_unix_ns = nsys_start_unix_ns(nsys);
-        trace_close(&nsys->file);
-        id_map_free(&nsys->call_numbers);
-        id_map_free(&nsys->name_numbers);
-        free(nsys->calls);
-        for (size_t i = 0; i < nsys->name_count; i++)
-            free(nsys->names[i]);
-        free(nsys);
-    } else {
+    if (nsys == NULL) {
         fprintf(stderr, "%s: no memory\n", path);
+        return COMMAND_WRONG;
     }
+    nsys->import = import;
+    status = nsys_import(nsys, path);
+    if (status == COMMAND_FINE)
+        *start_unix_ns = nsys_start_unix_ns(nsys);
+    trace_close(&nsys->file);
+    id_map_free(&nsys->call_numbers);
+    id_map_free(&nsys->name_numbers);
+    free(nsys->calls);
+    for (size_t i = 0; i < nsys->name_count; i++)
+        free(nsys->names[i]);
+    free(nsys);
     return status;
 }
 

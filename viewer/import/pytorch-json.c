@@ -19,21 +19,34 @@ enum {
     READER_TRACE,
 };
 
-/* What an object of the snapshot may say; what it does not is 0 and not `has`. */
+/* The numbers that an object of the snapshot may have. */
+enum reader_number {
+    NUMBER_ADDRESS,
+    NUMBER_SIZE,
+    NUMBER_TOTAL_SIZE, /* of a segment */
+    NUMBER_REQUESTED,
+    NUMBER_STREAM,
+    NUMBER_TIME,
+    NUMBER_DEVICE,
+    NUMBER_DEVICE_FREE,
+    NUMBERS
+};
+
+static const struct {
+    const char *key;
+    enum reader_number number;
+} reader_keys[] = {
+    { "addr", NUMBER_ADDRESS },          { "address", NUMBER_ADDRESS },         { "size", NUMBER_SIZE },
+    { "total_size", NUMBER_TOTAL_SIZE }, { "stream", NUMBER_STREAM },           { "requested_size", NUMBER_REQUESTED },
+    { "time_us", NUMBER_TIME },          { "device_free", NUMBER_DEVICE_FREE }, { "device", NUMBER_DEVICE },
+};
+
+/* What an object says. A number that it does not say is 0 and not in `has`. */
 struct reader_fields {
-    bool has_address;
-    bool has_size;
-    bool has_requested;
-    bool has_stream;
-    bool has_time;
-    bool has_action;
-    int64_t address;
-    int64_t size;
-    int64_t requested;
-    int64_t stream;
-    int64_t time_us;
-    int64_t device_free;
-    char action[32]; /* or the state of a block */
+    bool has[NUMBERS];
+    bool has_word;
+    int64_t numbers[NUMBERS];
+    char word[32]; /* the action of an event, or the state of a block */
 };
 
 static const struct {
@@ -51,26 +64,6 @@ static const struct {
     { "oom", PYTORCH_OOM },
     { "snapshot", PYTORCH_SNAPSHOT },
 };
-
-/* Where a number goes that the key names; NULL: nowhere. */
-static int64_t *
-reader_number(struct reader_fields *fields, const char *key, bool **has)
-{
-    static bool ignored;
-
-    *has = &ignored;
-    if (strcmp(key, "addr") == 0 || strcmp(key, "address") == 0)
-        return *has = &fields->has_address, &fields->address;
-    if (strcmp(key, "size") == 0)
-        return *has = &fields->has_size, &fields->size;
-    if (strcmp(key, "requested_size") == 0)
-        return *has = &fields->has_requested, &fields->requested;
-    if (strcmp(key, "stream") == 0)
-        return *has = &fields->has_stream, &fields->stream;
-    if (strcmp(key, "time_us") == 0)
-        return *has = &fields->has_time, &fields->time_us;
-    return strcmp(key, "device_free") == 0 ? &fields->device_free : NULL;
-}
 
 /* One frame, from behind its brace: "function (file:line)", of a file that is long only the end. */
 static bool
@@ -123,59 +116,62 @@ reader_frames(struct pytorch_reader *reader)
     return true;
 }
 
-/* One value of an object, behind its key. */
+/* One value of an object, behind its key. The blocks of a segment are left for later. */
 static bool
 reader_value(struct pytorch_reader *reader, const char *key, struct reader_fields *fields)
 {
     struct json_pull *json = &reader->json;
-    bool is_word = strcmp(key, "action") == 0 || strcmp(key, "state") == 0;
-    bool is_frames = strcmp(key, "frames") == 0;
-    bool *has;
-    int64_t *number = reader_number(fields, key, &has);
     enum json_token token = json_pull_next(json);
 
-    if (token == JSON_INTEGER && number != NULL) {
-        *number = json->integer;
-        *has = true;
-        return true;
+    for (size_t i = 0; token == JSON_INTEGER && i < sizeof(reader_keys) / sizeof(reader_keys[0]); i++) {
+        if (strcmp(key, reader_keys[i].key) == 0) {
+            fields->numbers[reader_keys[i].number] = json->integer;
+            fields->has[reader_keys[i].number] = true;
+        }
     }
-    if (token == JSON_TEXT && is_word) {
-        snprintf(fields->action, sizeof(fields->action), "%s", json->text);
-        fields->has_action = true;
-        return true;
+    if (token == JSON_TEXT && (strcmp(key, "action") == 0 || strcmp(key, "state") == 0)) {
+        snprintf(fields->word, sizeof(fields->word), "%s", json->text);
+        fields->has_word = true;
     }
-    if (token == JSON_ARRAY && is_frames)
+    if (token == JSON_ARRAY && strcmp(key, "frames") == 0)
         return reader_frames(reader);
+    if (token == JSON_ARRAY && strcmp(key, "blocks") == 0 && reader->state == READER_SEGMENTS) {
+        reader->state = READER_BLOCKS;
+        return true;
+    }
     return json_pull_skip(json, token);
 }
 
-/* An object of numbers, words and frames, from behind its brace. */
+/* An object from behind its brace; that of a segment up to its blocks, which come last. */
 static bool
 reader_object(struct pytorch_reader *reader, struct reader_fields *fields)
 {
+    int state = reader->state;
     char key[32];
     enum json_token token;
 
     *fields = (struct reader_fields){ 0 };
     reader->frame_count = 0;
-    while ((token = json_pull_next(&reader->json)) == JSON_KEY) {
+    while (reader->state == state && (token = json_pull_next(&reader->json)) == JSON_KEY) {
         snprintf(key, sizeof(key), "%s", reader->json.text);
         if (!reader_value(reader, key, fields))
             return false;
     }
-    return token == JSON_OBJECT_END;
+    return reader->state != state || token == JSON_OBJECT_END;
 }
 
 static void
 reader_fill(const struct pytorch_reader *reader, const struct reader_fields *fields, struct pytorch_item *item)
 {
-    item->address = (uint64_t)fields->address;
-    item->size = (uint64_t)(fields->has_requested ? fields->requested : fields->size);
-    item->stream = (uint64_t)fields->stream;
+    const int64_t *numbers = fields->numbers;
+
+    item->address = (uint64_t)numbers[NUMBER_ADDRESS];
+    item->size = (uint64_t)numbers[fields->has[NUMBER_REQUESTED] ? NUMBER_REQUESTED : NUMBER_SIZE];
+    item->stream = (uint64_t)numbers[NUMBER_STREAM];
     item->device = reader->device;
-    item->has_time = fields->has_time && fields->time_us >= 0;
-    item->time_us = fields->time_us;
-    item->device_free = (uint64_t)fields->device_free;
+    item->has_time = fields->has[NUMBER_TIME] && numbers[NUMBER_TIME] >= 0;
+    item->time_us = numbers[NUMBER_TIME];
+    item->device_free = (uint64_t)numbers[NUMBER_DEVICE_FREE];
     item->frames = reader->frame_texts;
     item->frame_count = reader->frame_count;
 }
@@ -188,12 +184,13 @@ reader_event(struct pytorch_reader *reader, struct pytorch_item *item)
     if (!reader_object(reader, &fields))
         return PYTORCH_FAILED;
     reader_fill(reader, &fields, item);
-    item->action = fields.has_action ? PYTORCH_OTHER : PYTORCH_BROKEN;
+    item->action = fields.has_word ? PYTORCH_OTHER : PYTORCH_BROKEN;
     for (size_t i = 0; i < sizeof(reader_actions) / sizeof(reader_actions[0]); i++) {
-        if (strcmp(fields.action, reader_actions[i].name) == 0)
+        if (strcmp(fields.word, reader_actions[i].name) == 0)
             item->action = reader_actions[i].action;
     }
-    if (item->action <= PYTORCH_SEGMENT_FREE && (!fields.has_address || !fields.has_size || fields.size < 0))
+    if (item->action <= PYTORCH_SEGMENT_FREE &&
+        (!fields.has[NUMBER_ADDRESS] || !fields.has[NUMBER_SIZE] || fields.numbers[NUMBER_SIZE] < 0))
         item->action = PYTORCH_BROKEN;
     return PYTORCH_EVENT;
 }
@@ -206,52 +203,35 @@ reader_block(struct pytorch_reader *reader, struct pytorch_item *item)
     if (!reader_object(reader, &fields))
         return PYTORCH_FAILED;
     reader_fill(reader, &fields, item);
-    if (!fields.has_address)
+    if (!fields.has[NUMBER_ADDRESS])
         item->address = reader->next_block;
-    if (!fields.has_stream)
+    if (!fields.has[NUMBER_STREAM])
         item->stream = reader->stream;
-    item->active = strcmp(fields.action, "active_allocated") == 0;
-    reader->next_block = item->address + (fields.size > 0 ? (uint64_t)fields.size : 0);
+    item->active = strcmp(fields.word, "active_allocated") == 0;
+    reader->next_block = item->address;
+    if (fields.numbers[NUMBER_SIZE] > 0)
+        reader->next_block += (uint64_t)fields.numbers[NUMBER_SIZE];
     return PYTORCH_BLOCK;
 }
 
-/* A segment up to its blocks, which come last. */
 static enum pytorch_item_kind
 reader_segment(struct pytorch_reader *reader, struct pytorch_item *item)
 {
-    struct json_pull *json = &reader->json;
-    enum json_token token;
+    struct reader_fields fields;
 
-    *item = (struct pytorch_item){ .frames = reader->frame_texts };
-    reader->device = 0;
-    reader->state = READER_SEGMENTS;
-    while ((token = json_pull_next(json)) == JSON_KEY) {
-        char key[32];
-
-        snprintf(key, sizeof(key), "%s", json->text);
-        token = json_pull_next(json);
-        if (token == JSON_ARRAY && strcmp(key, "blocks") == 0) {
-            reader->state = READER_BLOCKS;
-            break;
-        }
-        if (token == JSON_INTEGER && strcmp(key, "address") == 0)
-            item->address = (uint64_t)json->integer;
-        else if (token == JSON_INTEGER && strcmp(key, "total_size") == 0)
-            item->size = (uint64_t)json->integer;
-        else if (token == JSON_INTEGER && strcmp(key, "stream") == 0)
-            item->stream = (uint64_t)json->integer;
-        else if (token == JSON_INTEGER && strcmp(key, "device") == 0)
-            reader->device = json->integer;
-        else if (!json_pull_skip(json, token))
-            return PYTORCH_FAILED;
-    }
+    if (!reader_object(reader, &fields))
+        return PYTORCH_FAILED;
+    reader->device = fields.numbers[NUMBER_DEVICE];
+    reader->stream = (uint64_t)fields.numbers[NUMBER_STREAM];
+    reader->next_block = (uint64_t)fields.numbers[NUMBER_ADDRESS];
+    item->address = reader->next_block;
+    item->size = (uint64_t)fields.numbers[NUMBER_TOTAL_SIZE];
+    item->stream = reader->stream;
     item->device = reader->device;
-    reader->next_block = item->address;
-    reader->stream = item->stream;
-    return token == JSON_FAILED ? PYTORCH_FAILED : PYTORCH_SEGMENT;
+    return PYTORCH_SEGMENT;
 }
 
-/* A key of the whole snapshot and what it has. */
+/* A key of the whole snapshot, and its value. */
 static bool
 reader_top(struct pytorch_reader *reader)
 {
@@ -278,7 +258,7 @@ reader_trace(struct pytorch_reader *reader)
     return true;
 }
 
-/* Go on by one token. PYTORCH_OTHER in the kind's place does not exist: `more` says that there is no item yet. */
+/* Go on by one token. With *more there is no item yet, and the kind has no meaning. */
 static enum pytorch_item_kind
 reader_step(struct pytorch_reader *reader, struct pytorch_item *item, bool *more)
 {

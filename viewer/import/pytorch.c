@@ -71,6 +71,16 @@ struct torch {
     int64_t first_us;
 };
 
+static struct torch_before
+torch_before(const struct pytorch_item *item, bool is_segment)
+{
+    return (struct torch_before){ .device = item->device,
+                                  .is_segment = is_segment,
+                                  .address = item->address,
+                                  .size = item->size,
+                                  .stream = item->stream };
+}
+
 static int
 torch_no_memory(const struct torch *torch)
 {
@@ -154,52 +164,61 @@ torch_add_gaps(struct torch *torch, const struct torch_before *item, const struc
     return status;
 }
 
-/* Take a range out of what is mapped; what sticks out of it on either side stays. */
+/* The rest of a mapping on either side of a range that is unmapped; returns how many there are. */
+static size_t
+torch_rest(struct range mapped, struct range cut, struct range rest[2])
+{
+    size_t count = 0;
+
+    if (mapped.begin < cut.begin)
+        rest[count++] = (struct range){ mapped.begin, cut.begin };
+    if (mapped.end > cut.end)
+        rest[count++] = (struct range){ cut.end, mapped.end };
+    return count;
+}
+
+/* Unmap a range. False: no memory. */
 static bool
 torch_cut(struct range_set *segments, struct range cut)
 {
     const struct range *found;
+    bool added = true;
 
-    while ((found = range_set_first(segments, cut)) != NULL) {
+    while (added && (found = range_set_first(segments, cut)) != NULL) {
         struct range mapped = *found;
+        struct range rest[2];
+        size_t count = torch_rest(mapped, cut, rest);
 
         range_set_remove(segments, mapped);
-        if (mapped.begin < cut.begin && !range_set_add(segments, (struct range){ mapped.begin, cut.begin }))
-            return false;
-        if (mapped.end > cut.end && !range_set_add(segments, (struct range){ cut.end, mapped.end }))
-            return false;
+        for (size_t i = 0; added && i < count; i++)
+            added = range_set_add(segments, rest[i]);
     }
-    return true;
+    return added;
 }
 
-/* The first reading: an event of a segment. */
+/*
+ * The first reading: a segment is mapped (`stays`) or unmapped. What was mapped there is unmapped, so that a file in
+ * which segments overlap takes no longer. What was not, was there before if the segment `was_there`.
+ */
 static int
-torch_survey_segment(struct torch *torch, struct torch_device *device, const struct pytorch_item *item)
+torch_survey_segment(struct torch *torch, const struct torch_before *segment, bool was_there, bool stays)
 {
-    struct range range = torch_range(item->address, item->size);
-    struct torch_before before = {
-        .device = item->device, .is_segment = true, .address = item->address, .size = item->size, .stream = item->stream
-    };
-    int status = COMMAND_FINE;
+    struct range_set *segments = &torch->devices[segment->device].segments;
+    struct range range = torch_range(segment->address, segment->size);
+    int status = was_there ? torch_add_gaps(torch, segment, segments) : COMMAND_FINE;
 
-    if (range.begin == range.end)
-        return COMMAND_FINE;
-    if (item->action == PYTORCH_SEGMENT_FREE)
-        status = torch_add_gaps(torch, &before, &device->segments);
-    if (status == COMMAND_FINE && !torch_cut(&device->segments, range))
+    if (status != COMMAND_FINE || range.begin == range.end)
+        return status;
+    if (!torch_cut(segments, range) || (stays && !range_set_add(segments, range)))
         return torch_no_memory(torch);
-    if (item->action == PYTORCH_SEGMENT_ALLOC && !range_set_add(&device->segments, range))
-        return torch_no_memory(torch);
-    return status;
+    return COMMAND_FINE;
 }
 
 /* The first reading: an event of what the program asked for. */
 static int
 torch_survey_alloc(struct torch *torch, struct torch_device *device, const struct pytorch_item *item)
 {
-    struct torch_before before = {
-        .device = item->device, .address = item->address, .size = item->size, .stream = item->stream
-    };
+    struct torch_before before = torch_before(item, false);
     bool was_live, was_freed;
     uint32_t ignored;
 
@@ -222,6 +241,8 @@ torch_survey_alloc(struct torch *torch, struct torch_device *device, const struc
 static int
 torch_survey_event(struct torch *torch, struct torch_device *device, const struct pytorch_item *item)
 {
+    struct torch_before segment;
+
     device->events++;
     if (item->has_time && (!torch->has_time || item->time_us < torch->first_us)) {
         torch->has_time = true;
@@ -229,20 +250,18 @@ torch_survey_event(struct torch *torch, struct torch_device *device, const struc
     }
     if (item->action <= PYTORCH_FREE_COMPLETED)
         return torch_survey_alloc(torch, device, item);
-    if (item->action <= PYTORCH_SEGMENT_FREE)
-        return torch_survey_segment(torch, device, item);
-    return COMMAND_FINE;
+    if (item->action > PYTORCH_SEGMENT_FREE)
+        return COMMAND_FINE;
+    segment = torch_before(item, true);
+    return torch_survey_segment(torch, &segment, item->action == PYTORCH_SEGMENT_FREE,
+                                item->action == PYTORCH_SEGMENT_ALLOC);
 }
 
 static int
 torch_survey_item(struct torch *torch, const struct pytorch_item *item)
 {
     struct torch_device *device = torch_device(torch, item->device);
-    struct torch_before at_end = { .device = item->device,
-                                   .is_segment = item->kind == PYTORCH_SEGMENT,
-                                   .address = item->address,
-                                   .size = item->size,
-                                   .stream = item->stream };
+    struct torch_before at_end = torch_before(item, item->kind == PYTORCH_SEGMENT);
 
     if (device == NULL) {
         torch->import->unreadable++;
@@ -256,20 +275,6 @@ torch_survey_item(struct torch *torch, const struct pytorch_item *item)
     return at_end.tag_id >= 0 ? torch_list_add(torch, &torch->at_end, &at_end) : COMMAND_WRONG;
 }
 
-/* A segment of the snapshot: it is mapped from here on, so that a file in which segments overlap takes no longer. */
-static int
-torch_compare_segment(struct torch *torch, const struct torch_before *item)
-{
-    struct range_set *segments = &torch->devices[item->device].segments;
-    struct range range = torch_range(item->address, item->size);
-    int status = torch_add_gaps(torch, item, segments);
-
-    if (status == COMMAND_FINE && range.begin < range.end &&
-        (!torch_cut(segments, range) || !range_set_add(segments, range)))
-        return torch_no_memory(torch);
-    return status;
-}
-
 /* What the snapshot has and the history does not was there before. */
 static int
 torch_compare(struct torch *torch)
@@ -281,7 +286,7 @@ torch_compare(struct torch *torch)
         const struct torch_device *device = &torch->devices[item->device];
 
         if (item->is_segment)
-            status = torch_compare_segment(torch, item);
+            status = torch_survey_segment(torch, item, true, true);
         else if (id_map_find(&device->live, item->address) == NULL)
             status = torch_list_add(torch, &torch->before, item);
     }
@@ -330,10 +335,10 @@ torch_alloc(struct torch *torch, const struct torch_before *item)
 
     if (item->is_segment && item->size > 0 && !range_set_add(&device->segments, torch_range(item->address, item->size)))
         return torch_no_memory(torch);
-    return import_alloc(torch->import, &event, NULL);
+    return import_alloc(torch->import, &event);
 }
 
-/* Unmap a range: each mapping in it ends, and what sticks out of the range goes on as one of its own. */
+/* Unmap a range at a time: each mapping in it ends, and the rest of it on either side is a new mapping. */
 static int
 torch_unmap(struct torch *torch, const struct pytorch_item *item, int64_t ns)
 {
@@ -344,23 +349,23 @@ torch_unmap(struct torch *torch, const struct pytorch_item *item, int64_t ns)
 
     while (status == COMMAND_FINE && (found = range_set_first(&device->segments, cut)) != NULL) {
         struct range mapped = *found;
+        struct range rest[2];
+        size_t count = torch_rest(mapped, cut, rest);
         struct import_event event = { .layer = device->layer + 1,
                                       .address = mapped.begin,
                                       .stream = item->stream,
                                       .size = mapped.end - mapped.begin };
-        struct torch_before left = { .device = item->device, .is_segment = true, .stream = item->stream };
 
         range_set_remove(&device->segments, mapped);
         import_time(torch->import, true, ns);
-        status = import_free(torch->import, &event, NULL);
-        for (int side = 0; side < 2 && status == COMMAND_FINE; side++) {
-            left.address = side == 0 ? mapped.begin : cut.end;
-            left.size = side == 0 ? (cut.begin > mapped.begin ? cut.begin - mapped.begin : 0)
-                                  : (mapped.end > cut.end ? mapped.end - cut.end : 0);
-            if (left.size > 0) {
-                import_time(torch->import, true, ns);
-                status = torch_alloc(torch, &left);
-            }
+        status = import_free(torch->import, &event);
+        for (size_t i = 0; i < count && status == COMMAND_FINE; i++) {
+            struct torch_before left = torch_before(item, true);
+
+            left.address = rest[i].begin;
+            left.size = rest[i].end - rest[i].begin;
+            import_time(torch->import, true, ns);
+            status = torch_alloc(torch, &left);
         }
     }
     return status;
@@ -376,8 +381,8 @@ torch_mark(struct torch *torch, const struct pytorch_item *item)
     else
         snprintf(text, sizeof(text), "device %" PRId64 " is out of memory: %" PRIu64 " bytes are free", item->device,
                  item->device_free);
-    return trace_writer_row(&torch->import->writer, mark, TIDEI_NUMBER(torch->import->last_ns), TIDEI_NULL,
-                            TIDEI_TEXT("mark"), TIDEI_TEXT(text));
+    return import_row(torch->import, mark, TIDEI_NUMBER(torch->import->last_ns), TIDEI_NULL, TIDEI_TEXT("mark"),
+                      TIDEI_TEXT(text));
 }
 
 /* An event of the program's own requests, or of the device as a whole; the time is set. */
@@ -398,15 +403,15 @@ torch_request(struct torch *torch, const struct pytorch_item *item)
         if (event.tag_id < 0)
             return COMMAND_WRONG;
         if (item->action == PYTORCH_ALLOC)
-            return import_alloc(torch->import, &event, NULL);
+            return import_alloc(torch->import, &event);
         event.address = 0;
-        status = import_failure(torch->import, &event, NULL);
+        status = import_failure(torch->import, &event);
         return status == COMMAND_FINE ? torch_mark(torch, item) : status;
     case PYTORCH_FREE_REQUESTED:
     case PYTORCH_FREE_COMPLETED:
         /* Sizes of frees are as requested in some versions and rounded in others. */
         event.size = live ? IMPORT_SIZE_UNKNOWN : item->size;
-        return live || item->action == PYTORCH_FREE_REQUESTED ? import_free(torch->import, &event, NULL) : COMMAND_FINE;
+        return live || item->action == PYTORCH_FREE_REQUESTED ? import_free(torch->import, &event) : COMMAND_FINE;
     case PYTORCH_SNAPSHOT:
         return torch_mark(torch, item);
     default:
@@ -428,11 +433,7 @@ torch_event(struct torch *torch, const struct pytorch_item *item)
     if (item->action == PYTORCH_OTHER)
         return COMMAND_FINE;
     if (item->action == PYTORCH_SEGMENT_FREE || item->action == PYTORCH_SEGMENT_ALLOC) {
-        struct torch_before segment = { .device = item->device,
-                                        .is_segment = true,
-                                        .address = item->address,
-                                        .size = item->size,
-                                        .stream = item->stream };
+        struct torch_before segment = torch_before(item, true);
 
         /* What is mapped again without having been unmapped. */
         status = torch_unmap(torch, item, item->has_time ? ns : torch->import->latest_ns);

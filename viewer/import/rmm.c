@@ -89,11 +89,11 @@ rmm_row(struct rmm *rmm, const struct rmm_row *row)
     rmm_set_time(rmm, row);
     switch (row->action) {
     case RMM_ALLOCATE:
-        return import_alloc(rmm->import, &event, NULL);
+        return import_alloc(rmm->import, &event);
     case RMM_FREE:
-        return import_free(rmm->import, &event, NULL);
+        return import_free(rmm->import, &event);
     case RMM_FAILURE:
-        return import_failure(rmm->import, &event, NULL);
+        return import_failure(rmm->import, &event);
     }
     return COMMAND_FINE;
 }

@@ -9,7 +9,7 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/read/filter.h"
-#include "viewer/base/nearest.h"
+#include "viewer/base/parse.h"
 #include "viewer/base/output.h"
 
 bool
@@ -33,17 +33,16 @@ filter_set_add(struct filter_set *set, int64_t id)
 static int
 filter_no_such(const struct names *names, const char *what, const char *text, const struct name_list *list)
 {
-    struct nearest nearest;
+    const char *nearest = NULL;
 
     fprintf(stderr, "%s: no %s \"", names->trace->path, what);
     output_text(stderr, text, strlen(text));
     putc('"', stderr);
-    nearest_begin(&nearest, text);
     for (size_t i = 0; list != NULL && i < list->count; i++)
-        nearest_try(&nearest, list->names[i].text);
-    if (nearest.word != NULL && nearest.word[0] != '\0') {
+        nearest = parse_nearest(text, nearest, list->names[i].text);
+    if (nearest != NULL && nearest[0] != '\0') {
         fputs("; did you mean \"", stderr);
-        output_text(stderr, nearest.word, strlen(nearest.word));
+        output_text(stderr, nearest, strlen(nearest));
         fputs("\"?", stderr);
     }
     putc('\n', stderr);

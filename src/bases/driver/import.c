@@ -23,7 +23,7 @@
 #include <tidemark/driver.h>
 
 #include "src/bases/driver/share.h"
-#include "src/stack/find.h"
+#include "src/stack/stack.h"
 #include "src/sync/thread.h"
 
 #define IMPORT_ALIGNMENT ((size_t)256)

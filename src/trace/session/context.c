@@ -7,7 +7,7 @@
 #include "src/context/callstack.h"
 #include "src/context/tag.h"
 #include "src/trace/ring/producer.h"
-#include "src/trace/session/context.h"
+#include "src/trace/session/recorder.h"
 
 static void
 context_tag(uint32_t id, uint32_t parent, const char *name, void *session)
@@ -54,8 +54,8 @@ tidei_context_follow(void)
 void
 tidei_context_define_locked(struct tidei_session *session)
 {
-    tidei_tags_tell_locked(&context_listener, session);
-    tidei_callstacks_tell_locked(&context_listener, session);
+    tidei_tags_notify_locked(&context_listener, session);
+    tidei_callstacks_notify_locked(&context_listener, session);
 }
 
 void

@@ -1,10 +1,10 @@
-/* Tells a trace what its layers, bins, stacks and devices are, and has its bases and the driver's calls watched. */
+/* Records the definitions of layers, bins, stacks and devices, and watches bases and driver calls. */
 #include "config.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/cuda/device-list.h"
+#include "src/cuda/device.h"
 #include "src/resource/resource.h"
 #include "src/tables/grow.h"
 #include "src/trace/ring/producer.h"
@@ -114,7 +114,7 @@ tidei_recorder_define_devices(struct tidei_recorder *recorder)
     definition_keep(recorder, &record, text, strlen(text));
 }
 
-/* The sampler is this process's. */
+/* Whether the recorder has a sampler of this process. */
 static bool
 definition_samples(const struct tidei_recorder *recorder)
 {

@@ -1,4 +1,4 @@
-/* Expands the process id, host name and rank in the path of a trace. */
+/* Expands the path of a trace, and moves and removes the files that are there. */
 #include "config.h"
 
 #include <errno.h>
@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #include "src/resource/resource.h"
-#include "src/trace/database/path.h"
+#include "src/trace/database/files.h"
+#include "src/trace/ring/ringfile.h"
 
 static const char *
 path_rank(void)
@@ -117,4 +118,77 @@ tidei_trace_path_beside(const char *path, const char *suffix)
     char *beside;
 
     return asprintf(&beside, "%s%s", path, suffix) < 0 ? NULL : beside;
+}
+
+/* The trace itself is last, so that after a kill in between it still has its name. */
+static const char *const replaced_suffixes[] = { "-wal", "-shm", "-journal", "" };
+
+#define REPLACED_SUFFIXES (sizeof(replaced_suffixes) / sizeof(replaced_suffixes[0]))
+
+/* Move the file at `source` to `target`. If there is none, or `source` is NULL, remove the file at `target`. */
+static int
+replaced_rename(const char *source, const char *target)
+{
+    if (source != NULL && rename(source, target) == 0)
+        return 0;
+    if (source != NULL && errno != ENOENT)
+        return errno;
+    return unlink(target) == 0 || errno == ENOENT ? 0 : errno;
+}
+
+/* The same for one file of the traces at `from` (NULL: none) and `to`. */
+static enum tide_status
+replaced_move(const char *from, const char *to, const char *suffix)
+{
+    char *source = from != NULL ? tidei_trace_path_beside(from, suffix) : NULL;
+    char *target = tidei_trace_path_beside(to, suffix);
+    enum tide_status status = TIDE_OK;
+    int error = 0;
+
+    if (target == NULL || (from != NULL && source == NULL))
+        status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    else
+        error = replaced_rename(source, target);
+    if (error != 0)
+        status = tide_error_set(TIDE_EIO, "log: %s: %s", target, strerror(error));
+    free(source);
+    free(target);
+    return status;
+}
+
+enum tide_status
+tidei_replaced_take(const char *path, const char *replaced)
+{
+    enum tide_status status = TIDE_OK;
+    size_t taken = 0;
+
+    while (status == TIDE_OK && taken < REPLACED_SUFFIXES) {
+        status = replaced_move(path, replaced, replaced_suffixes[taken]);
+        taken += status == TIDE_OK;
+    }
+    while (status != TIDE_OK && taken > 0)
+        replaced_move(replaced, path, replaced_suffixes[--taken]);
+    return status;
+}
+
+void
+tidei_replaced_restore(const char *path, const char *replaced)
+{
+    for (size_t i = 0; i < REPLACED_SUFFIXES; i++)
+        replaced_move(replaced, path, replaced_suffixes[i]);
+}
+
+void
+tidei_replaced_restore_rings(const char *path, const char *replaced)
+{
+    replaced_move(replaced, path, TIDEI_RINGS_SUFFIX);
+}
+
+void
+tidei_replaced_drop(const char *path, bool rings)
+{
+    if (rings)
+        replaced_move(NULL, path, TIDEI_RINGS_SUFFIX);
+    for (size_t i = 0; i < REPLACED_SUFFIXES; i++)
+        replaced_move(NULL, path, replaced_suffixes[i]);
 }

@@ -388,42 +388,20 @@ limit_from_text(const struct tidei_arguments *arguments, struct tide_resource *u
 }
 
 static const struct tidei_argument limit_arguments[] = {
-    { .key = "limit",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .positional = true,
-      .share = true,
-      .default_value = TIDE_UNLIMITED,
-      .zero_value = TIDE_NONE,
-      .expected = "a size such as 4GiB, or a share such as 25%",
-      TIDEI_FIELD(struct tide_limit_options, limit_bytes) },
-    { .key = "count",
-      .type = TIDEI_ARGUMENT_COUNT,
-      .least = 1,
-      .default_value = UINT64_MAX,
-      .expected = "a number of allocations such as 1000",
-      TIDEI_FIELD(struct tide_limit_options, limit_count) },
-    { .key = "soft",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .share = true,
-      .expected = "a size such as 3GiB, or a share such as 20%",
-      TIDEI_FIELD(struct tide_limit_options, soft_limit_bytes) },
-    { .key = "alignment",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .power_of_two = true,
-      .default_value = 256,
-      .expected = "a power of two such as 256",
-      TIDEI_FIELD(struct tide_limit_options, alignment) },
-    { .key = "budget",
-      .type = TIDEI_ARGUMENT_WORD,
-      .least = 1,
-      .expected = "a name such as gpu",
-      TIDEI_FIELD(struct tide_limit_options, budget) },
+    TIDEI_ARGUMENT("limit", SIZE, struct tide_limit_options, limit_bytes, "a size such as 4GiB, or a share such as 25%",
+                   .positional = true, .share = true, .default_value = TIDE_UNLIMITED, .zero_value = TIDE_NONE),
+    TIDEI_ARGUMENT("count", COUNT, struct tide_limit_options, limit_count, "a number of allocations such as 1000",
+                   .least = 1, .default_value = UINT64_MAX),
+    TIDEI_ARGUMENT("soft", SIZE, struct tide_limit_options, soft_limit_bytes,
+                   "a size such as 3GiB, or a share such as 20%", .share = true),
+    TIDEI_ARGUMENT("alignment", SIZE, struct tide_limit_options, alignment, "a power of two such as 256",
+                   .power_of_two = true, .default_value = 256),
+    TIDEI_ARGUMENT("budget", WORD, struct tide_limit_options, budget, "a name such as gpu", .least = 1),
 };
 
 const struct tidei_kind tidei_limit_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "limit",
+        TIDEI_KIND_OPS("limit"),
         .allocate = limit_allocate,
         .deallocate = limit_deallocate,
         .order = tide_pass_order,
@@ -431,10 +409,8 @@ const struct tidei_kind tidei_limit_kind = {
         .query = limit_query,
         .describe = limit_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = limit_arguments,
-    .argument_count = TIDEI_COUNT_OF(limit_arguments),
+    TIDEI_KIND_ARGUMENTS(limit_arguments),
     .options_size = sizeof(struct tide_limit_options),
     TIDEI_KIND_STRUCT(struct limit),
     .check = limit_check,
@@ -452,14 +428,12 @@ tide_limit_create(struct tide_resource *upstream, const struct tide_limit_option
 enum tide_status
 tide_limit_read(struct tide_resource *resource, struct tide_limit_figures *out)
 {
-    enum tide_status status = tidei_figures_clear("limit", out);
+    enum tide_status status = tidei_kind_check_figures(&tidei_limit_kind, resource, out);
     struct tide_limit_figures figures;
     struct tidei_ledger_figures counted;
 
     if (status != TIDE_OK)
         return status;
-    if (resource == NULL || resource->ops != &tidei_limit_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "limit: not a limit resource");
     tidei_ledger_read(&((struct limit *)resource)->budget->ledger, &counted);
     figures.used_bytes = counted.current.bytes;
     figures.used_count = counted.current.count;
