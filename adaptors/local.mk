@@ -15,7 +15,7 @@ libtidemark_la_SOURCES += adaptors/arena.c
 pkginclude_HEADERS += include/tidemark/arena.h
 kinds += arena
 
-libtidemark_la_SOURCES += adaptors/binning/binning.c
+libtidemark_la_SOURCES += adaptors/binning.c
 pkginclude_HEADERS += include/tidemark/binning.h
 kinds += binning
 
@@ -30,7 +30,7 @@ libtidemark_la_SOURCES += adaptors/fault.c
 pkginclude_HEADERS += include/tidemark/fault.h
 kinds += fault
 
-libtidemark_la_SOURCES += adaptors/fixed/fixed.c
+libtidemark_la_SOURCES += adaptors/fixed.c
 pkginclude_HEADERS += include/tidemark/fixed.h
 kinds += fixed
 

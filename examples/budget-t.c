@@ -12,7 +12,7 @@
 
 typedef enum tide_status (*work)(struct tide_resource *memory);
 
-/* Code under test: goes through its rows with one buffer that it uses again. */
+/* Code under test: processes its rows with one buffer that it reuses. */
 static enum tide_status
 thrifty(struct tide_resource *memory)
 {
@@ -46,7 +46,7 @@ greedy(struct tide_resource *memory)
     return status;
 }
 
-/* Run `function` within `budget_bytes`: what it returned, and the figures that it left. */
+/* Run `function` within `budget_bytes`. Returns its status and the figures at its end. */
 static enum tide_status
 run_within(uint64_t budget_bytes, work function, struct tide_statistics_figures *figures)
 {
@@ -77,14 +77,15 @@ main(void)
 
     plan(7);
     ok(run_within(BUDGET_BYTES, thrifty, &figures) == TIDE_OK, "the thrifty code stays within its budget");
-    is_i64(figures.bytes.peak, ROW_BYTES, "it holds one row at a time");
-    is_i64(figures.bytes.current, 0, "it gives everything back");
+    is_i64(figures.bytes.peak, ROW_BYTES, "the thrifty code holds one row at a time");
+    is_i64(figures.bytes.current, 0, "the thrifty code gives everything back");
 
     /* A test of real code ends here. These show that code past its budget does not get through. */
     is_i64(run_within(BUDGET_BYTES, greedy, &figures), TIDE_ELIMIT,
-           "the greedy code is refused what passes its budget");
+           "the greedy code is refused the request that exceeds its budget");
     has_words(tide_error_text(), "limit:", "the error text says that the limit refused");
-    is_i64(figures.bytes.peak, BUDGET_BYTES, "it got its budget to the last byte");
-    is_i64(run_within(ROWS * ROW_BYTES, greedy, &figures), TIDE_OK, "a budget of its true need lets it pass");
+    is_i64(figures.bytes.peak, BUDGET_BYTES, "the greedy code gets its budget to the last byte");
+    is_i64(run_within(ROWS * ROW_BYTES, greedy, &figures), TIDE_OK,
+           "the greedy code runs with a budget of all that it needs");
     return done();
 }

@@ -16,14 +16,14 @@ true_ns(uint64_t ticks)
     return (uint64_t)(seconds * 1e9 + 2000.0 * sin(seconds / 600.0) + 30.0 * seconds);
 }
 
-/* One reading of both clocks, a little wrong. */
+/* A reading of both clocks with a small error. */
 static struct tidei_clock_sample
 reading(uint64_t ticks, uint64_t *random)
 {
     return (struct tidei_clock_sample){ .ticks = ticks, .ns = true_ns(ticks) + next_random(random) % 101 };
 }
 
-/* The lines of a writer that ends a filling at each reading. */
+/* Add the line between two readings, as the writer does when it swaps the buffers. */
 static void
 go_on(struct tidei_timeline *timeline, struct tidei_clock_sample *last, struct tidei_clock_sample now)
 {
@@ -48,7 +48,7 @@ test_one_nanosecond(uint64_t *random)
             ns[i] = tidei_timeline_ns(&timeline, ticks[i]);
             out_of_order += i > 0 && ns[i] < ns[i - 1];
         }
-        /* A record of that time that is written with the next filling, or the one after. */
+        /* The records of this time may be written with one of the next two buffers. */
         for (int later = 0; later < 2; later++) {
             struct tidei_timeline next = timeline;
             struct tidei_clock_sample then = last;
@@ -60,8 +60,8 @@ test_one_nanosecond(uint64_t *random)
             out_of_order += tidei_timeline_ns(&next, last.ticks) < ns[63];
         }
     }
-    is_u64(changed, 0, "a tick has the same nanosecond in whichever filling it is written");
-    is_u64(out_of_order, 0, "and later ticks no earlier one");
+    is_u64(changed, 0, "a tick has the same nanosecond whichever buffer it is written with");
+    is_u64(out_of_order, 0, "a later tick never has an earlier nanosecond");
 }
 
 /* A call that begins many transactions before it returns: its free has the nanosecond of the time at which it began. */
@@ -113,7 +113,7 @@ test_a_day(uint64_t *random)
         worst = (seen > due ? seen - due : due - seen) > worst ? (seen > due ? seen - due : due - seen) : worst;
     }
     diag("at the worst %" PRIu64 " ns off", worst);
-    ok(worst < 1000, "over a day with a reading every half second, time is right to a microsecond");
+    ok(worst < 1000, "over a day with a reading every half second, times are right to a microsecond");
 }
 
 static void
@@ -135,7 +135,7 @@ test_this_machine(void)
     ok(all_of(second.ticks > first.ticks, line.ns_per_tick > 0.1, line.ns_per_tick < 10), "a tick is %.4f ns here",
        line.ns_per_tick);
     off = (int64_t)(tidei_clock_ns(&line, second.ticks) - second.ns);
-    ok(all_of(off >= -1, off <= 1), "a line goes through its readings");
+    ok(all_of(off >= -1, off <= 1), "a line goes through its two readings");
 }
 
 int

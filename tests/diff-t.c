@@ -26,7 +26,7 @@ same(const char *what, int64_t seen, int64_t wanted)
     return seen == wanted;
 }
 
-/* The bytes of a group that peak_make has found, by its key; 0 where it has none. */
+/* The bytes of the group of this key in peak_make's result; 0 if there is none. */
 static uint64_t
 bytes_of(const struct peak *peak, uint64_t key)
 {
@@ -37,7 +37,7 @@ bytes_of(const struct peak *peak, uint64_t key)
     return 0;
 }
 
-/* The snapshot of one trace has what `peak` has, whose figures tests/peak-t compares with brute force. */
+/* Whether the snapshot of one trace has the figures of `peak`, which tests/peak-t compares with brute force. */
 static bool
 same_as_peak(struct view *view, const struct snapshot *snapshot, size_t number)
 {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `make install prefix=...` installs, with a prefix that configure has not heard of, lies there and names it.
+# Tests that `make install prefix=...` installs into a prefix unknown to configure, and that the files name it.
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 
@@ -12,7 +12,7 @@ for folder in bindir libdir includedir datadir datarootdir mandir; do
     esac
 done
 
-# installed NAME...: each is an installed file that is not empty.
+# installed NAME...: whether each is an installed file that is not empty.
 installed() {
     for file; do
         test -s "$prefix/$file" || { echo "# no $file"; return 1; }
@@ -22,25 +22,27 @@ installed() {
 pkg_config=${PKG_CONFIG:-pkg-config}
 plan 10
 
-# A make of its own: nothing of the one that runs this test.
+# A separate make, without the variables of the one that runs this test.
 ok 'make install prefix=... succeeds' env -u MAKEFLAGS -u MFLAGS -u MAKEOVERRIDES -u MAKELEVEL \
     make -C "$top_builddir" install prefix="$prefix" DESTDIR=
 ok 'the library lies in the prefix' installed lib/libtidemark.so
 headers=$(cd "$top_srcdir" && echo include/tidemark/*.h)
 # shellcheck disable=SC2086 # a list of words
-ok 'so do all headers' installed $headers
+ok 'make install puts all headers into the prefix' installed $headers
 manuals=$(cd "$top_srcdir/doc" && for page in *.1; do echo "share/man/man1/$page"; done)
 if test -x "$top_builddir/tidemark"; then
     # shellcheck disable=SC2086 # a list of words
-    ok 'so do all manual pages' installed $manuals
+    ok 'make install puts all manual pages into the prefix' installed $manuals
     if test -e "$top_builddir/viewer/completion/tidemark"; then
-        ok 'so do the completions' installed share/bash-completion/completions/tidemark share/zsh/site-functions/_tidemark
+        ok 'make install puts the completions into the prefix' \
+            installed share/bash-completion/completions/tidemark share/zsh/site-functions/_tidemark
     else
         skip 1 'a cross build has no completions'
     fi
-    is "$(LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/tidemark" --version | cut -d' ' -f1)" tidemark 'the command runs there'
+    is "$(LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/tidemark" --version | cut -d' ' -f1)" tidemark \
+        'the command runs from the prefix'
 else
-    ok 'without the command there is no page of it' test ! -e "$prefix/share/man/man1/tidemark.1"
+    ok 'without the command its pages are not installed' test ! -e "$prefix/share/man/man1/tidemark.1"
     skip 2 'this build has no command'
 fi
 pc=$prefix/lib/pkgconfig/tidemark.pc
@@ -58,7 +60,7 @@ if command -v "$pkg_config" >/dev/null; then
         ${CC:-cc} $CFLAGS -o "$scratch/example" "$scratch/example.c" $flags
     unset TIDEMARK_STACK
     seen=$(cd "$scratch" && LD_LIBRARY_PATH=$prefix/lib ./example 2>&1)
-    is $? 0 'and runs with the library that is installed'
+    is $? 0 'the example of README.md runs with the installed library'
 else
     skip 2 'there is no pkg-config'
 fi

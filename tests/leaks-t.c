@@ -26,14 +26,14 @@ same(const char *what, int64_t seen, int64_t wanted)
     return seen == wanted;
 }
 
-/* What is looked at: layer 1, and not tag 4 (d) where that is suppressed, nor 5, which lies below it. */
+/* Whether a block counts: layer 1, and neither tag 4 (d), if that is suppressed, nor tag 5 below it. */
 static bool
 counts(const struct random_life *life, bool suppressed)
 {
     return life->layer == 1 && life->status == 0 && !(suppressed && life->tag >= 4);
 }
 
-/* Of what began by `ns` and is not freed by then. INT64_MAX: the end. */
+/* The bytes of allocations made by `ns` and not freed by then. INT64_MAX: the end. */
 static int64_t
 bytes_at(int64_t tag, int64_t ns, bool suppressed)
 {
@@ -115,7 +115,7 @@ levels(struct level_of *out)
                 level.bytes += counts(&trace.lives[j], false) && random_trace_is_live(&trace.lives[j], event, is_free)
                                    ? (uint64_t)trace.lives[j].size
                                    : 0;
-            /* In the order of the scan: allocations of one time before its frees. */
+            /* In the order of the scan: at one time, allocations come before frees. */
             for (; at > 0 && out[at - 1].ns > level.ns; at--)
                 out[at] = out[at - 1];
             out[at] = level;
@@ -126,8 +126,8 @@ levels(struct level_of *out)
 }
 
 /*
- * The lows, with the whole series at hand: from a high, the lowest point before the next rise of a whole swing. Levels
- * of one time are in no order here, so that a series with two of them that matter is not compared: -1.
+ * The lows of the whole series: from a high, the lowest point before the next rise of a whole swing. Levels of one time
+ * have no order here, so that a series in which two of them matter is not compared: -1.
  */
 static int64_t
 lows(const struct level_of *level, size_t count, int64_t *ends)
@@ -160,7 +160,7 @@ lows(const struct level_of *level, size_t count, int64_t *ends)
     return found;
 }
 
-/* Fewer than three quarters of the steps last between half and twice as long as the one in the middle. */
+/* Whether fewer than three quarters of the steps last between half and twice as long as the median step. */
 static bool
 irregular(const int64_t *ends, int64_t count)
 {
@@ -212,7 +212,7 @@ check_trace(uint64_t seed, bool suppressed, bool sparse)
     bool good = true;
 
     random_trace_make(&trace, seed, 300);
-    /* No two events at a time, so that the levels of brute force have one order. */
+    /* No two events at one time, so that the levels have one order. */
     for (size_t i = 0; sparse && i < trace.count; i++) {
         struct random_life *life = &trace.lives[i];
 
@@ -257,9 +257,9 @@ main(void)
         good_steps = check_trace(seed + i, false, true) && good_steps;
     }
     ok(good, "what each tag has live at the end, and how it grew, are those of brute force");
-    ok(good_suppressed, "and without what is suppressed");
+    ok(good_suppressed, "without suppressed tags the live bytes and growth are those of brute force");
     ok(good_steps, "the ends of steps are the lows of the whole series");
-    ok(rhythms > 0, "some traces had a rhythm (%d)", rhythms);
+    ok(rhythms > 0, "some of the random traces had a rhythm (%d)", rhythms);
     unlink(TRACE);
     unlink(SUPPRESSIONS);
     return done();

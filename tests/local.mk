@@ -47,7 +47,7 @@ TESTS += tests/layout-t
 check_PROGRAMS += tests/spender
 tests_spender_SOURCES = tests/spender.c
 tests_spender_LDADD = libtidemark.la
-# No script of libtool's in its place: the name of the file that runs is looked at.
+# Without libtool's wrapper script, since the test looks at the name of the running file.
 check_PROGRAMS += tests/callstack-program
 tests_callstack_program_SOURCES = tests/callstack-program.c
 tests_callstack_program_CFLAGS = $(AM_CFLAGS) -g -fno-omit-frame-pointer -pthread
@@ -65,7 +65,7 @@ tests_scan_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 tests_scan_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/scan-t
 
-# Analyses against brute force, over random traces.
+# Compare analyses with brute force, over random traces.
 EXTRA_DIST += tests/random-trace.h
 random_trace = tests/random-trace.c
 random_trace_cppflags = $(AM_CPPFLAGS)
@@ -155,7 +155,7 @@ EXTRA_DIST += \
 	tests/limit-used.h \
 	tests/upstream.h
 
-# What every test of a resource needs.
+# For every test of a resource.
 contract_test = tests/contract.c tests/upstream.c
 
 check_PROGRAMS += tests/contract-t
@@ -215,7 +215,7 @@ tests_sim_t_LDADD = libtidemark.la
 TESTS += tests/sim-t
 THREADED_TESTS += tests/sim-t
 
-# Brings kinds of its own in place of adaptors/kinds.c.
+# Replaces adaptors/kinds.c.
 check_PROGRAMS += tests/stack-t
 tests_stack_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack/build.c \
@@ -228,15 +228,12 @@ check_PROGRAMS += tests/stack-mistakes-t
 tests_stack_mistakes_t_LDADD = libtidemark.la
 TESTS += tests/stack-mistakes-t
 
-# Over a driver of its own in place of src/cuda/driver-load.c, so that it needs neither a GPU nor the library.
+# Replaces src/cuda/driver-load.c by a driver of its own, so that it needs neither a GPU nor the library.
 check_PROGRAMS += tests/driver-t
 tests_driver_t_SOURCES = \
-	src/bases/cuda.c \
 	src/cuda/device-query.c \
 	src/cuda/device.c \
-	src/bases/driver/access.c \
 	src/bases/none.c \
-	src/bases/driver/options.c \
 	src/bases/driver/pool.c \
 	src/bases/driver/share.c \
 	src/cuda/driver-table.c \
@@ -262,7 +259,7 @@ tests_driver_load_t_SOURCES = tests/driver-load-t.c
 tests_driver_load_t_LDADD = libtidemark.la -ldl
 TESTS += tests/driver-load-t
 
-# What the tests of the adaptors need besides.
+# For the tests of the adaptors.
 EXTRA_DIST += \
 	tests/bases.h \
 	tests/gate.h \
@@ -414,7 +411,7 @@ random: tests/random-stack-t
 	RANDOM_STACK_ROUNDS=$${RANDOM_STACK_ROUNDS:-2000} RANDOM_STACK_STEPS=$${RANDOM_STACK_STEPS:-20000} \
 		tests/random-stack-t
 
-# Beside the sources that they test, which the library does not export.
+# Linked with the sources that they test, which the library does not export.
 EXTRA_DIST += tests/guard.h tests/guarded.h
 lock_test = src/sync/barrier.c src/sync/fork.c src/sync/lock.c src/sync/thread.c
 
@@ -433,8 +430,8 @@ TESTS += tests/lock-fork-t
 THREADED_TESTS += tests/lock-fork-t
 
 check_PROGRAMS += tests/heap-t
-tests_heap_t_SOURCES = tests/heap-t.c tests/contract.c src/suballoc/fit.c src/suballoc/freed-runs.c \
-	src/suballoc/heap.c src/suballoc/piece-map.c src/suballoc/slab.c src/suballoc/streams.c src/tables/map.c
+tests_heap_t_SOURCES = tests/heap-t.c tests/contract.c src/suballoc/fit.c src/suballoc/heap.c \
+	src/suballoc/piece-map.c src/suballoc/slab.c src/suballoc/streams.c src/tables/map.c
 tests_heap_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_heap_t_LDADD = libtidemark.la
 TESTS += tests/heap-t
@@ -466,7 +463,7 @@ tests_thread_t_LDADD = libtidemark-test.la
 TESTS += tests/thread-t
 THREADED_TESTS += tests/thread-t
 
-# A module with -rpath is a shared object, also where nothing installs it.
+# A module with -rpath is a shared object, even if it is not installed.
 check_LTLIBRARIES += tests/libstatic-tls.la
 tests_libstatic_tls_la_SOURCES = tests/static-tls.c
 tests_libstatic_tls_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
@@ -486,13 +483,13 @@ THREADED_TESTS += tests/slots-t
 include tests/fake-cuda/local.mk
 include tests/gpu/local.mk
 
-# Beside the page whose tables it compares.
+# Reads the page whose tables it compares.
 check_PROGRAMS += tests/ringfile-layout-t
 tests_ringfile_layout_t_SOURCES = tests/ringfile-layout-t.c
 tests_ringfile_layout_t_CPPFLAGS = $(AM_CPPFLAGS)
 TESTS += tests/ringfile-layout-t
 
-# What the tests of the recorder need besides.
+# For the tests of the recorder.
 EXTRA_DIST += tests/point.h tests/sanitized.h tests/trace.h tests/vfs.h
 
 trace_test = tests/trace.c tests/gate.c tests/upstream.c
@@ -506,7 +503,7 @@ tests_recorder_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/recorder-t
 THREADED_TESTS += tests/recorder-t
 
-# Damages what a killed program has left.
+# Damages the files that a killed program has left.
 check_PROGRAMS += tests/ringfile-t
 tests_ringfile_t_SOURCES = tests/ringfile-t.c tests/left-behind.c tests/left-behind.h
 tests_ringfile_t_CPPFLAGS = $(AM_CPPFLAGS)
@@ -575,7 +572,7 @@ tests_counters_t_LDADD = libtidemark-test.la
 TESTS += tests/counters-t
 THREADED_TESTS += tests/counters-t
 
-# With frame pointers, without them, and without unwind tables, whatever the compiler does unless told.
+# With frame pointers, without them, and without unwind tables, whatever the compiler's defaults are.
 EXTRA_DIST += tests/callstack-chain.h
 check_LTLIBRARIES += tests/libchain-with.la tests/libchain-without.la tests/libchain-no-tables.la
 tests_libchain_with_la_SOURCES = tests/callstack-chain.c

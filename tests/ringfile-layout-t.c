@@ -53,7 +53,7 @@ static const struct field text_fields[] = {
     FIELD(tidei_text_record, reserved), FIELD(tidei_text_record, thread), FIELD(tidei_text_record, reserved2),
 };
 
-/* The rows of the table whose first column is called `title` are the fields, each at its place. */
+/* The rows of the table whose first column is called `title` are the fields, each at its offset. */
 static void
 is_documented(const char *page, const char *title, const struct field *fields, size_t count)
 {
@@ -97,7 +97,7 @@ main(void)
     is_documented(page, "ring", ring_fields, sizeof(ring_fields) / sizeof(*ring_fields));
     is_documented(page, "record", record_fields, sizeof(record_fields) / sizeof(*record_fields));
     is_documented(page, "text record", text_fields, sizeof(text_fields) / sizeof(*text_fields));
-    ok(all_of(TIDEI_PAGE == 4096, TIDEI_RING_PREFIX_BYTES == 167936), "the first segment is at 167936");
+    ok(all_of(TIDEI_PAGE == 4096, TIDEI_RING_PREFIX_BYTES == 167936), "the first ring begins at 167936");
     ok(all_of(TIDEI_CHUNK_BYTES == 1048576, TIDEI_CHUNK_RECORDS == 16384, TIDEI_MAX_RINGS == 4096,
               TIDEI_MAX_CHUNKS == 16384, TIDEI_RING_FORMAT == 1),
        "chunks, the most rings and chunks, and the format are those of the page");

@@ -54,7 +54,7 @@ key_of(const struct random_life *life, enum groups_by by)
     }
 }
 
-/* The driver's calls: one of as many nanoseconds as its id for every third allocation, on both layers. */
+/* The driver calls: every third allocation, on both layers, has one of as many nanoseconds as its id. */
 static int64_t
 driver_ns(const struct random_life *life)
 {
@@ -77,7 +77,7 @@ write_driver_calls(void)
     sqlite3_close(db);
 }
 
-/* The most that lives of one group at a time. */
+/* The most live bytes of a group. */
 static int64_t
 peak_of(enum groups_by by, int64_t key)
 {
@@ -310,8 +310,9 @@ main(void)
         view_close(&view);
     }
     ok(groups, "the figures of every group are those of brute force");
-    ok(lifetimes, "so are lifetimes in time and in events, and sizes and their classes agree");
-    ok(summaries, "so are the peak of the outermost layer, what was rounded and held then, and the sums");
+    ok(lifetimes, "lifetimes in time and in events are those of brute force, and sizes agree with their classes");
+    ok(summaries,
+       "the peak of the outermost layer, the rounded and held bytes then, and the sums are those of brute force");
     ok(all_of(histogram_time_bin(9) == 1, histogram_time_bin(10) == 2, histogram_time_bin(UINT64_MAX) == 19,
               histogram_time_begin(0) == 0, histogram_time_begin(1) == 1, histogram_time_begin(2) == 10),
        "bins of time begin at powers of ten");

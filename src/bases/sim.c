@@ -20,9 +20,9 @@
 
 #include <tidemark/base.h>
 
+#include "src/bases/figures.h"
 #include "src/resource/kind.h"
 #include "src/sync/lock.h"
-#include "src/resource/resource.h"
 #include "src/tables/grow.h"
 
 #define SIM_ALIGNMENT     ((uint64_t)256) /* every address is a multiple of this, as the driver's addresses are */
@@ -219,31 +219,18 @@ sim_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
 static enum tide_status
 sim_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
-    struct sim *sim = (struct sim *)self;
+    const struct sim *sim = (const struct sim *)self;
+    const struct tidei_figure figures[] = {
+        /* Relaxed: figures of their own, which order nothing. */
+        { TIDE_QUERY_BYTES_USED, atomic_load_explicit(&sim->used, memory_order_relaxed) },
+        { TIDE_QUERY_BYTES_RESERVED, atomic_load_explicit(&sim->reserved, memory_order_relaxed) },
+        { TIDE_QUERY_CAPACITY, sim->options.capacity_bytes },
+        { TIDE_QUERY_HOST_ACCESS, 0 },
+        { TIDE_QUERY_STREAM_ORDERED, 0 },
+        { TIDE_QUERY_ALIGNMENT, SIM_ALIGNMENT },
+    };
 
-    switch (what) {
-    case TIDE_QUERY_BYTES_USED:
-        *out = atomic_load_explicit(&sim->used, memory_order_relaxed); /* a figure of its own, orders nothing */
-        return TIDE_OK;
-    case TIDE_QUERY_BYTES_RESERVED:
-        *out = atomic_load_explicit(&sim->reserved, memory_order_relaxed); /* the same */
-        return TIDE_OK;
-    case TIDE_QUERY_CAPACITY:
-        if (sim->options.capacity_bytes == UINT64_MAX)
-            break;
-        *out = sim->options.capacity_bytes;
-        return TIDE_OK;
-    case TIDE_QUERY_HOST_ACCESS:
-    case TIDE_QUERY_STREAM_ORDERED:
-        *out = 0;
-        return TIDE_OK;
-    case TIDE_QUERY_ALIGNMENT:
-        *out = SIM_ALIGNMENT;
-        return TIDE_OK;
-    default:
-        break;
-    }
-    return tide_base_query(self, what, out);
+    return tidei_figures_find(figures, TIDEI_COUNT_OF(figures), what, out) ? TIDE_OK : tide_base_query(self, what, out);
 }
 
 static enum tide_status

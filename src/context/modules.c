@@ -133,18 +133,6 @@ modules_knows(struct tidei_modules *modules, uint64_t base, uint64_t size, const
     return false;
 }
 
-static bool
-modules_add(struct tidei_modules *modules, const struct tidei_module *module)
-{
-    if (module->path == NULL || module->build_id == NULL ||
-        !tidei_grow(&modules->items, &modules->capacity, modules->count, 1))
-        return false;
-    modules->items[modules->count] = *module;
-    modules->items[modules->count].id = (uint32_t)modules->count + 1;
-    modules->count++;
-    return true;
-}
-
 static int
 modules_see(struct dl_phdr_info *info, size_t size, void *context)
 {
@@ -169,13 +157,17 @@ modules_see(struct dl_phdr_info *info, size_t size, void *context)
     modules_build_id(info, build_id);
     if (module.size == 0 || modules_knows(modules, module.base, module.size, build_id, info->dlpi_name))
         return 0;
+    module.id = (uint32_t)modules->count + 1;
     module.path = modules_path(info->dlpi_name, is_program);
     module.build_id = strdup(build_id);
-    if (!modules_add(modules, &module)) {
-        free(module.path);
-        free(module.build_id);
-        look->failed = true;
+    if (module.path != NULL && module.build_id != NULL &&
+        tidei_grow(&modules->items, &modules->capacity, modules->count, 1)) {
+        modules->items[modules->count++] = module;
+        return 0;
     }
+    free(module.path);
+    free(module.build_id);
+    look->failed = true;
     return 0;
 }
 

@@ -41,9 +41,9 @@ struct tag_thread {
     uint32_t *stack;
     size_t depth;
     size_t capacity;
-    struct {
+    struct tag_cached {
         uint32_t parent;
-        uint32_t id;
+        uint32_t id;      /* 0: the entry is unused */
         const char *name; /* of the tag */
     } cache[TAG_CACHE_SIZE];
 };
@@ -173,27 +173,21 @@ tide_tag_push(const char *name)
 {
     struct tag_thread *mine = tag_thread_mine();
     uint32_t parent = tidei_thread->tag;
-    uint32_t id = 0;
-    size_t slot;
+    struct tag_cached *cached;
 
     if (name == NULL || name[0] == '\0')
         return tide_error_set(TIDE_EINVAL, "tag: the name is %s", name == NULL ? "NULL" : "empty");
     if (mine == NULL || !tidei_grow(&mine->stack, &mine->capacity, mine->depth, 1))
         return tide_error_set(TIDE_ENOMEM, "tag: no host memory");
-    slot = ((uintptr_t)name * 0x9e3779b97f4a7c15u >> 32 ^ parent) % TAG_CACHE_SIZE;
-    if (mine->cache[slot].id != 0 && mine->cache[slot].parent == parent && strcmp(mine->cache[slot].name, name) == 0)
-        id = mine->cache[slot].id;
-    if (id == 0) {
-        id = tag_find(parent, name, tidei_utf8_length(name, TAG_NAME_MAX), &mine->cache[slot].name);
-        if (id == 0) {
-            mine->cache[slot].id = 0;
-            return tide_error_set(TIDE_ENOMEM, "tag: no host memory");
-        }
-        mine->cache[slot].id = id;
-        mine->cache[slot].parent = parent;
+    cached = &mine->cache[((uintptr_t)name * 0x9e3779b97f4a7c15u >> 32 ^ parent) % TAG_CACHE_SIZE];
+    if (cached->id == 0 || cached->parent != parent || strcmp(cached->name, name) != 0) {
+        cached->id = tag_find(parent, name, tidei_utf8_length(name, TAG_NAME_MAX), &cached->name);
+        cached->parent = parent;
     }
+    if (cached->id == 0)
+        return tide_error_set(TIDE_ENOMEM, "tag: no host memory");
     mine->stack[mine->depth++] = parent;
-    tidei_thread->tag = id;
+    tidei_thread->tag = cached->id;
     return TIDE_OK;
 }
 

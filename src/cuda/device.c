@@ -74,16 +74,13 @@ tidei_device_close(struct tidei_device *self)
 enum tide_status
 tidei_device_free_error(const struct tidei_device *self, CUresult result, const void *pointer, const char *function)
 {
-    enum tide_status status;
-
     if (result == CUDA_ERROR_DEINITIALIZED)
         return TIDE_OK;
     if (result != CUDA_ERROR_INVALID_VALUE)
         return tidei_device_error(self, result, function);
-    status = tide_error_set(TIDE_EPOINTER, "%s: %p is no live allocation (%s: %s)", self->subject, pointer, function,
-                            tidei_driver_error_name(self->cuda, result));
     tidei_error_driver_set((int)result);
-    return status;
+    return tide_error_set(TIDE_EPOINTER, "%s: %p is no live allocation (%s: %s)", self->subject, pointer, function,
+                          tidei_driver_error_name(self->cuda, result));
 }
 
 enum tide_status

@@ -70,32 +70,25 @@ tidei_driver_error_name(const struct tidei_driver *table, CUresult result)
 enum tide_status
 tidei_driver_error(const struct tidei_driver *table, const char *subject, CUresult result, const char *function)
 {
-    enum tide_status status;
-
     if (result == CUDA_SUCCESS)
         return TIDE_OK;
-    status = tide_error_set(TIDE_EDRIVER, "%s: %s: %s (%d)", subject, function, tidei_driver_error_name(table, result),
-                            (int)result);
     tidei_error_driver_set((int)result);
-    return status;
+    return tide_error_set(TIDE_EDRIVER, "%s: %s: %s (%d)", subject, function, tidei_driver_error_name(table, result),
+                          (int)result);
 }
 
 /* The same for failures before the table is usable: they mean that this machine cannot do it. */
 static enum tide_status
 driver_start_error(const struct tidei_driver *table, CUresult result, const char *function)
 {
-    enum tide_status status;
-
     if (result == CUDA_SUCCESS)
         return TIDE_OK;
-    if (result == CUDA_ERROR_NO_DEVICE)
-        status = tide_error_set(TIDE_EUNSUPPORTED, "driver: no CUDA device on this machine (%s: CUDA_ERROR_NO_DEVICE)",
-                                function);
-    else
-        status = tide_error_set(TIDE_EUNSUPPORTED, "driver: the NVIDIA driver does not start (%s: %s, %d)", function,
-                                tidei_driver_error_name(table, result), (int)result);
     tidei_error_driver_set((int)result);
-    return status;
+    if (result == CUDA_ERROR_NO_DEVICE)
+        return tide_error_set(TIDE_EUNSUPPORTED, "driver: no CUDA device on this machine (%s: CUDA_ERROR_NO_DEVICE)",
+                              function);
+    return tide_error_set(TIDE_EUNSUPPORTED, "driver: the NVIDIA driver does not start (%s: %s, %d)", function,
+                          tidei_driver_error_name(table, result), (int)result);
 }
 
 static enum tide_status

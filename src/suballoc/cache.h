@@ -29,11 +29,11 @@
 #define TIDEI_CACHE_DEPTH 64
 /*
  * A thread may always cache LEAST_BYTES. Beyond that, all caches together may hold 1/SHARE of the reserved memory, or
- * 1/CROWDED_SHARE while threads wait for the lock: see tidei_chunk_heap_enter.
+ * 1/CONTENDED_SHARE while threads wait for the lock: see tidei_chunk_heap_enter.
  */
-#define TIDEI_CACHE_LEAST_BYTES   (UINT64_C(4) << 20)
-#define TIDEI_CACHE_SHARE         64
-#define TIDEI_CACHE_CROWDED_SHARE 4
+#define TIDEI_CACHE_LEAST_BYTES     (UINT64_C(4) << 20)
+#define TIDEI_CACHE_SHARE           64
+#define TIDEI_CACHE_CONTENDED_SHARE 4
 
 struct tidei_cache_bin {
     struct tidei_piece *first; /* last freed first; linked by next */
@@ -169,35 +169,24 @@ tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide
     return bin != NULL;
 }
 
-/* This thread's bins of a stream; NULL where there is no room for the piece. The caller is inside the slot. */
-static inline struct tidei_cache_stream *
-tidei_cache_room(struct tidei_cache_slot *slot, const struct tidei_piece *piece, tide_stream stream)
-{
-    struct tidei_cache_stream *own = tidei_cache_find(slot, stream);
-
-    if (__builtin_expect(piece->size_class >= TIDEI_CACHE_CLASSES, 0))
-        return NULL;
-    if (__builtin_expect(own == NULL, 0)) {
-        if (slot->stream_count == TIDEI_CACHE_STREAMS)
-            return NULL;
-        own = &slot->streams[slot->stream_count++];
-        own->stream = stream;
-    }
-    if (slot->bytes + piece->bytes > slot->most_bytes || own->bins[piece->size_class].count >= TIDEI_CACHE_DEPTH)
-        return NULL;
-    return own;
-}
-
 /* Keep a CACHED piece; false where there is no room. The caller is inside the slot. */
 static inline bool
 tidei_cache_keep(struct tidei_cache_slot *slot, struct tidei_piece *piece, tide_stream stream)
 {
-    struct tidei_cache_stream *own = tidei_cache_room(slot, piece, stream);
+    struct tidei_cache_stream *own = tidei_cache_find(slot, stream);
     struct tidei_cache_bin *bin;
 
-    if (__builtin_expect(own == NULL, 0))
+    if (__builtin_expect(piece->size_class >= TIDEI_CACHE_CLASSES, 0))
         return false;
+    if (__builtin_expect(own == NULL, 0)) {
+        if (slot->stream_count == TIDEI_CACHE_STREAMS)
+            return false;
+        own = &slot->streams[slot->stream_count++];
+        own->stream = stream;
+    }
     bin = &own->bins[piece->size_class];
+    if (__builtin_expect(slot->bytes + piece->bytes > slot->most_bytes || bin->count >= TIDEI_CACHE_DEPTH, 0))
+        return false;
     piece->next = bin->first;
     bin->first = piece;
     bin->count++;

@@ -8,7 +8,6 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/failures.h"
-#include "viewer/read/turns.h"
 
 const char *
 failures_word(enum failure_cause cause)
@@ -209,7 +208,7 @@ failures_next(void *context, struct scan_pass *pass)
 int
 failures_make(struct view *view, struct failures *out)
 {
-    return turns_run_one(view, failures_begin(view, out), failures_next, failures_free, out);
+    return view_run_analysis(view, failures_begin(view, out), failures_next, failures_free, out);
 }
 
 void

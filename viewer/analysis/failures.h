@@ -53,7 +53,7 @@ struct failures {
 /* COMMAND_FINE, or another status and there is nothing to free. */
 int failures_make(struct view *view, struct failures *out);
 
-/* The same as one of several analyses (viewer/read/turns.h). Call failures_free also if a turn fails. */
+/* The same as one of several analyses (viewer/read/view.h). Call failures_free also if a turn fails. */
 int failures_begin(struct view *view, struct failures *out);
 int failures_next(void *failures, struct scan_pass *pass);
 

@@ -7,7 +7,6 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/fragment.h"
-#include "viewer/read/turns.h"
 
 static bool
 fragment_is_upper(const struct fragment *fragment, const struct scan_life *life)
@@ -249,8 +248,8 @@ int
 fragment_make(struct view *view, const struct moment *at, uint64_t request_bytes, uint64_t page_bytes, uint64_t moments,
               struct fragment *out)
 {
-    return turns_run_one(view, fragment_begin(view, at, request_bytes, page_bytes, moments, out), fragment_next,
-                         fragment_free, out);
+    return view_run_analysis(view, fragment_begin(view, at, request_bytes, page_bytes, moments, out), fragment_next,
+                             fragment_free, out);
 }
 
 void

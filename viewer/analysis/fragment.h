@@ -67,7 +67,7 @@ struct fragment {
 int fragment_make(struct view *view, const struct moment *at, uint64_t request_bytes, uint64_t page_bytes,
                   uint64_t moments, struct fragment *out);
 
-/* The same as one of several analyses (viewer/read/turns.h). Call fragment_free also if a turn fails. */
+/* The same as one of several analyses (viewer/read/view.h). Call fragment_free also if a turn fails. */
 int fragment_begin(struct view *view, const struct moment *at, uint64_t request_bytes, uint64_t page_bytes,
                    uint64_t moments, struct fragment *out);
 int fragment_next(void *fragment, struct scan_pass *pass);

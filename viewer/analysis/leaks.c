@@ -6,7 +6,6 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/leaks.h"
-#include "viewer/read/turns.h"
 
 /* Count the step ends since the last change of the group. It had the same bytes at all of them. */
 static void
@@ -170,7 +169,7 @@ int
 leaks_make(struct view *view, enum groups_by by, const char *steps, const char *suppressions, uint64_t lives,
            struct leaks *out)
 {
-    return turns_run_one(view, leaks_begin(view, by, steps, suppressions, lives, out), leaks_next, leaks_free, out);
+    return view_run_analysis(view, leaks_begin(view, by, steps, suppressions, lives, out), leaks_next, leaks_free, out);
 }
 
 void

@@ -49,7 +49,7 @@ struct leaks {
 int leaks_make(struct view *view, enum groups_by by, const char *steps, const char *suppressions, uint64_t lives,
                struct leaks *out);
 
-/* The same as one of several analyses (viewer/read/turns.h). Call leaks_free also if a turn fails. */
+/* The same as one of several analyses (viewer/read/view.h). Call leaks_free also if a turn fails. */
 int leaks_begin(struct view *view, enum groups_by by, const char *steps, const char *suppressions, uint64_t lives,
                 struct leaks *out);
 int leaks_next(void *leaks, struct scan_pass *pass);

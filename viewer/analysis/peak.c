@@ -8,7 +8,6 @@
 #include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/peak.h"
-#include "viewer/read/turns.h"
 
 /* Remove the levels that are below the threshold now, except the first after each that is not. */
 static void
@@ -350,7 +349,7 @@ int
 peak_make(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
           struct peak *out)
 {
-    return turns_run_one(view, peak_begin(view, by, at, within, lives, out), peak_next, peak_free, out);
+    return view_run_analysis(view, peak_begin(view, by, at, within, lives, out), peak_next, peak_free, out);
 }
 
 void

@@ -93,7 +93,7 @@ struct peak {
 int peak_make(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
               struct peak *out);
 
-/* The same as one of several analyses (viewer/read/turns.h). Call peak_free also if a turn fails. */
+/* The same as one of several analyses (viewer/read/view.h). Call peak_free also if a turn fails. */
 int peak_begin(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
                struct peak *out);
 int peak_next(void *peak, struct scan_pass *pass);

@@ -10,7 +10,6 @@
 #include "viewer/base/output.h"
 #include "viewer/read/samples.h"
 #include "viewer/analysis/snapshot.h"
-#include "viewer/read/turns.h"
 
 static int
 snapshot_restart(void *context)
@@ -119,7 +118,7 @@ snapshot_next(void *context, struct scan_pass *pass)
 int
 snapshot_make(struct view *view, const enum groups_by *by, size_t by_count, struct snapshot *out)
 {
-    return turns_run_one(view, snapshot_begin(view, by, by_count, out), snapshot_next, snapshot_free, out);
+    return view_run_analysis(view, snapshot_begin(view, by, by_count, out), snapshot_next, snapshot_free, out);
 }
 
 void

@@ -33,7 +33,7 @@ struct snapshot {
  */
 int snapshot_make(struct view *view, const enum groups_by *by, size_t by_count, struct snapshot *out);
 
-/* The same as one of several analyses (viewer/read/turns.h). Call snapshot_free also if a turn fails. */
+/* The same as one of several analyses (viewer/read/view.h). Call snapshot_free also if a turn fails. */
 int snapshot_begin(struct view *view, const enum groups_by *by, size_t by_count, struct snapshot *out);
 int snapshot_next(void *snapshot, struct scan_pass *pass);
 

@@ -292,7 +292,7 @@ summary_scan(struct summary *summary, struct view *view)
 
     if (summary_is_part(view))
         return summary_scan_filtered(summary, view);
-    status = scan_run(&view->trace, &pass, 1);
+    status = scan_run(&view->trace, NULL, &pass, 1);
     return status == COMMAND_FINE ? summary_driver(summary) : status;
 }
 

@@ -48,13 +48,6 @@ output_time(struct output_figure *figure, int64_t ns)
     return figure->text;
 }
 
-const char *
-output_count(struct output_figure *figure, uint64_t count)
-{
-    snprintf(figure->text, sizeof(figure->text), "%" PRIu64, count);
-    return figure->text;
-}
-
 bool
 output_is_ascii(void)
 {

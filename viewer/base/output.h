@@ -18,9 +18,6 @@ const char *output_size(struct output_figure *figure, uint64_t bytes);
 /* "120 ns", "3.21 ms", "14.5 s". */
 const char *output_time(struct output_figure *figure, int64_t ns);
 
-/* "1234" */
-const char *output_count(struct output_figure *figure, uint64_t count);
-
 /* Whether the locale has no block characters to draw with. */
 bool output_is_ascii(void);
 

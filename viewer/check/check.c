@@ -15,7 +15,7 @@
 #include "viewer/base/order.h"
 #include "viewer/base/output.h"
 #include "viewer/check/check.h"
-#include "viewer/read/turns.h"
+#include "viewer/read/view.h"
 
 /*
  * The number of budgets that share a reading of the trace. Each keeps its own live allocations. One reading for 64
@@ -379,7 +379,7 @@ check_measure(struct check_job *job)
 
 /* The analysis of each kind of budget. */
 static const struct check_kind {
-    int (*next)(void *analysis, struct scan_pass *pass); /* see viewer/read/turns.h */
+    int (*next)(void *analysis, struct scan_pass *pass); /* see viewer/read/view.h */
     void (*release)(void *analysis);
     void (*explain)(const struct check_job *job, struct check_result *out);
     const char *command; /* tells more about the cause */
@@ -447,7 +447,7 @@ static int
 check_judge_some(struct check *check, struct check_result *results, size_t count)
 {
     struct check_job *jobs = calloc(count, sizeof(*jobs));
-    struct turns turns[CHECK_TOGETHER];
+    struct view_analysis analyses[CHECK_TOGETHER];
     size_t opened = 0;
     int status = jobs != NULL ? COMMAND_FINE : trace_broken(check->trace, "no memory for its budgets");
 
@@ -455,12 +455,12 @@ check_judge_some(struct check *check, struct check_result *results, size_t count
         struct check_job *job = &jobs[opened];
 
         status = check_open(check, &results[opened], job);
-        turns[opened] = (struct turns){ .filter = &job->view.filter,
-                                        .next = check_kinds[results[opened].budget->kind].next,
-                                        .context = &job->of };
+        analyses[opened] = (struct view_analysis){ .filter = &job->view.filter,
+                                                   .next = check_kinds[results[opened].budget->kind].next,
+                                                   .context = &job->of };
     }
     if (status == COMMAND_FINE)
-        status = turns_run(check->trace, turns, opened);
+        status = view_run_analyses(check->trace, analyses, opened);
     for (size_t i = 0; i < opened; i++) {
         if (status == COMMAND_FINE)
             status = check_judge_one(&jobs[i]);

@@ -94,7 +94,7 @@ check_report_row(struct report *report, const struct check_result *result)
             (size_t)snprintf(reason + length, sizeof(reason) - length, "%s%s", i > 0 ? "\n" : "", result->lines[i]);
     REPORT_ROW(
         report, cell_text(result->passed ? "ok" : "FAILED"), cell_text(budget_name(result->budget, name, sizeof(name))),
-        cell_flag(result->passed), cell_text(check_limit_words(result, limit, sizeof(limit))),
+        cell_unsigned(result->passed), cell_text(check_limit_words(result, limit, sizeof(limit))),
         cell_text(check_seen_words(result, seen, sizeof(seen))), is_share ? cell_none() : cell_unsigned(result->limit),
         is_share ? cell_none() : cell_unsigned(result->seen), is_share ? cell_real(result->budget->share) : cell_none(),
         is_share ? cell_real(result->seen_share) : cell_none(), result->passed ? cell_none() : cell_text(reason));
@@ -130,7 +130,7 @@ check_report(struct report *report, const struct check_result *results, size_t c
         { "reason", NULL, REPORT_TEXT },
     };
 
-    report_field(report, "passed", NULL, REPORT_FLAG, cell_flag(failed == 0));
+    report_field(report, "passed", NULL, REPORT_FLAG, cell_unsigned(failed == 0));
     report_field(report, "failed_count", NULL, REPORT_COUNT, cell_unsigned(failed));
     REPORT_TABLE(report, "budgets", NULL, columns);
     for (size_t i = 0; i < count; i++)

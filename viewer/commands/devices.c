@@ -1,6 +1,7 @@
 /* `tidemark devices`: the properties of the CUDA devices of this machine. */
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -89,7 +90,10 @@ devices_text(enum devices_kind kind, uint64_t figure, bool json, char text[DEVIC
     if (kind == DEVICES_FLAG)
         return json ? (figure != 0 ? "true" : "false") : (figure != 0 ? "yes" : "no");
     if (kind == DEVICES_SIZE) {
-        snprintf(text, DEVICES_TEXT, "%s", json ? output_count(&size, figure) : output_size(&size, figure));
+        if (json)
+            snprintf(text, DEVICES_TEXT, "%" PRIu64, figure);
+        else
+            snprintf(text, DEVICES_TEXT, "%s", output_size(&size, figure));
         return text;
     }
     if (figure == 0)

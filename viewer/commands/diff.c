@@ -54,7 +54,7 @@ diff_report_figure(struct diff *diff, const char *name, const char *words, enum 
         snprintf(texts[2], sizeof(texts[2]), "%+" PRId64, (int64_t)(b - a));
     REPORT_ROW(&diff->report, cell_text(name), cell_text(words), cell_text(texts[0]), cell_text(texts[1]), change,
                cells[0], cells[1], cells[2], cell_share((double)b - (double)a, (double)a),
-               judged ? cell_flag(worse) : cell_none());
+               judged ? cell_unsigned(worse) : cell_none());
     if (worse) {
         size_t length = strlen(diff->why);
 

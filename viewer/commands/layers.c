@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "viewer/commands/commands.h"
-#include "viewer/read/samples.h"
 #include "viewer/analysis/summary.h"
 #include "viewer/read/view.h"
 
@@ -100,7 +99,7 @@ layers_read_samples(const struct view *view, struct layers_samples *list)
     while (code == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW) {
         const struct trace_layer *layer = trace_layers_find(&view->layers, sqlite3_column_int64(statement, 0));
 
-        if (layer != NULL && (view->options->layers.count == 0 || samples_counts(view, layer->layer_id)))
+        if (layer != NULL && (view->options->layers.count == 0 || view_covers(view, layer->layer_id)))
             list[layer - view->layers.layers] =
                 (struct layers_samples){ sqlite3_column_int64(statement, 1), sqlite3_column_int64(statement, 2) };
     }
@@ -118,7 +117,7 @@ layers_report_row(struct report *report, const struct summary *summary, size_t p
     const struct summary_layer *log = found != NULL && found->asked ? found : NULL;
     struct layers_below below = layers_sum_below(summary, layer);
     bool passes = log != NULL && below.known;
-    unsigned depth = trace_layers_depth(layers, place);
+    unsigned depth = layer->depth;
     const char *config = layer->config;
     char name[256];
 

@@ -10,7 +10,7 @@
 #include "viewer/commands/commands.h"
 #include "viewer/output/json.h"
 #include "viewer/output/table.h"
-#include "viewer/read/trace-open.h"
+#include "viewer/read/trace.h"
 
 enum query_format {
     QUERY_TABLE, /* holds all rows, since widths depend on them */

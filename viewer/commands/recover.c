@@ -8,6 +8,7 @@
 
 #include "viewer/base/output.h"
 #include "viewer/commands/commands.h"
+#include "viewer/read/trace.h"
 
 /* For people: one line. */
 static void
@@ -52,7 +53,7 @@ recover_run(struct invocation *call)
                                                                  : "closed"));
     report_field(&report, "process", NULL, REPORT_COUNT, cell_unsigned(found.pid));
     report_field(&report, "records", NULL, REPORT_COUNT, cell_unsigned(found.events));
-    report_field(&report, "complete", NULL, REPORT_FLAG, cell_flag(trace.complete));
+    report_field(&report, "complete", NULL, REPORT_FLAG, cell_unsigned(trace.complete));
     status = report_print(&report, COMMAND_FINE);
     report_end(&report);
     trace_close(&trace);

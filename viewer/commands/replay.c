@@ -12,10 +12,8 @@
 #include "viewer/base/file.h"
 #include "viewer/commands/commands.h"
 #include "viewer/replay/input.h"
-#include "viewer/replay/output.h"
+#include "viewer/replay/report.h"
 #include "viewer/replay/run.h"
-#include "viewer/replay/stack-report.h"
-#include "viewer/read/trace-open.h"
 
 #define REPLAY_STACK "statistics | sim"
 
@@ -58,22 +56,19 @@ static int
 replay_through(struct tide_resource *stack, const struct replay_input *input, const struct replay_options *options)
 {
     struct replay replay;
-    struct stack_report report = { 0 };
+    struct replay_report report = { 0 };
     int status = replay_run(&replay, input, stack);
 
     if (status == COMMAND_FINE)
-        status = stack_report_make(stack, &report);
+        status = replay_report_make(stack, &report);
     if (status == COMMAND_FINE) {
-        char *text = stack_text(stack);
-
         if (!options->keep_live)
             replay_free_left(&replay);
-        status = replay_output(&replay, &report, text, options->json);
-        free(text);
+        status = replay_report_print(&report, &replay, options->json);
     }
     if (replay.result.first_failure[0] != '\0')
         fprintf(stderr, "tidemark replay: the first of the failures: %s\n", replay.result.first_failure);
-    stack_report_free(&report);
+    replay_report_free(&report);
     replay_finish(&replay);
     return status;
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "viewer/commands/commands.h"
-#include "viewer/read/devices.h"
 #include "viewer/base/output.h"
 #include "viewer/analysis/summary.h"
 #include "viewer/read/view.h"
@@ -44,25 +43,26 @@ summary_report_meta(struct view *view, struct report *report, const char *key)
 
 /* Add a label for each device that a layer is on. */
 static void
-summary_report_used_devices(struct view *view, struct report *report, const struct trace_devices *devices)
+summary_report_used_devices(struct view *view, struct report *report, const struct name_list *devices)
 {
     bool known = trace_has(&view->trace, "layer", "device");
     struct output_figure total;
+    int64_t found;
 
     for (size_t i = 0; known && i < devices->count; i++) {
-        const struct trace_device *device = &devices->list[i];
+        const struct name *device = &devices->names[i];
 
-        if (!trace_devices_is_used(&view->trace, device->ordinal))
+        if (trace_look_up(&view->trace, &found, "SELECT 1 FROM layer WHERE device = %lld LIMIT 1", device->id) !=
+            SQLITE_ROW)
             continue;
-        report_label(report, "GPU", "%lld: %s%s%s", (long long)device->ordinal, device->name,
-                     device->total_bytes != 0 ? ", " : "",
-                     device->total_bytes != 0 ? output_size(&total, device->total_bytes) : "");
+        report_label(report, "GPU", "%lld: %s%s%s", (long long)device->id, device->text, device->number != 0 ? ", " : "",
+                     device->number != 0 ? output_size(&total, (uint64_t)device->number) : "");
     }
 }
 
 /* Add all devices that the trace lists, for programs. */
 static void
-summary_report_devices(struct report *report, const struct trace_devices *devices)
+summary_report_devices(struct report *report, const struct name_list *devices)
 {
     static const struct report_column columns[] = {
         { "device", NULL, REPORT_COUNT },
@@ -72,16 +72,16 @@ summary_report_devices(struct report *report, const struct trace_devices *device
 
     REPORT_TABLE(report, "devices", NULL, columns);
     for (size_t i = 0; i < devices->count; i++) {
-        const struct trace_device *device = &devices->list[i];
+        const struct name *device = &devices->names[i];
 
-        REPORT_ROW(report, cell_signed(device->ordinal), cell_text(device->name),
-                   device->total_bytes != 0 ? cell_unsigned(device->total_bytes) : cell_none());
+        REPORT_ROW(report, cell_signed(device->id), cell_text(device->text),
+                   device->number != 0 ? cell_unsigned(device->number) : cell_none());
     }
 }
 
 static void
 summary_report_head(struct view *view, struct report *report, const struct summary *summary,
-                    const struct trace_devices *devices)
+                    const struct name_list *devices)
 {
     struct output_figure duration;
 
@@ -314,7 +314,7 @@ summary_analyse(struct view *view, struct report *report, const void *own)
 {
     struct summary summary;
     struct verdict verdict;
-    struct trace_devices devices;
+    struct name_list devices = { 0 };
     bool has_devices;
     int status = summary_make(view, &summary);
 
@@ -326,11 +326,11 @@ summary_analyse(struct view *view, struct report *report, const void *own)
         summary_free(&summary);
         return status;
     }
-    has_devices = trace_devices_read(&view->trace, &devices);
+    has_devices = names_read_devices(&view->trace, &devices);
     summary_report_head(view, report, &summary, &devices);
     verdict_report_lines(report, &verdict);
     verdict_report_sentences(report, &verdict);
-    report_field(report, "complete", NULL, REPORT_FLAG, cell_flag(view->trace.complete));
+    report_field(report, "complete", NULL, REPORT_FLAG, cell_unsigned(view->trace.complete));
     report_field(report, "unmatched_frees", NULL, REPORT_COUNT, cell_signed(summary.unmatched_frees));
     report_field(report, "lost_events", NULL, REPORT_COUNT, cell_signed(view->trace.lost_events));
     report_field(report, "misuses", NULL, REPORT_COUNT, cell_signed(summary.misuses));
@@ -340,12 +340,12 @@ summary_analyse(struct view *view, struct report *report, const void *own)
         if (summary.found[i].asked)
             summary_report_layer(report, &summary.found[i]);
     }
-    report_field(report, "in_progress", NULL, REPORT_FLAG, cell_flag(view->trace.in_progress));
+    report_field(report, "in_progress", NULL, REPORT_FLAG, cell_unsigned(view->trace.in_progress));
     report_field(report, "duration_ns", NULL, REPORT_TIME, cell_signed(summary.end_ns));
     verdict_report_fields(report, &verdict);
     if (has_devices)
         summary_report_devices(report, &devices);
-    trace_devices_free(&devices);
+    names_free_list(&devices);
     summary_free(&summary);
     return COMMAND_FINE;
 }

@@ -17,7 +17,7 @@
 #include "viewer/import/import.h"
 #include "viewer/base/file.h"
 #include "viewer/base/progress.h"
-#include "viewer/read/trace-open.h"
+#include "viewer/read/trace.h"
 
 #define NSYS_EVENTS "CUDA_GPU_MEMORY_USAGE_EVENTS"
 #define NSYS_CALLS  "CUPTI_ACTIVITY_KIND_RUNTIME"

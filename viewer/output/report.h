@@ -55,7 +55,7 @@ enum report_kind {
     REPORT_SHARE,   /* real; 0.25 is 25% */
     REPORT_REAL,    /* real */
     REPORT_ADDRESS, /* hexadecimal for people */
-    REPORT_FLAG,    /* yes or no */
+    REPORT_FLAG,    /* yes or no; 0 is no */
 };
 
 struct report_column {
@@ -102,12 +102,6 @@ static inline struct report_cell
 cell_text(const char *value)
 {
     return (struct report_cell){ .there = value != NULL, .text = value };
-}
-
-static inline struct report_cell
-cell_flag(bool value)
-{
-    return (struct report_cell){ .there = true, .integer = value };
 }
 
 /* `part` of `whole`; a missing value if `whole` is 0. */

@@ -33,7 +33,6 @@
 #include "src/stack/stack.h"
 #include "src/resource/kind.h"
 #include "src/sync/lock.h"
-#include "src/resource/resource.h"
 
 #define RANGE_MOST 64 /* powers of two in 64 bits */
 
@@ -139,31 +138,19 @@ bin_table_set(struct bin_table *table, size_t slot, uint64_t limit_bytes, struct
     table->routes[slot] = (struct bin_route){ tide_resource_retain(resource), added };
 }
 
-static bool
-bin_table_has(const struct bin_table *table, uint64_t limit_bytes)
-{
-    size_t slot = 0;
-
-    while (slot < table->bin_count && table->limits[slot] != limit_bytes)
-        slot++;
-    return slot < table->bin_count;
-}
-
-/* A table with the bins of `now`, which it owns, and one more; NULL as above. */
+/* A table with the bins of `now`, which it owns, and one more at slot `place`; NULL as above. */
 static struct bin_table *
-bin_table_grow(struct bin_table *now, uint64_t limit_bytes, struct tide_resource *resource, uint32_t added)
+bin_table_grow(struct bin_table *now, size_t place, uint64_t limit_bytes, struct tide_resource *resource,
+               uint32_t added)
 {
     struct tide_resource *upstream = now->routes[now->bin_count].resource;
     struct bin_table *table = bin_table_new(now->bin_count + 1, upstream);
-    size_t slot = 0;
 
     if (table == NULL)
         return NULL;
-    for (; slot < now->bin_count && now->limits[slot] < limit_bytes; slot++)
-        bin_table_set(table, slot, now->limits[slot], now->routes[slot].resource, now->routes[slot].added);
-    bin_table_set(table, slot, limit_bytes, resource, added);
-    for (; slot < now->bin_count; slot++)
-        bin_table_set(table, slot + 1, now->limits[slot], now->routes[slot].resource, now->routes[slot].added);
+    bin_table_set(table, place, limit_bytes, resource, added);
+    for (size_t i = 0; i < now->bin_count; i++)
+        bin_table_set(table, i + (i >= place), now->limits[i], now->routes[i].resource, now->routes[i].added);
     table->before = now;
     return table;
 }
@@ -446,14 +433,18 @@ bins_sort(struct bin_list *list, uint64_t *wrong)
     return status;
 }
 
-/* Create the resource from sorted bins. */
+/* Create the resource from the bins, in any order. On failure *wrong is as above. */
 static enum tide_status
-binning_new(struct tide_resource *upstream, const struct bin_list *list, struct tide_resource **out)
+binning_new(struct tide_resource *upstream, struct bin_list *list, uint64_t *wrong, struct tide_resource **out)
 {
-    struct binning *binning = calloc(1, sizeof(*binning));
-    struct bin_table *table = bin_table_new(list->count, upstream);
-    enum tide_status status;
+    enum tide_status status = bins_sort(list, wrong);
+    struct bin_table *table;
+    struct binning *binning;
 
+    if (status != TIDE_OK)
+        return status;
+    binning = calloc(1, sizeof(*binning));
+    table = bin_table_new(list->count, upstream);
     if (binning == NULL || table == NULL) {
         status = tide_error_set(TIDE_ENOMEM, "binning: no host memory for %zu bins", list->count);
         goto free_both;
@@ -492,9 +483,7 @@ binning_from_text(const struct tidei_arguments *arguments, struct tide_resource 
             status = bins_add_range(&list, upstream, bin->smallest_bytes, bin->limit_bytes);
     }
     if (status == TIDE_OK)
-        status = bins_sort(&list, &wrong);
-    if (status == TIDE_OK)
-        status = binning_new(upstream, &list, out);
+        status = binning_new(upstream, &list, &wrong, out);
     /* Of two bins with one limit, report the second one, which comes last in the text. */
     for (size_t i = 0; status != TIDE_OK && i < arguments->bin_count; i++) {
         if (arguments->bins[i].smallest_bytes <= wrong && wrong <= arguments->bins[i].limit_bytes)
@@ -550,9 +539,7 @@ tide_binning_create(struct tide_resource *upstream, const struct tide_binning_op
     for (size_t i = 0; status == TIDE_OK && i < wanted.bin_count; i++)
         bins_add(&list, &wanted.bins[i]);
     if (status == TIDE_OK)
-        status = bins_sort(&list, &wrong);
-    if (status == TIDE_OK)
-        status = binning_new(upstream, &list, out);
+        status = binning_new(upstream, &list, &wrong, out);
     bins_fini(&list);
     return status;
 }
@@ -563,10 +550,13 @@ binning_publish(struct binning *binning, uint64_t limit_bytes, struct tide_resou
 {
     struct bin_table *now = atomic_load_explicit(&binning->table, memory_order_relaxed); /* relaxed: holds the lock */
     struct bin_table *table;
+    size_t place = 0;
 
-    if (bin_table_has(now, limit_bytes))
+    while (place < now->bin_count && now->limits[place] < limit_bytes)
+        place++;
+    if (place < now->bin_count && now->limits[place] == limit_bytes)
         return tide_error_set(TIDE_EINVAL, "binning: two bins of up to %s", tidei_size_text(limit_bytes));
-    table = bin_table_grow(now, limit_bytes, resource, binning->added + 1);
+    table = bin_table_grow(now, place, limit_bytes, resource, binning->added + 1);
     if (table == NULL)
         return TIDE_ENOMEM;
     binning->added++;

@@ -37,7 +37,6 @@
 #include <tidemark/fixed.h>
 
 #include "src/resource/kind.h"
-#include "src/resource/resource.h"
 #include "src/sync/lock.h"
 #include "src/sync/thread.h"
 #include "src/tables/blocks.h"
@@ -55,74 +54,81 @@ struct shard {
     _Alignas(128) struct tidei_lock lock; /* guards the fields below */
     uint64_t used_bytes;                  /* as requested, outstanding */
     uint32_t moving;                      /* blocks being moved to another stream */
-    uint32_t travelling;                  /* blocks being taken from or returned to upstream */
+    uint32_t in_flight;                   /* blocks being taken from or returned to upstream */
     struct tidei_blocks blocks;           /* all other blocks, with room for those */
     _Atomic uint32_t idle;                /* idle blocks; written under the lock, only a hint without it */
     _Atomic bool begun;                   /* a thread has used it; never false again */
 };
 
 /*
- * Blocks of one size from one upstream. Each thread has a table (shard) with a lock. A thread takes over idle blocks of
- * other threads' shards before it requests more from upstream. A block stays in one shard, whichever thread uses it: a
- * free puts it back there, so that the thread that took it finds it again.
+ * Each thread has a table (shard) with a lock. A thread takes over idle blocks of other threads' shards before it
+ * requests more from upstream. A block stays in one shard, whichever thread uses it: a free puts it back there, so that
+ * the thread that took it finds it again.
  *
  * No lock is held over a call of upstream. A thread that holds two locks has taken the newer one first, as fork() does.
  * Shards keep room for blocks that are being taken or returned, so that none can be lost. Progress: all take locks; a
  * thread waits for upstream only in its own call to it.
  */
-struct shards {
-    struct tide_resource *upstream; /* borrowed */
-    size_t block_bytes;
-    uint32_t count;        /* a power of two: a division would cost as much as all the rest of the lookup */
-    struct shard shards[]; /* the oldest lock first */
+struct fixed {
+    struct tide_resource base;
+    struct tide_fixed_options options;
+    uint32_t count;       /* of shards; a power of two: a division would cost as much as all the rest of the lookup */
+    struct shard *shards; /* owns; the oldest lock first */
 };
 
 /* A thread's part. */
-struct shards_thread {
+struct fixed_thread {
     uint32_t self;  /* its number from 1, in the order in which threads come; 0: none yet */
     uint32_t other; /* the shard in which this thread last found another thread's block: a hint */
 };
 
-TIDEI_THREAD_PART(shards_thread, fixed, struct shards_thread);
+TIDEI_THREAD_PART(fixed_thread, fixed, struct fixed_thread);
 
-static _Atomic uint32_t shards_threads; /* numbers handed out; relaxed: a number */
+static _Atomic uint32_t fixed_threads; /* numbers handed out; relaxed: a number */
 
 /* This thread's number; 0 where the host has no memory for its part of the thread object. */
 static __attribute__((noinline)) uint32_t
-shards_number(void)
+fixed_number(void)
 {
     struct tidei_thread *thread = tidei_thread_get();
 
     if (thread == NULL)
         return 0;
-    shards_thread(thread)->self = 1 + atomic_fetch_add_explicit(&shards_threads, 1, memory_order_relaxed) % SHARDS_MOST;
-    return shards_thread(thread)->self;
+    fixed_thread(thread)->self = 1 + atomic_fetch_add_explicit(&fixed_threads, 1, memory_order_relaxed) % SHARDS_MOST;
+    return fixed_thread(thread)->self;
 }
 
 static struct shard *
-shards_own(struct shards *shards)
+fixed_own(struct fixed *fixed)
 {
-    uint32_t self = shards_thread(tidei_thread)->self;
+    uint32_t self = fixed_thread(tidei_thread)->self;
     struct shard *shard;
 
     if (__builtin_expect(self == 0, 0))
-        self = shards_number();
-    shard = &shards->shards[(self - 1) & (shards->count - 1)];
-    /*
-     * Relaxed: a thread that has a block of this shard, or saw one go idle, is ordered behind the thread that took it.
-     */
+        self = fixed_number();
+    shard = &fixed->shards[(self - 1) & (fixed->count - 1)];
+    /* Relaxed: who has a block of this shard, or saw one go idle, is ordered behind the thread that took it. */
     if (__builtin_expect(!atomic_load_explicit(&shard->begun, memory_order_relaxed), 0))
         atomic_store_explicit(&shard->begun, true, memory_order_relaxed);
     return shard;
 }
 
-/* The shard at `index`; NULL where no thread has used it yet, so that its own thread is the first to lock it. */
-static struct shard *
-shards_at(struct shards *shards, uint32_t index)
+/* Whether a thread has used the shard. Else it is left alone, so that its own thread is the first to lock it. */
+static bool
+shard_begun(const struct shard *shard)
 {
-    struct shard *shard = &shards->shards[index];
+    return atomic_load_explicit(&shard->begun, memory_order_relaxed); /* relaxed: as in fixed_own */
+}
 
-    return atomic_load_explicit(&shard->begun, memory_order_relaxed) ? shard : NULL; /* relaxed: as in shards_own */
+/* A bit for each shard that a thread has used. */
+static uint64_t
+fixed_begun(const struct fixed *fixed)
+{
+    uint64_t begun = 0;
+
+    for (uint32_t i = 0; i < fixed->count; i++)
+        begun |= (uint64_t)shard_begun(&fixed->shards[i]) << i;
+    return begun;
 }
 
 /* Relaxed, as every access to `idle`: under the lock it is exact, without it a hint. */
@@ -161,7 +167,7 @@ shard_take(struct shard *shard, tide_stream stream, bool any)
 static bool
 shard_reserve(struct shard *shard)
 {
-    return tidei_blocks_reserve(&shard->blocks, (uint64_t)shard->blocks.count + shard->travelling + 1);
+    return tidei_blocks_reserve(&shard->blocks, (uint64_t)shard->blocks.count + shard->in_flight + 1);
 }
 
 /* Record the request that the block serves. */
@@ -182,7 +188,7 @@ shard_hand_out(struct shard *shard, uint32_t number, const struct block_request 
  * lock is released meanwhile.
  */
 static bool
-shard_move(struct shards *shards, struct shard *shard, uint32_t number, const struct block_request *request, void **out)
+shard_move(struct fixed *fixed, struct shard *shard, uint32_t number, const struct block_request *request, void **out)
 {
     tide_stream freed_on = shard->blocks.blocks[number].stream;
     enum tide_status status = TIDE_OK;
@@ -191,7 +197,7 @@ shard_move(struct shards *shards, struct shard *shard, uint32_t number, const st
         shard->moving++;
         tidei_lock_release(&shard->lock);
         /* No other thread can get the block: upstream may take its time. */
-        status = shards->upstream->ops->order(shards->upstream, freed_on, request->stream);
+        status = fixed->base.upstream->ops->order(fixed->base.upstream, freed_on, request->stream);
         tidei_lock_acquire(&shard->lock);
         shard->moving--;
     }
@@ -204,8 +210,8 @@ shard_move(struct shards *shards, struct shard *shard, uint32_t number, const st
 
 /* Move an idle block of another shard to this thread's own shard, for the request. */
 static bool
-shards_take_over(struct shards *shards, struct shard *own, struct shard *other, bool any,
-                 const struct block_request *request, void **out)
+fixed_take_over(struct fixed *fixed, struct shard *own, struct shard *other, bool any,
+                const struct block_request *request, void **out)
 {
     struct shard *newer = own > other ? own : other, *older = own > other ? other : own;
     uint32_t number, mine = TIDEI_BLOCK_NONE;
@@ -222,20 +228,19 @@ shards_take_over(struct shards *shards, struct shard *own, struct shard *other, 
     }
     tidei_lock_release(&other->lock);
     if (mine != TIDEI_BLOCK_NONE)
-        found = shard_move(shards, own, mine, request, out);
+        found = shard_move(fixed, own, mine, request, out);
     tidei_lock_release(&own->lock);
     return found;
 }
 
 /* The same from any shard that has one. */
 static bool
-shards_take_over_any(struct shards *shards, struct shard *own, bool any, const struct block_request *request,
-                     void **out)
+fixed_take_over_any(struct fixed *fixed, struct shard *own, bool any, const struct block_request *request, void **out)
 {
-    for (uint32_t i = 0; i < shards->count; i++) {
-        struct shard *other = &shards->shards[i];
+    for (uint32_t i = 0; i < fixed->count; i++) {
+        struct shard *other = &fixed->shards[i];
 
-        if (other != own && shard_idle(other) != 0 && shards_take_over(shards, own, other, any, request, out))
+        if (other != own && shard_idle(other) != 0 && fixed_take_over(fixed, own, other, any, request, out))
             return true;
     }
     return false;
@@ -246,9 +251,9 @@ shards_take_over_any(struct shards *shards, struct shard *own, bool any, const s
  * wait. False where there is none, or ordering failed.
  */
 static bool
-shards_reuse(struct shards *shards, const struct block_request *request, void **out)
+fixed_reuse(struct fixed *fixed, const struct block_request *request, void **out)
 {
-    struct shard *own = shards_own(shards);
+    struct shard *own = fixed_own(fixed);
     uint32_t number;
     bool found;
 
@@ -258,15 +263,15 @@ shards_reuse(struct shards *shards, const struct block_request *request, void **
     if (found)
         *out = shard_hand_out(own, number, request);
     tidei_lock_release(&own->lock);
-    if (found || shards_take_over_any(shards, own, false, request, out))
+    if (found || fixed_take_over_any(fixed, own, false, request, out))
         return true;
     if (shard_idle(own) != 0) {
         tidei_lock_acquire(&own->lock);
         number = shard_take(own, request->stream, true);
-        found = number != TIDEI_BLOCK_NONE && shard_move(shards, own, number, request, out);
+        found = number != TIDEI_BLOCK_NONE && shard_move(fixed, own, number, request, out);
         tidei_lock_release(&own->lock);
     }
-    return found || shards_take_over_any(shards, own, true, request, out);
+    return found || fixed_take_over_any(fixed, own, true, request, out);
 }
 
 /* Whether the shard has the address, at *number; then the shard stays locked. */
@@ -282,16 +287,16 @@ shard_has(struct shard *shard, const void *pointer, uint32_t *number)
 
 /* The same in all shards but this thread's own; the shard of the last hit comes first. */
 static __attribute__((noinline)) struct shard *
-shards_find_other(struct shards *shards, const struct shard *own, const void *pointer, uint32_t *number)
+fixed_find_other(struct fixed *fixed, const struct shard *own, const void *pointer, uint32_t *number)
 {
-    for (uint32_t i = 0; i < shards->count; i++) {
-        uint32_t index = (shards_thread(tidei_thread)->other + i) & (shards->count - 1);
-        struct shard *shard = shards_at(shards, index);
+    for (uint32_t i = 0; i < fixed->count; i++) {
+        uint32_t index = (fixed_thread(tidei_thread)->other + i) & (fixed->count - 1);
+        struct shard *shard = &fixed->shards[index];
 
-        if (shard == NULL || shard == own || !shard_has(shard, pointer, number))
+        if (shard == own || !shard_begun(shard) || !shard_has(shard, pointer, number))
             continue;
         if (tidei_thread->number != 0)
-            shards_thread(tidei_thread)->other = index;
+            fixed_thread(tidei_thread)->other = index;
         return shard;
     }
     return NULL;
@@ -299,33 +304,33 @@ shards_find_other(struct shards *shards, const struct shard *own, const void *po
 
 /* The shard that has the address, locked, and the block's number; NULL where none has. */
 static struct shard *
-shards_find(struct shards *shards, const void *pointer, uint32_t *number)
+fixed_find(struct fixed *fixed, const void *pointer, uint32_t *number)
 {
-    struct shard *own = shards_own(shards);
+    struct shard *own = fixed_own(fixed);
 
-    return shard_has(own, pointer, number) ? own : shards_find_other(shards, own, pointer, number);
+    return shard_has(own, pointer, number) ? own : fixed_find_other(fixed, own, pointer, number);
 }
 
 /* Check a block from upstream. An invalid one is returned, unless that would free memory in use; *out is then NULL. */
 static enum tide_status
-shards_ask_upstream(struct shards *shards, tide_stream stream, void **out)
+fixed_ask_upstream(struct fixed *fixed, tide_stream stream, void **out)
 {
-    struct tide_resource *upstream = shards->upstream;
-    enum tide_status status = tidei_allocate(upstream, shards->block_bytes, TIDE_DEFAULT_ALIGNMENT, stream, out);
+    struct tide_resource *upstream = fixed->base.upstream;
+    enum tide_status status = tidei_allocate(upstream, fixed->options.block_bytes, TIDE_DEFAULT_ALIGNMENT, stream, out);
     void *pointer = *out;
     struct shard *known;
     uint32_t number;
 
     if (status != TIDE_OK)
         return status;
-    known = shards_find(shards, pointer, &number);
+    known = fixed_find(fixed, pointer, &number);
     if (known != NULL)
         tidei_lock_release(&known->lock);
     if (pointer != NULL && known == NULL && (uintptr_t)pointer % TIDE_DEFAULT_ALIGNMENT == 0)
         return TIDE_OK;
     *out = NULL;
     if (pointer != NULL && known == NULL)
-        tidei_deallocate(upstream, pointer, shards->block_bytes, TIDE_DEFAULT_ALIGNMENT, stream);
+        tidei_deallocate(upstream, pointer, fixed->options.block_bytes, TIDE_DEFAULT_ALIGNMENT, stream);
     return tide_error_set(TIDE_EUPSTREAM, "fixed: %s gave out %p%s", tide_resource_name(upstream), pointer,
                           known != NULL     ? ", which it gave before"
                           : pointer != NULL ? ", which is no multiple of 256"
@@ -337,9 +342,9 @@ shards_ask_upstream(struct shards *shards, tide_stream stream, void **out)
  * for its record is reserved first. On failure *out is NULL. Errors: TIDE_ENOMEM, TIDE_EUPSTREAM, and upstream's.
  */
 static enum tide_status
-shards_grow(struct shards *shards, const struct block_request *request, void **out)
+fixed_grow(struct fixed *fixed, const struct block_request *request, void **out)
 {
-    struct shard *own = shards_own(shards);
+    struct shard *own = fixed_own(fixed);
     enum tide_status status;
     uint32_t number;
     void *pointer;
@@ -348,14 +353,14 @@ shards_grow(struct shards *shards, const struct block_request *request, void **o
     *out = NULL;
     tidei_lock_acquire(&own->lock);
     room = shard_reserve(own);
-    own->travelling += room;
+    own->in_flight += room;
     tidei_lock_release(&own->lock);
     if (!room)
         return tide_error_set(TIDE_ENOMEM, "fixed: no host memory to note another block of %s",
-                              tidei_size_text(shards->block_bytes));
-    status = shards_ask_upstream(shards, request->stream, &pointer);
+                              tidei_size_text(fixed->options.block_bytes));
+    status = fixed_ask_upstream(fixed, request->stream, &pointer);
     tidei_lock_acquire(&own->lock);
-    own->travelling--;
+    own->in_flight--;
     if (status == TIDE_OK) {
         number = tidei_blocks_add(&own->blocks, pointer, request->stream);
         if (request->bytes != 0)
@@ -367,42 +372,9 @@ shards_grow(struct shards *shards, const struct block_request *request, void **o
     return status;
 }
 
-/*
- * Make a block idle on the request's stream. On failure *was is its record; `used` is false where no shard has it.
- * Errors: TIDE_EPOINTER (not out), TIDE_EMISMATCH; without text.
- */
-static enum tide_status
-shards_free(struct shards *shards, const void *pointer, const struct block_request *request, struct tidei_block *was)
-{
-    enum tide_status status = TIDE_OK;
-    uint32_t number;
-    struct shard *shard = shards_find(shards, pointer, &number);
-    struct tidei_block *block;
-
-    if (shard == NULL) {
-        *was = (struct tidei_block){ 0 };
-        return TIDE_EPOINTER;
-    }
-    block = &shard->blocks.blocks[number];
-    /* A block with 0 bytes is not held by the application: it is being moved to another stream. */
-    if (!block->out || block->bytes == 0)
-        status = TIDE_EPOINTER;
-    else if (block->bytes != request->bytes || block->alignment != request->alignment)
-        status = TIDE_EMISMATCH;
-    if (status != TIDE_OK) {
-        *was = *block;
-    } else {
-        shard->used_bytes -= request->bytes;
-        block->bytes = 0;
-        shard_put(shard, number, request->stream);
-    }
-    tidei_lock_release(&shard->lock);
-    return status;
-}
-
 /* Return an idle block of stream 0 to upstream; where upstream refuses, it is idle again. *none: there was none. */
 static bool
-shards_return_one(struct shards *shards, struct shard *shard, bool *none)
+fixed_return_one(struct fixed *fixed, struct shard *shard, bool *none)
 {
     uint32_t number;
     void *pointer = NULL;
@@ -415,14 +387,15 @@ shards_return_one(struct shards *shards, struct shard *shard, bool *none)
         pointer = (void *)shard->blocks.blocks[number].address;
         /* Before upstream is called, because another thread may get the address at once. */
         tidei_blocks_remove(&shard->blocks, number);
-        shard->travelling++;
+        shard->in_flight++;
     }
     tidei_lock_release(&shard->lock);
     if (*none)
         return true;
-    returned = tidei_deallocate(shards->upstream, pointer, shards->block_bytes, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_OK;
+    returned = tidei_deallocate(fixed->base.upstream, pointer, fixed->options.block_bytes, TIDE_DEFAULT_ALIGNMENT, 0) ==
+               TIDE_OK;
     tidei_lock_acquire(&shard->lock);
-    shard->travelling--;
+    shard->in_flight--;
     if (!returned)
         shard_put(shard, tidei_blocks_add(&shard->blocks, pointer, 0), 0);
     tidei_lock_release(&shard->lock);
@@ -434,29 +407,26 @@ shards_return_one(struct shards *shards, struct shard *shard, bool *none)
  * streams on which they were freed. Blocks can be taken meanwhile.
  */
 static enum tide_status
-shards_settle(struct shards *shards)
+fixed_order_all(struct fixed *fixed)
 {
-    struct tide_resource *upstream = shards->upstream;
+    struct tide_resource *upstream = fixed->base.upstream;
+    uint64_t begun = fixed_begun(fixed);
     uint32_t epochs[SHARDS_MOST];
-    uint64_t begun = 0; /* a bit for each shard */
     enum tide_status status;
 
-    for (uint32_t i = 0; i < shards->count; i++) {
-        struct shard *shard = shards_at(shards, i);
+    for (uint32_t i = 0; i < fixed->count; i++) {
+        struct shard *shard = &fixed->shards[i];
 
-        if (shard == NULL)
+        if ((begun >> i & 1) == 0)
             continue;
-        begun |= UINT64_C(1) << i;
         tidei_lock_acquire(&shard->lock);
-        /*
-         * End the epoch before the order, which does not cover work submitted, and blocks freed behind it, meanwhile.
-         */
+        /* Before the order, which does not cover work submitted, and blocks freed behind it, meanwhile. */
         epochs[i] = tidei_blocks_epoch_end(&shard->blocks);
         tidei_lock_release(&shard->lock);
     }
     status = upstream->ops->order(upstream, TIDE_STREAM_ALL, 0);
-    for (uint32_t i = 0; status == TIDE_OK && i < shards->count; i++) {
-        struct shard *shard = &shards->shards[i];
+    for (uint32_t i = 0; status == TIDE_OK && i < fixed->count; i++) {
+        struct shard *shard = &fixed->shards[i];
 
         if ((begun >> i & 1) == 0)
             continue;
@@ -469,24 +439,23 @@ shards_settle(struct shards *shards)
 
 /* Figures of one moment: bytes outstanding as requested, and blocks. */
 static void
-shards_read(struct shards *shards, uint64_t *used_bytes, uint64_t *count)
+fixed_read(struct fixed *fixed, uint64_t *used_bytes, uint64_t *count)
 {
-    uint64_t begun = 0; /* a bit for each shard */
+    uint64_t begun = fixed_begun(fixed);
 
     *used_bytes = *count = 0;
-    for (uint32_t i = shards->count; i-- > 0;) {
-        struct shard *shard = shards_at(shards, i);
+    for (uint32_t i = fixed->count; i-- > 0;) {
+        struct shard *shard = &fixed->shards[i];
 
-        if (shard == NULL)
+        if ((begun >> i & 1) == 0)
             continue;
-        begun |= UINT64_C(1) << i;
         tidei_lock_acquire(&shard->lock);
         *used_bytes += shard->used_bytes;
         *count += shard->blocks.count;
     }
-    for (uint32_t i = 0; i < shards->count; i++) {
+    for (uint32_t i = 0; i < fixed->count; i++) {
         if ((begun >> i & 1) != 0)
-            tidei_lock_release(&shards->shards[i].lock);
+            tidei_lock_release(&fixed->shards[i].lock);
     }
 }
 
@@ -495,40 +464,42 @@ shards_read(struct shards *shards, uint64_t *used_bytes, uint64_t *count)
  * which go on freeing do not keep this one busy. False where waiting for the device fails, or upstream refuses a block.
  */
 static bool
-shards_give_back(struct shards *shards, uint64_t keep)
+fixed_give_back(struct fixed *fixed, uint64_t keep)
 {
     uint64_t used_bytes, count, most;
     bool returned = true;
     uint32_t idle = 0;
 
-    shards_read(shards, &used_bytes, &count);
-    for (uint32_t i = 0; i < shards->count; i++)
-        idle += shard_idle(&shards->shards[i]);
+    fixed_read(fixed, &used_bytes, &count);
+    for (uint32_t i = 0; i < fixed->count; i++)
+        idle += shard_idle(&fixed->shards[i]);
     most = count > keep ? count - keep : 0;
     if (idle == 0 || most == 0)
         return true;
-    returned = shards_settle(shards) == TIDE_OK;
-    for (uint32_t i = 0; i < shards->count && returned; i++) {
-        struct shard *shard = shards_at(shards, i);
-        bool none = shard == NULL;
+    returned = fixed_order_all(fixed) == TIDE_OK;
+    for (uint32_t i = 0; i < fixed->count && returned; i++) {
+        struct shard *shard = &fixed->shards[i];
+        bool none = false;
 
+        if (!shard_begun(shard))
+            continue;
         for (; most > 0 && returned && !none; most--)
-            returned = shards_return_one(shards, shard, &none);
-        most += none && shard != NULL; /* a block that was not there does not count */
+            returned = fixed_return_one(fixed, shard, &none);
+        most += none; /* a block that was not there does not count */
     }
     return returned;
 }
 
 /* Whether blocks are idle, or may become idle because moving them to another stream can fail. */
 static bool
-shards_have_more(struct shards *shards)
+fixed_have_more(struct fixed *fixed)
 {
     bool more = false;
 
-    for (uint32_t i = 0; i < shards->count && !more; i++) {
-        struct shard *shard = shards_at(shards, i);
+    for (uint32_t i = 0; i < fixed->count && !more; i++) {
+        struct shard *shard = &fixed->shards[i];
 
-        if (shard == NULL)
+        if (!shard_begun(shard))
             continue;
         tidei_lock_acquire(&shard->lock);
         more = shard_idle(shard) != 0 || shard->moving > 0;
@@ -538,84 +509,25 @@ shards_have_more(struct shards *shards)
 }
 
 static void
-shards_return_all(struct shards *shards, uint64_t count)
+fixed_return_all(struct fixed *fixed, uint64_t count)
 {
-    struct tide_resource *upstream = shards->upstream;
+    struct tide_resource *upstream = fixed->base.upstream;
 
     if (upstream->ops->order(upstream, TIDE_STREAM_ALL, 0) != TIDE_OK) {
         tidei_message(TIDE_WARNING, "fixed: %llu blocks of %s stay with upstream, not ordered behind their use",
-                      (unsigned long long)count, tidei_size_text(shards->block_bytes));
+                      (unsigned long long)count, tidei_size_text(fixed->options.block_bytes));
         return;
     }
-    for (uint32_t i = 0; i < shards->count; i++) {
-        const struct tidei_blocks *blocks = &shards->shards[i].blocks;
+    for (uint32_t i = 0; i < fixed->count; i++) {
+        const struct tidei_blocks *blocks = &fixed->shards[i].blocks;
 
         for (uint32_t number = 0; number < blocks->capacity; number++) {
             if (blocks->blocks[number].used)
-                tidei_deallocate(upstream, (void *)blocks->blocks[number].address, shards->block_bytes,
+                tidei_deallocate(upstream, (void *)blocks->blocks[number].address, fixed->options.block_bytes,
                                  TIDE_DEFAULT_ALIGNMENT, 0);
         }
     }
 }
-
-/*
- * Return all blocks, even live ones: they are upstream's, and nobody may use them from now on. Where waiting for the
- * device fails, all blocks are leaked, and a warning says so. A leak does less harm than giving a block to another user
- * while the device still works on it. NULL is allowed.
- */
-static void
-shards_destroy(struct shards *shards)
-{
-    uint64_t used_bytes, count;
-
-    if (shards == NULL)
-        return;
-    shards_read(shards, &used_bytes, &count);
-    if (count > 0)
-        shards_return_all(shards, count);
-    while (shards->count > 0) {
-        struct shard *shard = &shards->shards[--shards->count];
-
-        tidei_blocks_fini(&shard->blocks);
-        tidei_lock_fini(&shard->lock);
-    }
-    free(shards);
-}
-
-/* Errors: TIDE_ENOMEM, with the text set. */
-static enum tide_status
-shards_create(struct tide_resource *upstream, size_t block_bytes, struct shards **out)
-{
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    struct shards *shards;
-    uint32_t count = 1;
-    size_t bytes;
-
-    *out = NULL;
-    while (count < SHARDS_MOST && (long)count < processors)
-        count *= 2;
-    bytes = sizeof(*shards) + count * sizeof(struct shard);
-    shards = aligned_alloc(_Alignof(struct shards), bytes);
-    if (shards == NULL)
-        return tide_error_set(TIDE_ENOMEM, "fixed: no host memory for %zu B", bytes);
-    memset(shards, 0, bytes);
-    shards->upstream = upstream;
-    shards->block_bytes = block_bytes;
-    for (; shards->count < count; shards->count++) {
-        tidei_blocks_init(&shards->shards[shards->count].blocks);
-        tidei_lock_init(&shards->shards[shards->count].lock);
-    }
-    *out = shards;
-    return TIDE_OK;
-}
-
-/* The resource. */
-
-struct fixed {
-    struct tide_resource base;
-    struct tide_fixed_options options;
-    struct shards *blocks; /* owned */
-};
 
 /*
  * Upstream has refused: return idle blocks to it, and ask again. Blocks that other threads free meanwhile may come too
@@ -624,17 +536,17 @@ struct fixed {
  * the thread that returns it, or for whichever is faster.
  */
 static enum tide_status
-fixed_allocate_pressed(struct shards *blocks, const struct block_request *request, void **out)
+fixed_allocate_pressed(struct fixed *fixed, const struct block_request *request, void **out)
 {
     enum tide_status status;
     bool returned;
 
     do {
-        if (shards_reuse(blocks, request, out))
+        if (fixed_reuse(fixed, request, out))
             return TIDE_OK;
-        returned = shards_give_back(blocks, 0);
-        status = shards_grow(blocks, request, out);
-    } while (status != TIDE_OK && status != TIDE_EUPSTREAM && returned && shards_have_more(blocks));
+        returned = fixed_give_back(fixed, 0);
+        status = fixed_grow(fixed, request, out);
+    } while (status != TIDE_OK && status != TIDE_EUPSTREAM && returned && fixed_have_more(fixed));
     return status;
 }
 
@@ -652,38 +564,42 @@ fixed_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     if (alignment > TIDE_DEFAULT_ALIGNMENT)
         return tide_error_set(TIDE_EINVAL, "fixed: alignment of %zu B exceeds %zu B of the blocks", alignment,
                               TIDE_DEFAULT_ALIGNMENT);
-    if (bytes == 0 || shards_reuse(fixed->blocks, &request, out))
+    if (bytes == 0 || fixed_reuse(fixed, &request, out))
         return TIDE_OK;
-    status = shards_grow(fixed->blocks, &request, out);
+    status = fixed_grow(fixed, &request, out);
     if (status == TIDE_OK || status == TIDE_EUPSTREAM)
         return status;
-    return fixed_allocate_pressed(fixed->blocks, &request, out);
-}
-
-/* Report why `pointer` could not be freed. */
-static enum tide_status
-fixed_refuse(enum tide_status status, const struct tidei_block *block, void *pointer, size_t bytes, size_t alignment)
-{
-    if (status == TIDE_EMISMATCH)
-        return tide_error_set(status,
-                              "fixed: %p given back with %zu B at a multiple of %zu, allocated with %zu B at %zu",
-                              pointer, bytes, alignment, block->bytes, block->alignment);
-    if (block->used)
-        return tide_error_set(status, "fixed: %p given back, which was given back before", pointer);
-    return tide_error_set(status, "fixed: %p given back, which is none of its blocks", pointer);
+    return fixed_allocate_pressed(fixed, &request, out);
 }
 
 static enum tide_status
 fixed_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
-    const struct block_request request = { bytes, alignment, stream };
-    struct tidei_block was;
-    enum tide_status status;
+    enum tide_status status = TIDE_OK;
+    struct tidei_block *block;
+    struct shard *shard;
+    uint32_t number;
 
     if (pointer == NULL && bytes == 0)
         return TIDE_OK;
-    status = shards_free(((struct fixed *)self)->blocks, pointer, &request, &was);
-    return status == TIDE_OK ? TIDE_OK : fixed_refuse(status, &was, pointer, bytes, alignment);
+    shard = fixed_find((struct fixed *)self, pointer, &number);
+    if (shard == NULL)
+        return tide_error_set(TIDE_EPOINTER, "fixed: %p given back, which is none of its blocks", pointer);
+    block = &shard->blocks.blocks[number];
+    /* A block with 0 bytes is not held by the application: it is being moved to another stream. */
+    if (!block->out || block->bytes == 0) {
+        status = tide_error_set(TIDE_EPOINTER, "fixed: %p given back, which was given back before", pointer);
+    } else if (block->bytes != bytes || block->alignment != alignment) {
+        status = tide_error_set(TIDE_EMISMATCH,
+                                "fixed: %p given back with %zu B at a multiple of %zu, allocated with %zu B at %zu",
+                                pointer, bytes, alignment, block->bytes, block->alignment);
+    } else {
+        shard->used_bytes -= bytes;
+        block->bytes = 0;
+        shard_put(shard, number, stream);
+    }
+    tidei_lock_release(&shard->lock);
+    return status;
 }
 
 /* The application orders stream 0 behind all streams to say that streams may be destroyed. */
@@ -692,7 +608,7 @@ fixed_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
     if (earlier != TIDE_STREAM_ALL || later != 0)
         return tide_pass_order(self, earlier, later);
-    return shards_settle(((struct fixed *)self)->blocks);
+    return fixed_order_all((struct fixed *)self);
 }
 
 /* A trim does not fail where blocks are kept because waiting for the device fails, or upstream refuses them. */
@@ -704,7 +620,7 @@ fixed_trim(struct tide_resource *self, uint64_t keep_bytes)
     struct tidei_error error;
 
     tidei_error_save(&error);
-    if (!shards_give_back(fixed->blocks, keep))
+    if (!fixed_give_back(fixed, keep))
         tidei_error_restore(&error);
     return tide_pass_trim(self, keep_bytes);
 }
@@ -723,7 +639,7 @@ fixed_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     }
     if (what != TIDE_QUERY_BYTES_USED && what != TIDE_QUERY_BYTES_RESERVED)
         return tide_pass_query(self, what, out);
-    shards_read(fixed->blocks, &used_bytes, &count);
+    fixed_read(fixed, &used_bytes, &count);
     *out = what == TIDE_QUERY_BYTES_USED ? used_bytes : count * fixed->options.block_bytes;
     return TIDE_OK;
 }
@@ -744,8 +660,31 @@ fixed_preallocate(struct fixed *fixed)
         return tide_error_set(TIDE_ENOMEM, "fixed: no host memory to note %llu blocks",
                               (unsigned long long)fixed->options.preallocate);
     for (uint64_t i = 0; i < fixed->options.preallocate && status == TIDE_OK; i++)
-        status = shards_grow(fixed->blocks, &request, &none);
+        status = fixed_grow(fixed, &request, &none);
     return status;
+}
+
+/*
+ * Return all blocks, even live ones: they are upstream's, and nobody may use them from now on. Where waiting for the
+ * device fails, all blocks are leaked, and a warning says so. A leak does less harm than giving a block to another user
+ * while the device still works on it.
+ */
+static void
+fixed_fini(struct tide_resource *self)
+{
+    struct fixed *fixed = (struct fixed *)self;
+    uint64_t used_bytes, count;
+
+    fixed_read(fixed, &used_bytes, &count);
+    if (count > 0)
+        fixed_return_all(fixed, count);
+    while (fixed->count > 0) {
+        struct shard *shard = &fixed->shards[--fixed->count];
+
+        tidei_blocks_fini(&shard->blocks);
+        tidei_lock_fini(&shard->lock);
+    }
+    free(fixed->shards);
 }
 
 enum { FIXED_BLOCK, FIXED_PREALLOCATE };
@@ -754,21 +693,25 @@ static enum tide_status
 fixed_init(struct tide_resource *self, size_t *fault)
 {
     struct fixed *fixed = (struct fixed *)self;
-    enum tide_status status = shards_create(self->upstream, fixed->options.block_bytes, &fixed->blocks);
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    enum tide_status status;
+    uint32_t count = 1;
 
-    if (status != TIDE_OK)
-        return status;
+    while (count < SHARDS_MOST && (long)count < processors)
+        count *= 2;
+    fixed->shards = aligned_alloc(_Alignof(struct shard), count * sizeof(*fixed->shards));
+    if (fixed->shards == NULL)
+        return tide_error_set(TIDE_ENOMEM, "fixed: no host memory for %zu B", count * sizeof(*fixed->shards));
+    memset(fixed->shards, 0, count * sizeof(*fixed->shards));
+    for (; fixed->count < count; fixed->count++) {
+        tidei_blocks_init(&fixed->shards[fixed->count].blocks);
+        tidei_lock_init(&fixed->shards[fixed->count].lock);
+    }
     *fault = FIXED_PREALLOCATE; /* the argument at fault if there is no room */
     status = fixed_preallocate(fixed);
     if (status != TIDE_OK)
-        shards_destroy(fixed->blocks);
+        fixed_fini(self);
     return status;
-}
-
-static void
-fixed_fini(struct tide_resource *self)
-{
-    shards_destroy(((struct fixed *)self)->blocks);
 }
 
 static const struct tidei_argument fixed_arguments[] = {
