@@ -55,7 +55,8 @@ summary_report_used_devices(struct view *view, struct report *report, const stru
         if (trace_look_up(&view->trace, &found, "SELECT 1 FROM layer WHERE device = %lld LIMIT 1", device->id) !=
             SQLITE_ROW)
             continue;
-        report_label(report, "GPU", "%lld: %s%s%s", (long long)device->id, device->text, device->number != 0 ? ", " : "",
+        report_label(report, "GPU", "%lld: %s%s%s", (long long)device->id, device->text,
+                     device->number != 0 ? ", " : "",
                      device->number != 0 ? output_size(&total, (uint64_t)device->number) : "");
     }
 }
