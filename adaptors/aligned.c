@@ -20,7 +20,6 @@
 
 #include "src/tables/address-shards.h"
 #include "src/resource/kind.h"
-#include "src/resource/resource.h"
 
 struct aligned {
     struct tide_resource base;

@@ -425,19 +425,13 @@ arena_fini(struct tide_resource *self)
 }
 
 static const struct tidei_argument arena_arguments[] = {
-    { .key = "size",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .share = true,
-      .least = 1,
-      .default_value = UINT64_MAX,
-      .expected = "a size such as 8GiB, or a share such as 50%",
-      TIDEI_FIELD(struct tide_arena_options, size_bytes) },
+    TIDEI_ARGUMENT("size", SIZE, struct tide_arena_options, size_bytes, "a size such as 8GiB, or a share such as 50%",
+                   .share = true, .least = 1, .default_value = UINT64_MAX),
 };
 
 const struct tidei_kind tidei_arena_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "arena",
+        TIDEI_KIND_OPS("arena"),
         .allocate = arena_allocate,
         .deallocate = arena_deallocate,
         .order = arena_order,
@@ -445,10 +439,8 @@ const struct tidei_kind tidei_arena_kind = {
         .query = arena_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = arena_arguments,
-    .argument_count = TIDEI_COUNT_OF(arena_arguments),
+    TIDEI_KIND_ARGUMENTS(arena_arguments),
     .options_size = sizeof(struct tide_arena_options),
     TIDEI_KIND_STRUCT(struct arena),
     .check = arena_check,

@@ -502,8 +502,7 @@ static const struct tidei_argument binning_arguments[] = {
 
 const struct tidei_kind tidei_binning_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "binning",
+        TIDEI_KIND_OPS("binning"),
         .allocate = binning_allocate,
         .deallocate = binning_deallocate,
         .order = binning_order,
@@ -511,10 +510,8 @@ const struct tidei_kind tidei_binning_kind = {
         .query = binning_query,
         .describe = binning_describe,
         .upstream_at = binning_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = binning_arguments,
-    .argument_count = TIDEI_COUNT_OF(binning_arguments),
+    TIDEI_KIND_ARGUMENTS(binning_arguments),
     .options_size = sizeof(struct tide_binning_options),
     .fini = binning_fini,
     .create_text = binning_from_text,

@@ -715,23 +715,14 @@ fixed_init(struct tide_resource *self, size_t *fault)
 }
 
 static const struct tidei_argument fixed_arguments[] = {
-    { .key = "block",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .positional = true,
-      .required = true,
-      .least = 1,
-      .expected = "a size such as 256KiB",
-      TIDEI_FIELD(struct tide_fixed_options, block_bytes) },
-    { .key = "preallocate",
-      .type = TIDEI_ARGUMENT_COUNT,
-      .expected = "a number of blocks",
-      TIDEI_FIELD(struct tide_fixed_options, preallocate) },
+    TIDEI_ARGUMENT("block", SIZE, struct tide_fixed_options, block_bytes, "a size such as 256KiB", .positional = true,
+                   .required = true, .least = 1),
+    TIDEI_ARGUMENT("preallocate", COUNT, struct tide_fixed_options, preallocate, "a number of blocks"),
 };
 
 const struct tidei_kind tidei_fixed_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "fixed",
+        TIDEI_KIND_OPS("fixed"),
         .allocate = fixed_allocate,
         .deallocate = fixed_deallocate,
         .order = fixed_order,
@@ -739,10 +730,8 @@ const struct tidei_kind tidei_fixed_kind = {
         .query = fixed_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = fixed_arguments,
-    .argument_count = TIDEI_COUNT_OF(fixed_arguments),
+    TIDEI_KIND_ARGUMENTS(fixed_arguments),
     .options_size = sizeof(struct tide_fixed_options),
     TIDEI_KIND_STRUCT(struct fixed),
     .init = fixed_init,

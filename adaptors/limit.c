@@ -33,10 +33,9 @@
 
 #include "src/resource/kind.h"
 #include "src/account/ledger.h"
-#include "src/resource/resource.h"
 #include "src/sync/lock.h"
 
-/* One account: that of all limits with the same budget name, whichever stack they are in, or of one limit alone. */
+/* The account of all limits with the same budget name, whichever stack they are in; or of one limit without a name. */
 struct budget {
     struct tidei_ledger ledger;
     uint64_t limit_bytes;      /* UINT64_MAX: no bound */
@@ -57,17 +56,6 @@ static void
 budgets_prepare(void)
 {
     tidei_lock_init(&budgets.lock);
-}
-
-/* The caller holds the lock of the list. */
-static struct budget *
-budget_find(const char *name)
-{
-    struct budget *budget = budgets.first;
-
-    while (budget != NULL && strcmp(budget->name, name) != 0)
-        budget = budget->next;
-    return budget;
 }
 
 static void
@@ -179,7 +167,9 @@ budget_get(const struct tide_limit_options *options, struct budget **out)
         return status;
     }
     tidei_lock_acquire(&budgets.lock);
-    found = budget_find(options->budget);
+    found = budgets.first;
+    while (found != NULL && strcmp(found->name, options->budget) != 0)
+        found = found->next;
     if (found == NULL) {
         made->next = budgets.first;
         budgets.first = made;

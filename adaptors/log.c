@@ -215,14 +215,19 @@ log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     return log_deallocate_recorded(log, producer, true, 0, pointer, bytes, alignment, stream);
 }
 
+static bool
+log_has(struct tide_resource *base, enum tide_query what)
+{
+    uint64_t figure;
+
+    return tide_query(base, what, &figure) == TIDE_OK;
+}
+
 /* Whether a base has figures that can be sampled; see the table pool_sample. */
 static bool
 log_can_watch(struct tide_resource *base)
 {
-    uint64_t figure;
-
-    return base->upstream == NULL && tide_query(base, TIDE_QUERY_BYTES_USED, &figure) == TIDE_OK &&
-           tide_query(base, TIDE_QUERY_BYTES_RESERVED, &figure) == TIDE_OK;
+    return base->upstream == NULL && log_has(base, TIDE_QUERY_BYTES_USED) && log_has(base, TIDE_QUERY_BYTES_RESERVED);
 }
 
 struct log_seen {
@@ -345,16 +350,6 @@ log_watch_each(struct log_walk *walk, struct log *log, struct tide_resource *bas
     atomic_fetch_or_explicit(&log->extras, LOG_SAMPLES, memory_order_relaxed);
 }
 
-/* Whether a base allocates through the driver: on a device, or pinned host memory, which belongs to a device. */
-static bool
-log_base_is_cuda(struct tide_resource *base)
-{
-    uint64_t figure;
-
-    return tide_query(base, TIDE_QUERY_DEVICE, &figure) == TIDE_OK ||
-           tide_query(base, TIDE_QUERY_DEVICE_TOTAL, &figure) == TIDE_OK;
-}
-
 /* Whether the driver's call takes nearly all the time of an event of this log. */
 static bool
 log_is_quick(const struct log *log)
@@ -378,7 +373,9 @@ log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct lo
     if (resource->ops == walk->top->base.ops &&
         atomic_load_explicit(&((struct log *)resource)->recorder, memory_order_acquire) == walk->recorder)
         nearest = (struct log *)resource;
-    if (resource->upstream == NULL && log_base_is_cuda(resource)) {
+    /* A base that allocates through the driver: on a device, or pinned host memory, which belongs to a device. */
+    if (resource->upstream == NULL &&
+        (log_has(resource, TIDE_QUERY_DEVICE) || log_has(resource, TIDE_QUERY_DEVICE_TOTAL))) {
         walk->is_cuda = true;
         tidei_recorder_define_devices(walk->recorder);
         if (tidei_recorder_watch_calls(walk->recorder))

@@ -369,19 +369,13 @@ monotonic_init(struct tide_resource *resource, size_t *fault)
 }
 
 static const struct tidei_argument monotonic_arguments[] = {
-    { .key = "size",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .positional = true,
-      .least = 1,
-      .default_value = UINT64_C(32) << 20,
-      .expected = "a size such as 256MiB",
-      TIDEI_FIELD(struct tide_monotonic_options, chunk_bytes) },
+    TIDEI_ARGUMENT("size", SIZE, struct tide_monotonic_options, chunk_bytes, "a size such as 256MiB",
+                   .positional = true, .least = 1, .default_value = UINT64_C(32) << 20),
 };
 
 const struct tidei_kind tidei_monotonic_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "monotonic",
+        TIDEI_KIND_OPS("monotonic"),
         .allocate = monotonic_allocate,
         .deallocate = monotonic_deallocate,
         .order = tide_pass_order,
@@ -389,10 +383,8 @@ const struct tidei_kind tidei_monotonic_kind = {
         .query = monotonic_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = monotonic_arguments,
-    .argument_count = TIDEI_COUNT_OF(monotonic_arguments),
+    TIDEI_KIND_ARGUMENTS(monotonic_arguments),
     .options_size = sizeof(struct tide_monotonic_options),
     TIDEI_KIND_STRUCT(struct monotonic),
     .init = monotonic_init,

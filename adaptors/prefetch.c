@@ -17,7 +17,6 @@
 
 #include "src/cuda/device.h"
 #include "src/resource/kind.h"
-#include "src/resource/resource.h"
 
 #ifdef HAVE_CUDA_H
 

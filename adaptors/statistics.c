@@ -31,7 +31,6 @@
 #include "src/account/ledger.h"
 #include "src/context/tag.h"
 #include "src/resource/kind.h"
-#include "src/resource/resource.h"
 #include "src/tables/address-shards.h"
 #include "src/tables/grow.h"
 #include "src/trace/ring/producer.h"
@@ -64,8 +63,8 @@ typedef _Atomic(struct tag_counter *) tag_counter_slot;
  * whatever thread and tag it comes from.
  */
 struct tag_counters {
+    struct tidei_address_shards *live;          /* owned; addresses with tag + 1; NULL without `tags` */
     _Atomic(tag_counter_slot *) chunks[CHUNKS]; /* owned, with the counters in them; set once */
-    struct tidei_address_shards *live;          /* owned; addresses with tag + 1 */
 };
 
 /* The ledger keeps the innermost counters. The fields behind it change only between the ledger's begin and end. */
@@ -74,7 +73,7 @@ struct statistics {
     struct tidei_ledger ledger; /* its serial: 0 for the outermost counters, then one more for each push ever */
     struct level *outer;        /* owned */
     uint64_t pushes;
-    struct tag_counters *by_tag; /* owned; NULL without `tags` */
+    struct tag_counters by_tag; /* only with `tags` */
     struct tide_statistics_options options;
 };
 
@@ -236,29 +235,9 @@ counter_get(struct tag_counters *counters, uint32_t tag)
     return counter != NULL ? counter : counter_make(counters, slot, tag);
 }
 
-/* Errors: TIDE_ENOMEM, with the error text set. */
-static enum tide_status
-tag_counters_create(struct tag_counters **out)
-{
-    struct tag_counters *counters = calloc(1, sizeof(*counters));
-    enum tide_status status;
-
-    *out = NULL;
-    if (counters == NULL)
-        return tide_error_set(TIDE_ENOMEM, "statistics: no host memory for %zu B", sizeof(*counters));
-    status = tidei_address_shards_create("statistics", &counters->live);
-    if (status == TIDE_OK)
-        *out = counters;
-    else
-        free(counters);
-    return status;
-}
-
 static void
-tag_counters_destroy(struct tag_counters *counters)
+tag_counters_free(struct tag_counters *counters)
 {
-    if (counters == NULL)
-        return;
     for (unsigned at = 0; at < CHUNKS; at++) {
         /* Relaxed, here and below: no other thread has access. */
         tag_counter_slot *chunk = atomic_load_explicit(&counters->chunks[at], memory_order_relaxed);
@@ -268,7 +247,6 @@ tag_counters_destroy(struct tag_counters *counters)
         free(chunk);
     }
     tidei_address_shards_destroy(counters->live);
-    free(counters);
 }
 
 /* Count an allocation under this thread's tag. On TIDE_ENOMEM, with the error text set, nothing is counted. */
@@ -394,8 +372,8 @@ statistics_allocate(struct tide_resource *self, size_t bytes, size_t alignment, 
 
     if (status != TIDE_OK)
         return status;
-    if (__builtin_expect(statistics->by_tag != NULL, 0)) {
-        status = tag_counters_add(statistics->by_tag, *out, bytes);
+    if (__builtin_expect(statistics->by_tag.live != NULL, 0)) {
+        status = tag_counters_add(&statistics->by_tag, *out, bytes);
         if (status != TIDE_OK) {
             tidei_deallocate(self->upstream, *out, bytes, alignment, stream);
             *out = NULL;
@@ -437,14 +415,14 @@ statistics_deallocate(struct tide_resource *self, void *pointer, size_t bytes, s
     enum tide_status status;
     uint32_t place = 0;
 
-    if (__builtin_expect(statistics->by_tag != NULL, 0))
-        place = tag_counters_take_off(statistics->by_tag, pointer, bytes);
+    if (__builtin_expect(statistics->by_tag.live != NULL, 0))
+        place = tag_counters_take_off(&statistics->by_tag, pointer, bytes);
     status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
     if (status == TIDE_OK)
         return TIDE_OK;
     statistics_put_back(statistics, bytes, serial);
-    if (statistics->by_tag != NULL)
-        tag_counters_put_back(statistics->by_tag, pointer, bytes, place);
+    if (statistics->by_tag.live != NULL)
+        tag_counters_put_back(&statistics->by_tag, pointer, bytes, place);
     return status;
 }
 
@@ -460,7 +438,7 @@ statistics_fini(struct tide_resource *self)
         free(level);
         level = outer;
     }
-    tag_counters_destroy(statistics->by_tag);
+    tag_counters_free(&statistics->by_tag);
     tidei_ledger_fini(&statistics->ledger);
 }
 
@@ -473,7 +451,7 @@ statistics_init(struct tide_resource *self, size_t *fault)
     (void)fault;
     tidei_ledger_init(&statistics->ledger, true, (struct tidei_amount){ 0, 0 }, UINT64_MAX);
     if (statistics->options.by_tag)
-        status = tag_counters_create(&statistics->by_tag);
+        status = tidei_address_shards_create("statistics", &statistics->by_tag.live);
     if (status != TIDE_OK)
         tidei_ledger_fini(&statistics->ledger);
     tidei_resource_set_quick(self);
@@ -596,9 +574,9 @@ tide_statistics_report(struct tide_resource *resource, tide_statistics_function 
         return TIDE_EINVAL;
     if (function == NULL)
         return tide_error_set(TIDE_EINVAL, "statistics: no function to report to");
-    if (statistics->by_tag == NULL)
+    if (statistics->by_tag.live == NULL)
         return tide_error_set(TIDE_EINVAL, "statistics: no counters by tag were asked for, expected tags=true");
-    return tag_counters_report(statistics->by_tag, function, context);
+    return tag_counters_report(&statistics->by_tag, function, context);
 }
 
 static void

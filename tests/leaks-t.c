@@ -92,16 +92,21 @@ same_group(const struct leaks *leaks, uint32_t number, bool suppressed)
            same_growth(leaks, group, tag, suppressed);
 }
 
+struct level_of {
+    int64_t ns;
+    uint64_t bytes;
+};
+
 /* The live bytes after each event. */
 static size_t
-levels(struct steps_turn *out)
+levels(struct level_of *out)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < trace.count; i++) {
         for (int is_free = 0; is_free < 2; is_free++) {
             const struct random_life *event = &trace.lives[i];
-            struct steps_turn level = { is_free ? event->free_ns : event->alloc_ns, 0 };
+            struct level_of level = { is_free ? event->free_ns : event->alloc_ns, 0 };
             size_t at = count;
 
             if (!counts(event, false) || (is_free && event->free_ns == RANDOM_NEVER))
@@ -125,7 +130,7 @@ levels(struct steps_turn *out)
  * have no order here, so that a series in which two of them matter is not compared: -1.
  */
 static int64_t
-lows(const struct steps_turn *level, size_t count, int64_t *ends)
+lows(const struct level_of *level, size_t count, int64_t *ends)
 {
     uint64_t peak = 0;
     int64_t found = 0;
@@ -181,7 +186,7 @@ irregular(const int64_t *ends, int64_t count)
 static bool
 same_rhythm(const struct steps *steps)
 {
-    static struct steps_turn level[LEVELS];
+    static struct level_of level[LEVELS];
     static int64_t ends[LEVELS];
     int64_t count = lows(level, levels(level), ends);
     bool good = true;

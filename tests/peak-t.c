@@ -302,10 +302,11 @@ check_thinning(uint64_t seed)
         uint64_t size = 1 + random_draw(&state, 100);
 
         if (live[group] >= (int64_t)size && random_draw(&state, 2) == 0) {
-            good &= counterfactual_release(&thin, group, size) && counterfactual_release(&thick, group, size);
+            good &= counterfactual_change(&thin, group, size, true) && counterfactual_change(&thick, group, size, true);
             live[group] -= (int64_t)size;
         } else {
-            good &= counterfactual_alloc(&thin, group, size) && counterfactual_alloc(&thick, group, size);
+            good &=
+                counterfactual_change(&thin, group, size, false) && counterfactual_change(&thick, group, size, false);
             live[group] += (int64_t)size;
         }
     }
@@ -327,7 +328,7 @@ check_levels(uint64_t seed)
     static uint64_t curve[20000];
     const size_t count = sizeof(curve) / sizeof(curve[0]);
     struct levels levels = { 0 };
-    struct levels small = { .most = 2000 };
+    struct levels small = { .most = 2048 };
     uint64_t state = seed | 1;
     uint64_t threshold = 1;
     uint64_t bytes = 1000;
@@ -352,7 +353,7 @@ check_levels(uint64_t seed)
             above = levels.list[place].bytes >= threshold;
         good = good && above == (curve[i] >= threshold);
     }
-    good = good && !levels.overflowed && levels.capacity < count && small.overflowed && small.capacity <= 2000;
+    good = good && !levels.overflowed && levels.capacity < count && small.overflowed && small.capacity <= 2048;
     levels_free(&levels);
     levels_free(&small);
     return good;

@@ -28,11 +28,11 @@ struct seen {
 };
 
 struct log {
+    const struct scan *scan;
     struct seen events[2 * LIVES];
     size_t count;
     int begun;
     int64_t last_ns;
-    const struct scan *scan;
     uint64_t succeeded;
     bool counted; /* the scan counts events as this test does */
 };
@@ -57,12 +57,6 @@ log_begin(void *context)
     log->counted = true;
     log->begun++;
     return COMMAND_FINE;
-}
-
-static void
-log_attach(void *context, const struct scan *scan)
-{
-    ((struct log *)context)->scan = scan;
 }
 
 static int
@@ -95,14 +89,11 @@ log_end(void *context, int64_t last_ns)
 }
 
 static const struct scan_unit log_unit = {
-    .attach = log_attach, .begin = log_begin, .alloc = log_alloc, .free = log_free, .end = log_end
+    .attach = true, .begin = log_begin, .alloc = log_alloc, .free = log_free, .end = log_end
 };
-static const struct scan_unit details_unit = { .needs = SCAN_DETAILS,
-                                               .attach = log_attach,
-                                               .begin = log_begin,
-                                               .alloc = log_alloc,
-                                               .free = log_free,
-                                               .end = log_end };
+static const struct scan_unit details_unit = {
+    .needs = SCAN_DETAILS, .attach = true, .begin = log_begin, .alloc = log_alloc, .free = log_free, .end = log_end
+};
 
 /*
  * Allocations in the order of time: in every other round with few different times, so that many are equal; else far

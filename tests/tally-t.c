@@ -269,15 +269,15 @@ check_summary(struct view *view)
     }
     if (summary_make(view, &summary) != COMMAND_FINE || tallies_make(view, GROUPS_TAG, &tallies) != COMMAND_FINE)
         return false;
-    good = same("the peak", summary.total.peak_bytes, peak) &&
-           same("its time", (uint64_t)summary.total.peak_ns, top != NULL ? top->alloc_ns : 0) &&
+    good = same("the peak", summary.total.sums.peak_bytes, peak) &&
+           same("its time", (uint64_t)summary.total.sums.peak_ns, top != NULL ? top->alloc_ns : 0) &&
            same("rounded at the peak", summary.total.peak_rounded_bytes, rounded) &&
            same("held at the peak", summary.total.peak_held_bytes, held) &&
            same("the most held", summary.total.held_peak_bytes, held_peak) &&
-           same("bytes times time", (uint64_t)summary.total.byte_ns, (int64_t)tallies.all.byte_ns) &&
-           same("time in calls", summary.total.time_ns, (int64_t)tallies.all.time_ns) &&
-           same("live", summary.total.live_bytes, (int64_t)tallies.all.live_bytes) &&
-           same("failures", summary.total.failures, (int64_t)tallies.all.failures) &&
+           same("bytes times time", (uint64_t)summary.total.sums.byte_ns, (int64_t)tallies.all.byte_ns) &&
+           same("time in calls", summary.total.sums.time_ns, (int64_t)tallies.all.time_ns) &&
+           same("live", summary.total.sums.live_bytes, (int64_t)tallies.all.live_bytes) &&
+           same("failures", summary.total.sums.failures, (int64_t)tallies.all.failures) &&
            same("calls of the driver", summary.driver_ns, (int64_t)tallies.all.driver_ns);
     tallies_free(&tallies);
     summary_free(&summary);

@@ -31,7 +31,6 @@
 #include "adaptors/guard/watched-blocks.h"
 #include "src/cuda/memory-io.h"
 #include "src/resource/kind.h"
-#include "src/resource/resource.h"
 #include "src/sync/thread.h"
 
 #define CANARY_BYTE 0xa5

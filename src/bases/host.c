@@ -85,18 +85,13 @@ host_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 }
 
 static const struct tidei_argument host_arguments[] = {
-    { .key = "capacity",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .least = 1,
-      .default_value = UINT64_MAX,
-      .expected = "a size such as 1GiB",
-      TIDEI_FIELD(struct tide_host_options, capacity_bytes) },
+    TIDEI_ARGUMENT("capacity", SIZE, struct tide_host_options, capacity_bytes, "a size such as 1GiB", .least = 1,
+                   .default_value = UINT64_MAX),
 };
 
 const struct tidei_kind tidei_host_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "host",
+        TIDEI_KIND_OPS("host"),
         .allocate = host_allocate,
         .deallocate = host_deallocate,
         .order = tide_base_order,
@@ -104,11 +99,9 @@ const struct tidei_kind tidei_host_kind = {
         .query = host_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_base_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
     .is_base = true,
-    .arguments = host_arguments,
-    .argument_count = TIDEI_COUNT_OF(host_arguments),
+    TIDEI_KIND_ARGUMENTS(host_arguments),
     .options_size = sizeof(struct tide_host_options),
     TIDEI_KIND_STRUCT(struct host),
 };

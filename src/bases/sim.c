@@ -258,24 +258,15 @@ sim_fini(struct tide_resource *self)
 }
 
 static const struct tidei_argument sim_arguments[] = {
-    { .key = "capacity",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .least = 1,
-      .default_value = UINT64_MAX,
-      .expected = "a size such as 80GiB",
-      TIDEI_FIELD(struct tide_sim_options, capacity_bytes) },
-    { .key = "granularity",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .power_of_two = true,
-      .default_value = 1,
-      .expected = "a power of two such as 2MiB",
-      TIDEI_FIELD(struct tide_sim_options, granularity_bytes) },
+    TIDEI_ARGUMENT("capacity", SIZE, struct tide_sim_options, capacity_bytes, "a size such as 80GiB", .least = 1,
+                   .default_value = UINT64_MAX),
+    TIDEI_ARGUMENT("granularity", SIZE, struct tide_sim_options, granularity_bytes, "a power of two such as 2MiB",
+                   .power_of_two = true, .default_value = 1),
 };
 
 const struct tidei_kind tidei_sim_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "sim",
+        TIDEI_KIND_OPS("sim"),
         .allocate = sim_allocate,
         .deallocate = sim_deallocate,
         .order = tide_base_order,
@@ -283,11 +274,9 @@ const struct tidei_kind tidei_sim_kind = {
         .query = sim_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_base_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
     .is_base = true,
-    .arguments = sim_arguments,
-    .argument_count = TIDEI_COUNT_OF(sim_arguments),
+    TIDEI_KIND_ARGUMENTS(sim_arguments),
     .options_size = sizeof(struct tide_sim_options),
     TIDEI_KIND_STRUCT(struct sim),
     .init = sim_init,

@@ -507,8 +507,7 @@ static const struct tidei_argument cuda_arguments[] = {
 const struct tidei_kind tidei_cuda_kind = {
     UNPOOLED_KIND("cuda"),
     .is_base = true,
-    .arguments = cuda_arguments,
-    .argument_count = TIDEI_COUNT_OF(cuda_arguments),
+    TIDEI_KIND_ARGUMENTS(cuda_arguments),
     .options_size = offsetof(struct tide_cuda_options, reserved),
 };
 
@@ -523,24 +522,17 @@ static const char *const managed_preferences[] = { "none", "device", "host", NUL
 
 static const struct tidei_argument managed_arguments[] = {
     UNPOOLED_ARGUMENT_DEVICE(struct tide_managed_options),
-    { .key = "attach",
-      .type = TIDEI_ARGUMENT_CHOICE,
-      .choices = managed_attachments,
-      .expected = "global or host",
-      TIDEI_FIELD(struct tide_managed_options, attach_host) },
-    { .key = "preferred",
-      .type = TIDEI_ARGUMENT_CHOICE,
-      .choices = managed_preferences,
-      .expected = "none, device or host",
-      TIDEI_FIELD(struct tide_managed_options, preferred) },
+    TIDEI_ARGUMENT("attach", CHOICE, struct tide_managed_options, attach_host, "global or host",
+                   .choices = managed_attachments),
+    TIDEI_ARGUMENT("preferred", CHOICE, struct tide_managed_options, preferred, "none, device or host",
+                   .choices = managed_preferences),
     TIDEI_FLAG("read_mostly", struct tide_managed_options, read_mostly),
 };
 
 const struct tidei_kind tidei_managed_kind = {
     UNPOOLED_KIND("managed"),
     .is_base = true,
-    .arguments = managed_arguments,
-    .argument_count = TIDEI_COUNT_OF(managed_arguments),
+    TIDEI_KIND_ARGUMENTS(managed_arguments),
     .options_size = offsetof(struct tide_managed_options, reserved),
 };
 
@@ -560,8 +552,7 @@ static const struct tidei_argument pinned_arguments[] = {
 const struct tidei_kind tidei_pinned_kind = {
     UNPOOLED_KIND("pinned"),
     .is_base = true,
-    .arguments = pinned_arguments,
-    .argument_count = TIDEI_COUNT_OF(pinned_arguments),
+    TIDEI_KIND_ARGUMENTS(pinned_arguments),
     .options_size = offsetof(struct tide_pinned_options, reserved),
 };
 

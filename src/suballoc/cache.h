@@ -169,24 +169,35 @@ tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide
     return bin != NULL;
 }
 
+/* This thread's bins of a stream; NULL where there is no room for the piece. The caller is inside the slot. */
+static inline struct tidei_cache_stream *
+tidei_cache_room(struct tidei_cache_slot *slot, const struct tidei_piece *piece, tide_stream stream)
+{
+    struct tidei_cache_stream *own = tidei_cache_find(slot, stream);
+
+    if (__builtin_expect(piece->size_class >= TIDEI_CACHE_CLASSES, 0))
+        return NULL;
+    if (__builtin_expect(own == NULL, 0)) {
+        if (slot->stream_count == TIDEI_CACHE_STREAMS)
+            return NULL;
+        own = &slot->streams[slot->stream_count++];
+        own->stream = stream;
+    }
+    if (slot->bytes + piece->bytes > slot->most_bytes || own->bins[piece->size_class].count >= TIDEI_CACHE_DEPTH)
+        return NULL;
+    return own;
+}
+
 /* Keep a CACHED piece; false where there is no room. The caller is inside the slot. */
 static inline bool
 tidei_cache_keep(struct tidei_cache_slot *slot, struct tidei_piece *piece, tide_stream stream)
 {
-    struct tidei_cache_stream *own = tidei_cache_find(slot, stream);
+    struct tidei_cache_stream *own = tidei_cache_room(slot, piece, stream);
     struct tidei_cache_bin *bin;
 
-    if (__builtin_expect(piece->size_class >= TIDEI_CACHE_CLASSES, 0))
+    if (__builtin_expect(own == NULL, 0))
         return false;
-    if (__builtin_expect(own == NULL, 0)) {
-        if (slot->stream_count == TIDEI_CACHE_STREAMS)
-            return false;
-        own = &slot->streams[slot->stream_count++];
-        own->stream = stream;
-    }
     bin = &own->bins[piece->size_class];
-    if (__builtin_expect(slot->bytes + piece->bytes > slot->most_bytes || bin->count >= TIDEI_CACHE_DEPTH, 0))
-        return false;
     piece->next = bin->first;
     bin->first = piece;
     bin->count++;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/check/write.h"
+#include "viewer/check/check.h"
 #include "viewer/commands/commands.h"
 #include "viewer/base/output.h"
 

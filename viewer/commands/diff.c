@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/analysis/align.h"
+#include "viewer/analysis/snapshot.h"
 #include "viewer/commands/commands.h"
 #include "viewer/commands/tables.h"
 #include "viewer/base/output.h"
@@ -75,15 +75,15 @@ diff_report_figures(struct diff *diff)
     const struct snapshot *a = &diff->a, *b = &diff->b;
 
     REPORT_TABLE(&diff->report, "figures", NULL, columns);
-    diff_report_figure(diff, "peak_bytes", "peak", REPORT_SIZE, true, a->peak_bytes, b->peak_bytes);
+    diff_report_figure(diff, "peak_bytes", "peak", REPORT_SIZE, true, a->all.peak_bytes, b->all.peak_bytes);
     if (a->has_reserved && b->has_reserved)
         diff_report_figure(diff, "reserved_peak_bytes", "most reserved", REPORT_SIZE, true, a->reserved_peak_bytes,
                            b->reserved_peak_bytes);
-    diff_report_figure(diff, "failures", "failures", REPORT_COUNT, true, a->failures, b->failures);
-    diff_report_figure(diff, "live_bytes", "live at the end", REPORT_SIZE, false, a->live_bytes, b->live_bytes);
-    diff_report_figure(diff, "live_count", "in allocations", REPORT_COUNT, false, a->live_count, b->live_count);
-    diff_report_figure(diff, "allocations", "allocations", REPORT_COUNT, false, a->allocations, b->allocations);
-    diff_report_figure(diff, "total_bytes", "allocated", REPORT_SIZE, false, a->total_bytes, b->total_bytes);
+    diff_report_figure(diff, "failures", "failures", REPORT_COUNT, true, a->all.failures, b->all.failures);
+    diff_report_figure(diff, "live_bytes", "live at the end", REPORT_SIZE, false, a->all.live_bytes, b->all.live_bytes);
+    diff_report_figure(diff, "live_count", "in allocations", REPORT_COUNT, false, a->all.live_count, b->all.live_count);
+    diff_report_figure(diff, "allocations", "allocations", REPORT_COUNT, false, a->all.allocations, b->all.allocations);
+    diff_report_figure(diff, "total_bytes", "allocated", REPORT_SIZE, false, a->all.bytes, b->all.bytes);
     diff_report_figure(diff, "duration_ns", "recorded", REPORT_TIME, false, (uint64_t)a->end_ns, (uint64_t)b->end_ns);
 }
 
@@ -105,7 +105,7 @@ static void
 diff_note_change(struct diff *diff, const struct align *align, enum groups_by by)
 {
     struct report *report = &diff->report;
-    uint64_t a = diff->a.peak_bytes, b = diff->b.peak_bytes;
+    uint64_t a = diff->a.all.peak_bytes, b = diff->b.all.peak_bytes;
     struct output_figure change_figure, own_figure;
     const struct align_row *most = NULL;
     char name[GROUPS_NAME];

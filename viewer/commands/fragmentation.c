@@ -287,8 +287,6 @@ static void
 fragmentation_report_head(struct view *view, struct report *report, const struct fragment *fragment)
 {
     double share = fragment_utilisation(fragment);
-    uint64_t reserved_bytes =
-        fragment->layers.lower.active ? fragment->reserved_peak_bytes : fragment->samples.reserved_peak_bytes;
 
     command_subject(report, view);
     fragmentation_report_source(report, fragment);
@@ -296,7 +294,7 @@ fragmentation_report_head(struct view *view, struct report *report, const struct
     report_field(report, "rounded_peak_bytes", "peak, rounded", REPORT_SIZE,
                  cell_unsigned(fragment->rounded_peak_bytes));
     report_field(report, "reserved_peak_bytes", "peak reserved", REPORT_SIZE,
-                 share >= 0 ? cell_unsigned(reserved_bytes) : cell_none());
+                 share >= 0 ? cell_unsigned(fragment_reserved_peak(fragment)) : cell_none());
     report_field(report, "utilisation", "utilisation", REPORT_SHARE, share >= 0 ? cell_real(share) : cell_none());
     report_field(report, "request_bytes", "request", REPORT_SIZE, cell_unsigned(fragment->request_bytes));
 }

@@ -74,8 +74,8 @@ layers_sum_below(const struct summary *summary, const struct trace_layer *layer)
         if (log == NULL)
             continue;
         below.known = true;
-        below.requests += log->allocations + log->failures;
-        below.time_ns += log->time_ns;
+        below.requests += log->sums.allocations + log->sums.failures;
+        below.time_ns += log->sums.time_ns;
     }
     return below;
 }
@@ -124,19 +124,21 @@ layers_report_row(struct report *report, const struct summary *summary, size_t p
     snprintf(name, sizeof(name), "%*s%lld %s%s%.*s%s%s", 2 * (int)(depth < 32 ? depth : 32), "",
              (long long)layer->layer_id, layer->kind, config[0] != '\0' ? "(" : "", LAYERS_CONFIG, config,
              strlen(config) > LAYERS_CONFIG ? "..." : "", config[0] != '\0' ? ")" : "");
-    REPORT_ROW(
-        report, cell_text(name), cell_signed(layer->layer_id),
-        layer->upstream_layer_id != 0 ? cell_signed(layer->upstream_layer_id) : cell_none(), cell_text(layer->kind),
-        cell_text(layer->config), cell_unsigned(depth), log != NULL ? cell_unsigned(log->allocations) : cell_none(),
-        log != NULL ? cell_unsigned(log->frees) : cell_none(), log != NULL ? cell_unsigned(log->failures) : cell_none(),
-        log != NULL ? cell_unsigned(log->total_bytes) : cell_none(),
-        log != NULL ? cell_unsigned(log->peak_bytes) : cell_none(),
-        log != NULL ? cell_unsigned(log->live_bytes) : cell_none(),
-        passes ? cell_share((double)below.requests, (double)(log->allocations + log->failures)) : cell_none(),
-        log != NULL ? cell_unsigned(log->time_ns) : cell_none(),
-        passes ? cell_signed((int64_t)(log->time_ns - below.time_ns)) : cell_none(),
-        samples->used_peak_bytes >= 0 ? cell_signed(samples->used_peak_bytes) : cell_none(),
-        samples->reserved_peak_bytes >= 0 ? cell_signed(samples->reserved_peak_bytes) : cell_none());
+    REPORT_ROW(report, cell_text(name), cell_signed(layer->layer_id),
+               layer->upstream_layer_id != 0 ? cell_signed(layer->upstream_layer_id) : cell_none(),
+               cell_text(layer->kind), cell_text(layer->config), cell_unsigned(depth),
+               log != NULL ? cell_unsigned(log->sums.allocations) : cell_none(),
+               log != NULL ? cell_unsigned(log->sums.frees) : cell_none(),
+               log != NULL ? cell_unsigned(log->sums.failures) : cell_none(),
+               log != NULL ? cell_unsigned(log->sums.bytes) : cell_none(),
+               log != NULL ? cell_unsigned(log->sums.peak_bytes) : cell_none(),
+               log != NULL ? cell_unsigned(log->sums.live_bytes) : cell_none(),
+               passes ? cell_share((double)below.requests, (double)(log->sums.allocations + log->sums.failures))
+                      : cell_none(),
+               log != NULL ? cell_unsigned(log->sums.time_ns) : cell_none(),
+               passes ? cell_signed((int64_t)(log->sums.time_ns - below.time_ns)) : cell_none(),
+               samples->used_peak_bytes >= 0 ? cell_signed(samples->used_peak_bytes) : cell_none(),
+               samples->reserved_peak_bytes >= 0 ? cell_signed(samples->reserved_peak_bytes) : cell_none());
 }
 
 /* Say which allocations the report covers, unless it covers all. Without --layer, those of all logs count. */

@@ -39,7 +39,7 @@ static void
 peak_report_group(struct report *report, void *context, uint32_t group)
 {
     const struct peak *peak = context;
-    const struct peak_group *at = &peak->at_groups[group];
+    const struct amount *at = &peak->at_groups[group];
     uint64_t without = counterfactual_without(&peak->rest, group);
     char name[GROUPS_NAME];
 

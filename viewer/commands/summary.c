@@ -7,7 +7,6 @@
 #include "viewer/commands/commands.h"
 #include "viewer/base/output.h"
 #include "viewer/analysis/summary.h"
-#include "viewer/analysis/verdict.h"
 #include "viewer/read/view.h"
 
 static const struct report_column summary_columns[] = {
@@ -56,7 +55,8 @@ summary_report_used_devices(struct view *view, struct report *report, const stru
         if (trace_look_up(&view->trace, &found, "SELECT 1 FROM layer WHERE device = %lld LIMIT 1", device->id) !=
             SQLITE_ROW)
             continue;
-        report_label(report, "GPU", "%lld: %s%s%s", (long long)device->id, device->text, device->number != 0 ? ", " : "",
+        report_label(report, "GPU", "%lld: %s%s%s", (long long)device->id, device->text,
+                     device->number != 0 ? ", " : "",
                      device->number != 0 ? output_size(&total, (uint64_t)device->number) : "");
     }
 }
@@ -149,7 +149,7 @@ verdict_report_difference(struct report *report, const struct verdict *verdict)
 static void
 verdict_report_lines(struct report *report, const struct verdict *verdict)
 {
-    const struct summary_total *total = &verdict->summary->total;
+    const struct tally *total = &verdict->summary->total.sums;
     struct output_figure one, other;
 
     report_label(report, "peak", "%s requested at %s, in %llu allocation%s", output_size(&one, total->peak_bytes),
@@ -177,13 +177,14 @@ verdict_report_lines(struct report *report, const struct verdict *verdict)
 static void
 verdict_note_wrong(struct report *report, const struct verdict *verdict)
 {
-    const struct summary_total *total = &verdict->summary->total;
+    const struct tally *total = &verdict->summary->total.sums;
     struct output_figure one, other;
 
     if (total->failures > 0) {
         report_note(report, "%llu allocation%s failed, the first one of %s at %s; `tidemark failures` says why.",
                     (unsigned long long)total->failures, total->failures == 1 ? "" : "s",
-                    output_size(&one, total->first_failure.size), output_time(&other, total->first_failure.alloc_ns));
+                    output_size(&one, verdict->summary->total.first_failure.size),
+                    output_time(&other, verdict->summary->total.first_failure.alloc_ns));
     }
     if (total->live_count > 0) {
         report_note(report, "%s in %llu allocation%s %s %s, %.1f%% of the peak; `tidemark leaks` says whose.",
@@ -198,7 +199,7 @@ verdict_note_wrong(struct report *report, const struct verdict *verdict)
 static void
 verdict_note_waste(struct report *report, const struct verdict *verdict)
 {
-    const struct summary_total *total = &verdict->summary->total;
+    const struct tally *total = &verdict->summary->total.sums;
     double more = (double)verdict->reserved_peak_bytes - (double)total->peak_bytes;
     struct output_figure one, other;
 
@@ -217,7 +218,7 @@ verdict_note_waste(struct report *report, const struct verdict *verdict)
 static void
 verdict_note_rest(struct report *report, const struct verdict *verdict, size_t left)
 {
-    const struct summary_total *total = &verdict->summary->total;
+    const struct tally *total = &verdict->summary->total.sums;
     const struct filter *filter = &verdict->summary->view->filter;
     double span_ns = (double)verdict->summary->span_ns;
     double mean = span_ns > 0 ? (double)total->byte_ns / span_ns : 0;
@@ -246,7 +247,7 @@ verdict_report_sentences(struct report *report, const struct verdict *verdict)
 {
     size_t first = report->count;
 
-    if (verdict->summary->total.allocations + verdict->summary->total.failures == 0) {
+    if (verdict->summary->total.sums.allocations + verdict->summary->total.sums.failures == 0) {
         report_note(report, summary_is_part(verdict->summary->view) ? "The filters take no allocation."
                                                                     : "No allocation was recorded.");
         return;
@@ -254,7 +255,7 @@ verdict_report_sentences(struct report *report, const struct verdict *verdict)
     verdict_note_wrong(report, verdict);
     if (report->count - first < VERDICT_SENTENCES)
         verdict_note_waste(report, verdict);
-    if (report->count - first < VERDICT_SENTENCES && verdict->summary->total.peak_bytes > 0)
+    if (report->count - first < VERDICT_SENTENCES && verdict->summary->total.sums.peak_bytes > 0)
         verdict_note_rest(report, verdict, VERDICT_SENTENCES - (report->count - first));
 }
 
@@ -262,7 +263,7 @@ static void
 verdict_report_fields(struct report *report, const struct verdict *verdict)
 {
     const struct summary *summary = verdict->summary;
-    const struct summary_total *total = &summary->total;
+    const struct tally *total = &summary->total.sums;
     uint64_t mean_bytes = summary->span_ns > 0 ? (uint64_t)(total->byte_ns / (uint64_t)summary->span_ns) : 0;
 
     report_field(report, "peak_bytes", NULL, REPORT_SIZE, cell_unsigned(total->peak_bytes));
@@ -295,17 +296,18 @@ static void
 summary_report_layer(struct report *report, const struct summary_layer *layer)
 {
     /* A sample is a single moment. If the highest is below the peak of the live bytes, no sample fell on that peak. */
-    bool has_highest = layer->has_samples && layer->reserved_peak_bytes >= layer->peak_bytes;
+    bool has_highest = layer->has_samples && layer->reserved_peak_bytes >= layer->sums.peak_bytes;
     char name[64];
 
     snprintf(name, sizeof(name), "%lld %s", (long long)layer->layer_id, layer->kind);
-    REPORT_ROW(report, cell_text(name), cell_signed(layer->layer_id), cell_text(layer->kind),
-               cell_unsigned(layer->allocations), cell_unsigned(layer->frees), cell_unsigned(layer->failures),
-               cell_unsigned(layer->total_bytes), cell_unsigned(layer->peak_bytes), cell_signed(layer->peak_ns),
-               cell_unsigned(layer->peak_count), cell_unsigned(layer->live_bytes), cell_unsigned(layer->live_count),
-               layer->has_samples ? cell_unsigned(layer->reserved_bytes) : cell_none(),
-               layer->has_samples ? cell_unsigned(layer->reserved_peak_bytes) : cell_none(),
-               has_highest ? cell_unsigned(layer->reserved_peak_bytes) : cell_none());
+    REPORT_ROW(
+        report, cell_text(name), cell_signed(layer->layer_id), cell_text(layer->kind),
+        cell_unsigned(layer->sums.allocations), cell_unsigned(layer->sums.frees), cell_unsigned(layer->sums.failures),
+        cell_unsigned(layer->sums.bytes), cell_unsigned(layer->sums.peak_bytes), cell_signed(layer->sums.peak_ns),
+        cell_unsigned(layer->sums.peak_count), cell_unsigned(layer->sums.live_bytes),
+        cell_unsigned(layer->sums.live_count), layer->has_samples ? cell_unsigned(layer->reserved_bytes) : cell_none(),
+        layer->has_samples ? cell_unsigned(layer->reserved_peak_bytes) : cell_none(),
+        has_highest ? cell_unsigned(layer->reserved_peak_bytes) : cell_none());
 }
 
 static int

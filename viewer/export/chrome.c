@@ -26,7 +26,7 @@ struct chrome {
     const struct export_job *export;
     struct emit *out;
     struct json json;
-    char process[64];            /* what stands in every event between its phase and its time */
+    char process[64];            /* the text of every event between its phase and its time */
     struct chrome_layer *layers; /* owns */
     size_t layer_count;
     size_t layer_capacity;
@@ -38,7 +38,7 @@ struct chrome {
 #define chrome_signed(chrome, key, value) json_put_signed(&(chrome)->json, key, (value))
 #define chrome_text(chrome, key, value)   json_put_text(&(chrome)->json, key, (value))
 
-/* What every event begins with: its phase and its time. The name and what is particular to it follow. */
+/* Begin an event with its phase and its time. The caller adds the name and the rest. */
 static void
 chrome_begin_event(struct chrome *chrome, char phase, int64_t ns)
 {
@@ -273,7 +273,7 @@ chrome_takes_call(const struct chrome *chrome, sqlite3_stmt *row)
             filter_has_layer(filter, sqlite3_column_int64(row, 10)));
 }
 
-/* What every event of a call has: its phase, its time and its name. */
+/* Begin an event of a driver's call. */
 static void
 chrome_begin_call(struct chrome *chrome, char phase, int64_t ns, sqlite3_stmt *row)
 {
@@ -366,15 +366,15 @@ chrome_mark(struct chrome *chrome, sqlite3_stmt *row)
                        text != NULL ? text : kind);
 }
 
-/* The tables besides `allocation`, whose columns an older trace may lack, and what becomes of their rows. */
+/* The tables besides `allocation` whose rows become events. An older trace may lack their columns. */
 static const struct chrome_table {
     const char *table;
     const char *columns;
     const char *sql;
-    const char *filtered; /* the same where allocations are left out, to look these up; NULL: it does not matter */
+    const char *filtered; /* the same with the columns of the allocation that the filters need; NULL: none */
     void (*put)(struct chrome *chrome, sqlite3_stmt *row);
 } chrome_tables[] = {
-    /* To look up the allocation of each call takes most of the time. */
+    /* Two statements, because the join takes most of the time. */
     { "driver_call", "start_ns duration_ns thread_id function result allocation_id",
       "SELECT start_ns, duration_ns, thread_id, function, result, allocation_id, NULL, NULL, NULL, NULL, NULL"
       " FROM driver_call",

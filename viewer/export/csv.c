@@ -5,7 +5,7 @@
 
 #include "viewer/export/rows.h"
 
-/* Blanks are quoted, too, and what is no plain text. */
+/* Text with blanks, or with characters outside of printable ASCII, is quoted, too. */
 static void
 csv_text(struct emit *out, const char *text)
 {

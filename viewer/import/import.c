@@ -45,7 +45,7 @@ struct import_life {
     int64_t free_stream_id;
 };
 
-/* Files of SQLite and of the recorder that would be taken for a part of the new trace. */
+/* Files of SQLite and of the recorder that would be read as parts of the new trace. */
 static const char *const import_companions[] = { "-wal", "-journal", "-rings" };
 
 static int
@@ -201,7 +201,7 @@ import_inserted(const struct import *import, int code)
     return code == SQLITE_OK ? COMMAND_FINE : import_failed(import);
 }
 
-/* One row of `layer`; where it is a log, events may name it. */
+/* Write one row of `layer`. Events may name a log. */
 static int
 import_add_layer(struct import *import, const char *kind, const char *config, bool is_base, int64_t device,
                  uint64_t alignment)
@@ -344,7 +344,7 @@ import_keep(struct import *import, const struct import_life *life)
     return slot;
 }
 
-/* Write a life that has come to its end, or to that of the input, and forget it. */
+/* Write a life that has ended, or whose free is missing, and free its slot. */
 static int
 import_end_life(struct import *import, uint32_t slot)
 {
@@ -450,7 +450,7 @@ import_is_live(const struct import *import, unsigned layer, uint64_t address)
     return tidei_lives_has(&import->live, address, (uint16_t)layer);
 }
 
-/* What the input ended with. */
+/* Write the lives that the input ends with. */
 static int
 import_write_live(struct import *import)
 {
@@ -530,7 +530,7 @@ import_write_meta(struct import *import, const char *from, const char *source, u
     return status;
 }
 
-/* From here on the trace stands at its path. What has come there meanwhile stays where it may not be replaced. */
+/* Rename the trace to its path. A file that was put there meanwhile is replaced only with `overwrite`. */
 static int
 import_publish(struct import *import)
 {

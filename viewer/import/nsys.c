@@ -25,7 +25,7 @@
 /* CUDA's allocations are aligned to at least this. */
 #define NSYS_ALIGNMENT 256
 
-/* Names of functions that are remembered: the API has some hundred that allocate or free. */
+/* The most names of functions; some hundred functions of the API allocate or free. */
 #define NSYS_NAMES_MAX 4096
 
 /* A process's memory of one kind on one device. */
@@ -172,7 +172,10 @@ nsys_find_place(struct nsys *nsys, const struct nsys_place *wanted)
     return NULL;
 }
 
-/* The place of an event; of a free that does not name its pool, that where the address is live. NULL: a message. */
+/*
+ * The place of an event. A free may not name its pool: it belongs to the place where its address is live. NULL: a
+ * message was printed.
+ */
 static struct nsys_place *
 nsys_place(struct nsys *nsys, sqlite3_stmt *row, bool is_free)
 {
@@ -199,7 +202,7 @@ nsys_place(struct nsys *nsys, sqlite3_stmt *row, bool is_free)
     return place;
 }
 
-/* A row for each change of what the pool says of itself. */
+/* Write a sample of a pool where its figures have changed. */
 static int
 nsys_sample(struct nsys *nsys, sqlite3_stmt *row, struct nsys_place *place)
 {
@@ -381,7 +384,7 @@ nsys_read_call(struct nsys *nsys, sqlite3_stmt *row)
     return COMMAND_FINE;
 }
 
-/* The calls that the events belong to, where the export has them. */
+/* Read the calls that the events belong to, where the export has them. */
 static int
 nsys_calls(struct nsys *nsys)
 {

@@ -31,7 +31,7 @@
 /* The caching allocator's own granularity. */
 #define TORCH_ALIGNMENT 512
 
-/* What was there before the history began, or at its end. */
+/* A block or a segment that was there before the history began, or at its end. */
 struct torch_before {
     int64_t device;
     bool is_segment;
@@ -97,7 +97,7 @@ torch_list_add(const struct torch *torch, struct torch_list *list, const struct 
     return COMMAND_FINE;
 }
 
-/* The tag for a stack: a tag for each frame, in each other. -1: a message was printed. */
+/* The tag of a stack: nested tags, one for each frame. -1: a message was printed. */
 static int64_t
 torch_tag(struct torch *torch, const struct pytorch_item *item)
 {
@@ -126,7 +126,7 @@ torch_tag(struct torch *torch, const struct pytorch_item *item)
     return tag_id;
 }
 
-/* NULL where the device is none. */
+/* NULL where the number is no device's. */
 static struct torch_device *
 torch_device(struct torch *torch, int64_t device)
 {
@@ -142,7 +142,7 @@ torch_range(uint64_t address, uint64_t size)
     return (struct range){ address, size <= UINT64_MAX - address ? address + size : UINT64_MAX };
 }
 
-/* What of a range is not mapped was there before. */
+/* The parts of a segment that are not mapped were there before: add them to that list. */
 static int
 torch_add_gaps(struct torch *torch, const struct torch_before *item, const struct range_set *segments)
 {
@@ -197,8 +197,9 @@ torch_cut(struct range_set *segments, struct range cut)
 }
 
 /*
- * The first reading: a segment is mapped (`stays`) or unmapped. What was mapped there is unmapped, so that a file in
- * which segments overlap takes no longer. What was not, was there before if the segment `was_there`.
+ * The first reading: a segment is mapped (`stays`) or unmapped. Parts that are mapped already are unmapped first, so
+ * that a file in which segments overlap takes no longer. If the segment `was_there`, the other parts were mapped before
+ * the history began.
  */
 static int
 torch_survey_segment(struct torch *torch, const struct torch_before *segment, bool was_there, bool stays)
@@ -234,7 +235,7 @@ torch_survey_alloc(struct torch *torch, struct torch_device *device, const struc
         return COMMAND_FINE;
     if (!id_map_add(&device->freed, item->address, 1))
         return torch_no_memory(torch);
-    /* A free that is requested twice is one that is unmatched. */
+    /* The second of two requests to free an address is an unmatched free. */
     return was_live || was_freed ? COMMAND_FINE : torch_list_add(torch, &torch->before, &before);
 }
 
@@ -275,7 +276,7 @@ torch_survey_item(struct torch *torch, const struct pytorch_item *item)
     return at_end.tag_id >= 0 ? torch_list_add(torch, &torch->at_end, &at_end) : COMMAND_WRONG;
 }
 
-/* What the snapshot has and the history does not was there before. */
+/* Blocks and segments that the snapshot has and the history does not were there before. */
 static int
 torch_compare(struct torch *torch)
 {
@@ -435,7 +436,7 @@ torch_event(struct torch *torch, const struct pytorch_item *item)
     if (item->action == PYTORCH_SEGMENT_FREE || item->action == PYTORCH_SEGMENT_ALLOC) {
         struct torch_before segment = torch_before(item, true);
 
-        /* What is mapped again without having been unmapped. */
+        /* A segment may be mapped again without having been unmapped. */
         status = torch_unmap(torch, item, item->has_time ? ns : torch->import->latest_ns);
         if (status != COMMAND_FINE || item->action == PYTORCH_SEGMENT_FREE)
             return status;
@@ -475,7 +476,7 @@ torch_advance(struct torch_device *device)
     }
 }
 
-/* What was there before, then the histories of all devices, merged in the order of time. */
+/* Add what was there before, then the histories of all devices, merged in the order of time. */
 static int
 torch_replay(struct torch *torch)
 {

@@ -77,6 +77,11 @@ rmm_set_time(struct rmm *rmm, const struct rmm_row *row)
 static int
 rmm_row(struct rmm *rmm, const struct rmm_row *row)
 {
+    static int (*const add[])(struct import * import, const struct import_event *event) = {
+        [RMM_ALLOCATE] = import_alloc,
+        [RMM_FREE] = import_free,
+        [RMM_FAILURE] = import_failure,
+    };
     struct import_event event = {
         .layer = rmm->layer,
         .address = row->pointer,
@@ -86,15 +91,7 @@ rmm_row(struct rmm *rmm, const struct rmm_row *row)
     };
 
     rmm_set_time(rmm, row);
-    switch (row->action) {
-    case RMM_ALLOCATE:
-        return import_alloc(rmm->import, &event);
-    case RMM_FREE:
-        return import_free(rmm->import, &event);
-    case RMM_FAILURE:
-        return import_failure(rmm->import, &event);
-    }
-    return COMMAND_FINE;
+    return add[row->action](rmm->import, &event);
 }
 
 static int

@@ -252,8 +252,8 @@ scan_prepare(struct scan *scan, const struct trace *trace, const struct scan_par
     for (size_t i = 0; i < part->pass_count; i++) {
         scan->needs |= part->passes[i].unit->needs;
         scan->has_frees = scan->has_frees || part->passes[i].unit->free != NULL;
-        if (part->passes[i].unit->attach != NULL)
-            part->passes[i].unit->attach(part->passes[i].context, scan);
+        if (part->passes[i].unit->attach)
+            *(const struct scan **)part->passes[i].context = scan;
     }
     scan->has_frees = scan->has_frees || scan->needs & SCAN_LIVE;
     scan->life_bytes = scan->needs & ~(unsigned)SCAN_LIVE ? sizeof(struct scan_life) : SCAN_HEAD_BYTES;

@@ -65,8 +65,8 @@ struct scan_unit {
     int (*begin)(void *context); /* or NULL */
     int (*alloc)(void *context, const struct scan_life *life);
     int (*free)(void *context, const struct scan_life *life); /* or NULL; a scan without frees is faster */
-    void (*attach)(void *context, const struct scan *scan);   /* or NULL; called once, before the others */
-    int (*end)(void *context, int64_t last_ns);               /* or NULL; last_ns: of the last event; 0: no events */
+    bool attach; /* set the context's first member, a `const struct scan *`, to this scan */
+    int (*end)(void *context, int64_t last_ns); /* or NULL; last_ns: of the last event; 0: no events */
 };
 
 /* A unit and its context (both borrowed). */

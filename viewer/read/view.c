@@ -68,11 +68,16 @@ view_run_analyses(const struct trace *trace, struct view_analysis *list, size_t 
 }
 
 int
-view_run_analysis(struct view *view, int (*next)(void *context, struct scan_pass *pass), void *context)
+view_run_analysis(struct view *view, int status, int (*next)(void *context, struct scan_pass *pass),
+                  void (*release)(void *context), void *context)
 {
     struct view_analysis analysis = { .filter = &view->filter, .next = next, .context = context };
 
-    return view_run_analyses(&view->trace, &analysis, 1);
+    if (status == COMMAND_FINE)
+        status = view_run_analyses(&view->trace, &analysis, 1);
+    if (status != COMMAND_FINE)
+        release(context);
+    return status;
 }
 
 void

@@ -40,8 +40,12 @@ struct view_analysis {
  */
 int view_run_analyses(const struct trace *trace, struct view_analysis *list, size_t count);
 
-/* Run one analysis with the filter of `view`. */
-int view_run_analysis(struct view *view, int (*next)(void *context, struct scan_pass *pass), void *context);
+/*
+ * Run one analysis with the filter of `view`, unless `status`, that of its beginning, is a failure. Calls `release` on
+ * any failure. COMMAND_FINE, or another status.
+ */
+int view_run_analysis(struct view *view, int status, int (*next)(void *context, struct scan_pass *pass),
+                      void (*release)(void *context), void *context);
 
 void view_close(struct view *view);
 

@@ -73,23 +73,13 @@ tidei_callstacks_stack(struct tidei_database *database, const struct tidei_recor
     }
 }
 
-static const char *
-callstacks_misuse_name(uint32_t kind)
-{
-    switch ((enum tidei_misuse_kind)kind) {
-    case TIDEI_MISUSE_DOUBLE_FREE:
-        return "double_free";
-    case TIDEI_MISUSE_WRONG_SIZE:
-        return "wrong_size";
-    case TIDEI_MISUSE_WRONG_ALIGNMENT:
-        return "wrong_alignment";
-    case TIDEI_MISUSE_GIVEN_TWICE:
-        return "given_twice";
-    case TIDEI_MISUSE_UNKNOWN_POINTER:
-        break;
-    }
-    return "unknown_pointer";
-}
+static const char *const callstacks_misuses[] = {
+    [TIDEI_MISUSE_UNKNOWN_POINTER] = "unknown_pointer", [TIDEI_MISUSE_DOUBLE_FREE] = "double_free",
+    [TIDEI_MISUSE_WRONG_SIZE] = "wrong_size",           [TIDEI_MISUSE_WRONG_ALIGNMENT] = "wrong_alignment",
+    [TIDEI_MISUSE_GIVEN_TWICE] = "given_twice",
+};
+
+#define CALLSTACKS_MISUSES (sizeof(callstacks_misuses) / sizeof(callstacks_misuses[0]))
 
 static int64_t
 callstacks_alignment(unsigned log2)
@@ -112,7 +102,8 @@ tidei_callstacks_misuse(struct tidei_database *database, const struct tidei_reco
     known = misuse.alloc_os_tid != 0;
     tidei_database_insert(
         database, misuse, TIDEI_NUMBER(tidei_timeline_ns(&database->timeline, record->ticks)),
-        TIDEI_TEXT(callstacks_misuse_name(misuse.kind)), TIDEI_NUMBER(record->address), TIDEI_NUMBER(record->size),
+        TIDEI_TEXT(callstacks_misuses[misuse.kind < CALLSTACKS_MISUSES ? misuse.kind : TIDEI_MISUSE_UNKNOWN_POINTER]),
+        TIDEI_NUMBER(record->address), TIDEI_NUMBER(record->size),
         TIDEI_NUMBER(callstacks_alignment(record->alignment_log2)), TIDEI_NUMBER(record->thread),
         TIDEI_ID(record->callstack), TIDEI_NUMBER_IF(known, misuse.size),
         TIDEI_NUMBER_IF(known, callstacks_alignment(misuse.alignment_log2)), TIDEI_ID(misuse.alloc_os_tid),

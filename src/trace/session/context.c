@@ -1,6 +1,7 @@
 /* Records tags, modules and call stacks into traces. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,15 +24,12 @@ context_module(const struct tidei_module *module, void *session)
     struct tidei_record record = {
         .kind = TIDEI_RECORD_MODULE, .address = module->id, .size = module->size, .stream = module->base
     };
-    size_t path_bytes = strlen(module->path) + 1;
-    size_t length = path_bytes + strlen(module->build_id);
-    char *text = malloc(length + 1);
+    char *text;
+    int length = asprintf(&text, "%s%c%s", module->path, '\0', module->build_id);
 
-    if (text == NULL)
+    if (length < 0)
         return;
-    memcpy(text, module->path, path_bytes);
-    memcpy(text + path_bytes, module->build_id, length - path_bytes);
-    tidei_producer_tell(session, &record, text, length);
+    tidei_producer_tell(session, &record, text, (size_t)length);
     free(text);
 }
 

@@ -1,6 +1,7 @@
 /* Records the definitions of layers, bins, stacks and devices, and watches bases and driver calls. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,15 +59,12 @@ tidei_recorder_define_layer(struct tidei_recorder *recorder, uint32_t layer_id, 
     struct tidei_record record = {
         .kind = TIDEI_RECORD_LAYER, .address = layer_id, .size = upstream_layer_id, .stream = (uint64_t)device
     };
-    size_t kind_bytes = strlen(kind) + 1;
-    size_t config_bytes = strlen(config);
-    char *text = malloc(kind_bytes + config_bytes);
+    char *text;
+    int length = asprintf(&text, "%s%c%s", kind, '\0', config);
 
-    if (text == NULL)
+    if (length < 0)
         return;
-    memcpy(text, kind, kind_bytes);
-    memcpy(text + kind_bytes, config, config_bytes);
-    definition_keep(recorder, &record, text, kind_bytes + config_bytes);
+    definition_keep(recorder, &record, text, (size_t)length);
     free(text);
 }
 

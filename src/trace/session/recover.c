@@ -63,13 +63,12 @@ recover_store(struct tidei_database *database, struct tidei_ringfile *file, stru
     status = recover_check(database, file, &closed);
     if (status != TIDE_OK || closed) {
         if (closed) {
-            /* Killed between the last transaction and this. */
+            /* The process was killed after the last transaction. */
             *folded = tidei_database_finish(database) == TIDE_OK;
-            tidei_ringfile_unlink(file);
             out->state = TIDE_TRACE_RECOVERED;
         }
         tidei_database_close(database);
-        tidei_ringfile_close(file, false);
+        tidei_ringfile_close(file, closed);
         return status;
     }
     writer = tidei_writer_new(NULL, file, database, file->header->tsc != 0);
@@ -92,17 +91,6 @@ recover_store(struct tidei_database *database, struct tidei_ringfile *file, stru
     return status;
 }
 
-/* The process was killed while it created the files: none of its calls had returned, so there are no records. */
-static bool
-recover_was_never_ready(struct tidei_ringfile *file)
-{
-    if (file->header != NULL && file->header->ready != 0)
-        return false;
-    tidei_ringfile_unlink(file);
-    tidei_ringfile_close(file, false);
-    return true;
-}
-
 /* Recover from the ring file, which is open and locked by this process. */
 static enum tide_status
 recover_opened(const char *path, struct tidei_ringfile *file, struct tide_trace_recovery *out)
@@ -111,8 +99,11 @@ recover_opened(const char *path, struct tidei_ringfile *file, struct tide_trace_
     enum tide_status status;
     bool folded = true;
 
-    if (recover_was_never_ready(file))
+    if (file->header == NULL || file->header->ready == 0) {
+        /* Killed while it created the files: no call of the process had returned, so there are no records. */
+        tidei_ringfile_close(file, true);
         return TIDE_OK;
+    }
     out->pid = file->header->pid;
     status = tidei_ringfile_check(file);
     if (status == TIDE_OK && access(path, F_OK) != 0)
